@@ -1,0 +1,1 @@
+"""The living process: settings, wiring, schedule, supervision, file watching, the commands."""

@@ -1,0 +1,1 @@
+"""dreamctl: the commands a person types."""

@@ -1,0 +1,1 @@
+"""The wire: protocol, server, thin client. Never imports pipelines or llm."""

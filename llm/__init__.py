@@ -1,0 +1,1 @@
+"""Optional language models: text in, checked JSON out."""

@@ -1,0 +1,106 @@
+"""The seam that every search engine fills: points in, matches out. Policy lives above it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float32]
+Scalar = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What an engine holds of one chunk.
+
+    `text` is matched by keyword with weight 1, `context` (a neighbour's words) with a smaller one. `vector` is None
+    until it has been embedded; upserting the same id again with a vector keeps the text. `payload` is what filters see.
+    """
+
+    id: str
+    text: str
+    context: str = ""
+    vector: Vector | None = None
+    payload: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One test on a payload field. `in`: equals one of `values`; `not_in`: equals none; `is_null`; `lte`, `gt`."""
+
+    field: str
+    op: Literal["in", "not_in", "is_null", "lte", "gt"]
+    values: tuple[Scalar, ...] = ()
+
+
+Filter = tuple[Condition, ...]
+"""Every condition must hold; () matches everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A point that matched: higher scores are better. Vector scores are cosines in [-1, 1], keyword scores -bm25 > 0."""
+
+    id: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can do by itself."""
+
+    vector: bool
+    keyword: bool
+    server_side_hybrid: bool = False
+    sparse: bool = False
+
+
+class VectorStore(Protocol):
+    """An engine. One instance serves one collection owner; methods may be called from any thread.
+
+    Results are ordered best first, ties by id, so that every engine answers alike.
+    """
+
+    def capabilities(self) -> Capabilities:
+        """What this engine can do."""
+        ...
+
+    def ensure_collection(self, name: str, dimension: int) -> None:
+        """Make the collection if it is not there. Raises StoreError if it is there with another dimension."""
+        ...
+
+    def ensure_payload_index(self, name: str, field: str) -> None:
+        """Make filters on the payload field fast; a no-op where they already are."""
+        ...
+
+    def upsert(self, name: str, points: Sequence[Point]) -> None:
+        """Write points; a point with a known id replaces text, context and payload, and its vector if one is given."""
+        ...
+
+    def set_vectors(self, name: str, vectors: Mapping[str, Vector]) -> None:
+        """Give vectors to points that are there; ids that are not are passed over."""
+        ...
+
+    def delete(self, name: str, ids: Collection[str]) -> None:
+        """Remove points; unknown ids are passed over."""
+        ...
+
+    def search_vector(self, name: str, vector: Vector, limit: int, where: Filter = ()) -> list[Match]:
+        """The nearest points by cosine."""
+        ...
+
+    def search_keyword(self, name: str, terms: Sequence[str], limit: int, where: Filter = ()) -> list[Match]:
+        """The best points by bm25 over any of the terms (plain words; the engine stems and escapes them)."""
+        ...
+
+    def get(self, name: str, ids: Sequence[str]) -> list[Point]:
+        """The points that are there, in the order asked; vectors included."""
+        ...
+
+    def count(self, name: str) -> int:
+        """How many points the collection holds."""
+        ...

@@ -1,0 +1,1 @@
+"""What is kept: the vault of files, the ledger, changes."""

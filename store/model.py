@@ -1,0 +1,261 @@
+"""The values that every room shares: memories, turns, chunks, hits, envelopes, changes.
+
+Plain frozen dataclasses: they cross threads, are compared in tests, and hold no behaviour but their own arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+NodeId = str
+
+GLOBAL_CHANNEL = "_global"
+ALL_CHANNELS = "*"
+
+
+class StoreError(Exception):
+    """The base of what this room raises. `hint` is a sentence that says what to do next."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class NotFound(StoreError):
+    """No such memory, turn, run or file."""
+
+
+class InvalidInput(StoreError):
+    """What was given cannot be kept; the message says what is wrong with it."""
+
+
+class StoreBusy(StoreError):
+    """Another process, or a full queue, holds what is needed; trying again later helps."""
+
+
+class StoreReadOnly(StoreError):
+    """The disk refused a write that was promised; nothing more is accepted until a person has looked."""
+
+
+class SchemaTooNew(StoreError):
+    """A database was written by a newer dreamd."""
+
+
+class Corrupt(StoreError):
+    """A database fails its own integrity check."""
+
+
+class Conflict(StoreError):
+    """A file is no longer what a change was planned against; the message names it."""
+
+
+class Level(StrEnum):
+    """How far a memory is from what was said: L0 the session itself, L3 the profile."""
+
+    SESSION = "L0"
+    FACT = "L1"
+    SCENARIO = "L2"
+    PROFILE = "L3"
+
+
+class Kind(StrEnum):
+    """What sort of thing a memory states."""
+
+    TURN = "turn"
+    SESSION = "session"
+    FACT = "fact"
+    PREFERENCE = "preference"
+    PROCEDURE = "procedure"
+    CORRECTION = "correction"
+    NEGATIVE = "negative"
+    DECISION = "decision"
+    EPISODE = "episode"
+    SCENARIO = "scenario"
+    PROFILE = "profile"
+    NOTE = "note"
+
+
+class Status(StrEnum):
+    """OKF's life of a concept; archived is `deprecated` with an `archived_at`."""
+
+    DRAFT = "draft"
+    STABLE = "stable"
+    DEPRECATED = "deprecated"
+
+
+@dataclass(frozen=True, slots=True)
+class NewTurn:
+    """One message as it comes in, before it has a place in a session."""
+
+    role: str
+    text: str
+    at: datetime | None = None
+    external_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHead:
+    """What is known of a session besides its turns; `session_id` is its node id."""
+
+    session_id: NodeId
+    channel: str
+    title: str = ""
+    started_at: datetime | None = None
+    agent_id: str | None = None
+    task_id: str | None = None
+    user_id: str | None = None
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a session, where it lies in its file.
+
+    `ordinal` counts from 1; `offset` and `end` bound header and text in the file's bytes; `text` is unescaped.
+    """
+
+    session_id: NodeId
+    ordinal: int
+    role: str
+    text: str
+    at: datetime | None
+    external_id: str | None
+    offset: int = 0
+    end: int = 0
+
+    @property
+    def node_id(self) -> NodeId:
+        """`SESSION#N`."""
+        return f"{self.session_id}#{self.ordinal}"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A turn that a memory contains or cites."""
+
+    node_id: NodeId
+    external_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """One concept file of the vault, read.
+
+    `text` is the body without frontmatter. `sources` are the node ids that it rests on, in the file's order. `extra`
+    holds every frontmatter key that is not ours.
+    """
+
+    node_id: NodeId
+    level: Level
+    kind: Kind
+    title: str
+    text: str
+    channel: str = GLOBAL_CHANNEL
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    scope: str = "project"
+    status: Status = Status.STABLE
+    created_at: datetime | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    archived_at: datetime | None = None
+    tense: str | None = None
+    certainty: float | None = None
+    provenance: str | None = None
+    session_id: str | None = None
+    sources: tuple[NodeId, ...] = ()
+    supersedes: tuple[NodeId, ...] = ()
+    superseded_by: NodeId | None = None
+    contradicts: tuple[NodeId, ...] = ()
+    run: str | None = None
+    path: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a node that is embedded and matched: characters [start, end) of the node's text."""
+
+    chunk_id: NodeId
+    start: int
+    end: int
+    text: str
+    heading: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One memory that recall found."""
+
+    node_id: NodeId
+    level: Level
+    kind: Kind
+    title: str
+    text: str
+    score: float
+    channel: str
+    created_at: datetime | None
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One piece of an envelope."""
+
+    node_id: NodeId
+    text: str
+    evidence: tuple[Evidence, ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What `context` hands to an agent; `tokens` is an upper estimate of the whole text's."""
+
+    text: str
+    tokens: int
+    slots: tuple[Slot, ...]
+    abstained: bool = False
+
+
+class ActionKind(StrEnum):
+    """What an action does to one file."""
+
+    CREATE = "create"
+    REPLACE = "replace"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One proposed change to one vault file.
+
+    `pre_sha256` is the hash of the content that the action was planned against (None: no such file). `content` is the
+    whole new file (None: delete). `fingerprint` names what a tombstone would forbid (see `keep.changes.fingerprint`).
+    """
+
+    kind: ActionKind
+    path: str
+    node_id: NodeId
+    stage: str
+    reason: str
+    pre_sha256: str | None = None
+    content: bytes | None = None
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changeset:
+    """A run's actions: the unit that is applied and undone. `cursors` move with it, in one transaction.
+
+    `cursors` maps (stage, session_id) to the last ordinal consumed; `digest` is the day's digest, a derived file that
+    is no part of what undo restores.
+    """
+
+    run_id: str
+    actions: tuple[Action, ...] = ()
+    cursors: Mapping[tuple[str, str], int] = field(default_factory=dict)
