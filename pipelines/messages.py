@@ -1,0 +1,153 @@
+"""What the daemon and a dream say to each other: one request down, JSON lines up, the changeset in a file.
+
+The daemon writes one `RunRequest` line to the child's stdin and holds the pipe open: its end is the daemon's end. The
+child answers on stdout with any number of `Progress` lines and then exactly one `Done` or `Failed`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import date, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from ..llm.settings import LlmSettings
+from ..store.model import Action, ActionKind, Changeset
+from ..store.settings import StoreSettings
+from .settings import PipelineSettings
+
+RunKind = Literal["daily", "weekly"]
+
+
+class MessageError(Exception):
+    """A line or a changeset file that is not what this protocol says."""
+
+
+class RunRequest(BaseModel):
+    """One dream to plan. The paths are the living store's: the child reads them once, to copy, and writes in `folder`.
+
+    `local_date` and `utc_offset_s` are the person's when the run began; `now` is aware.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run_id: str
+    kind: RunKind = "daily"
+    folder: Path
+    vault: Path
+    ledger: Path
+    index: Path
+    embeddings: Path
+    now: datetime
+    local_date: date
+    utc_offset_s: int = 0
+    dry_run: bool = False
+    store: StoreSettings = StoreSettings()
+    pipelines: PipelineSettings = PipelineSettings()
+    llm: LlmSettings = LlmSettings()
+
+
+class Progress(BaseModel):
+    """How far a stage is; `total` 0 means unknown."""
+
+    model_config = ConfigDict(frozen=True)
+
+    type: Literal["progress"] = "progress"
+    stage: str
+    done: int = 0
+    total: int = 0
+    note: str = ""
+
+
+class Done(BaseModel):
+    """The dream is planned: a changeset file in the run's folder (None: nothing to change).
+
+    `digest` is the day's digest as markdown. `derived` holds files to regenerate beside it, vault path to whole text
+    (`index.md`, `log.md`, `digests/2026-11-21.md`). `report` is what `runs` shows: counts and dropped stages, no texts.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    type: Literal["done"] = "done"
+    changeset_path: Path | None = None
+    digest: str = ""
+    derived: dict[str, str] = Field(default_factory=dict)
+    report: dict[str, Any] = Field(default_factory=dict)
+
+
+class Failed(BaseModel):
+    """The dream ended without a plan; no cursor moves."""
+
+    model_config = ConfigDict(frozen=True)
+
+    type: Literal["failed"] = "failed"
+    reason: str
+    hint: str = ""
+    stage: str = ""
+
+
+Message = Progress | Done | Failed
+_messages: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="type")])
+
+
+def encode(message: RunRequest | Message) -> bytes:
+    """One line, newline included."""
+    return message.model_dump_json().encode() + b"\n"
+
+
+def decode(line: bytes) -> Message:
+    """What a child's line says. Raises MessageError."""
+    try:
+        return _messages.validate_json(line)
+    except ValidationError as error:
+        raise MessageError(f"a dream said what it may not: {error.error_count()} fields are wrong") from error
+
+
+def write_changeset(path: Path, changeset: Changeset) -> None:
+    """Keep a changeset as JSON lines: a head, an action a line, a tail that proves it is whole."""
+    with path.open("w", encoding="utf-8") as file:
+        cursors = [[stage, session, ordinal] for (stage, session), ordinal in sorted(changeset.cursors.items())]
+        file.write(json.dumps({"run_id": changeset.run_id, "cursors": cursors}) + "\n")
+        for action in changeset.actions:
+            file.write(json.dumps(_action_to_json(action)) + "\n")
+        file.write(json.dumps({"actions": len(changeset.actions)}) + "\n")
+
+
+def read_changeset(path: Path) -> Changeset:
+    """The changeset that a child wrote. Raises MessageError if the file is torn or is not one."""
+    try:
+        with path.open("r", encoding="utf-8") as file:
+            head, *actions, tail = (json.loads(line) for line in file)
+        if tail["actions"] != len(actions):
+            raise MessageError(f"{path.name} holds {len(actions)} actions and says {tail['actions']}")
+        return Changeset(
+            run_id=head["run_id"],
+            actions=tuple(_action_from_json(action) for action in actions),
+            cursors={(stage, session): int(ordinal) for stage, session, ordinal in head["cursors"]},
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise MessageError(f"{path.name} is not a whole changeset: {type(error).__name__}") from error
+
+
+def _action_to_json(action: Action) -> dict[str, Any]:
+    return {
+        "kind": action.kind.value,
+        "path": action.path,
+        "node_id": action.node_id,
+        "stage": action.stage,
+        "reason": action.reason,
+        "pre_sha256": action.pre_sha256,
+        "content_base64": None if action.content is None else base64.b64encode(action.content).decode(),
+        "fingerprint": action.fingerprint,
+    }
+
+
+def _action_from_json(entry: dict[str, Any]) -> Action:
+    content = entry.pop("content_base64")
+    return Action(
+        **(entry | {"kind": ActionKind(entry["kind"])}),
+        content=None if content is None else base64.b64decode(content, validate=True),
+    )

@@ -1,0 +1,63 @@
+"""The dreams' own settings: when they run, what they may use, which stages take part."""
+
+from __future__ import annotations
+
+from datetime import time
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Stage(StrEnum):
+    """The steps of a dream, in their order."""
+
+    CONSOLIDATE = "consolidate"
+    LINT = "lint"
+
+
+class ScheduleSettings(BaseModel):
+    """When dreams become due, in local time."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = True
+    daily_at: time = time(3, 0)
+    weekly_on: int = Field(6, ge=0, le=6, description="0 is Monday")
+    allowed_hours: tuple[int, int] = Field((0, 24), description="[first, last): may wrap, as (22, 6)")
+    compaction_turns: int = Field(50, ge=1, description="this many waiting turns make a compaction due")
+    overdue_h: float = Field(36, gt=0, description="this late, idleness is relaxed")
+    first_backoff_s: float = Field(900, gt=0)
+    longest_backoff_s: float = Field(6 * 3600, gt=0)
+
+
+class IdleSettings(BaseModel):
+    """What counts as the person being away."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    quiet_s: float = Field(600, ge=0)
+    quiet_when_overdue_s: float = Field(60, ge=0)
+    load_per_core: float = Field(0.5, gt=0)
+    battery_percent: float = Field(50, ge=0, le=100)
+
+
+class LimitSettings(BaseModel):
+    """What one dream may use."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    time_s: float = Field(1800, gt=0)
+    memory_mib: int = Field(1536, ge=128, description="resident, of the child")
+    changeset_mib: int = Field(256, ge=1)
+    silence_s: float = Field(300, gt=0, description="a child that says nothing this long is ended")
+
+
+class PipelineSettings(BaseModel):
+    """Everything a dream is told."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    stages: dict[Stage, bool] = Field(default_factory=lambda: dict.fromkeys(Stage, True))
+    schedule: ScheduleSettings = ScheduleSettings()
+    idle: IdleSettings = IdleSettings()
+    limits: LimitSettings = LimitSettings()

@@ -1,0 +1,43 @@
+"""The store's own settings: how things are found and kept, with units and defaults."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class EmbeddingSettings(BaseModel):
+    """The model that turns text into vectors: `minilm` is shipped, `stub` is for tests, any other is fastembed's name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = "minilm"
+    allow_download: bool = False
+    threads: int = Field(1, ge=1, le=64)
+
+
+class SearchSettings(BaseModel):
+    """How the arms of recall are cut, fused and scored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    fusion: str = Field("score", pattern="^(rrf|score)$")
+    rrf_k: int = Field(60, ge=1)
+
+
+class ChunkSettings(BaseModel):
+    """How long texts are cut before they are embedded."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_tokens: int = Field(400, ge=32)
+    overlap_tokens: int = Field(40, ge=0)
+
+
+class StoreSettings(BaseModel):
+    """Everything the store is told."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    search: SearchSettings = SearchSettings()
+    chunks: ChunkSettings = ChunkSettings()
