@@ -1,0 +1,171 @@
+"""Every setting of the daemon: defaults, then one TOML file, then `DREAMD_…` of the environment."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import platformdirs
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from ..ipc.settings import IpcSettings
+from ..llm.settings import LlmSettings
+from ..pipelines.settings import PipelineSettings
+from ..store.settings import StoreSettings
+
+PREFIX = "DREAMD_"
+# Read by those who cannot read settings: this module itself, and the thin client.
+NOT_SETTINGS = frozenset({"DREAMD_CONFIG", "DREAMD_SOCKET"})
+
+
+class SettingsError(Exception):
+    """Settings that cannot be followed. The message names file and key; `hint` says what to write instead."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class LogSettings(BaseModel, extra="forbid", frozen=True):
+    """How much is said, and where: always to stderr, to a rotated file as well if one is named."""
+
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    file: Path | None = None
+
+
+class WatchSettings(BaseModel, extra="forbid", frozen=True):
+    """How the vault is watched for edits by hand."""
+
+    enabled: bool = True
+    debounce_s: float = Field(0.2, ge=0.02, le=5)
+
+
+class Settings(BaseSettings):
+    """The whole of it. `load` is the way in: it turns what pydantic says into sentences."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True)
+
+    data_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir("dreamd", appauthor=False)))
+    vault_dir: Path | None = Field(None, description="`vault/` in the data folder, unless it is somewhere else")
+    log: LogSettings = LogSettings()
+    watch: WatchSettings = WatchSettings()
+    store: StoreSettings = StoreSettings()
+    ipc: IpcSettings = IpcSettings()
+    pipelines: PipelineSettings = PipelineSettings()
+    llm: LlmSettings = LlmSettings()
+
+    @property
+    def vault(self) -> Path:
+        """The vault's folder."""
+        return self.vault_dir or self.data_dir / "vault"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment wins over the file, which `load` passes in; `.env` files and secrets folders are not read."""
+        return env_settings, init_settings
+
+
+def default_config_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """`$DREAMD_CONFIG`, else `dreamd.toml` in the platform's config folder."""
+    if named := environ.get("DREAMD_CONFIG"):
+        return Path(named)
+    return Path(platformdirs.user_config_dir("dreamd", appauthor=False)) / "dreamd.toml"
+
+
+def load(path: Path | None = None) -> Settings:
+    """Read the settings. Raises SettingsError; a missing file is fine unless it was named."""
+    file = path or default_config_path()
+    values = _read_toml(file, must_exist=path is not None or "DREAMD_CONFIG" in os.environ)
+    _refuse_unknown_variables(os.environ)
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        raise _explain(error, file, values) from None
+    except ValueError as error:
+        raise SettingsError(f"an environment variable does not parse: {error}") from None
+    return _absolute(settings)
+
+
+def _read_toml(file: Path, *, must_exist: bool) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if must_exist:
+            raise SettingsError(f"{file} is not there.", "Unset DREAMD_CONFIG, or write the file.") from None
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file} is not TOML: {error}.", "Mend that line, or move the file away.") from error
+
+
+def _absolute(settings: Settings) -> Settings:
+    """The paths with `~` and relative parts resolved, so that no later change of folder moves them."""
+    places = {"data_dir": settings.data_dir, "vault_dir": settings.vault_dir}
+    return settings.model_copy(
+        update={name: place.expanduser().absolute() for name, place in places.items() if place is not None}
+    )
+
+
+def _explain(error: ValidationError, file: Path, values: Mapping[str, Any]) -> SettingsError:
+    """One sentence for the first thing that is wrong, and how many more there are."""
+    problems = error.errors(include_url=False, include_input=False)
+    first = problems[0]
+    loc = [str(part) for part in first["loc"]]
+    key = ".".join(loc)
+    place = f"{file}: {key}" if _is_in(values, loc) else PREFIX + "__".join(loc).upper()
+    more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+    if first["type"] != "extra_forbidden":
+        return SettingsError(f"{place}: {first['msg'].lower()}{more}.", "Mend it or leave it out for the default.")
+    return SettingsError(f"{place} is no setting{more}.", _nearest(loc))
+
+
+def _is_in(values: Mapping[str, Any], loc: list[str]) -> bool:
+    here: Any = values
+    for part in loc:
+        if not isinstance(here, Mapping) or part not in here:
+            return False
+        here = here[part]
+    return True
+
+
+def _nearest(loc: list[str]) -> str:
+    known = list(known_keys(Settings))
+    near = difflib.get_close_matches(".".join(loc), known, n=1, cutoff=0.6)
+    if not near:
+        by_leaf = {key.rpartition(".")[2]: key for key in known}
+        near = [by_leaf[leaf] for leaf in difflib.get_close_matches(loc[-1], by_leaf, n=1, cutoff=0.7)]
+    return f"Did you mean {near[0]}?" if near else "Leave it out; docs/settings.md lists every key."
+
+
+def known_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Every key that may be set, dotted."""
+    for name, info in model.model_fields.items():
+        kind = info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield prefix + name
+            yield from known_keys(kind, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
+    """pydantic-settings passes over a misspelt top-level name in silence; a person who set it would wait in vain."""
+    for name in sorted(environ):
+        if not name.startswith(PREFIX) or name in NOT_SETTINGS:
+            continue
+        first, nested, rest = name.removeprefix(PREFIX).lower().partition("__")
+        if first not in Settings.model_fields:
+            raise SettingsError(f"{name} is no setting.", _nearest([first, *rest.split("__")] if nested else [first]))
