@@ -1,0 +1,61 @@
+"""Words: the small lists of the lexicon folder, stems, and what of a text carries substance."""
+
+from __future__ import annotations
+
+import re
+from functools import cache, lru_cache
+from pathlib import Path
+
+import snowballstemmer
+
+_FOLDER = Path(__file__).parent / "lexicon"
+_STEMMER = snowballstemmer.stemmer("english")
+_APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "`": "'"})
+
+# A word keeps inner apostrophes, dots, hyphens and underscores, so that 3.11, don't, app.py and snake_case stay whole.
+WORD = re.compile(r"[^\W_][\w]*(?:[.'’_+#/@-]+\w+)*", re.UNICODE)
+
+
+@cache
+def lexicon(name: str) -> frozenset[str]:
+    """The words of one list, lower case."""
+    return frozenset(word for line in _lines(name) for word in line.lower().split())
+
+
+@cache
+def groups(name: str) -> tuple[frozenset[str], ...]:
+    """The lines of one list as groups of stems."""
+    return tuple(frozenset(stem(word) for word in line.lower().split()) for line in _lines(name))
+
+
+def _lines(name: str) -> list[str]:
+    text = (_FOLDER / f"{name}.txt").read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """The Snowball stem of a lower-case word, its possessive dropped."""
+    return str(_STEMMER.stemWord(word.removesuffix("'s")))
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in order, lower case, with plain apostrophes."""
+    return [match.group().lower() for match in WORD.finditer(text.translate(_APOSTROPHES))]
+
+
+def content_words(text: str) -> list[str]:
+    """The words of a text that are no stop words, in order."""
+    stop = lexicon("stop_words")
+    return [word for word in words(text) if word not in stop and word.removesuffix("'s") not in stop]
+
+
+def content_stems(text: str) -> list[str]:
+    """The stems of the content words, in order."""
+    return [stem(word) for word in content_words(text)]
+
+
+def weighty_words(text: str) -> list[str]:
+    """The content words that are not mere praise, thanks or reaction either, in order."""
+    light = lexicon("light_words")
+    return [word for word in content_words(text) if word not in light and word.removesuffix("'s") not in light]
