@@ -1,13 +1,21 @@
-"""When the next dream is due: a pure function of the time, of what has run, and of the settings."""
+"""When the next dream is due: a pure function of the time, of what has run, and of the settings; and what asks it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
+from loguru import logger
+
 from ..pipelines.messages import RunKind
-from ..pipelines.settings import ScheduleSettings
+from ..pipelines.settings import PipelineSettings, ScheduleSettings
+from ..store.memory import MemoryStore
+from .dreamer import DreamBusy, Dreamer, DreamError
+from .idle import Activity, LoadMeter, judge
+
+HISTORY_RUNS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +93,71 @@ def _backed_off_until(history: Sequence[Past], settings: ScheduleSettings) -> da
         return datetime.min.replace(tzinfo=UTC)
     wait_s = min(settings.longest_backoff_s, settings.first_backoff_s * 2.0 ** min(len(failures) - 1, 20))
     return max(failures).astimezone(UTC) + timedelta(seconds=wait_s)
+
+
+class Schedule:
+    """Asks once a minute whether a dream is due and nobody is there, and if so has it."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        dreamer: Dreamer,
+        activity: Activity,
+        settings: PipelineSettings,
+        local_now: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._dreamer = dreamer
+        self._activity = activity
+        self._settings = settings
+        self._local_now = local_now
+        self._load = LoadMeter()
+        self.waiting_for = ""
+
+    def next_due(self) -> Due:
+        """The next dream, from the history that is kept."""
+        runs = [run for run in self._store.runs(HISTORY_RUNS) if run.kind in ("daily", "weekly")]
+        history = [Past(_run_kind(run.kind), run.started_at, run.state != "failed") for run in runs]
+        return next_due(self._local_now(), history, self._settings.schedule)
+
+    async def tick(self) -> None:
+        """Dream if it is time; otherwise remember what stands against it, for `status`."""
+        machine = self._load.read(self._dreamer.child_pid)
+        now, due = self._local_now(), self.next_due()
+        if self._dreamer.running is not None:
+            self.waiting_for = ""
+            return
+        if self._store.paused:
+            self.waiting_for = "learning is paused"
+            return
+        if not due.is_due(now):
+            self.waiting_for = f"due {due.not_before.astimezone(now.tzinfo):%Y-%m-%d %H:%M}"
+            return
+        schedule, idle = self._settings.schedule, self._settings.idle
+        verdict = judge(
+            self._activity.quiet_s(), machine, now.hour, idle, hours=schedule.allowed_hours, overdue=due.overdue
+        )
+        self.waiting_for = verdict.reason
+        if verdict.idle:
+            with contextlib.suppress(DreamBusy, DreamError):  # recorded and logged by the dreamer: a job's boundary
+                await self._dreamer.dream(due.kind)
+
+    @contextlib.asynccontextmanager
+    async def ticking(self) -> AsyncIterator[None]:
+        """Tick every minute while inside. A tick missed in suspend is made up for once, by the next one."""
+        from apscheduler.schedulers.asyncio import AsyncIOScheduler  # 100 ms: not on the way to the first recall
+
+        scheduler = AsyncIOScheduler(timezone=UTC)
+        scheduler.add_job(
+            self.tick, "interval", minutes=1, misfire_grace_time=None, coalesce=True, max_instances=1, id="tick"
+        )
+        scheduler.start()
+        logger.debug("the schedule ticks")
+        try:
+            yield
+        finally:
+            scheduler.shutdown(wait=False)
+
+
+def _run_kind(kind: str) -> RunKind:
+    return "weekly" if kind == "weekly" else "daily"

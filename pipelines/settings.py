@@ -24,7 +24,6 @@ class ScheduleSettings(BaseModel):
     daily_at: time = time(3, 0)
     weekly_on: int = Field(6, ge=0, le=6, description="0 is Monday")
     allowed_hours: tuple[int, int] = Field((0, 24), description="[first, last): may wrap, as (22, 6)")
-    compaction_turns: int = Field(50, ge=1, description="this many waiting turns make a compaction due")
     overdue_h: float = Field(36, gt=0, description="this late, idleness is relaxed")
     first_backoff_s: float = Field(900, gt=0)
     longest_backoff_s: float = Field(6 * 3600, gt=0)
