@@ -1,0 +1,87 @@
+"""What a handler is, and what it is given beside its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from .protocol import CANCELLED, ProtocolError, RequestId
+
+
+class Cancelled(ProtocolError):
+    """The client took its request back, or went away."""
+
+    code = CANCELLED
+
+
+class Call:
+    """One request while it is being answered. Every method may be used from any thread."""
+
+    __slots__ = ("_cancelled", "_on_cancel", "_report", "client", "id", "method")
+
+    def __init__(
+        self,
+        id: RequestId | None,  # noqa: A002
+        method: str,
+        client: str = "",
+        report: Callable[[Call, str, int, int, str], None] | None = None,
+    ) -> None:
+        self.id = id
+        self.method = method
+        self.client = client
+        self._report = report
+        self._cancelled = False
+        self._on_cancel: list[Callable[[], None]] = []
+
+    @property
+    def cancelled(self) -> bool:
+        """Nobody waits for the answer any more."""
+        return self._cancelled
+
+    def raise_if_cancelled(self) -> None:
+        """Raise Cancelled if nobody waits any more."""
+        if self._cancelled:
+            raise Cancelled("the request was cancelled")
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Call back once when the call is cancelled, in the server's loop; at once if it already is."""
+        self._on_cancel.append(callback)
+        if self._cancelled:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Mark the call as cancelled and tell those who asked to know."""
+        self._cancelled = True
+        while self._on_cancel:
+            self._on_cancel.pop()()
+
+    def progress(self, stage: str, done: int = 0, total: int = 0, note: str = "") -> None:
+        """Tell the client how far the call is; `total` 0 means unknown. Only the latest of a loop tick is sent."""
+        if self._report is not None:
+            self._report(self, stage, done, total, note)
+
+
+def as_it_is(result: Any) -> Any:
+    """The shape of a handler that answers JSON by itself."""
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A method of the wire.
+
+    `call` gets checked parameters and returns the result, a coroutine, or a concurrent Future of it. `blocking`: it
+    may take milliseconds, so it runs in a thread. `long`: it may take minutes, so it runs among the long ones, and a
+    stop cancels it instead of waiting. `activity`: an agent is at work, so a dream yields. `shape` turns the result,
+    whichever way it came, into JSON's types.
+    """
+
+    params: type[BaseModel]
+    call: Callable[[Any, Call], Any]
+    blocking: bool = False
+    activity: bool = False
+    long: bool = False
+    shape: Callable[[Any], Any] = as_it_is

@@ -1,0 +1,206 @@
+"""The thin client: standard library only, no asyncio. It costs an agent at most its deadline."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .paths import default_socket_path, too_long
+from .protocol import PROTOCOL_VERSION, LineBuffer, encode_notification, encode_request
+
+__all__ = ["Client", "DaemonError", "Unreachable", "context_or_empty", "default_socket_path", "recall_or_empty"]
+
+# An answer may fill a line; a little more, so that a bound of the other side is reported and not guessed.
+MAX_ANSWER_BYTES = 2 * 2**20
+RETRY_S = 0.02
+
+OnProgress = Callable[[dict[str, Any]], None]
+
+
+class ClientError(Exception):
+    """A call had no result. `hint` says what to do next."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Unreachable(ClientError):
+    """No daemon answers, or none in time."""
+
+
+class DaemonError(ClientError):
+    """The daemon answered with an error."""
+
+    def __init__(self, message: str, hint: str = "", code: int = 0) -> None:
+        super().__init__(message, hint)
+        self.code = code
+
+
+class Client:
+    """One connection to the daemon, for one thread; made at the first call.
+
+    `timeout_s` bounds every call, None waits for ever; `wait_s` is how long a daemon that is just starting is waited
+    for, inside the timeout. `server` holds the daemon's answer to `hello` after the first call.
+    """
+
+    def __init__(
+        self, path: str | None = None, timeout_s: float | None = 10.0, wait_s: float = 0.5, name: str = "python"
+    ) -> None:
+        self.path = path or default_socket_path()
+        self.server: dict[str, Any] = {}
+        self._timeout_s = timeout_s
+        self._wait_s = wait_s
+        self._name = name
+        self._socket: socket.socket | None = None
+        self._buffer = LineBuffer(MAX_ANSWER_BYTES)
+        self._lines: list[bytes] = []
+        self._last_id = 0
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def call(
+        self, method: str, params: dict[str, Any] | None = None, on_progress: OnProgress | None = None
+    ) -> dict[str, Any]:
+        """The method's result. Raises DaemonError, or Unreachable when the time is over or nobody is there."""
+        deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+        self._last_id += 1
+        request = encode_request(self._last_id, method, params or {})
+        try:
+            if self._socket is None:
+                self._connect(deadline)
+                request = (
+                    encode_request("hello", "hello", {"client": self._name, "protocol": PROTOCOL_VERSION}) + request
+                )
+            self._send(request, deadline)
+            return self._wait(self._last_id, deadline, on_progress)
+        except OSError as error:
+            self.close()
+            if isinstance(error, TimeoutError):
+                raise Unreachable(f"the daemon did not answer within {self._timeout_s:g} s", _HINT_SLOW) from None
+            raise Unreachable(f"the connection to the daemon broke: {error}", _HINT_SLOW) from None
+
+    def cancel(self) -> None:
+        """Take the last request back; what it still answers is not read."""
+        if self._socket is not None:
+            try:
+                self._send(encode_notification("cancel", {"id": self._last_id}), time.monotonic() + 0.2)
+            except OSError:
+                pass
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the connection; the next call makes a new one."""
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
+        self._buffer = LineBuffer(MAX_ANSWER_BYTES)
+        self._lines = []
+
+    def _connect(self, deadline: float | None) -> None:
+        if complaint := too_long(self.path):
+            raise Unreachable(complaint, "set DREAMD_SOCKET to a shorter path")
+        patience = time.monotonic() + self._wait_s
+        if deadline is not None:
+            patience = min(patience, deadline)
+        while True:
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                sock.settimeout(_remaining(deadline))
+                sock.connect(self.path)
+            except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
+                sock.close()
+                if time.monotonic() + RETRY_S >= patience:
+                    raise Unreachable(f"no daemon answers at {self.path}", _HINT_START) from None
+                time.sleep(RETRY_S)
+            except PermissionError:
+                sock.close()
+                raise Unreachable(f"{self.path} belongs to another user", "set DREAMD_SOCKET to your own") from None
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                self._socket = sock
+                return
+
+    def _send(self, data: bytes, deadline: float | None) -> None:
+        assert self._socket is not None
+        self._socket.settimeout(_remaining(deadline))
+        self._socket.sendall(data)
+
+    def _wait(self, id: int, deadline: float | None, on_progress: OnProgress | None) -> dict[str, Any]:  # noqa: A002
+        while True:
+            message = self._next(deadline)
+            if message.get("method") == "progress":
+                if on_progress is not None and message["params"].get("request") == id:
+                    on_progress(message["params"])
+            elif message.get("id") == "hello":
+                self.server = message.get("result") or {}
+            elif message.get("id") == id or message.get("id") is None:
+                if (error := message.get("error")) is not None:
+                    hint = (error.get("data") or {}).get("hint", "")
+                    raise DaemonError(error.get("message", "the daemon refused"), hint, error.get("code", 0))
+                result: dict[str, Any] = message.get("result") or {}
+                return result
+
+    def _next(self, deadline: float | None) -> dict[str, Any]:
+        assert self._socket is not None
+        while not self._lines:
+            self._socket.settimeout(_remaining(deadline))
+            data = self._socket.recv(2**16)
+            if not data:
+                raise ConnectionResetError("it was closed before the answer came")
+            self._lines = self._buffer.lines(data)
+            if self._buffer.overflowed:
+                raise ConnectionResetError("an answer is longer than a line may be")
+        try:
+            message = json.loads(self._lines.pop(0))
+        except ValueError:
+            raise ConnectionResetError("what answers is not dreamd") from None
+        if type(message) is not dict:
+            raise ConnectionResetError("what answers is not dreamd")
+        return message
+
+
+_HINT_START = "start it with `dreamd`, or for good with `dreamctl install`"
+_HINT_SLOW = "see `dreamctl status`, and the daemon's log"
+
+
+def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> dict[str, Any]:
+    """`recall`'s answer, or an empty one that says why: a memory that is away must not stop an agent."""
+    empty = {"hits": [], "abstained": True}
+    return _or_empty("recall", {"query": query, **params}, empty, deadline_s, path)
+
+
+def context_or_empty(
+    query: str, budget_tokens: int = 1000, deadline_s: float = 1.0, path: str | None = None, **params: Any
+) -> dict[str, Any]:
+    """`context`'s envelope, or an empty one that says why."""
+    empty = {"text": "", "tokens": 0, "slots": [], "abstained": True}
+    return _or_empty("context", {"query": query, "budget_tokens": budget_tokens, **params}, empty, deadline_s, path)
+
+
+def _or_empty(
+    method: str, params: dict[str, Any], empty: dict[str, Any], deadline_s: float, path: str | None
+) -> dict[str, Any]:
+    try:
+        with Client(path, deadline_s, wait_s=min(0.1, deadline_s)) as client:
+            return client.call(method, params)
+    except ClientError as error:
+        reason = f"{error}; {error.hint}" if error.hint else str(error)
+        return {**empty, "notes": [f"nothing was recalled: {reason}"], "failed": reason}
+
+
+def _remaining(deadline: float | None) -> float | None:
+    if deadline is None:
+        return None
+    if (left := deadline - time.monotonic()) <= 0:
+        raise TimeoutError
+    return left

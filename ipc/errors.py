@@ -1,0 +1,87 @@
+"""What an exception is called on the wire: a code, a sentence, a hint."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import traceback
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+
+from loguru import logger
+from pydantic import BaseModel, ValidationError
+
+from ..store import model
+from .protocol import (
+    BUSY,
+    CANCELLED,
+    CONFLICT,
+    CORRUPT,
+    FAILED,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    NOT_FOUND,
+    READ_ONLY,
+    SCHEMA_TOO_NEW,
+    ProtocolError,
+)
+
+_CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (model.NotFound, NOT_FOUND),
+    (model.InvalidInput, INVALID_PARAMS),
+    (model.StoreBusy, BUSY),
+    (model.StoreReadOnly, READ_ONLY),
+    (model.SchemaTooNew, SCHEMA_TOO_NEW),
+    (model.Corrupt, CORRUPT),
+    (model.Conflict, CONFLICT),
+    (model.StoreError, FAILED),
+)
+
+
+def wire_error(error: BaseException, method: str) -> ProtocolError:
+    """The error to answer with. What nobody foresaw is logged, by place and type: its message may hold a text."""
+    if isinstance(error, ProtocolError):
+        return error
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return ProtocolError(str(error), getattr(error, "hint", ""), code)
+    if isinstance(error, asyncio.CancelledError | concurrent.futures.CancelledError):
+        return ProtocolError("the request was cancelled", "", CANCELLED)
+    if isinstance(hint := getattr(error, "hint", None), str):
+        return ProtocolError(str(error), hint, FAILED)
+    logger.error("{} failed with {} at {}", method, type(error).__name__, _place(error))
+    return ProtocolError(
+        f"{method} failed inside dreamd with {type(error).__name__}", "the log has the place", INTERNAL_ERROR
+    )
+
+
+def unknown_method(method: str, known: Iterable[str]) -> ProtocolError:
+    """No such method, and which one may have been meant."""
+    close = get_close_matches(method[:64], list(known), n=1)
+    hint = f"did you mean {close[0]}?" if close else "methods: " + ", ".join(sorted([*known, "cancel"]))
+    return ProtocolError(f"there is no method {method[:64]!r}", hint, METHOD_NOT_FOUND)
+
+
+def invalid_params(error: ValidationError, params: type[BaseModel]) -> ProtocolError:
+    """The parameters that are wrong, by name; what was sent is not repeated."""
+    complaints: list[str] = []
+    unknown = False
+    for detail in error.errors(include_url=False, include_input=False, include_context=False)[:5]:
+        name = ".".join(str(part)[:64] for part in detail["loc"])
+        if detail["type"] == "extra_forbidden":
+            unknown = True
+            complaints.append(f"there is no parameter {name!r}")
+        elif detail["type"] == "missing":
+            complaints.append(f"{name!r} is missing")
+        else:
+            complaints.append(f"{name!r}: {detail['msg'][:1].lower()}{detail['msg'][1:]}")
+    known = ", ".join(params.model_fields) or "none"
+    hint = f"parameters: {known}" if unknown or len(complaints) > 1 else ""
+    return ProtocolError("; ".join(complaints), hint, INVALID_PARAMS)
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    return " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(frames))

@@ -1,0 +1,258 @@
+"""The protocol without I/O: bytes in, messages out. JSON-RPC 2.0, one message a line, UTF-8, at most 1 MiB a line.
+
+The thin client reads this module too, so it imports the standard library's lightest parts alone.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+PROTOCOL_VERSION = 1
+MAX_LINE_BYTES = 2**20
+MAX_ID_CHARACTERS = 128
+
+# JSON-RPC 2.0, section 5.1
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+# ours, in the range that the specification leaves to servers
+FAILED = -32000
+NOT_FOUND = -32001
+BUSY = -32002
+READ_ONLY = -32003
+SCHEMA_TOO_NEW = -32004
+CORRUPT = -32005
+CONFLICT = -32006
+ANSWER_TOO_LARGE = -32007
+STOPPING = -32008
+REFUSED = -32009
+# the Language Server Protocol's number for the same thing
+CANCELLED = -32800
+
+RequestId = int | str
+Params = dict[str, Any]
+
+
+class ProtocolError(Exception):
+    """What goes over the wire as an error: a number for programs, a sentence for people, a hint what to do next."""
+
+    code = FAILED
+
+    def __init__(self, message: str, hint: str = "", code: int | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+        if code is not None:
+            self.code = code
+
+
+class Refused(ProtocolError):
+    """What was asked is understood and cannot be done now."""
+
+    code = REFUSED
+
+
+class Request:
+    """A call that wants an answer."""
+
+    __slots__ = ("id", "method", "params", "size_bytes")
+
+    def __init__(self, id: RequestId, method: str, params: Params, size_bytes: int = 0) -> None:  # noqa: A002
+        self.id = id
+        self.method = method
+        self.params = params
+        self.size_bytes = size_bytes
+
+    def __repr__(self) -> str:
+        return f"Request({self.id!r}, {self.method!r}, {self.params!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Request) and repr(self) == repr(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Notification:
+    """A call that wants none."""
+
+    __slots__ = ("method", "params")
+
+    def __init__(self, method: str, params: Params) -> None:
+        self.method = method
+        self.params = params
+
+    def __repr__(self) -> str:
+        return f"Notification({self.method!r}, {self.params!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Notification) and repr(self) == repr(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Malformed:
+    """A line that is no message: answer `error` under `id`, and close the connection when it is `fatal`."""
+
+    __slots__ = ("error", "fatal", "id")
+
+    def __init__(self, error: ProtocolError, id: RequestId | None = None, fatal: bool = False) -> None:  # noqa: A002
+        self.error = error
+        self.id = id
+        self.fatal = fatal
+
+    def __repr__(self) -> str:
+        return f"Malformed({self.error.code}, {str(self.error)!r}, {self.id!r}, {self.fatal!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Malformed) and repr(self) == repr(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+Message = Request | Notification | Malformed
+
+
+class LineBuffer:
+    """Cuts a stream into lines, however it arrives; holds at most one unfinished line of `max_bytes`."""
+
+    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._parts: list[bytes] = []
+        self._held_bytes = 0
+        self.overflowed = False
+
+    def lines(self, data: bytes) -> list[bytes]:
+        """The lines that these bytes complete, without their newlines. After a line too long, nothing ever again."""
+        if self.overflowed:
+            return []
+        *complete, rest = data.split(b"\n")
+        if complete and self._parts:
+            self._parts.append(complete[0])
+            complete[0] = b"".join(self._parts)
+            self._parts.clear()
+            self._held_bytes = 0
+        for number, line in enumerate(complete):
+            if len(line) >= self._max_bytes:
+                return self._overflow(complete[:number])
+        if rest:
+            self._parts.append(rest)
+            self._held_bytes += len(rest)
+            if self._held_bytes >= self._max_bytes:
+                return self._overflow(complete)
+        return complete
+
+    def feed(self, data: bytes) -> list[Message]:
+        """The messages that these bytes complete. Empty lines are none."""
+        if self.overflowed:
+            return []
+        messages = [parse(line) for line in self.lines(data) if line and not line.isspace()]
+        if self.overflowed:
+            messages.append(Malformed(line_too_long(self._max_bytes), fatal=True))
+        return messages
+
+    def _overflow(self, complete: list[bytes]) -> list[bytes]:
+        self.overflowed = True
+        self._parts.clear()
+        self._held_bytes = 0
+        return complete
+
+
+def line_too_long(max_bytes: int = MAX_LINE_BYTES) -> ProtocolError:
+    """What is said before the connection closes."""
+    return ProtocolError(
+        f"a line is longer than {max_bytes} bytes", "send less at once: observe takes turns in parts", INVALID_REQUEST
+    )
+
+
+def parse(line: bytes) -> Message:
+    """What one line says. Never raises."""
+    try:
+        message = _load(line.decode())
+    except UnicodeDecodeError as error:
+        return Malformed(ProtocolError(f"the line is not UTF-8: byte {error.start}", code=PARSE_ERROR))
+    except json.JSONDecodeError as error:
+        return Malformed(ProtocolError(f"the line is not JSON: {error.msg} at character {error.pos}", code=PARSE_ERROR))
+    except (ValueError, RecursionError):  # an integer of thousands of digits; brackets nested by the thousand
+        return Malformed(ProtocolError("the line is not JSON that can be read", code=PARSE_ERROR))
+    if type(message) is not dict:
+        if type(message) is list:
+            return _invalid("batches are not spoken here", "send one message a line; answers may overlap")
+        return _invalid("a message is an object", 'like {"jsonrpc": "2.0", "id": 1, "method": "status"}')
+    id = message.get("id")  # noqa: A001
+    known_id: RequestId | None = id if _is_id(id) else None
+    if message.get("jsonrpc") != "2.0":
+        return _invalid('"jsonrpc" must be "2.0"', id=known_id)
+    if "id" in message and known_id is None:
+        return _invalid(f'"id" must be an integer or a string of at most {MAX_ID_CHARACTERS} characters')
+    method = message.get("method")
+    if type(method) is not str or not method:
+        return _invalid('"method" must be a name', id=known_id)
+    params = message.get("params")
+    if params is None:
+        params = {}
+    elif type(params) is not dict:
+        return Malformed(ProtocolError("parameters go by name", 'send "params" as an object', INVALID_PARAMS), known_id)
+    if known_id is None:
+        return Notification(method, params)
+    return Request(known_id, method, params, len(line))
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_load = json.JSONDecoder(parse_constant=_refuse_constant).decode
+
+
+def _is_id(id: object) -> bool:  # noqa: A002
+    kind = type(id)
+    if kind is int:
+        return -(2**63) <= id < 2**64  # type: ignore[operator]
+    return kind is str and len(id) <= MAX_ID_CHARACTERS  # type: ignore[arg-type]
+
+
+def _invalid(message: str, hint: str = "", id: RequestId | None = None) -> Malformed:  # noqa: A002
+    return Malformed(ProtocolError(message, hint, INVALID_REQUEST), id)
+
+
+_dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
+_dump_ascii = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":")).encode
+
+
+def encode(message: Params) -> bytes:
+    """One line, newline included. Raises TypeError or ValueError for what JSON cannot say."""
+    try:
+        return _dump(message).encode() + b"\n"
+    except UnicodeEncodeError:  # half a surrogate pair: JSON's escapes can carry what UTF-8 cannot
+        return _dump_ascii(message).encode() + b"\n"
+
+
+def encode_request(id: RequestId, method: str, params: Params) -> bytes:  # noqa: A002
+    """A call as its line."""
+    return encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+
+
+def encode_notification(method: str, params: Params) -> bytes:
+    """A call without an answer as its line."""
+    return encode({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def encode_answer(id: RequestId, result: Any) -> bytes:  # noqa: A002
+    """An answer as its line; one over the bound becomes the error that says so."""
+    line = encode({"jsonrpc": "2.0", "id": id, "result": result})
+    if len(line) <= MAX_LINE_BYTES:
+        return line
+    error = ProtocolError(
+        f"the answer has {len(line)} bytes, more than a line may have ({MAX_LINE_BYTES})",
+        "ask for less: a smaller limit, or the next page with offset",
+        ANSWER_TOO_LARGE,
+    )
+    return encode_error(id, error)
+
+
+def encode_error(id: RequestId | None, error: ProtocolError) -> bytes:  # noqa: A002
+    """An error as its line."""
+    body = {"code": error.code, "message": str(error), "data": {"hint": error.hint}}
+    return encode({"jsonrpc": "2.0", "id": id, "error": body})

@@ -1,0 +1,286 @@
+"""The server: connections in, handlers called, answers out; nothing here knows what a memory is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from loguru import logger
+from pydantic import ValidationError
+
+from .call import Call, Cancelled, Handler
+from .connection import Connection
+from .errors import invalid_params, unknown_method, wire_error
+from .listener import BACKLOG, Listener
+from .protocol import (
+    INVALID_REQUEST,
+    STOPPING,
+    Notification,
+    ProtocolError,
+    Request,
+    encode_answer,
+    encode_error,
+    encode_notification,
+)
+from .settings import IpcSettings
+
+# A progress bar needs no more; a stage that reports every item must not fill the wire.
+PROGRESS_INTERVAL_S = 0.05
+# A message this long costs its handler milliseconds (redaction, hashing): not in the loop.
+BULKY_BYTES = 32 * 1024
+
+
+class Running:
+    """A request between its arrival and its answer."""
+
+    __slots__ = ("call", "connection", "handler", "key", "ordered", "progress", "progress_at", "stop_work")
+
+    def __init__(self, connection: Connection, key: object, call: Call, handler: Handler) -> None:
+        self.connection = connection
+        self.key = key
+        self.call = call
+        self.handler = handler
+        self.ordered = False
+        self.progress: tuple[str, int, int, str] | None = None
+        self.progress_at = 0.0
+        self.stop_work: Callable[[], object] | None = None
+
+
+class Server:
+    """Answers the handlers' methods on a listener's connections, in the running event loop.
+
+    `on_activity` is called with the method's name, in the loop, for every request that an agent at work sends.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        settings: IpcSettings | None = None,
+        on_activity: Callable[[str], None] | None = None,
+    ) -> None:
+        self.settings = settings or IpcSettings()
+        self.connections: set[Connection] = set()
+        self.stopping = False
+        self._handlers = dict(handlers)
+        self._on_activity = on_activity
+        self._listener: Listener | None = None
+        self._accepting: asyncio.Server | None = None
+        self._finished: deque[tuple[Running, Future[Any] | None]] = deque()
+        self._woken = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._running: set[Running] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._pool = ThreadPoolExecutor(self.settings.threads, "answer")
+        self._long_pool = ThreadPoolExecutor(self.settings.long_threads, "long-answer")
+
+    async def start(self, listener: Listener) -> None:
+        """Accept connections, those that waited since the listener was opened among them."""
+        self.loop = asyncio.get_running_loop()
+        self._listener = listener
+        # create_unix_server would unlink the socket on close from Python 3.13 on, even one that systemd made.
+        self._accepting = await self.loop.create_server(lambda: Connection(self), sock=listener.socket, backlog=BACKLOG)
+
+    async def stop(self, grace_s: float | None = None) -> None:
+        """Accept nothing more, finish what is being answered for at most `grace_s`, close every connection."""
+        self.stopping = True
+        if self._accepting is not None:
+            self._accepting.close()
+        if self._listener is not None:
+            self._listener.close()
+        for connection in list(self.connections):
+            connection.refuse_waiting()
+        for running in [running for running in self._running if running.handler.long]:
+            self.cancel(running)
+        await self._until_idle(self.settings.stop_grace_s if grace_s is None else grace_s)
+        for running in list(self._running):
+            self.cancel(running)
+        await self._until_idle(0.5)
+        for connection in list(self.connections):
+            connection.close()
+        await self._until_closed(1.0)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._long_pool.shutdown(wait=False, cancel_futures=True)
+
+    def begin(self, connection: Connection, message: Request | Notification) -> None:
+        """Call the message's handler; its answer goes out as soon as it is there."""
+        id = message.id if isinstance(message, Request) else None  # noqa: A001
+        method = message.method
+        if method == "cancel":
+            self._cancel_request(connection, id, message.params)
+            return
+        handler = self._handlers.get(method)
+        if handler is None:
+            connection.fail(id, unknown_method(method, self._handlers))
+            return
+        try:
+            params = handler.params.model_validate(message.params)
+        except ValidationError as error:
+            connection.fail(id, invalid_params(error, handler.params))
+            return
+        key = object() if id is None else id
+        if key in connection.running:
+            connection.fail(id, ProtocolError(f"a request with the id {id!r} is being answered", "", INVALID_REQUEST))
+            return
+        if self.stopping:
+            connection.fail(id, ProtocolError("dreamd is stopping", "try again when it is back", STOPPING))
+            return
+        running = Running(connection, key, Call(id, method, connection.client, None), handler)
+        running.call._report = self._report_of(running)
+        if handler.activity and self._on_activity is not None:
+            self._on_activity(method)
+        connection.running[key] = running
+        self._running.add(running)
+        self._idle.clear()
+        if handler.long:
+            self._in_thread(self._long_pool, running, params)
+        elif handler.blocking:
+            self._in_thread(self._pool, running, params)
+        elif isinstance(message, Request) and message.size_bytes > BULKY_BYTES:
+            running.ordered = connection.held = True
+            self._in_thread(self._pool, running, params)
+        else:
+            try:
+                outcome = handler.call(params, running.call)
+            except Exception as error:
+                self._fail(running, error)
+            else:
+                self._settle(running, outcome)
+
+    def cancel(self, running: Running) -> None:
+        """Take a request back. One whose work cannot be stopped any more is answered as if nothing had been said."""
+        running.call.cancel()
+        if running.stop_work is not None:
+            running.stop_work()
+
+    def _cancel_request(self, connection: Connection, id: Any, params: Mapping[str, Any]) -> None:  # noqa: A002
+        running = connection.running.get(params.get("id"))
+        if running is not None:
+            self.cancel(running)
+        if id is not None:
+            connection.send(encode_answer(id, {"cancelled": running is not None}))
+
+    def _in_thread(self, pool: ThreadPoolExecutor, running: Running, params: Any) -> None:
+        future = pool.submit(running.handler.call, params, running.call)
+        running.stop_work = future.cancel
+        future.add_done_callback(lambda done: self._post(running, done))
+
+    def _settle(self, running: Running, outcome: Any) -> None:
+        """Answer now, or as soon as the outcome has a result."""
+        if isinstance(outcome, Future):
+            running.stop_work = None  # the store's own promises are kept, not cancelled
+            outcome.add_done_callback(lambda done: self._post(running, done))
+        elif asyncio.iscoroutine(outcome):
+            task = self.loop.create_task(outcome)
+            running.stop_work = task.cancel
+            self._tasks.add(task)
+            task.add_done_callback(lambda done: self._task_done(running, done))
+        else:
+            self._answer(running, outcome)
+
+    def _task_done(self, running: Running, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            self._fail(running, Cancelled("the request was cancelled"))
+        elif (error := task.exception()) is not None:
+            self._fail(running, error)
+        else:
+            self._settle(running, task.result())
+        running.connection.pump()
+
+    def _post(self, running: Running, future: Future[Any] | None) -> None:
+        """From any thread: have the loop look at this request. One wake-up serves all that come before it runs."""
+        self._finished.append((running, future))
+        if not self._woken:
+            self._woken = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to answer
+                self.loop.call_soon_threadsafe(self._look)
+
+    def _look(self) -> None:
+        self._woken = False
+        touched: set[Connection] = set()
+        while self._finished:
+            running, future = self._finished.popleft()
+            if future is None:
+                self._send_progress(running)
+            else:
+                self._resolve(running, future)
+            touched.add(running.connection)
+        for connection in touched:
+            connection.pump()
+
+    def _resolve(self, running: Running, future: Future[Any]) -> None:
+        if future.cancelled():
+            self._fail(running, Cancelled("the request was cancelled"))
+        elif (error := future.exception()) is not None:
+            self._fail(running, error)
+        else:
+            self._settle(running, future.result())
+
+    def _answer(self, running: Running, result: Any) -> None:
+        try:
+            line = encode_answer(running.call.id or 0, running.handler.shape(result))
+        except Exception as error:
+            self._fail(running, error)
+            return
+        self._finish(running, line)
+
+    def _fail(self, running: Running, error: BaseException) -> None:
+        self._finish(running, encode_error(running.call.id, wire_error(error, running.call.method)))
+
+    def _finish(self, running: Running, line: bytes) -> None:
+        connection = running.connection
+        if running.call.id is not None:
+            if running.progress is not None:
+                self._emit_progress(running)
+            connection.send(line)
+        connection.running.pop(running.key, None)
+        if running.ordered:
+            connection.held = False
+        self._running.discard(running)
+        if not self._running:
+            self._idle.set()
+
+    def _report_of(self, running: Running) -> Callable[[Call, str, int, int, str], None]:
+        def report(call: Call, stage: str, done: int, total: int, note: str) -> None:
+            waiting = running.progress is not None
+            running.progress = (stage, done, total, note)
+            if not waiting:
+                self._post(running, None)
+
+        return report
+
+    def _send_progress(self, running: Running) -> None:
+        if running.progress is None or running.key not in running.connection.running:
+            return
+        wait_s = running.progress_at + PROGRESS_INTERVAL_S - self.loop.time()
+        if wait_s > 0:
+            self.loop.call_later(wait_s, self._post, running, None)
+        else:
+            self._emit_progress(running)
+
+    def _emit_progress(self, running: Running) -> None:
+        if running.progress is None or running.call.id is None:
+            return
+        stage, done, total, note = running.progress
+        running.progress = None
+        running.progress_at = self.loop.time()
+        params = {"request": running.call.id, "stage": stage, "done": done, "total": total, "note": note}
+        running.connection.send(encode_notification("progress", params))
+
+    async def _until_idle(self, timeout_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), timeout_s)
+
+    async def _until_closed(self, timeout_s: float) -> None:
+        deadline = self.loop.time() + timeout_s
+        while self.connections and self.loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        for connection in list(self.connections):
+            connection.abort()
+        if self.connections:
+            logger.warning("{} connections were cut off", len(self.connections))

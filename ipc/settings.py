@@ -1,0 +1,26 @@
+"""The wire's own settings: what one client may ask of the daemon at once, with units and defaults."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class IpcSettings(BaseModel):
+    """Bounds of the server. Where the socket lies is no setting: clients that read no settings must find it too."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_connections: int = Field(128, ge=1, le=10_000)
+    max_in_flight: int = Field(256, ge=1, le=10_000)
+    """Requests of one connection that are being answered; more wait in the socket."""
+    threads: int = Field(3, ge=1, le=32)
+    """Threads that answer what blocks for milliseconds: recall, context, show, list."""
+    long_threads: int = Field(4, ge=1, le=32)
+    """Threads that answer what takes seconds or minutes: import, rebuild, check."""
+    stalled_output_bytes: int = Field(4 * 2**20, ge=2**16)
+    """A client that leaves this much unread for `stalled_s` is dropped."""
+    stalled_s: float = Field(10.0, gt=0)
+    max_output_bytes: int = Field(8 * 2**20, ge=2**16)
+    """A client that leaves this much unread is dropped at once."""
+    stop_grace_s: float = Field(5.0, ge=0)
+    """How long a stop waits for the answers in flight."""
