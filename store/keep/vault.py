@@ -1,0 +1,151 @@
+"""The folder of markdown files that is the memory: safe paths, what is in it, and what of it is derived."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..model import InvalidInput, NotFound
+from .disk import Disk, is_temp
+
+MARKER = ".dreamd"
+MARKER_CONTENT = b"This folder is a memory vault of dreamd. Without this file nothing in it is taken as deleted.\n"
+
+DIGESTS_FOLDER = "digests"
+RESERVED_NAMES = frozenset({"index.md", "log.md"})  # OKF v0.2, 3.1
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """What tells cheaply whether a file is still the one that was read."""
+
+    path: str
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+class Vault:
+    """A vault on a disk. Paths are relative to its root, with `/`, and never lead out of it."""
+
+    def __init__(self, root: Path, disk: Disk) -> None:
+        self.root = Path(os.path.realpath(root))
+        self.disk = disk
+        self._root = f"{self.root}/"
+
+    def resolve(self, path: str) -> Path:
+        """Return where a path lies. Raises InvalidInput when it is not plainly inside the vault.
+
+        Hidden names, `..`, empty parts, and folders that are symbolic links to somewhere else are refused.
+        """
+        parts = path.split("/")
+        if "\0" in path or any(not part or part.startswith(".") for part in parts):
+            raise InvalidInput(f"{path!r} is not a path inside the vault", "Use a relative path without '..'.")
+        full = self.root.joinpath(*parts)
+        folder = f"{os.path.realpath(full.parent)}/"
+        if not folder.startswith(self._root):
+            raise InvalidInput(f"{path!r} leads out of the vault", "Replace the symbolic link by a real folder.")
+        return full
+
+    def relative(self, full: Path) -> str | None:
+        """Return the vault's own path of a file, or None for one outside."""
+        text = str(full)
+        return text[len(self._root) :] if text.startswith(self._root) else None
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content. Raises NotFound."""
+        full = self.resolve(path)
+        try:
+            if not stat.S_ISREG(self.disk.stat(full).st_mode):
+                raise NotFound(f"{path} is not a regular file in the vault")
+            return self.disk.read(full)
+        except (FileNotFoundError, NotADirectoryError) as missing:
+            raise NotFound(f"there is no {path} in the vault") from missing
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a regular file is there."""
+        return self.stamp(path) is not None
+
+    def stamp(self, path: str) -> FileStamp | None:
+        """Return a file's stamp, or None when no regular file is there."""
+        try:
+            status = self.disk.stat(self.resolve(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return _stamp(path, status) if stat.S_ISREG(status.st_mode) else None
+
+    def walk(self) -> Iterator[FileStamp]:
+        """Yield every memory and session, folder by folder in the order of names.
+
+        Symbolic links are not followed: one that leads out is none of ours, one that stays inside is a file twice.
+        """
+        yield from _walk(self.root, "")
+
+    def sweep(self) -> int:
+        """Remove what interrupted writes left behind, and say how many files that were."""
+        swept = 0
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                if is_temp(name):
+                    self.disk.unlink(Path(folder, name))
+                    swept += 1
+        return swept
+
+    def write_derived(self, path: str, data: bytes) -> None:
+        """Write a file that can be made again at any time; it is not synced. Raises InvalidInput for any other."""
+        if not is_derived(path):
+            raise InvalidInput(f"{path} is not a derived file")
+        self.disk.write_temp_then_rename(self.resolve(path), data)
+
+    @property
+    def marker(self) -> Path:
+        """The file that says that this is a vault, and that it is all there."""
+        return self.root / MARKER
+
+    def has_marker(self) -> bool:
+        """Tell whether the marker is in place."""
+        return self.marker.is_file()
+
+    def ensure_marker(self) -> None:
+        """Make the vault's folder and its marker, durably, where they are missing."""
+        if self.has_marker():
+            return
+        self.disk.make_folder(self.root)
+        self.disk.write_temp_then_rename(self.marker, MARKER_CONTENT)
+        self.disk.fsync(self.marker)
+        self.disk.fsync_dir(self.root)
+        self.disk.fsync_dir(self.root.parent)
+
+
+def is_derived(path: str) -> bool:
+    """Tell whether a path is of a file that is regenerated: a catalogue, a history, a digest."""
+    return path.rpartition("/")[2] in RESERVED_NAMES or path.startswith(f"{DIGESTS_FOLDER}/")
+
+
+def is_kept(path: str) -> bool:
+    """Tell whether `walk` would yield a regular file of this path."""
+    return path.endswith(".md") and not is_derived(path) and not any(part.startswith(".") for part in path.split("/"))
+
+
+def _walk(folder: Path | str, prefix: str) -> Iterator[FileStamp]:
+    with os.scandir(folder) as scan:
+        entries = sorted((entry for entry in scan if entry.name[0] != "."), key=lambda entry: entry.name)
+    for entry in entries:
+        path = prefix + entry.name
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                if path != DIGESTS_FOLDER:
+                    yield from _walk(entry.path, f"{path}/")
+            elif path.endswith(".md") and entry.name not in RESERVED_NAMES and entry.is_file(follow_symlinks=False):
+                path.encode()  # a name that is not UTF-8 cannot be cited
+                yield _stamp(path, entry.stat(follow_symlinks=False))
+        except (FileNotFoundError, UnicodeEncodeError):
+            continue
+
+
+def _stamp(path: str, status: os.stat_result) -> FileStamp:
+    return FileStamp(path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
