@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from .settings import LlmSettings
+
+PRESENCE_DEADLINE_S = 2.0
+
 
 class LlmError(Exception):
     """The base of what this room raises. `hint` is a sentence that says what to do next."""
@@ -30,6 +34,10 @@ class LanguageModel(Protocol):
         """Provider and model, as `ollama/qwen3:4b`: recorded with what it proposed."""
         ...
 
+    def check(self, deadline_s: float) -> None:
+        """Return if the server answers and has the model. Never pulls one. Raises LlmUnavailable."""
+        ...
+
     def complete_json(self, prompt: str, schema: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
         """Answer with one JSON object that was checked to be one.
 
@@ -37,3 +45,23 @@ class LanguageModel(Protocol):
         LlmRefused, and nothing else.
         """
         ...
+
+
+def model_for(settings: LlmSettings) -> LanguageModel | None:
+    """The configured model, or None. Constructing asks nobody; `problem` does. Raises LlmUnavailable."""
+    if settings.provider == "none":
+        return None
+    from .ollama import OllamaModel  # its client and httpx cost a second on a busy machine: only who asks pays
+
+    return OllamaModel(settings)
+
+
+def problem(settings: LlmSettings) -> str:
+    """Why the configured model cannot be asked right now; "" if it can be, or if none is configured."""
+    try:
+        model = model_for(settings)
+        if model is not None:
+            model.check(PRESENCE_DEADLINE_S)
+    except LlmError as error:
+        return f"{error} {error.hint}".strip()
+    return ""

@@ -12,9 +12,9 @@ class LlmSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    provider: Literal["none", "ollama", "openai"] = "none"
+    provider: Literal["none", "ollama"] = "none"
     model: str = ""
-    base_url: str = ""
+    base_url: str = Field("", description="the provider's usual address on this machine, unless another is named")
     allow_remote: bool = False
     deadline_s: float = Field(60, gt=0, description="for one completion")
     context_tokens: int = Field(8192, ge=512)
