@@ -1,0 +1,304 @@
+"""Applying a run's changes to the vault, and undoing them: guarded by hashes, recorded with both images."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from ..model import Action, ActionKind, Changeset, Level, Memory, NodeId, NotFound, StoreBusy, StoreError
+from . import history
+from .history import RecordedAction, Run, Write
+from .journal import ChangeKind, FileChange, sha256
+from .ledger import Ledger
+from .pending import PendingFiles
+from .vault import Vault
+from .writer import Planned, Writer
+
+FORGET: Final = "forget"
+"""The kind of run that leaves its tombstones when it is applied, and lifts them when it is undone."""
+
+HISTORY_DAYS: Final = 90
+HISTORY_BYTES: Final = 2**30
+
+_SETTLE_S: Final = 120.0
+
+
+class Expired(StoreError):  # noqa: N818
+    """The images that an undo needs are older than the history that is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An action that was not carried out, and why, in a sentence."""
+
+    path: str
+    node_id: NodeId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedRun:
+    """What became of a changeset: how many actions are in the vault, and which were left out."""
+
+    run_id: str
+    applied: int
+    refused: tuple[Refused, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What became of an undo: how many files are as before the run, and which stay as they are."""
+
+    run_id: str
+    restored: int
+    refused: tuple[Refused, ...] = ()
+
+
+def fingerprint(memory: Memory) -> str:
+    """Name what a tombstone forbids: a fact by its words, what rests on others by what it rests on.
+
+    Case, punctuation, spacing and formatting do not count; channel and level do.
+    """
+    if memory.level in {Level.SESSION, Level.FACT} or not memory.sources:
+        words = re.findall(r"\w+", unicodedata.normalize("NFKC", memory.text).casefold())
+    else:
+        words = [memory.kind.value, *sorted(set(memory.sources))]
+    digest = hashlib.sha256("\0".join((memory.channel, *words)).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{memory.level.value}:{digest[:32]}"
+
+
+@dataclass(slots=True)
+class _Step:
+    """An action on its way: `before` is the file that it was planned against; `refusal` says why it is left out."""
+
+    ordinal: int
+    action: Action
+    before: bytes | None
+    images: tuple[bytes | None, bytes | None]
+    refusal: str | None
+
+
+class Changes:
+    """Applies and undoes runs through the writer. Call from any thread but the writer's; both wait for the files.
+
+    `citing` names the paths of the living memories that rest on a node.
+    """
+
+    def __init__(
+        self, vault: Vault, ledger: Ledger, writer: Writer, citing: Callable[[NodeId], Collection[str]]
+    ) -> None:
+        self._vault = vault
+        self._ledger = ledger
+        self._writer = writer
+        self._citing = citing
+
+    # ---- apply
+
+    def apply(
+        self,
+        changeset: Changeset,
+        *,
+        kind: str,
+        now: datetime,
+        started_at: datetime | None = None,
+        summary: Mapping[str, Any] | None = None,
+    ) -> AppliedRun:
+        """Journal the whole changeset in one transaction, then let the files follow.
+
+        An action whose file is no longer what it was planned against, or whose fingerprint has a tombstone, is left
+        out and named. A crash after the transaction is finished by the next start. A run that is recorded already is
+        not applied again.
+        """
+        try:
+            self._ledger.run(changeset.run_id)
+        except NotFound:
+            self._settle()
+            run = Run(changeset.run_id, kind, "applied", started_at or now, now, summary=summary or {})
+            steps = self._steps(changeset, forbidden=set() if kind == FORGET else self._ledger.tombstones())
+            self._submit(lambda files: self._plan_apply(files, run, steps, changeset)).result()
+            self._settle()
+        return self._applied(changeset.run_id)
+
+    def _steps(self, changeset: Changeset, forbidden: set[str]) -> list[_Step]:
+        """Read what each action was planned against; later actions on a path see what earlier ones make of it."""
+        now_at: dict[str, bytes | None] = {}
+        steps = []
+        for ordinal, action in enumerate(changeset.actions):
+            before = now_at[action.path] if action.path in now_at else self._read(action.path)
+            images = history.packed(before), history.packed(action.content)
+            step = _Step(ordinal, action, before, images, _objection(action, before, forbidden))
+            now_at[action.path] = before if step.refusal else action.content
+            steps.append(step)
+        return steps
+
+    def _plan_apply(self, files: PendingFiles, run: Run, steps: Sequence[_Step], changeset: Changeset) -> Planned[None]:
+        changes: list[FileChange] = []
+        touched: set[str] = set()
+        for step in steps:
+            action = step.action
+            if step.refusal is None and action.path not in touched and _moved_on(files, action.path, step.before):
+                step.refusal = "the file was changed in the meantime"
+            if step.refusal is None:
+                touched.add(action.path)
+                changes.append(_change(action, run.run_id, step.ordinal))
+        if not changes:
+            run = replace(run, state="nothing")
+        writes = [history.record_run(run)]
+        writes += [history.record_action(run.run_id, s.ordinal, s.action, s.images, s.refusal) for s in steps]
+        writes += [history.move_cursor(*key, ordinal) for key, ordinal in changeset.cursors.items()]
+        if run.kind == FORGET:
+            writes += [
+                history.leave_tombstone(step.action.fingerprint, run.run_id, run.started_at, step.action.reason)
+                for step in steps
+                if step.action.fingerprint and step.refusal is None
+            ]
+        return Planned(None, changes, writes)
+
+    def _applied(self, run_id: str) -> AppliedRun:
+        actions = self._ledger.actions(run_id)
+        refused = tuple(
+            Refused(action.path, action.node_id, action.refusal or "a file edited by hand is there")
+            for action in actions
+            if action.state == "conflict"
+        )
+        return AppliedRun(run_id, sum(action.state == "applied" for action in actions), refused)
+
+    # ---- undo
+
+    def undo(self, run_id: str, *, now: datetime) -> Undone:
+        """Bring back what was there before a run, and leave tombstones so that no dream proposes it again.
+
+        Left as they are, and named: a file that is no longer as the run left it, and a node that the run made and
+        that a living file outside the run rests on. Raises NotFound, or Expired when the images are gone.
+        """
+        run = self._ledger.run(run_id)
+        if run.expired:
+            raise Expired(f"the history of run {run_id} has expired", hint=f"It is kept for {HISTORY_DAYS} days.")
+        self._settle()
+        chains: dict[str, list[RecordedAction]] = {}
+        for action in self._ledger.actions(run_id):
+            if action.state == "applied":
+                chains.setdefault(action.path, []).append(action)
+        refusals = self._objections(chains)
+        self._submit(lambda files: self._plan_undo(files, run, chains, refusals, now)).result()
+        self._settle()
+        for action in self._ledger.actions(run_id):
+            if action.path in chains and action.state == "conflict":
+                refusals.setdefault(action.path, "the file was changed in the meantime")
+        restored = [path for path in chains if path not in refusals]
+        refused = tuple(Refused(path, chains[path][-1].node_id, why) for path, why in refusals.items())
+        if refused and restored:
+            self._writer.write(history.run_undone(run_id, "partly_undone", now)).result()
+        return Undone(run_id, len(restored), refused)
+
+    def _objections(self, chains: Mapping[str, Sequence[RecordedAction]]) -> dict[str, str]:
+        """Say of each path that cannot be restored why; what rests on such a path cannot be either."""
+        refusals = {
+            path: "the file is no longer as the run left it"
+            for path, chain in chains.items()
+            if _hash(self._read(path)) != chain[-1].post_sha256
+        }
+        created = {path: chain[0].node_id for path, chain in chains.items() if chain[0].pre_sha256 is None}
+        citing = {path: set(self._citing(node_id)) - {path} for path, node_id in created.items()}
+        while True:
+            living = {path: sorted(citing[path] - (chains.keys() - refusals.keys())) for path in created}
+            more = {path: f"{files[0]} rests on it" for path, files in living.items() if files and path not in refusals}
+            if not more:
+                return refusals
+            refusals.update(more)
+
+    def _plan_undo(
+        self,
+        files: PendingFiles,
+        run: Run,
+        chains: Mapping[str, Sequence[RecordedAction]],
+        refusals: dict[str, str],
+        now: datetime,
+    ) -> Planned[None]:
+        changes: list[FileChange] = []
+        writes: list[Write] = []
+        for path, chain in reversed(list(chains.items())):
+            last = chain[-1]
+            if path not in refusals and _moved_on(files, path, last.post_image):
+                refusals[path] = "the file was changed in the meantime"
+            if path in refusals:
+                continue
+            changes.append(_restoring(run.run_id, chain))
+            for action in chain:
+                writes.append(history.action_undone(run.run_id, action.ordinal))
+                if action.fingerprint and run.kind == FORGET:
+                    writes.append(history.lift_tombstone(action.fingerprint))
+                elif action.fingerprint:
+                    writes.append(history.leave_tombstone(action.fingerprint, run.run_id, now, "undone"))
+        if changes:
+            writes.append(history.run_undone(run.run_id, "partly_undone" if refusals else "undone", now))
+        return Planned(None, changes, writes)
+
+    # ---- history
+
+    def prune(self, now: datetime) -> int:
+        """Let go of images older than 90 days or beyond 1 GiB, oldest first; return how many runs that made final."""
+        cutoff = now - timedelta(days=HISTORY_DAYS)
+        expired, held_bytes = [], 0
+        for run_id, started_at, size_bytes in self._ledger.image_sizes():
+            held_bytes += size_bytes
+            if started_at < cutoff or held_bytes > HISTORY_BYTES:
+                expired.append(run_id)
+        self._writer.write(*history.expire(expired), *history.forget_before(cutoff, now)).result()
+        return len(expired)
+
+    # ---- the ways to the vault
+
+    def _submit(self, plan: Callable[[PendingFiles], Planned[None]]) -> Future[None]:
+        return self._writer.submit(plan)
+
+    def _settle(self) -> None:
+        if not self._writer.barrier(_SETTLE_S):
+            raise self._writer.refusal or StoreBusy("the vault is still being written", hint="Try again in a minute.")
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            return self._vault.read(path)
+        except NotFound:
+            return None
+
+
+def _objection(action: Action, before: bytes | None, forbidden: Collection[str]) -> str | None:
+    if action.fingerprint in forbidden:
+        return "it was undone, forgotten or rejected before"
+    if _hash(before) != action.pre_sha256:
+        return "there is a file already" if action.pre_sha256 is None else "the file was changed in the meantime"
+    return None
+
+
+def _moved_on(files: PendingFiles, path: str, seen: bytes | None) -> bool:
+    """Tell whether an acknowledged write that is not visible yet makes a file other than what was seen."""
+    if not files.is_ahead(path):
+        return False
+    return files.exists(path) != (seen is not None) or (seen is not None and files.read(path) != seen)
+
+
+def _change(action: Action, run_id: str, ordinal: int) -> FileChange:
+    if action.kind is ActionKind.DELETE or action.content is None:
+        return FileChange("delete", action.path, b"", 0, action.pre_sha256, run_id, ordinal)
+    kind: ChangeKind = "create" if action.pre_sha256 is None else "replace"
+    return FileChange(kind, action.path, action.content, 0, action.pre_sha256, run_id, ordinal)
+
+
+def _restoring(run_id: str, chain: Sequence[RecordedAction]) -> FileChange:
+    """The change that takes a path back to before the first of its actions."""
+    image, left = chain[0].pre_image, chain[-1].post_sha256
+    ordinal = chain[-1].ordinal
+    if image is None:
+        return FileChange("delete", chain[0].path, b"", 0, left, run_id, ordinal)
+    return FileChange("create" if left is None else "replace", chain[0].path, image, 0, left, run_id, ordinal)
+
+
+def _hash(data: bytes | None) -> str | None:
+    return None if data is None else sha256(data)

@@ -1,0 +1,191 @@
+"""Opening SQLite the one way we open it: WAL, one connection a thread, numbered append-only migrations."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+import sqlite_vec
+
+from ..model import Corrupt, SchemaTooNew, StoreBusy
+
+BUSY_TIMEOUT_MS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of a schema. Steps are only ever appended: the database's user_version counts those it has seen."""
+
+    name: str
+    sql: str
+
+
+def open_database(
+    path: Path,
+    *,
+    durable: bool,
+    read_only: bool = False,
+    migrations: Sequence[Migration] = (),
+    vfs: str | None = None,
+) -> apsw.Connection:
+    """Open, configure and migrate a database; `durable` makes every commit reach the disk before it returns.
+
+    Raises SchemaTooNew, Corrupt, or StoreBusy when another process holds it for longer than five seconds.
+    """
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    with translated(path):
+        connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
+        try:
+            _configure(connection, durable=durable, read_only=read_only)
+            _migrate(connection, path, migrations, read_only=read_only)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _configure(connection: apsw.Connection, *, durable: bool, read_only: bool) -> None:
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    connection.enable_load_extension(True)
+    connection.load_extension(sqlite_vec.loadable_path())
+    connection.enable_load_extension(False)
+    connection.execute("PRAGMA foreign_keys = ON")
+    if read_only:
+        return
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+    connection.execute("PRAGMA secure_delete = ON")
+    if sys.platform == "darwin" and durable:  # there a plain fsync leaves the data in the drive's own cache
+        connection.execute("PRAGMA fullfsync = ON")
+        connection.execute("PRAGMA checkpoint_fullfsync = ON")
+
+
+def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[Migration], *, read_only: bool) -> None:
+    seen = schema_version(connection)
+    if seen > len(migrations) and migrations:
+        raise SchemaTooNew(
+            f"{path.name} was written by a newer dreamd (schema {seen}, this one knows {len(migrations)})",
+            hint="Update dreamd, or restore a backup of the file that this version wrote.",
+        )
+    if read_only or seen == len(migrations):
+        return
+    with transaction(connection):
+        # Somebody else may have migrated while we waited for the lock.
+        for number, migration in enumerate(migrations[schema_version(connection) :], schema_version(connection) + 1):
+            connection.execute(migration.sql)
+            connection.execute(f"PRAGMA user_version = {number}")
+
+
+def schema_version(connection: apsw.Connection) -> int:
+    """How many migrations the database has seen."""
+    rows: list[Any] = connection.execute("PRAGMA user_version").fetchall()
+    return int(rows[0][0])
+
+
+@contextlib.contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """BEGIN IMMEDIATE, then COMMIT, or ROLLBACK when the block (or the commit) raises."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextlib.contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors of a whole file into this room's: damage is Corrupt, a lock that stays is StoreBusy."""
+    try:
+        yield
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise Corrupt(
+            f"{path.name} is damaged: {error}", hint="Run `dreamctl check` to see what can be mended."
+        ) from error
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise StoreBusy(f"{path.name} is held by another process", hint="Stop the other dreamd first.") from error
+
+
+def integrity_problems(connection: apsw.Connection) -> list[str]:
+    """What `PRAGMA quick_check` finds wrong, [] when nothing; reads the whole file."""
+    try:
+        rows = connection.execute("PRAGMA quick_check").fetchall()
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        return [str(error)]
+    return [str(row[0]) for row in rows if row[0] != "ok"]
+
+
+def backup(source_path: Path, target_path: Path) -> None:
+    """Copy a consistent snapshot of a live database in one step (a stepped backup under a writer never ends).
+
+    The target is replaced; it is a copy to work on, so it is not synced.
+    """
+    for suffix in ("", "-wal", "-shm"):
+        target_path.with_name(target_path.name + suffix).unlink(missing_ok=True)
+    with translated(source_path), contextlib.ExitStack() as stack:
+        source = apsw.Connection(str(source_path), flags=apsw.SQLITE_OPEN_READONLY)
+        stack.callback(source.close)
+        source.set_busy_timeout(BUSY_TIMEOUT_MS)
+        target = apsw.Connection(str(target_path))
+        stack.callback(target.close)
+        target.execute("PRAGMA synchronous = OFF")
+        with target.backup("main", source, "main") as copying:
+            while not copying.done:
+                copying.step(-1)
+
+
+def preallocate_wal(path: Path, size_bytes: int) -> None:
+    """Give the -wal file of a database that nobody has open its blocks now, as zeros, which SQLite reads as "empty".
+
+    An fsync that has to grow a file costs about twice one that overwrites (measured on ext4: 600 against 315 µs).
+    """
+    wal = path.with_name(path.name + "-wal")
+    descriptor = os.open(wal, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        held = os.fstat(descriptor).st_size
+        if held < size_bytes:
+            os.pwrite(descriptor, bytes(size_bytes - held), held)
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Connections:
+    """One connection a thread, opened when the thread first asks."""
+
+    def __init__(self, opening: Callable[[], apsw.Connection]) -> None:
+        self._opening = opening
+        self._mine = threading.local()
+        self._all: list[apsw.Connection] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def get(self) -> apsw.Connection:
+        """This thread's connection."""
+        connection: apsw.Connection | None = getattr(self._mine, "connection", None)
+        if connection is None:
+            connection = self._opening()
+            with self._lock:
+                if self._closed:
+                    connection.close()
+                    raise StoreBusy("the database is closed")
+                self._all.append(connection)
+            self._mine.connection = connection
+        return connection
+
+    def close(self) -> None:
+        """Close every thread's connection; nobody may be inside a query."""
+        with self._lock:
+            self._closed = True
+            connections, self._all = self._all, []
+        for connection in connections:
+            connection.close()

@@ -1,0 +1,242 @@
+"""The ledger: the vault's write-ahead log and its history, in one SQLite database that is kept and backed up."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import apsw
+
+from ..model import NodeId, NotFound
+from .database import Connections, integrity_problems, open_database, preallocate_wal, transaction, translated
+from .history import RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row
+from .journal import Entry
+from .ledger_schema import MIGRATIONS
+
+WAL_PAGES: Final = 1000
+"""When the WAL has this many pages they are copied into the database: 4 MiB, which is also what is preallocated."""
+
+_PAGE_BYTES: Final = 4096
+_ENTRY: Final = "seq, kind, path, content, from_offset, pre_sha256, run_id, ordinal"
+_JOURNAL: Final = f"INSERT INTO journal ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+class Usage(NamedTuple):
+    """How often a memory was shown, and when last."""
+
+    shown: int
+    last_at: datetime
+
+
+class Ledger:
+    """The ledger's connections, its one write path and its questions.
+
+    `commit`, `forget_done` and `checkpoint` belong to the writer's thread alone; questions may be asked from any.
+    `later` may be called from any thread: what it takes is written beside the writer's next commit, and a crash before
+    that loses it.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False, vfs: str | None = None) -> None:
+        self.path = path
+        self._vfs = vfs
+        self._later: deque[Write] = deque()
+        self._wal_pages = 0
+        self._read_only = read_only
+        self._readers = Connections(
+            lambda: open_database(path, durable=True, read_only=True, migrations=MIGRATIONS, vfs=vfs)
+        )
+        self._writing: apsw.Connection | None = None
+        if not read_only:
+            if vfs is None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                preallocate_wal(path, WAL_PAGES * _PAGE_BYTES)
+            self.reopen()
+
+    # ---- writing: the writer's thread
+
+    def reopen(self) -> None:
+        """Open the writing connection anew; after a failed fsync nothing is tried again on the old one."""
+        if self._writing is not None:
+            self._writing.close(True)
+        connection = open_database(self.path, durable=True, migrations=MIGRATIONS, vfs=self._vfs)
+        connection.wal_autocheckpoint(0)  # a checkpoint inside a commit would stall its acknowledgement
+        connection.set_wal_hook(self._count_pages)
+        keep = ctypes.c_int(1)  # the -wal file, and with it its blocks, outlives the last connection
+        connection.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, ctypes.addressof(keep))
+        self._writing = connection
+
+    def _count_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
+    def _writer(self) -> apsw.Connection:
+        if self._writing is None:
+            raise ValueError("this ledger was opened for reading, or is closed")
+        return self._writing
+
+    def commit(self, entries: Sequence[Entry], writes: Iterable[Write] = ()) -> None:
+        """One transaction on the disk: the journal's new entries, and what goes with them."""
+        connection = self._writer()
+        with translated(self.path), transaction(connection):
+            if entries:
+                connection.executemany(_JOURNAL, entries)
+            self._run(connection, writes)
+            self._run(connection, self._drain())
+
+    def _drain(self) -> list[Write]:
+        later = self._later
+        return [later.popleft() for _ in range(len(later))] if later else []
+
+    @staticmethod
+    def _run(connection: apsw.Connection, writes: Iterable[Write]) -> None:
+        for sql, group in groupby(writes, key=attrgetter("sql")):
+            connection.executemany(sql, [write.values for write in group])
+
+    def later(self, *writes: Write) -> None:
+        """Write these with the writer's next transaction."""
+        self._later.extend(writes)
+
+    @property
+    def has_later(self) -> bool:
+        """Whether something waits for the writer's next transaction."""
+        return bool(self._later)
+
+    def forget_done(self, up_to_seq: int) -> None:
+        """Remove the entries whose files are on the disk. Not synced: a crash that loses it repeats a look at them."""
+        with self._unsynced() as connection:
+            connection.execute("DELETE FROM journal WHERE seq <= ? AND state = ''", (up_to_seq,))
+            self._run(connection, self._drain())
+
+    def keep_out(self, entries: Iterable[Entry]) -> None:
+        """Record that a person's file won: an action is marked; any other content stays in the journal."""
+        with self._unsynced() as connection:
+            for entry in entries:
+                if entry.run_id is None:
+                    connection.execute("UPDATE journal SET state = 'conflict' WHERE seq = ?", (entry.seq,))
+                else:
+                    connection.execute(
+                        "UPDATE action SET state = 'conflict' WHERE run_id = ? AND ordinal = ?",
+                        (entry.run_id, entry.ordinal),
+                    )
+                    connection.execute("DELETE FROM journal WHERE seq = ?", (entry.seq,))
+
+    @contextlib.contextmanager
+    def _unsynced(self) -> Iterator[apsw.Connection]:
+        connection = self._writer()
+        connection.execute("PRAGMA synchronous = NORMAL")
+        try:
+            with translated(self.path), transaction(connection):
+                yield connection
+        finally:
+            connection.execute("PRAGMA synchronous = FULL")
+
+    def checkpoint(self, *, anyway: bool = False) -> None:
+        """Copy the WAL into the database if it has grown to its size, or `anyway`."""
+        if self._wal_pages >= WAL_PAGES or (anyway and self._wal_pages):
+            with translated(self.path):
+                self._writer().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._wal_pages = 0
+
+    def pending(self) -> list[Entry]:
+        """What was acknowledged and is not known to be on the disk, in order."""
+        rows: list[Any] = (
+            self._writer().execute(f"SELECT {_ENTRY} FROM journal WHERE state = '' ORDER BY seq").fetchall()
+        )
+        return [_entry(row) for row in rows]
+
+    def last_seq(self) -> int:
+        """The journal's highest number, 0 when it is empty."""
+        rows: list[Any] = self._writer().execute("SELECT coalesce(max(seq), 0) FROM journal").fetchall()
+        return int(rows[0][0])
+
+    # ---- questions: any thread
+
+    def _ask(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        with translated(self.path):
+            return self._readers.get().execute(sql, values).fetchall()
+
+    def runs(self, limit: int = 20) -> list[Run]:
+        """The latest runs, newest first."""
+        rows = self._ask(f"SELECT {RUN_COLUMNS} FROM run ORDER BY started_at DESC, run_id DESC LIMIT ?", (limit,))
+        return [run_of_row(row) for row in rows]
+
+    def run(self, run_id: str) -> Run:
+        """One run; raises NotFound."""
+        rows = self._ask(f"SELECT {RUN_COLUMNS} FROM run WHERE run_id = ?", (run_id,))
+        if not rows:
+            raise NotFound(f"no run {run_id}", hint="`dreamctl runs` lists them.")
+        return run_of_row(rows[0])
+
+    def actions(self, run_id: str) -> list[RecordedAction]:
+        """A run's actions with their images, in order."""
+        return [action_of_row(row) for row in self._ask(RecordedAction.SELECT, (run_id,))]
+
+    def image_sizes(self) -> list[tuple[str, datetime, int]]:
+        """Each run that still has its images, newest first: its id, its start, their bytes as kept."""
+        rows = self._ask(
+            "SELECT run_id, started_at, (SELECT coalesce(sum(coalesce(length(pre_image), 0)"
+            " + coalesce(length(post_image), 0)), 0) FROM action WHERE action.run_id = run.run_id)"
+            " FROM run WHERE NOT expired ORDER BY started_at DESC, run_id DESC"
+        )
+        return [(run_id, datetime.fromisoformat(at), size) for run_id, at, size in rows]
+
+    def tombstones(self) -> set[str]:
+        """The fingerprints that no dream may propose again."""
+        return {row[0] for row in self._ask("SELECT fingerprint FROM tombstone")}
+
+    def cursors(self, stage: str) -> dict[str, int]:
+        """The last ordinal that a stage consumed of each session."""
+        return dict(self._ask("SELECT session_id, ordinal FROM cursor WHERE stage = ?", (stage,)))
+
+    def flags(self, prefix: str = "") -> dict[str, str]:
+        """The switches whose name begins so."""
+        return {k: v for k, v in self._ask("SELECT name, value FROM flag") if k.startswith(prefix)}
+
+    @property
+    def paused(self) -> bool:
+        """Whether all learning is switched off."""
+        return "paused" in self.flags("paused")
+
+    @property
+    def channels_off(self) -> frozenset[str]:
+        """The channels in which nothing is learned."""
+        return frozenset(name.removeprefix("off:") for name in self.flags("off:"))
+
+    def usage(self) -> dict[NodeId, Usage]:
+        """How often each memory was shown, and when last."""
+        rows = self._ask("SELECT node_id, shown, last_at FROM usage")
+        return {node_id: Usage(shown, datetime.fromisoformat(at)) for node_id, shown, at in rows}
+
+    def problems(self) -> list[str]:
+        """What SQLite's own check finds wrong; reads the whole file, so ask when nobody waits."""
+        return integrity_problems(self._readers.get())
+
+    def counts(self) -> dict[str, int]:
+        """How many rows wait in the journal, were kept out by a person's file, and so on, for `status`."""
+        names = {
+            "journal": "journal WHERE state = ''",
+            "conflicts": "journal WHERE state = 'conflict'",
+            "runs": "run",
+            "tombstones": "tombstone",
+            "events": "event",
+        }
+        return {name: int(self._ask(f"SELECT count(*) FROM {table}")[0][0]) for name, table in names.items()}
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._readers.close()
+        if self._writing is not None:
+            self._writing.close()
+            self._writing = None
+
+
+def _entry(row: Sequence[Any]) -> Entry:
+    seq, kind, path, content, from_offset, pre_sha256, run_id, ordinal = row
+    return Entry(seq, kind, path, content or b"", from_offset, pre_sha256, run_id, ordinal)

@@ -1,0 +1,188 @@
+"""Puts the journal's entries into the vault's files, and makes them durable there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ..model import InvalidInput
+from .disk import Disk
+from .journal import AppliedFile, Entry, by_path, settle
+from .vault import Vault
+
+SYNC_ALL_FROM: Final = 8
+"""From so many files on, one sync of the whole file system is quicker than one for each (measured on ext4)."""
+
+_TRIES: Final = 5
+
+
+class Placed(NamedTuple):
+    """Which files changed, and which entries gave way to a person's file."""
+
+    applied: list[AppliedFile]
+    kept_out: list[Entry]
+
+
+class Placer:
+    """Writes entries into files, whole or by appending, and knows which of them are not durable yet.
+
+    Raises OSError as the disk does. A person may save any of the files at any moment: their version is never lost.
+    """
+
+    def __init__(self, vault: Vault, disk: Disk) -> None:
+        self._vault = vault
+        self._disk = disk
+        self._folders: dict[str, Path] = {}
+        self._unsynced: set[str] = set()
+
+    @property
+    def unsynced(self) -> int:
+        """How many files have been written and not synced."""
+        return len(self._unsynced)
+
+    def place(self, entries: Sequence[Entry]) -> Placed:
+        """Make entries visible in the vault; entries that have been placed before are found to be there."""
+        placed = Placed([], [])
+        for path, group in by_path(entries).items():
+            try:
+                full = self._full(path)
+            except InvalidInput:  # its folder has become a link to somewhere else
+                placed.kept_out.extend(group)
+                continue
+            self._unsynced.add(path)
+            from_offset = self._place_simply(full, group)
+            if from_offset is None:
+                placed.kept_out.extend(self._settle(full, group))
+                from_offset = 0
+            placed.applied.append(AppliedFile(path, from_offset))
+        return placed
+
+    def _place_simply(self, full: Path, group: Sequence[Entry]) -> int | None:
+        """Do what nearly always is to be done, a new file or more at a file's end; None when it is neither."""
+        first = group[0]
+        size = self._size(full)
+        if first.kind not in {"create", "append"} or (size or 0) != first.from_offset:
+            return None
+        if (size is not None and first.kind == "create") or any(entry.kind != "append" for entry in group[1:]):
+            return None
+        content = first.content if len(group) == 1 else b"".join([entry.content for entry in group])
+        if size is None:
+            self._disk.write_temp_then_rename(full, content)
+        else:
+            self._disk.append(full, content)
+        return first.from_offset
+
+    def _settle(self, full: Path, group: Sequence[Entry]) -> tuple[Entry, ...]:
+        """Bring a file to where its entries lead, whatever is found there now; return what gave way."""
+        for _ in range(_TRIES):
+            found = self._read(full)
+            settled = settle(found, group)
+            if settled.content == found or self._turn_into(full, found, settled.content):
+                return settled.kept_out
+        return tuple(group)  # somebody saves this file faster than we can look at it
+
+    def _turn_into(self, full: Path, found: bytes | None, wanted: bytes | None) -> bool:
+        """Replace what was found by what is wanted; False, with everything as it was, when it is no longer there."""
+        if found is None:
+            if wanted is not None:
+                self._disk.write_temp_then_rename(full, wanted)
+            return True
+        if wanted is None:
+            return self._remove(full, found)
+        temp = self._disk.write_temp(full.parent, wanted)
+        try:
+            self._disk.exchange(temp, full)
+            for _ in range(_TRIES):
+                if self._disk.read(temp) in (found, wanted):
+                    return self._read(full) == wanted
+                # What came out is an editor's save from in between: it goes back to where it was saved.
+                found = wanted
+                self._disk.exchange(temp, full)
+        except FileNotFoundError:
+            return False
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                self._disk.unlink(temp)
+        return False
+
+    def _remove(self, full: Path, found: bytes) -> bool:
+        aside = self._disk.write_temp(full.parent, b"")
+        self._disk.rename(full, aside)
+        if self._disk.read(aside) == found:
+            self._disk.unlink(aside)
+            return True
+        if self._size(full) is None:
+            self._disk.rename(aside, full)
+        return False
+
+    # ---- durability
+
+    def sync(self) -> None:
+        """Make every file that was written durable, with the folders that name it."""
+        files = [self._vault.root / path for path in self._unsynced]
+        folders = self._folders_of(self._unsynced)
+        if len(files) >= SYNC_ALL_FROM:
+            self._disk.sync_filesystem(self._vault.root, files, folders)
+        else:
+            for file in files:
+                with contextlib.suppress(FileNotFoundError):
+                    self._disk.fsync(file)
+            for folder in folders:
+                with contextlib.suppress(FileNotFoundError):
+                    self._disk.fsync_dir(folder)
+        self._unsynced.clear()
+        self._folders.clear()
+
+    def rescue(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Write every file of these entries anew and sync it: after a failed fsync the old ones cannot be trusted."""
+        kept_out: list[Entry] = []
+        self._folders.clear()
+        for path, group in by_path(entries).items():
+            full = self._full(path)
+            found = self._read(full)
+            settled = settle(found, group)
+            kept_out.extend(settled.kept_out)
+            if settled.content is not None:
+                if found is None:
+                    self._disk.write_temp_then_rename(full, settled.content)
+                else:
+                    self._turn_into(full, found, settled.content)
+            elif found is not None:
+                self._remove(full, found)
+            self._unsynced.add(path)
+        self.sync()
+        return kept_out
+
+    def _folders_of(self, paths: set[str]) -> list[Path]:
+        """Every folder above these files, deepest first, up to the root: a new folder is a name in its parent."""
+        names = {path.rpartition("/")[0] for path in paths}
+        for name in list(names):
+            while name:
+                name = name.rpartition("/")[0]
+                names.add(name)
+        return [self._vault.root / name for name in sorted(names, key=len, reverse=True)]
+
+    # ---- looking
+
+    def _full(self, path: str) -> Path:
+        folder, _, name = path.rpartition("/")
+        full = self._folders.get(folder)
+        if full is None or name.startswith("."):
+            resolved = self._vault.resolve(path)
+            self._folders[folder] = resolved.parent
+            return resolved
+        return full / name
+
+    def _size(self, full: Path) -> int | None:
+        try:
+            return self._disk.stat(full).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _read(self, full: Path) -> bytes | None:
+        try:
+            return self._disk.read(full)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
