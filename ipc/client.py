@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import time
@@ -90,10 +91,8 @@ class Client:
     def cancel(self) -> None:
         """Take the last request back; what it still answers is not read."""
         if self._socket is not None:
-            try:
+            with contextlib.suppress(OSError):
                 self._send(encode_notification("cancel", {"id": self._last_id}), time.monotonic() + 0.2)
-            except OSError:
-                pass
             self.close()
 
     def close(self) -> None:

@@ -1,0 +1,216 @@
+"""The commands that only read: recall, context, show, list."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from typing import Any
+
+from .terminal import Terminal
+from .wire import ask
+from .words import BOLD, DIM, Look, clean, clip, count, listing, table
+
+LEVELS = ("L0", "L1", "L2", "L3")
+KINDS = (
+    *("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode"),
+    *("turn", "session", "scenario", "profile"),
+)
+MOST_LINES_OF_A_HIT = 12
+MOST_SOURCES = 4
+
+
+def recall_arguments(parser: ArgumentParser) -> None:
+    """What recall takes."""
+    parser.add_argument("text", nargs="+", help="what to look for, in your own words")
+    parser.add_argument("--limit", type=int, metavar="N", help="at most so many memories (10)")
+    parser.add_argument("--channel", help="one project's memories; '*' is all of them")
+    parser.add_argument("--level", action="append", choices=LEVELS, help="L0 said, L1 facts, L2 scenarios, L3 profiles")
+    parser.add_argument("--explain", action="store_true", help="say how each was found")
+    parser.add_argument("--why-not", metavar="NODE", help="say where this memory was dropped")
+
+
+def recall(options: Namespace, terminal: Terminal) -> int:
+    """Find memories."""
+    params = {
+        "query": " ".join(options.text),
+        "limit": options.limit,
+        "channel": options.channel,
+        "levels": options.level,
+        "explain": options.explain or None,
+        "why_not": options.why_not,
+    }
+    answer = ask(terminal, "recall", params)
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        if answer["hits"]:
+            terminal.lines(hits_in_words(answer["hits"], terminal.look))
+        else:
+            terminal.note("nothing that is remembered answers this")
+        if answer.get("trace"):
+            terminal.lines(["", *trace_in_words(answer["trace"], terminal.look)])
+        for note in answer.get("notes", ()):
+            terminal.note(note)
+    return 0 if answer["hits"] else 4
+
+
+def context_arguments(parser: ArgumentParser) -> None:
+    """What context takes."""
+    parser.add_argument("text", nargs="+", help="what the agent is about to do")
+    parser.add_argument("--budget", type=int, metavar="TOKENS", help="at most so many tokens (1000)")
+    parser.add_argument("--channel", help="one project's memories; '*' is all of them")
+    parser.add_argument("--session", help="the session that asks; its own turns are known to it")
+
+
+def context(options: Namespace, terminal: Terminal) -> int:
+    """Find one text for an agent."""
+    params = {
+        "query": " ".join(options.text),
+        "budget_tokens": options.budget,
+        "channel": options.channel,
+        "session": options.session,
+    }
+    answer = ask(terminal, "context", params)
+    if terminal.as_json:
+        terminal.document(answer)
+    elif answer["slots"]:
+        terminal.lines([clean(answer["text"])])
+        terminal.note(
+            f"{count(answer['tokens'], 'token')} at most, from {count(len(answer['slots']), 'memory', 'memories')}"
+        )
+    else:
+        terminal.note("nothing that is remembered belongs to this")
+    return 0 if answer["slots"] else 4
+
+
+def show_arguments(parser: ArgumentParser) -> None:
+    """What show takes."""
+    parser.add_argument("node", help="a node id, as recall and list print it")
+
+
+def show(options: Namespace, terminal: Terminal) -> int:
+    """Print one memory, every page of it."""
+    answer = ask(terminal, "show", {"node_id": options.node})
+    texts = [answer["text"]]
+    while answer.get("next") is not None:
+        answer = ask(terminal, "show", {"node_id": options.node, "offset": answer["next"]})
+        texts.append(answer["text"])
+    answer = {**answer, "text": "".join(texts), "offset": 0, "next": None}
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        terminal.lines(shown_in_words(answer, terminal.look))
+    return 0
+
+
+def list_arguments(parser: ArgumentParser) -> None:
+    """What list takes."""
+    parser.add_argument("--channel", help="one project's memories")
+    parser.add_argument("--level", choices=LEVELS)
+    parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--limit", type=int, metavar="N", help="at most so many (50)")
+    parser.add_argument("--offset", type=int, metavar="N", help="pass over the newest N")
+
+
+def list_(options: Namespace, terminal: Terminal) -> int:
+    """Print the newest memories."""
+    params = {name: getattr(options, name) for name in ("channel", "level", "kind", "limit", "offset")}
+    answer = ask(terminal, "list", params)
+    if terminal.as_json:
+        terminal.document(answer)
+    elif answer["memories"]:
+        terminal.lines(memories_in_words(answer["memories"], terminal.look))
+        if answer.get("next") is not None:
+            terminal.note(f"there are more: --offset {answer['next']}")
+    else:
+        terminal.note("there are no such memories; `dreamctl import` and `dreamctl remember` make some")
+    return 0
+
+
+def hits_in_words(hits: Iterable[dict[str, Any]], look: Look) -> list[str]:
+    """Each hit: one line of what it is, its text, its sources."""
+    lines: list[str] = []
+    for hit in hits:
+        about = [look.ago(hit.get("created_at")), hit.get("channel") or "", f"{hit['score']:.2f}"]
+        head = f"{hit['level']} {hit['kind']}"
+        lines += [
+            look.paint(head, BOLD)
+            + look.paint(" · " + " · ".join(part for part in about if part), DIM)
+            + "  "
+            + clean(hit["node_id"]),
+            *look.wrap(hit["text"] or hit["title"], "  ", MOST_LINES_OF_A_HIT),
+        ]
+        if sources := [turn for turn in hit["evidence"] if turn["node_id"] != hit["node_id"]]:
+            lines += [look.paint(line, DIM) for line in look.wrap("from " + sources_in_words(sources), "  ")]
+        lines.append("")
+    return lines[:-1]
+
+
+def sources_in_words(evidence: list[dict[str, Any]]) -> str:
+    """Turns by id, with the id that they had where they came from."""
+    names = [
+        f"{turn['node_id']} ({turn['external_id']})" if _is_short(turn.get("external_id")) else turn["node_id"]
+        for turn in evidence
+    ]
+    return clean(listing(names, MOST_SOURCES))
+
+
+def shown_in_words(shown: dict[str, Any], look: Look) -> list[str]:
+    """A memory in full: what it is, its text, where it rests and what rests on it."""
+    about = [shown["kind"], look.ago(shown.get("created_at")), shown.get("channel") or "", shown.get("status") or ""]
+    lines = [
+        look.paint(f"{shown['level']} {clip(shown.get('title') or shown['node_id'], look.width - 3)}", BOLD),
+        look.paint(" · ".join(clean(part) for part in about if part and part != "stable"), DIM),
+        "",
+        *look.wrap(shown["text"]),
+        "",
+    ]
+    if shown.get("path"):
+        lines.append(look.paint("file   ", DIM) + clean(shown["path"]))
+    sources = [turn for turn in shown.get("evidence") or () if turn["node_id"] != shown["node_id"]]
+    for name, text in (("from", sources_in_words(sources) if sources else ""), ("cited by", _names(shown, "cited_by"))):
+        if text:
+            lines += [look.paint(f"{name}  ", DIM) + text]
+    return lines if lines[-1] else lines[:-1]
+
+
+def memories_in_words(memories: Iterable[dict[str, Any]], look: Look) -> list[str]:
+    """One line a memory."""
+    rows = [
+        (m["node_id"], m["level"], m["kind"], look.ago(m.get("created_at")), m.get("title") or "") for m in memories
+    ]
+    return table(rows, look, ("node", "level", "kind", "when", "title"))
+
+
+def trace_in_words(trace: Any, look: Look) -> list[str]:
+    """How the answer came about, as the search tells it."""
+    if isinstance(trace, dict):
+        lines = []
+        for name, value in trace.items():
+            if isinstance(value, dict | list):
+                lines += [look.paint(str(name), BOLD), *(f"  {line}" for line in trace_in_words(value, look))]
+            else:
+                lines += look.wrap(f"{name}: {_number(value)}")
+        return lines
+    if isinstance(trace, list):
+        return [line for item in trace for line in _item_in_words(item, look)]
+    return look.wrap(str(trace))
+
+
+def _item_in_words(item: Any, look: Look) -> list[str]:
+    if isinstance(item, dict) and not any(isinstance(value, dict | list) for value in item.values()):
+        return look.wrap("  ".join(f"{name} {_number(value)}" for name, value in item.items() if value is not None))
+    return trace_in_words(item, look)
+
+
+def _number(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _names(shown: dict[str, Any], key: str) -> str:
+    names = [item["node_id"] if isinstance(item, dict) else str(item) for item in shown.get(key) or ()]
+    return clean(listing(names, MOST_SOURCES)) if names else ""
+
+
+def _is_short(external_id: str | None) -> bool:
+    return external_id is not None and len(external_id) <= 16

@@ -1,0 +1,244 @@
+"""The commands that look after the daemon: status, check, rebuild, pause, resume, channel, stop, version."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from ... import __version__
+from ...ipc.client import Unreachable
+from ...ipc.paths import default_socket_path
+from .terminal import Terminal
+from .wire import ask
+from .words import BOLD, DIM, RED, YELLOW, Look, clean, count, duration, listing, pairs, sentence
+
+LEVEL_NAMES = {"L0": "session", "L1": "fact", "L2": "scenario", "L3": "profile"}
+STATUS_TIMEOUT_S = 5.0
+STOP_TIMEOUT_S = 30.0
+
+
+def status_arguments(parser: ArgumentParser) -> None:
+    """status takes nothing more."""
+
+
+def status(options: Namespace, terminal: Terminal) -> int:
+    """Print what the daemon is doing."""
+    answer = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        terminal.lines(status_in_words(answer, terminal.look))
+    return 0
+
+
+def check_arguments(parser: ArgumentParser) -> None:
+    """What check takes."""
+    parser.add_argument("--accept", action="store_true", help="what vanished from the vault is meant to be gone")
+
+
+def check(options: Namespace, terminal: Terminal) -> int:
+    """Look for problems; without a daemon, in the settings alone."""
+    try:
+        answer = ask(terminal, "check", {"accept": options.accept or None}, timeout_s=None)
+    except Unreachable as error:
+        if options.accept:
+            raise
+        answer = {"problems": [], "settings_problems": _settings_problems(), "daemon": str(error)}
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        terminal.lines(check_in_words(answer, terminal.look))
+        if "daemon" in answer:
+            terminal.note("no daemon answers, so the vault was not looked at; start it with `dreamd`")
+    wrong = [problem for problem in answer["problems"] if problem.get("severity") != "note"]
+    return 1 if wrong or answer.get("settings_problems") else 0
+
+
+def rebuild_arguments(parser: ArgumentParser) -> None:
+    """rebuild takes nothing more."""
+
+
+def rebuild(options: Namespace, terminal: Terminal) -> int:
+    """Make the index again."""
+    from .progress import shown_progress
+
+    with shown_progress(terminal, "Rebuilding") as on_progress:
+        answer = ask(terminal, "rebuild", {}, on_progress, timeout_s=None)
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        terminal.lines(rebuild_in_words(answer, terminal.look))
+    return 0
+
+
+def pause_arguments(parser: ArgumentParser) -> None:
+    """pause takes nothing more."""
+
+
+def pause(options: Namespace, terminal: Terminal) -> int:
+    """Learn nothing for now."""
+    return _done(terminal, ask(terminal, "pause"), "Learning is paused. Recall goes on; `dreamctl resume` ends it.")
+
+
+def resume_arguments(parser: ArgumentParser) -> None:
+    """resume takes nothing more."""
+
+
+def resume(options: Namespace, terminal: Terminal) -> int:
+    """Learn again."""
+    return _done(terminal, ask(terminal, "resume"), "Learning goes on.")
+
+
+def channel_arguments(parser: ArgumentParser) -> None:
+    """What channel takes."""
+    parser.add_argument("name", help="the channel, as recall and list print it")
+    parser.add_argument("learning", choices=("on", "off"), help="whether it is learned from")
+
+
+def channel(options: Namespace, terminal: Terminal) -> int:
+    """Switch learning in one channel."""
+    answer = ask(terminal, "channel", {"name": options.name, "learning": options.learning == "on"})
+    return _done(terminal, answer, f"Learning in {clean(options.name)} is {options.learning}.")
+
+
+def stop_arguments(parser: ArgumentParser) -> None:
+    """stop takes nothing more."""
+
+
+def stop(options: Namespace, terminal: Terminal) -> int:
+    """End the daemon, and wait until it has ended."""
+    answer = ask(terminal, "stop")
+    if (pid := answer.get("pid")) and not _gone(pid):
+        terminal.warn(f"the daemon (pid {pid}) is still finishing")
+        return 1
+    return _done(terminal, answer, "The daemon has stopped.")
+
+
+def version_arguments(parser: ArgumentParser) -> None:
+    """version takes nothing more."""
+
+
+def version(options: Namespace, terminal: Terminal) -> int:
+    """Print this version, and the one that answers."""
+    try:
+        daemon: dict[str, Any] | None = ask(terminal, "hello", timeout_s=STATUS_TIMEOUT_S)
+    except Unreachable:
+        daemon = None
+    if terminal.as_json:
+        terminal.document({"version": __version__, "daemon": daemon, "socket": default_socket_path()})
+    else:
+        running = f"running as {daemon['version']}, pid {daemon['pid']}" if daemon else "not running"
+        terminal.lines([f"dreamd {__version__} ({running})"])
+    return 0
+
+
+def status_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+    """The daemon in a few lines."""
+    up = f", up {duration(answer['uptime_s'])}" if "uptime_s" in answer else ""
+    lines = [look.paint(f"dreamd {answer['version']}", BOLD) + f" is running (pid {answer['pid']}{up}).", ""]
+    rows: list[tuple[str, str]] = []
+    if vault := answer.get("vault"):
+        rows.append(("vault", str(vault)))
+    if (memories := answer.get("memories")) is not None:
+        rows.append(("memories", memories_in_words(memories)))
+    if "chunks" in answer:
+        waiting = answer.get("pending_embeddings") or 0
+        queue = f"; {waiting:,} wait for their embedding" if waiting else ""
+        rows.append(("searchable", count(answer["chunks"], "chunk") + queue))
+    rows.append(("learning", learning_in_words(answer)))
+    if dreams := dreams_in_words(answer, look):
+        rows.append(("dreams", dreams))
+    lines += pairs(rows, look)
+    for problem in answer.get("problems") or ():
+        text = problem if isinstance(problem, str) else f"{problem.get('path', '')}: {problem.get('problem', '')}"
+        lines += ["", *(look.paint(line, YELLOW) for line in look.wrap(sentence(text), "  "))]
+    return lines
+
+
+def memories_in_words(memories: Any) -> str:
+    """`40 sessions, 1,100 facts`."""
+    if not isinstance(memories, dict):
+        return f"{memories:,}"
+    parts = [count(number, LEVEL_NAMES.get(level) or str(level)) for level, number in memories.items() if number]
+    return ", ".join(parts) if parts else "none yet"
+
+
+def learning_in_words(answer: dict[str, Any]) -> str:
+    """Whether anything is learned, and where not."""
+    if answer.get("paused"):
+        return "paused; `dreamctl resume` ends it"
+    off = answer.get("channels_off") or []
+    return "on" if not off else f"on, but not in {listing(off)}"
+
+
+def dreams_in_words(answer: dict[str, Any], look: Look) -> str:
+    """The dream that runs, else the last and the next."""
+    if running := answer.get("dream"):
+        far = f" {running['done']:,} of {running['total']:,}" if running.get("total") else ""
+        return f"one is running: {running.get('stage') or 'starting'}{far}"
+    parts = []
+    if "last_dream" in answer:
+        last = answer["last_dream"]
+        at = last.get("started_at") if isinstance(last, dict) else last
+        state = f" ({last['state']})" if isinstance(last, dict) and last.get("state") else ""
+        parts.append(f"last {look.ago(at)}{state}" if at else "none yet")
+    if upcoming := answer.get("next_dream"):
+        parts.append(f"next {look.ago(upcoming)}")
+    return "; ".join(parts)
+
+
+def check_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+    """Every problem, the settings' first."""
+    lines: list[str] = []
+    for problem in answer.get("settings_problems") or ():
+        lines += [look.paint(line, RED) for line in look.wrap(sentence(f"settings: {problem}"))]
+    for problem in answer["problems"]:
+        colour = {"error": RED, "warning": YELLOW}.get(problem.get("severity", ""), DIM)
+        place = f"{problem['path']}: " if problem.get("path") else ""
+        severity = problem.get("severity") or "warning"
+        lines += look.wrap(f"{severity}: {place}{sentence(problem['problem'])}")
+        lines[-1] = lines[-1] if not look.colour else lines[-1].replace(severity, look.paint(severity, colour), 1)
+    return lines or ["No problems."]
+
+
+def rebuild_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+    """How much was read and how much had to be embedded anew."""
+    text = (
+        f"The index is made again from {count(answer['files'], 'file')}: {count(answer['nodes'], 'node')}, "
+        f"{count(answer['chunks'], 'chunk')}, {answer['embedded']:,} of them embedded anew, "
+        f"in {duration(answer['seconds'])}."
+    )
+    return look.wrap(text)
+
+
+def _done(terminal: Terminal, answer: dict[str, Any], words: str) -> int:
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        terminal.lines([words])
+    return 0
+
+
+def _settings_problems() -> list[str]:
+    from ..settings import SettingsError, load
+
+    try:
+        load()
+    except SettingsError as error:
+        return [f"{error} {error.hint}".strip()]
+    return []
+
+
+def _gone(pid: int) -> bool:
+    """Wait for a process to end."""
+    import os
+
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except OSError:
+            return True
+        time.sleep(0.02)
+    return False

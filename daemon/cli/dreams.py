@@ -1,0 +1,145 @@
+"""The commands about dreams: dream, runs, undo, digest."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from .progress import shown_progress
+from .terminal import Terminal
+from .wire import ask
+from .words import Look, clean, count, duration, listing, sentence, table
+
+OUTCOMES = {
+    "running": "The dream {run} has begun. `dreamctl status` shows how far it is.",
+    "applied": "The dream {run} is done after {took}.",
+    "nothing": "There was nothing to dream about.",
+    "planned": "This is what a dream would do now; nothing was changed.",
+    "failed": "The dream {run} failed after {took}; nothing was changed.",
+    "cancelled": "The dream {run} was cancelled; nothing was changed.",
+}
+
+
+def dream_arguments(parser: ArgumentParser) -> None:
+    """What dream takes."""
+    parser.add_argument("kind", nargs="?", default="daily", choices=("daily", "weekly"), help="which one (daily)")
+    parser.add_argument("--dry-run", action="store_true", help="only say what it would change")
+    parser.add_argument("--wait", action="store_true", help="stay until it is done, and show how far it is")
+
+
+def dream(options: Namespace, terminal: Terminal) -> int:
+    """Have a dream now."""
+    params = {"kind": options.kind, "dry_run": options.dry_run, "wait": options.wait or options.dry_run}
+    if not params["wait"]:
+        answer = ask(terminal, "dream", params)
+    else:
+        with shown_progress(terminal, "Dreaming") as on_progress:
+            answer = ask(terminal, "dream", params, on_progress, timeout_s=None)
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        terminal.lines(dream_in_words(answer, terminal.look))
+    return 1 if answer["state"] in ("failed", "cancelled") else 0
+
+
+def runs_arguments(parser: ArgumentParser) -> None:
+    """What runs takes."""
+    parser.add_argument("--limit", type=int, metavar="N", help="at most so many (20)")
+
+
+def runs(options: Namespace, terminal: Terminal) -> int:
+    """Print what dreams did."""
+    answer = ask(terminal, "runs", {"limit": options.limit})
+    if terminal.as_json:
+        terminal.document(answer)
+    elif answer["runs"]:
+        terminal.lines(runs_in_words(answer["runs"], terminal.look))
+    else:
+        terminal.note("there were no runs yet; `dreamctl dream daily --wait` makes one")
+    return 0
+
+
+def undo_arguments(parser: ArgumentParser) -> None:
+    """What undo takes."""
+    parser.add_argument("run", help="a run's id, as runs prints it")
+
+
+def undo(options: Namespace, terminal: Terminal) -> int:
+    """Take back what a run changed."""
+    with shown_progress(terminal, "Undoing") as on_progress:
+        answer = ask(terminal, "undo", {"run_id": options.run}, on_progress, timeout_s=None)
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        terminal.lines(undo_in_words(answer, terminal.look))
+    return 1 if answer.get("conflicts") else 0
+
+
+def digest_arguments(parser: ArgumentParser) -> None:
+    """What digest takes."""
+    parser.add_argument("date", nargs="?", help="a day like 2026-11-21 (the newest)")
+
+
+def digest(options: Namespace, terminal: Terminal) -> int:
+    """Print what a dream has to report."""
+    answer = ask(terminal, "digest", {"date": options.date})
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        terminal.lines([clean(answer["text"]).rstrip()])
+    return 0
+
+
+def dream_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+    """How it went, and what it did or would do."""
+    words = OUTCOMES.get(answer["state"], "The dream {run} is " + answer["state"] + ".")
+    lines = look.wrap(words.format(run=answer.get("run_id"), took=duration(answer.get("seconds") or 0)))
+    if why := answer.get("note") or answer.get("reason"):
+        lines += look.wrap(sentence(str(why)))
+    if actions := {stage: number for stage, number in (answer.get("actions") or {}).items() if number}:
+        lines += look.wrap("Changes: " + listing([f"{number:,} by {stage}" for stage, number in actions.items()]) + ".")
+    if plan := answer.get("plan"):
+        rows = [(step["stage"], step["kind"], f"{step['path']}  {step.get('reason') or ''}") for step in plan]
+        lines += ["", *table(rows, look)]
+    if answer["state"] == "applied":
+        lines += [
+            "",
+            *look.wrap(f"`dreamctl digest` tells what it learned, `dreamctl undo {answer['run_id']}` takes it back."),
+        ]
+    return lines
+
+
+def runs_in_words(runs: list[dict[str, Any]], look: Look) -> list[str]:
+    """One line a run."""
+    rows = [
+        (
+            run["run_id"],
+            run["kind"],
+            run["state"],
+            look.ago(run.get("started_at")),
+            duration(run["seconds"]) if run.get("seconds") is not None else "",
+            changes_in_words(run),
+        )
+        for run in runs
+    ]
+    return table(rows, look, ("run", "kind", "state", "when", "took", "changes"))
+
+
+def changes_in_words(run: dict[str, Any]) -> str:
+    """`+12 ~3 -1`, and the note."""
+    signs = (("created", "+"), ("replaced", "~"), ("deleted", "-"))
+    amounts = " ".join(f"{sign}{run[name]}" for name, sign in signs if run.get(name))
+    return "  ".join(part for part in (amounts, run.get("note") or "") if part) or "nothing"
+
+
+def undo_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+    """What is back, and what a later change holds fast."""
+    lines = [f"Run {answer['run_id']} is undone: {count(answer['restored'], 'file')} as before."]
+    if conflicts := answer.get("conflicts"):
+        lines.append(f"{count(len(conflicts), 'file')} left as they are:")
+        for conflict in conflicts:
+            path, reason = (
+                (conflict["path"], conflict.get("reason", "")) if isinstance(conflict, dict) else (conflict, "")
+            )
+            lines += look.wrap(f"{path}: {reason}" if reason else str(path), "  ")
+    return lines

@@ -1,0 +1,108 @@
+"""The commands that keep and take back: remember, forget, import."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from .progress import shown_progress
+from .terminal import Terminal
+from .wire import ask
+from .words import Look, clean, clip, count, listing
+
+KINDS = ("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode")
+FORMATS = ("claude-code", "chat-jsonl", "locomo", "beam", "markdown")
+MOST_SKIPPED = 10
+
+
+def remember_arguments(parser: ArgumentParser) -> None:
+    """What remember takes."""
+    parser.add_argument("text", nargs="+", help="what to keep; - reads it from standard input")
+    parser.add_argument("--kind", choices=KINDS, help="what sort of thing it is (note)")
+    parser.add_argument("--channel", help="the project it belongs to (_global)")
+    parser.add_argument("--tag", action="append", help="a word to find it by; may be given again")
+
+
+def remember(options: Namespace, terminal: Terminal) -> int:
+    """Keep one thing."""
+    text = _standard_input() if options.text == ["-"] else " ".join(options.text)
+    params = {"text": text, "kind": options.kind, "channel": options.channel, "tags": options.tag}
+    answer = ask(terminal, "remember", params)
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        terminal.lines([f"Remembered as {answer['node_id']}."])
+    return 0
+
+
+def forget_arguments(parser: ArgumentParser) -> None:
+    """What forget takes."""
+    parser.add_argument("node", help="the memory's node id")
+    parser.add_argument("--reason", help="why, for the history")
+
+
+def forget(options: Namespace, terminal: Terminal) -> int:
+    """Take one memory back."""
+    answer = ask(terminal, "forget", {"node_id": options.node, "reason": options.reason})
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        terminal.lines([f"Forgot {clean(options.node)}. `dreamctl undo {answer['run_id']}` brings it back."])
+    return 0
+
+
+def import_arguments(parser: ArgumentParser) -> None:
+    """What import takes."""
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="files or folders")
+    parser.add_argument("--format", choices=FORMATS, help="what they are; guessed if left out")
+    parser.add_argument("--channel", help="keep all of it in this channel")
+
+
+def import_(options: Namespace, terminal: Terminal) -> int:
+    """Take in transcripts, data sets or notes."""
+    params = {
+        "paths": [str(Path(path).expanduser().absolute()) for path in options.paths],
+        "format": options.format,
+        "channel": options.channel,
+    }
+    with shown_progress(terminal, "Importing") as on_progress:
+        answer = ask(terminal, "import", params, on_progress, timeout_s=None)
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        terminal.lines(import_in_words(answer, terminal.look))
+    return 0
+
+
+def import_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+    """What was taken, what was known, what was passed over and why."""
+    added, known = answer["turns_added"], answer["turns_known"]
+    taken = f"Took {count(added, 'new turn')} from {count(answer['sessions'], 'session')}"
+    if known:
+        taken += f"; {count(known, 'turn')} {'was' if known == 1 else 'were'} known already"
+    lines = look.wrap(taken + ".")
+    if channels := answer.get("channels"):
+        lines += look.wrap(f"{'Channel' if len(channels) == 1 else 'Channels'}: {listing(channels)}.")
+    if redacted := answer.get("redacted"):
+        lines += look.wrap(f"{count(redacted, 'secret')} {'was' if redacted == 1 else 'were'} not kept: [redacted].")
+    skipped: list[dict[str, Any]] = answer.get("skipped") or []
+    if skipped:
+        total = answer.get("skipped_total", len(skipped))
+        lines.append(f"Passed over {count(total, 'piece')} that could not be read:")
+        lines += [clip(f"  {_place(piece)}: {piece['reason']}", look.width) for piece in skipped[:MOST_SKIPPED]]
+        if total > MOST_SKIPPED:
+            lines.append(f"  … and {total - MOST_SKIPPED:,} more (--json has them)")
+    return lines
+
+
+def _place(piece: dict[str, Any]) -> str:
+    name = Path(piece["path"]).name
+    return f"{name}, line {piece['line']}" if piece.get("line") else name
+
+
+def _standard_input() -> str:
+    if sys.stdin.isatty():
+        print("Write what to keep; Ctrl-D ends it.", file=sys.stderr)
+    return sys.stdin.buffer.read().decode("utf-8", "replace").strip()

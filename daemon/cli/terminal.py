@@ -1,0 +1,83 @@
+"""Where a command's words go: answers to stdout, everything else to stderr, one JSON document when that was asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from .words import BOLD, DIM, RED, YELLOW, Look, sentence
+
+
+class Terminal:
+    """The person's terminal, or whatever stands in its place."""
+
+    def __init__(self, as_json: bool = False, now: datetime | None = None) -> None:
+        self.as_json = as_json
+        self.look = Look(_width(), _wants_colour(sys.stdout), now or datetime.now().astimezone())
+        self._err = Look(self.look.width, _wants_colour(sys.stderr), self.look.now)
+
+    @property
+    def is_live(self) -> bool:
+        """Bars may move: a person looks at stderr, and no JSON was asked for."""
+        return not self.as_json and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+    def document(self, answer: Mapping[str, Any]) -> None:
+        """The answer as one JSON document."""
+        _write_json(answer, sys.stdout)
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """The answer in words."""
+        _write("\n".join(lines) + "\n", sys.stdout)
+
+    def note(self, text: str) -> None:
+        """Something beside the answer; not when a program reads."""
+        if not self.as_json:
+            _write(self._err.paint(sentence(text), DIM) + "\n", sys.stderr)
+
+    def warn(self, text: str) -> None:
+        """Something beside the answer that should be seen."""
+        if not self.as_json:
+            _write(self._err.paint(sentence(text), YELLOW) + "\n", sys.stderr)
+
+    def fail(self, message: str, hint: str = "", code: int = 0) -> None:
+        """Why there is no answer, and what to do next."""
+        sys.stdout.flush()
+        if self.as_json:
+            _write_json({"error": {"code": code, "message": message, "hint": hint}}, sys.stderr)
+            return
+        text = self._err.paint("dreamctl:", BOLD, RED) + " " + sentence(message)
+        _write(text + (f"\n{sentence(hint)}" if hint else "") + "\n", sys.stderr)
+
+
+def _write(text: str, stream: Any) -> None:
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "replace").decode(encoding))
+
+
+def _write_json(answer: Mapping[str, Any], stream: Any) -> None:
+    import json
+
+    utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
+    text = json.dumps(answer, ensure_ascii=not utf8, indent=2 if stream.isatty() else None)
+    _write(text + "\n", stream)
+
+
+def _width() -> int:
+    """Of the terminal, when there is one; else what fits a page."""
+    if (given := os.environ.get("COLUMNS", "")).isdigit() and int(given) > 0:
+        return max(int(given), 40)
+    try:
+        return max(os.get_terminal_size(sys.stdout.fileno()).columns, 40)
+    except (OSError, ValueError):
+        return 80
+
+
+def _wants_colour(stream: Any) -> bool:
+    """no-color.org: any non-empty NO_COLOR turns it off."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
