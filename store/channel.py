@@ -1,0 +1,62 @@
+"""Which channel a folder belongs to: its git repository where there is one, else the folder itself."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path, PureWindowsPath
+
+_HASH_DIGITS = 6
+_MAX_NAME = 60  # as long as a slug, so that a channel can be part of a file name
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def channel_of_folder(path: Path) -> str:
+    """Name the channel of a working directory, `NAME-` and 6 hex digits.
+
+    Within a git repository that exists: the repository's name and the hash of its git common dir, so that all its
+    subfolders and worktrees share one channel. Elsewhere, and for a folder that is not on this machine: the folder's
+    name and the hash of its path. Reads the file system, starts no process.
+    """
+    if not path.is_absolute():  # another system's path, told by a transcript: not to be taken as relative to here
+        return _channel(PureWindowsPath(path).name, path)
+    try:
+        folder = path.resolve()
+    except (OSError, ValueError, RuntimeError):  # a NUL in it, a loop of links
+        return _channel(path.name, path)
+    common_dir = _git_common_dir(folder)
+    if common_dir is None:
+        return _channel(folder.name, folder)
+    named = common_dir.parent if common_dir.name == ".git" else common_dir
+    return _channel(named.name.removesuffix(".git"), common_dir)
+
+
+def _channel(name: str, identity: Path) -> str:
+    readable = _UNSAFE.sub("-", name)[:_MAX_NAME].strip("-.") or "root"
+    digest = hashlib.sha256(str(identity).encode("utf-8", "backslashreplace")).hexdigest()
+    return f"{readable}-{digest[:_HASH_DIGITS]}"
+
+
+def _git_common_dir(folder: Path) -> Path | None:
+    for candidate in (folder, *folder.parents):
+        try:
+            git_dir = _git_dir(candidate / ".git")
+        except (OSError, ValueError):
+            continue  # unreadable or nonsense: git would not find a repository here either
+        if git_dir is not None:
+            return git_dir
+    return None
+
+
+def _git_dir(entry: Path) -> Path | None:
+    """The common dir that a `.git` entry leads to: itself, or through the `gitdir:` and `commondir` of a worktree."""
+    git_dir = entry
+    if entry.is_file():
+        word, _, target = entry.read_text(encoding="utf-8").strip().partition(": ")
+        if word != "gitdir":
+            return None
+        git_dir = (entry.parent / target).resolve()
+    if not (git_dir / "HEAD").is_file():
+        return None
+    shared = git_dir / "commondir"
+    return (git_dir / shared.read_text(encoding="utf-8").strip()).resolve() if shared.is_file() else git_dir

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from dreamd.store.channel import channel_of_folder
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "protocol.file.allow=always"]
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def kettle(tmp_path: Path) -> Path:
+    repository = tmp_path / "kettle"
+    repository.mkdir()
+    git(repository, "init")
+    git(repository, "commit", "--allow-empty", "-m", "x")
+    return repository
+
+
+def test_a_repository_gives_its_name_to_all_its_folders(kettle: Path) -> None:
+    (kettle / "src" / "deep").mkdir(parents=True)
+    channel = channel_of_folder(kettle)
+    assert re.fullmatch(r"kettle-[0-9a-f]{6}", channel)
+    assert channel_of_folder(kettle / "src" / "deep") == channel
+    assert channel_of_folder(kettle / "gone" / "for" / "good") == channel
+
+
+def test_a_worktree_and_a_link_are_the_same_project(kettle: Path, tmp_path: Path) -> None:
+    git(kettle, "worktree", "add", str(tmp_path / "elsewhere"))
+    (tmp_path / "link").symlink_to(kettle)
+    assert (
+        channel_of_folder(tmp_path / "elsewhere") == channel_of_folder(kettle) == channel_of_folder(tmp_path / "link")
+    )
+
+
+def test_a_submodule_is_its_own_project(kettle: Path, tmp_path: Path) -> None:
+    other = tmp_path / "lib"
+    other.mkdir()
+    git(other, "init")
+    git(other, "commit", "--allow-empty", "-m", "x")
+    git(kettle, "submodule", "add", str(other), "lib")
+    assert channel_of_folder(kettle / "lib").startswith("lib-")
+    assert channel_of_folder(kettle / "lib") != channel_of_folder(kettle)
+
+
+def test_two_clones_of_one_name_are_two(tmp_path: Path) -> None:
+    for parent in ("a", "b"):
+        (tmp_path / parent / "kettle").mkdir(parents=True)
+        git(tmp_path / parent / "kettle", "init")
+    assert channel_of_folder(tmp_path / "a" / "kettle") != channel_of_folder(tmp_path / "b" / "kettle")
+
+
+def test_a_plain_or_missing_folder_goes_by_its_path(tmp_path: Path) -> None:
+    assert re.fullmatch(r"notes-[0-9a-f]{6}", channel_of_folder(tmp_path / "notes"))
+    assert channel_of_folder(tmp_path / "notes") != channel_of_folder(tmp_path / "other" / "notes")
+    assert re.fullmatch(r"root-[0-9a-f]{6}", channel_of_folder(Path("/")))
+
+
+@pytest.mark.parametrize("entry", ["gitdir: /nowhere/at/all", "nonsense", "", "\x00"])
+def test_a_broken_git_file_is_no_repository(tmp_path: Path, entry: str) -> None:
+    (tmp_path / ".git").write_text(entry)
+    assert channel_of_folder(tmp_path).startswith(tmp_path.name[:20])
+
+
+@pytest.mark.parametrize(
+    "path", ["C:\\Users\\ana\\kettle", "kettle", "/a\x00b/kettle", "/\ud83d/kettle", "/" + "x" * 5000]
+)
+def test_any_path_has_a_channel_that_is_safe_in_a_file_name(
+    path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    channel = channel_of_folder(Path(path))
+    assert re.fullmatch(r"[A-Za-z0-9._-]{8,67}", channel)
+    monkeypatch.chdir(tmp_path)
+    assert channel_of_folder(Path(path)) == channel
