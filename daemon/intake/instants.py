@@ -1,0 +1,66 @@
+"""The ways in which other programs write an instant."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+
+_MONTHS = {
+    "january": 1,
+    "february": 2,
+    "march": 3,
+    "april": 4,
+    "may": 5,
+    "june": 6,
+    "july": 7,
+    "august": 8,
+    "september": 9,
+    "october": 10,
+    "november": 11,
+    "december": 12,
+}
+_MILLISECONDS_FROM = 1e11  # as seconds this is the year 5138; what is larger counts milliseconds
+_LOCOMO = re.compile(r"(\d{1,2}):(\d\d) ?([ap])m on (\d{1,2}) (\w+),? (\d{4})", re.IGNORECASE)
+_ANCHOR = re.compile(r"(\w+)-(\d{1,2})-(\d{4})")
+
+
+def instant(value: object) -> datetime | None:
+    """An aware instant from ISO 8601 (UTC where no offset is given) or from epoch seconds or milliseconds."""
+    try:
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value.strip())
+            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value / 1000 if abs(value) >= _MILLISECONDS_FROM else value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None
+
+
+def locomo_instant(value: object) -> datetime | None:
+    """LoCoMo's `1:56 pm on 8 May, 2023`, taken as UTC."""
+    found = _LOCOMO.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        return None
+    hour, minute, half, day, month, year = found.groups()
+    on = _date(year, month, day)
+    at = int(hour) % 12 + (12 if half.lower() == "p" else 0)
+    return datetime(on.year, on.month, on.day, at, int(minute), tzinfo=UTC) if on and int(minute) < 60 else None
+
+
+def anchor_instant(value: object) -> datetime | None:
+    """BEAM's `March-15-2024`, at midnight UTC."""
+    found = _ANCHOR.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        return None
+    month, day, year = found.groups()
+    on = _date(year, month, day)
+    return datetime(on.year, on.month, on.day, tzinfo=UTC) if on else None
+
+
+def _date(year: str, month: str, day: str) -> date | None:
+    """English month names: strptime's depend on the locale."""
+    try:
+        return date(int(year), _MONTHS[month.lower()], int(day))
+    except (KeyError, ValueError):
+        return None
