@@ -1,0 +1,80 @@
+# Everything a developer or CI does, in one word each. Needs make and Python 3.11 or newer; the rest comes with `make venv`.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# The first of these that is new enough makes the environment; `make PYTHON=/path/to/python venv` chooses another.
+PYTHON ?= python3
+PYTHONS := $(PYTHON) python3.13 python3.12 python3.11
+PYTEST_FLAGS ?= -n 2 --dist loadgroup
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help venv lint style types contracts wheel-check test demo bench lock format clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | column -t -s ':'
+
+venv: $(STAMP)  ## set up .venv from the lock (again only when the lock or pyproject.toml changed)
+
+$(STAMP): requirements-dev.lock pyproject.toml
+	@for python in $(PYTHONS); do \
+	    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	    echo "dreamd needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1 | head -n 1)." >&2; \
+	    echo "Install one, or name it: make PYTHON=/path/to/python3.12 venv" >&2; exit 1; \
+	fi; \
+	if ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    $$found -m venv --clear $(VENV) || { \
+	        echo "$$found could not make a virtual environment (on Debian: apt-get install python3-venv)." >&2; exit 1; }; \
+	fi
+	$(PIP) install --quiet --require-hashes -r requirements-dev.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+lint: style types contracts  ## format, lint, types and import contracts
+
+style: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+# pyright is JavaScript: its package fetches it through npm, so it runs where node and npm are and is passed over elsewhere.
+types: $(STAMP)
+	$(BIN)/mypy
+	@if command -v node >/dev/null && command -v npm >/dev/null && $(BIN)/pyright --version >/dev/null 2>&1; then \
+	    $(BIN)/pyright; \
+	else \
+	    echo "pyright: skipped, it needs node and npm (mypy has checked the types)"; \
+	fi
+
+contracts: $(STAMP)
+	$(BIN)/lint-imports
+
+wheel-check: $(STAMP)  ## build sdist and wheel, install the wheel in a fresh environment, run it
+	$(BIN)/python tests/wheel/check_wheel.py
+
+test: $(STAMP)  ## every test
+	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+demo: $(STAMP)  ## import a sample, ask, dream, ask again, undo: on temporary folders, leaving nothing
+	@$(BIN)/python examples/demo.py
+
+bench: $(STAMP)  ## measure every promise; one table under bench-results/ (FLAGS="--quick", "--only latency", …)
+	@$(BIN)/python -m tests.bench $(FLAGS)
+
+lock: $(STAMP)  ## pin every dependency again, with hashes
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 $(LOCK_FLAGS) \
+	    pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 $(LOCK_FLAGS) \
+	    -c requirements.lock --extra dev pyproject.toml -o requirements-dev.lock
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 $(LOCK_FLAGS) \
+	    -c requirements.lock tests/wheel/neighbours.in -o tests/wheel/neighbours.lock
+
+format: $(STAMP)  ## make the code look as `make lint` wants it
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove what was built and cached, the environment too
+	rm -rf $(VENV) build dist *.egg-info bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,31 @@
+"""What every test starts from: no home but a temporary one, and the real data where it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+SHARED_DATA = Path(os.environ.get("DREAMD_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+
+# Two workers on a busy machine: a slow example is no failure, and the same examples are tried everywhere.
+settings.register_profile("house", deadline=None, derandomize=True)
+settings.load_profile("house")
+
+
+@pytest.fixture(autouse=True)
+def _no_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep every test away from the person's own memory, settings and socket."""
+    for name in [name for name in os.environ if name.startswith(("DREAMD_", "XDG_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp()))
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Give the folder of real data, or skip: it is beside the project on a developer's machine and never part of it."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"the real data is not at {SHARED_DATA}")
+    return SHARED_DATA

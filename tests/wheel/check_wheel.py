@@ -1,0 +1,198 @@
+"""Build the sdist and the wheel, install the wheel where its namesakes live, and run it as a person would.
+
+Run by `make wheel-check` with the development environment's Python. Everything happens in a temporary folder; the
+working tree is copied, so that a stale `build/` or egg-info can neither hide nor cause a mistake.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE_DATA = (
+    r"dreamd/py\.typed",
+    r"dreamd/store/find/minilm/tokenizer\.json",
+    r"dreamd/store/find/minilm/config\.json",
+    r"dreamd/pipelines/lexicon/.+",
+    r"dreamd/systemd/.+",
+    r"dreamd/launchd/.+",
+)
+NAMESAKES = """
+import daemon, llm, dreamd.daemon, dreamd.llm, pathlib, sys
+for module in (daemon, llm, dreamd):
+    assert pathlib.Path(module.__file__).is_relative_to(sys.prefix), module.__file__
+assert hasattr(daemon, "DaemonContext"), "python-daemon was overwritten"
+assert hasattr(llm, "get_model"), "llm was overwritten"
+"""
+
+
+def main() -> None:
+    """Say each step, stop at the first that fails."""
+    with tempfile.TemporaryDirectory(prefix="dreamd-wheel-") as folder:
+        work = Path(folder)
+        sdist, wheel = build(copy_of_the_tree(work / "tree"), work / "dist")
+        check_sdist(sdist)
+        check_wheel(wheel)
+        environment = install(wheel, work / "venv")
+        say("the namesakes are still themselves")
+        run(environment / "python", "-c", NAMESAKES, cwd=work)
+        run(environment / "python", "-m", "pip", "--disable-pip-version-check", "check", cwd=work)
+        use(environment, work)
+    say("the wheel is sound")
+
+
+def copy_of_the_tree(target: Path) -> Path:
+    """Copy what git knows or would add; the links stay links."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        source, copy = ROOT / name, target / name
+        if source.exists() or source.is_symlink():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, copy, follow_symlinks=False)
+    return target
+
+
+def build(tree: Path, dist: Path) -> tuple[Path, Path]:
+    """Build the sdist from the tree, and the wheel from the unpacked sdist."""
+    say("building the sdist, and the wheel from it")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", dist, tree, cwd=tree)
+    (sdist,), (wheel,) = dist.glob("*.tar.gz"), dist.glob("*.whl")
+    return sdist, wheel
+
+
+def check_sdist(sdist: Path) -> None:
+    """Hold what is needed to build, and neither tests nor an environment."""
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    missing = {"pyproject.toml", "README.md", "CHANGELOG.md", "requirements.lock", "store/model.py"} - names
+    fail_if(missing, "the sdist lacks")
+    fail_if({name for name in names if name.startswith(("tests/", ".venv/", "build/"))}, "the sdist should not hold")
+
+
+def check_wheel(wheel: Path) -> None:
+    """Keep every module under `dreamd/`, the data of each package included."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    fail_if({name for name in names if not re.match(r"dreamd(-[^/]+\.dist-info)?/", name)}, "outside of dreamd/")
+    fail_if({name for name in names if re.match(r"dreamd/(tests|examples|docs)/", name)}, "no part of the package")
+    fail_if({data for data in PACKAGE_DATA if not any(re.fullmatch(data, name) for name in names)}, "the wheel lacks")
+    tracked = {path.relative_to(ROOT).as_posix() for room in rooms() for path in (ROOT / room).rglob("*.py")}
+    fail_if({f"dreamd/{name}" for name in tracked} - names, "modules that the wheel lacks")
+
+
+def rooms() -> tuple[str, ...]:
+    """Name the five folders of modules."""
+    return ("daemon", "ipc", "llm", "pipelines", "store")
+
+
+def install(wheel: Path, venv: Path) -> Path:
+    """Make a fresh environment of the locked dependencies, the wheel and its namesakes; return its bin folder."""
+    say("installing the wheel beside llm and python-daemon")
+    run(sys.executable, "-m", "venv", venv, cwd=ROOT)
+    pip = (venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    run(*pip, "--require-hashes", "-r", ROOT / "requirements.lock", cwd=ROOT)
+    run(*pip, "--no-deps", wheel, cwd=ROOT)
+    run(*pip, "--require-hashes", "-r", ROOT / "tests" / "wheel" / "neighbours.lock", cwd=ROOT)
+    return venv / "bin"
+
+
+def use(environment: Path, work: Path) -> None:
+    """Start the daemon, remember, recall, stop: with the embedded model, for it is package data that is on trial."""
+    home = work / "home"
+    home.mkdir()
+    environ = clean_environment(home)
+    say("dreamd --version, dreamctl --help")
+    run(environment / "dreamd", "--version", cwd=work, environ=environ)
+    run(environment / "dreamctl", "--help", cwd=work, environ=environ)
+    with daemon(environment, work, environ):
+        say("remember and recall")
+        text = "Deployments of the billing service happen on Thursdays."
+        run(environment / "dreamctl", "remember", text, cwd=work, environ=environ)
+        found = run(environment / "dreamctl", "recall", "When is billing deployed?", cwd=work, environ=environ)
+        fail_if(set() if "Thursdays" in found else {found}, "recall did not find what was remembered, but")
+
+
+def clean_environment(home: Path) -> dict[str, str]:
+    """Leave only what a login shell of a person without our settings has."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+    return kept | {
+        "HOME": str(home),
+        "DREAMD_DATA_DIR": str(home / "data"),
+        "DREAMD_SOCKET": str(home / "dreamd.sock"),
+        "XDG_CONFIG_HOME": str(home / "config"),
+    }
+
+
+@contextmanager
+def daemon(environment: Path, work: Path, environ: Mapping[str, str]) -> Iterator[None]:
+    """Run the installed daemon for a while; it must end by itself and without complaint on SIGTERM."""
+    say("starting the daemon")
+    log = work / "daemon.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen([environment / "dreamd"], cwd=work, env=environ, stdout=output, stderr=output)
+    try:
+        wait_until_it_answers(environment, work, environ, process)
+        yield
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(timeout=30)
+        fail_if({code} - {0}, f"the daemon ended badly:\n{log.read_text()}\nexit code")
+    except BaseException:
+        sys.stderr.write(log.read_text())
+        raise
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_until_it_answers(
+    environment: Path, work: Path, environ: Mapping[str, str], process: subprocess.Popen[bytes], timeout_s: float = 30
+) -> None:
+    """Ask for the status until there is one."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline and process.poll() is None:
+        asked = subprocess.run([environment / "dreamctl", "status"], cwd=work, env=environ, capture_output=True)
+        if asked.returncode == 0:
+            return
+        time.sleep(0.1)
+    raise SystemExit("the installed daemon never answered `dreamctl status`")
+
+
+def run(*command: str | Path, cwd: Path, environ: Mapping[str, str] | None = None) -> str:
+    """Run a command to its end; its output is shown if it fails."""
+    done = subprocess.run(command, cwd=cwd, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+def fail_if(found: set[str] | set[int], complaint: str) -> None:
+    """End with the complaint if anything was found."""
+    if found:
+        raise SystemExit(f"{complaint}: {', '.join(map(str, sorted(found)))}")
+
+
+def say(step: str) -> None:
+    """Show where we are."""
+    sys.stdout.write(f"wheel check: {step}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
