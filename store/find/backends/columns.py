@@ -1,0 +1,195 @@
+"""What a scan needs of every point, in memory and column by column: codes, sizes, the fields that filters test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .seam import Condition, Scalar, Vector
+
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+MASKS_KEPT = 16
+"""Filters whose rows are remembered between two changes: an agent asks with the same one again and again."""
+
+
+def code_of(vector: Vector) -> bytes:
+    """The vector's signs, one bit a dimension, padded to whole 64-bit words."""
+    bits = np.packbits(vector > 0.0)
+    return bits.tobytes() + bytes(-len(bits) % 8)
+
+
+class FieldColumn:
+    """One payload field: numbers as numbers, text by its place in a list of distinct texts."""
+
+    def __init__(self) -> None:
+        self._numbers = np.zeros(0, np.float64)
+        self._places = np.zeros(0, np.int32)
+        self._texts: dict[str, int] = {}
+
+    def grow(self, capacity: int) -> None:
+        """Make room for rows below `capacity`; new ones are null."""
+        self._numbers = _grown(self._numbers, capacity, np.nan)
+        self._places = _grown(self._places, capacity, -1)
+
+    def put(self, rows: Rows, values: Sequence[Scalar]) -> None:
+        """Set the field of many rows."""
+        texts = self._texts
+        self._numbers[rows] = [np.nan if value is None or isinstance(value, str) else value for value in values]
+        self._places[rows] = [
+            texts.setdefault(value, len(texts)) if isinstance(value, str) else -1 for value in values
+        ]
+
+    def test(self, condition: Condition) -> Mask:
+        """Which rows hold the condition."""
+        if condition.op == "is_null":
+            return self._null()
+        if condition.op == "in":
+            return self._among(condition.values)
+        if condition.op == "not_in":
+            return ~self._among(condition.values)
+        return self._compared(condition.values[0], lte=condition.op == "lte")
+
+    def _null(self) -> Mask:
+        return np.isnan(self._numbers) & (self._places < 0)
+
+    def _among(self, values: Sequence[Scalar]) -> Mask:
+        found = np.zeros(len(self._places), bool)
+        for value in values:
+            if value is None:
+                found |= self._null()
+            elif isinstance(value, str):
+                found |= self._places == self._texts.get(value, -2)
+            else:
+                found |= self._numbers == value
+        return found
+
+    def _compared(self, bound: Scalar, *, lte: bool) -> Mask:
+        if bound is None:
+            return np.zeros(len(self._places), bool)
+        if isinstance(bound, str):
+            # One comparison a distinct text; the entry behind the last is what place -1, "no text", reads.
+            table = np.array([*((text <= bound) is lte for text in self._texts), False])
+            return table[self._places]
+        return self._numbers <= bound if lte else self._numbers > bound
+
+
+class Columns:
+    """A collection's columns, indexed by row number; about 120 bytes a row. Not locked: the owner locks."""
+
+    def __init__(self, dimension: int, fields: Sequence[str]) -> None:
+        self.stamp = 0
+        self.count = 0
+        self.sizes = np.zeros(0, np.int32)
+        self._alive = np.zeros(0, bool)
+        self._coded = np.zeros(0, bool)
+        self._codes = np.zeros((-(-dimension // 64), 0), np.uint64)  # column-major: one pass a word, all in cache lines
+        self._fields = {name: FieldColumn() for name in fields}
+        self._masks: dict[tuple[Condition, ...], Mask] = {}
+
+    @property
+    def capacity(self) -> int:
+        """Rows below this number can be held."""
+        return len(self._alive)
+
+    @property
+    def mean_size(self) -> float:
+        """Characters of an average point."""
+        return int(self.sizes.sum(dtype=np.int64)) / self.count if self.count else 1.0
+
+    def holds(self, fields: Sequence[str]) -> bool:
+        """Whether these are the fields held."""
+        return list(self._fields) == list(fields)
+
+    def rows_mask(self, rows: Rows) -> Mask:
+        """These rows and no others."""
+        mask = np.zeros(self.capacity, bool)
+        mask[rows[rows < self.capacity]] = True
+        return mask
+
+    def knows(self, field: str) -> bool:
+        """Whether filters on this payload field can be tested here."""
+        return field in self._fields
+
+    def remove(self, rows: Rows) -> None:
+        """Forget rows; unknown ones are passed over."""
+        rows = rows[rows < self.capacity]
+        self._alive[rows] = False
+        self._coded[rows] = False
+        self.sizes[rows] = 0
+        self._changed()
+
+    def put(
+        self, rows: Rows, sizes: Sequence[int], codes: Sequence[bytes | None], payloads: Sequence[Mapping[str, Scalar]]
+    ) -> None:
+        """Hold rows as they are now."""
+        if not len(rows):
+            return
+        self._grow(int(rows.max()) + 1)
+        self._alive[rows] = True
+        self.sizes[rows] = sizes
+        for name, column in self._fields.items():
+            column.put(rows, [payload.get(name) for payload in payloads])
+        coded = np.array([code is not None for code in codes], bool)
+        self._coded[rows] = coded
+        if coded.any():
+            packed = np.frombuffer(b"".join([code for code in codes if code is not None]), np.uint64)
+            self._codes[:, rows[coded]] = packed.reshape(-1, len(self._codes)).T
+        self._changed()
+
+    def mask(self, where: tuple[Condition, ...]) -> Mask:
+        """The living rows for which every condition holds; the same filter again costs nothing until a change."""
+        known = self._masks.get(where)
+        if known is None:
+            known = self._alive.copy()
+            for condition in where:
+                known &= self._fields[condition.field].test(condition)
+            if len(self._masks) >= MASKS_KEPT:
+                self._masks.clear()
+            self._masks[where] = known
+        return known
+
+    def nearest(self, code: bytes, keep: int, mask: Mask) -> Rows:
+        """The rows whose signs differ least from the code, at least `keep` of those the mask lets through.
+
+        Rows as near as the last one kept are kept too (up to four times `keep`): which of them are the best only their
+        vectors can tell.
+        """
+        distances = np.zeros(self.capacity, np.uint16)
+        for column, word in zip(self._codes, np.frombuffer(code, np.uint64), strict=True):
+            distances += np.bitwise_count(column ^ word)
+        rows = np.flatnonzero(mask & self._coded)
+        if len(rows) <= keep:
+            return rows
+        distances = distances[rows]
+        last = np.partition(distances, keep - 1)[keep - 1]
+        inside = rows[distances < last]
+        ties = rows[distances == last][: 4 * keep - len(inside)]
+        return np.concatenate([inside, ties])
+
+    def _grow(self, needed: int) -> None:
+        if needed <= self.capacity:
+            return
+        capacity = max(1024, needed + needed // 2)
+        self._alive = _grown(self._alive, capacity, False)
+        self._coded = _grown(self._coded, capacity, False)
+        self.sizes = _grown(self.sizes, capacity, 0)
+        for column in self._fields.values():
+            column.grow(capacity)
+        codes = np.zeros((len(self._codes), capacity), np.uint64)
+        codes[:, : self._codes.shape[1]] = self._codes
+        self._codes = codes
+
+    def _changed(self) -> None:
+        self.count = int(np.count_nonzero(self._alive))
+        self._masks.clear()
+
+
+def _grown(array: Any, capacity: int, fill: object) -> Any:
+    grown = np.full(capacity, fill, array.dtype)
+    grown[: len(array)] = array
+    return grown
