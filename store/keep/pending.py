@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ..model import Conflict, NotFound
 from .journal import Entry, FileChange, sha256
@@ -25,8 +25,9 @@ class _Ahead:
 class PendingFiles:
     """Reads files as if all that was acknowledged, and the earlier plans of this batch, were on the disk already."""
 
-    def __init__(self, vault: Vault) -> None:
+    def __init__(self, vault: Vault, size_on_disk: Callable[[str], int | None]) -> None:
         self._vault = vault
+        self._size_on_disk = size_on_disk
         self._ahead: dict[str, _Ahead] = {}
         self._absent: set[str] = set()
 
@@ -45,11 +46,10 @@ class PendingFiles:
             return None if ahead.gone else ahead.size
         if path in self._absent:
             return None
-        stamp = self._vault.stamp(path)
-        if stamp is None:
+        size = self._size_on_disk(path)
+        if size is None:
             self._absent.add(path)
-            return None
-        return stamp.size
+        return size
 
     def read(self, path: str) -> bytes:
         """Return a file's content. Raises NotFound."""

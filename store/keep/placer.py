@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -47,22 +48,22 @@ class Placer:
         placed = Placed([], [])
         for path, group in by_path(entries).items():
             try:
-                full = self._full(path)
-            except InvalidInput:  # its folder has become a link to somewhere else
+                full = self.locate(path)
+                from_offset = self._place_simply(path, full, group)
+                if from_offset is None:
+                    placed.kept_out.extend(self._settle(full, group))
+                    from_offset = 0
+            except (InvalidInput, IsADirectoryError, NotADirectoryError):  # a person put something else there
                 placed.kept_out.extend(group)
                 continue
             self._unsynced.add(path)
-            from_offset = self._place_simply(full, group)
-            if from_offset is None:
-                placed.kept_out.extend(self._settle(full, group))
-                from_offset = 0
             placed.applied.append(AppliedFile(path, from_offset))
         return placed
 
-    def _place_simply(self, full: Path, group: Sequence[Entry]) -> int | None:
+    def _place_simply(self, path: str, full: Path, group: Sequence[Entry]) -> int | None:
         """Do what nearly always is to be done, a new file or more at a file's end; None when it is neither."""
         first = group[0]
-        size = self._size(full)
+        size = self.size(path)
         if first.kind not in {"create", "append"} or (size or 0) != first.from_offset:
             return None
         if (size is not None and first.kind == "create") or any(entry.kind != "append" for entry in group[1:]):
@@ -113,7 +114,7 @@ class Placer:
         if self._disk.read(aside) == found:
             self._disk.unlink(aside)
             return True
-        if self._size(full) is None:
+        if self._read(full) is None:
             self._disk.rename(aside, full)
         return False
 
@@ -140,7 +141,7 @@ class Placer:
         kept_out: list[Entry] = []
         self._folders.clear()
         for path, group in by_path(entries).items():
-            full = self._full(path)
+            full = self.locate(path)
             found = self._read(full)
             settled = settle(found, group)
             kept_out.extend(settled.kept_out)
@@ -166,20 +167,28 @@ class Placer:
 
     # ---- looking
 
-    def _full(self, path: str) -> Path:
-        folder, _, name = path.rpartition("/")
-        full = self._folders.get(folder)
-        if full is None or name.startswith("."):
-            resolved = self._vault.resolve(path)
-            self._folders[folder] = resolved.parent
-            return resolved
-        return full / name
+    def locate(self, path: str) -> Path:
+        """Return where a path lies. Raises InvalidInput for one that leads out of the vault.
 
-    def _size(self, full: Path) -> int | None:
+        Folders are looked at once between two syncs: asking the system costs more than writing a small file.
+        """
+        folder, _, name = path.rpartition("/")
+        parent = self._folders.get(folder)
+        if parent is None or not name or name[0] == "." or "\0" in name:
+            full = self._vault.resolve(path)
+            self._folders[folder] = full.parent
+            return full
+        return parent / name
+
+    def size(self, path: str) -> int | None:
+        """Return a file's size, None when there is none. Raises InvalidInput when something else has its name."""
         try:
-            return self._disk.stat(full).st_size
+            status = self._disk.stat(self.locate(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
+        if not stat.S_ISREG(status.st_mode):
+            raise InvalidInput(f"{path} is not a regular file in the vault")
+        return status.st_size
 
     def _read(self, full: Path) -> bytes | None:
         try:

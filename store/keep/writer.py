@@ -90,8 +90,8 @@ class Writer:
         self._ledger = ledger
         self._on_applied = on_applied
         self._monotonic = monotonic
-        self._files = PendingFiles(vault)
         self._placer = Placer(vault, disk)
+        self._files = PendingFiles(vault, self._placer.size)
         self._queue: SimpleQueue[_Item | _Barrier | None] = SimpleQueue()
         self._gate = threading.Lock()
         self._thread: threading.Thread | None = None
