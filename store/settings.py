@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
 class EmbeddingSettings(BaseModel):
-    """The model that turns text into vectors: `minilm` is shipped, `stub` is for tests, any other is fastembed's name."""
+    """Which model turns text into vectors: `minilm` is shipped, `stub` is for tests, others are fastembed's names."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -20,8 +22,10 @@ class SearchSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    fusion: str = Field("score", pattern="^(rrf|score)$")
+    fusion: Literal["score", "rrf"] = "score"
     rrf_k: int = Field(60, ge=1)
+    reach: int = Field(100, ge=10, le=2000)
+    vector_weight: float = Field(0.5, ge=0.0, le=10.0)
 
 
 class ChunkSettings(BaseModel):

@@ -1,0 +1,179 @@
+"""From a ranking to what a person or an agent reads: hits, and envelopes inside a budget of tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..model import Envelope, Evidence, Hit, Kind, NodeId, Slot
+from .catalog import Catalog
+from .chunking import estimate_tokens
+from .projection import Node
+from .search import Candidate, Ranking
+from .terms import query_terms
+
+SHOWN_WHOLE_CHARS = 2000
+"""A longer memory answers with the chunk that matched; `show` has the rest."""
+
+LINE_TOKENS, SMALLEST_SLOT_TOKENS = 1, 12
+"""What a line break may cost, and when it is no use to look for something that still fits."""
+
+SLOT_TOKENS = 120
+"""A longer text gives an envelope only its sentences nearest to the question: density pays."""
+
+ABSTAIN_BELOW_COSINE = 0.2
+"""Unrelated English sentences lie around .0 to .15 with the shipped model, weakly related ones above .2."""
+
+_SENTENCE = re.compile(r"[^\n.!?]+(?:[.!?]+(?=\s|$)|[.!?]+\S+)*[.!?]*\s*|\n+")
+
+
+@dataclass(slots=True)
+class Recalled:
+    """What `recall` answers. `abstained`: nothing is near enough to be called an answer, and `hits` is empty."""
+
+    hits: list[Hit]
+    abstained: bool
+    notes: list[str] = field(default_factory=list)
+    trace: dict[str, Any] = field(default_factory=dict)
+
+
+def abstains(ranking: Ranking) -> bool:
+    """Whether nothing is near the question, neither in words nor in meaning."""
+    return not any(
+        "keyword" in candidate.scores or candidate.scores.get("vector", -1.0) >= ABSTAIN_BELOW_COSINE
+        for candidate in ranking.candidates
+    )
+
+
+def hits(ranking: Ranking, catalog: Catalog, limit: int) -> list[Hit]:
+    """The best candidates, each shown by the node that matched: a fact rather than the turn that it cites."""
+    best = [(candidate, _shown(candidate, ranking)) for candidate in ranking.candidates[:limit]]
+    evidence = evidence_of([node for _, (node, _) in best], catalog)
+    places = catalog.chunks([chunk for _, (node, chunk) in best if len(node.text) > SHOWN_WHOLE_CHARS])
+    found = []
+    for candidate, (node, chunk) in best:
+        place = places.get(chunk)
+        text = f"…{node.text[place.start : place.end].strip()}…" if place else node.text
+        found.append(
+            Hit(
+                node_id=node.node_id,
+                level=node.level,
+                kind=node.kind,
+                title=node.title,
+                text=text,
+                score=round(candidate.score, 4),
+                channel=node.channel,
+                created_at=node.created_at,
+                evidence=evidence[node.node_id],
+            )
+        )
+    return found
+
+
+def evidence_of(nodes: Iterable[Node], catalog: Catalog) -> dict[NodeId, tuple[Evidence, ...]]:
+    """The turns behind each node: a turn is its own evidence."""
+    listed = list(nodes)
+    turns = {node.node_id: (Evidence(node.node_id, node.external_id),) for node in listed if node.kind is Kind.TURN}
+    return turns | catalog.evidence([node.node_id for node in listed if node.kind is not Kind.TURN])
+
+
+def envelope(ranking: Ranking, catalog: Catalog, question: str, budget_tokens: int) -> Envelope:
+    """Pack the best candidates until the budget is full; what does not fit makes room for what still does.
+
+    `tokens` is an upper estimate of the whole text's.
+    """
+    facts = catalog.facts_of([candidate.unit for candidate in ranking.candidates])
+    terms = set(query_terms(question))
+    packed: list[tuple[str, int, list[Node]]] = []
+    left = budget_tokens
+    for candidate in ranking.candidates:
+        text, nodes = _told(candidate, ranking, facts.get(candidate.unit, []), terms)
+        tokens = estimate_tokens(text) + LINE_TOKENS
+        if tokens <= left and all(text != other for other, _, _ in packed):
+            packed.append((text, tokens, nodes))
+            left -= tokens
+        if left < SMALLEST_SLOT_TOKENS:
+            break
+    evidence = evidence_of([node for _, _, nodes in packed for node in nodes], catalog)
+    slots = tuple(
+        Slot(nodes[0].node_id, text, tuple(dict.fromkeys(e for node in nodes for e in evidence[node.node_id])), tokens)
+        for text, tokens, nodes in packed
+    )
+    return Envelope("\n".join(slot.text for slot in slots), budget_tokens - left, slots)
+
+
+def _told(
+    candidate: Candidate, ranking: Ranking, facts: Sequence[Node], terms: Collection[str]
+) -> tuple[str, list[Node]]:
+    """The words for a candidate, and the nodes that they are from: a turn's facts where they are fewer tokens."""
+    node, _ = _shown(candidate, ranking)
+    turn = ranking.nodes.get(candidate.unit, node)
+    whole = _dated(turn, condensed(turn.text, terms))
+    if facts and (turn is node or turn.kind is not Kind.TURN or len(facts) > 1 or facts[0] is node):
+        brief = _dated(facts[0], condensed(" ".join(_sentence(fact.text) for fact in facts), terms), with_role=False)
+        if turn.kind is not Kind.TURN or estimate_tokens(brief) < estimate_tokens(whole):
+            return brief, list(facts)
+    return whole, [turn]
+
+
+def condensed(text: str, terms: Collection[str], limit_tokens: int = SLOT_TOKENS) -> str:
+    """The text, or of a long one the sentences that share most with the question, in their order.
+
+    A sentence counts its distinct terms; ties go to the earlier one. At least one sentence stays, cut if it must be.
+    """
+    if estimate_tokens(text) <= limit_tokens:
+        return " ".join(text.split())
+    sentences = [" ".join(match.group().split()) for match in _SENTENCE.finditer(text)]
+    sentences = [sentence for sentence in sentences if sentence]
+    order = sorted(range(len(sentences)), key=lambda i: (-len(terms & _stems(sentences[i])), i))
+    kept: list[int] = []
+    left = limit_tokens
+    for i in order:
+        tokens = estimate_tokens(sentences[i]) + 1
+        if tokens <= left:
+            kept.append(i)
+            left -= tokens
+    if not kept:
+        return sentences[order[0]][: 3 * limit_tokens] + "…"
+    return " ".join(sentences[i] for i in sorted(kept))
+
+
+def _stems(sentence: str) -> set[str]:
+    return set(query_terms(sentence))
+
+
+def _sentence(text: str) -> str:
+    line = " ".join(text.split())
+    return line if line.endswith((".", "!", "?", "…", ":")) else f"{line}."
+
+
+def _dated(node: Node, text: str, with_role: bool = True) -> str:
+    day = f"[{node.created_at:%Y-%m-%d}] " if node.created_at else ""
+    who = f"{node.role}: " if with_role and node.role else ""
+    return f"{day}{who}{text}"
+
+
+def _shown(candidate: Candidate, ranking: Ranking) -> tuple[Node, NodeId]:
+    """The node that stands for a candidate and its chunk: the best matching memory, else the turn itself."""
+    matched = candidate.matched()
+    node_id = next((n for n in matched if ranking.nodes[n].kind is not Kind.TURN), next(iter(matched)))
+    return ranking.nodes[node_id], matched[node_id]
+
+
+def trace(ranking: Ranking) -> dict[str, Any]:
+    """How an answer came about: the time of each step, and each candidate's ranks and scores by arm."""
+    return {
+        "timings_ms": ranking.timings_ms,
+        "candidates": [
+            {
+                "unit": candidate.unit,
+                "nodes": list(candidate.matched()),
+                "score": round(candidate.score, 4),
+                "ranks": candidate.ranks,
+                "scores": {arm: round(score, 4) for arm, score in candidate.scores.items()},
+            }
+            for candidate in ranking.candidates
+        ],
+    }

@@ -1,0 +1,326 @@
+"""The projection of the vault that is searched: `apply` is the only way in, for writes, edits, imports and rebuilds."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import apsw
+
+from ..keep.vault import FileStamp, Vault
+from ..model import Kind, NodeId
+from .backends.seam import Point, Vector, VectorStore
+from .catalog import NODE_COLUMNS, Catalog, FileRow, node_row
+from .chunking import chunk
+from .projection import (
+    NEIGHBOURS,
+    Link,
+    Node,
+    Projection,
+    is_session,
+    project_appended,
+    project_memory,
+    project_session,
+    read_head,
+)
+
+COLLECTION = "chunks"
+
+PAYLOAD_INDEXES = ("channel", "level", "live", "kind", "node")
+
+YOUNG_NS = 2_000_000_000
+"""A file changed less than this before it was read may have changed again within its timestamp's grain."""
+
+VANISHED_SHARE, VANISHED_AT_LEAST = 0.2, 10
+"""More files gone at once than this is a folder that was moved or not mounted, not a person who forgets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A chunk that waits for its vector."""
+
+    chunk_id: NodeId
+    text: str
+    text_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """What a comparison of vault and index found. `withheld` files are gone, but too many at once to be believed."""
+
+    applied: int = 0
+    removed: int = 0
+    withheld: tuple[str, ...] = ()
+
+
+class Index:
+    """Writes of the projection. One writer at a time, whichever thread it is in; readers see whole files only."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        backend: VectorStore,
+        vault: Vault,
+        *,
+        now: Callable[[], datetime],
+        dimension: int,
+        chunk_tokens: int = 400,
+        overlap_tokens: int = 40,
+        is_hidden: Callable[[NodeId], bool] = lambda node_id: False,
+    ) -> None:
+        self._connection = connection
+        self._vault = vault
+        self._now = now
+        self._chunk_tokens, self._overlap_tokens = chunk_tokens, overlap_tokens
+        self._is_hidden = is_hidden
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._catalog = Catalog(lambda: connection)  # sees what this transaction has written already
+        self.backend = backend
+        backend.ensure_collection(COLLECTION, dimension)
+        for name in PAYLOAD_INDEXES:
+            backend.ensure_payload_index(COLLECTION, name)
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Everything inside becomes visible at once, or not at all."""
+        with self._lock:
+            if self._depth:
+                yield
+                return
+            self._depth += 1
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            else:
+                self._connection.execute("COMMIT")
+            finally:
+                self._depth -= 1
+
+    def apply(self, path: str, from_offset: int = 0) -> None:
+        """Make the index say what the file says now; a file that is gone is unlearned.
+
+        `from_offset` is where an append to a session began: if that is where the index stopped reading, only the tail
+        is read, else the whole file.
+        """
+        with self.batch():
+            stamp = self._vault.stamp(path)
+            known = self._catalog.file(path)
+            if stamp is None:
+                self._remove_file(path)
+            elif known is not None and known.parsed_to == from_offset > 0 and is_session(path) and not known.problem:
+                self._apply_tail(path, stamp, from_offset)
+            else:
+                self._apply_whole(path, stamp)
+
+    def reconcile(
+        self, accept_vanished: bool = False, progress: Callable[[int, int], None] | None = None
+    ) -> Reconciled:
+        """Compare every file's stamp with the one last seen, and apply what differs, sessions first."""
+        with self._lock:
+            seen = self._catalog.files()
+        found = {stamp.path: stamp for stamp in self._vault.walk()}
+        changed = [path for path, stamp in found.items() if not _is_current(stamp, seen.get(path))]
+        gone = [path for path in seen if path not in found]
+        doubtful = len(gone) >= VANISHED_AT_LEAST and len(gone) > VANISHED_SHARE * len(seen)
+        withheld = gone if (doubtful or not self._vault.has_marker()) and not accept_vanished else []
+        self.apply_all(sorted(changed, key=lambda path: (not is_session(path), path)), progress)
+        self.apply_all([] if withheld else gone)
+        return Reconciled(len(changed), 0 if withheld else len(gone), tuple(sorted(withheld)))
+
+    def apply_all(self, paths: Sequence[str], progress: Callable[[int, int], None] | None = None) -> None:
+        """Apply many files, a bounded transaction at a time, so that readers and the writer get their turn."""
+        for start in range(0, len(paths), 64):
+            with self.batch():
+                for path in paths[start : start + 64]:
+                    self.apply(path)
+            if progress:
+                progress(min(start + 64, len(paths)), len(paths))
+
+    def reread(self, node_ids: Collection[NodeId]) -> None:
+        """Apply the files of these nodes again in full."""
+        with self.batch():
+            self.apply_all(sorted({node.path for node in self._catalog.nodes(node_ids).values()}))
+
+    def clear(self) -> None:
+        """Unlearn everything."""
+        with self.batch():
+            ids = [chunk_id for (chunk_id,) in self._connection.execute("SELECT chunk_id FROM chunk")]
+            self.backend.delete(COLLECTION, ids)
+            for table in ("file", "node", "chunk", "link"):
+                self._connection.execute(f"DELETE FROM {table}")
+
+    def pending(self, limit: int = 256) -> list[Pending]:
+        """Chunks that wait for their vector, with the text that is to be embedded."""
+        sql = 'SELECT chunk_id, node_id, start, "end", text_hash FROM chunk WHERE embedded = 0 LIMIT ?'
+        with self._lock:
+            rows = list(self._connection.execute(sql, (limit,)))
+            nodes = self._catalog.nodes({row[1] for row in rows})
+        return [
+            Pending(chunk_id, embedded_text(nodes[node_id], start, end), text_hash)
+            for chunk_id, node_id, start, end, text_hash in rows
+            if node_id in nodes
+        ]
+
+    def set_vectors(self, pending: Sequence[Pending], vectors: Sequence[Vector]) -> None:
+        """Give chunks their vectors; one whose text has changed meanwhile stays pending."""
+        with self.batch():
+            fresh = {
+                item.chunk_id: vector
+                for item, vector in zip(pending, vectors, strict=True)
+                if self._connection.execute(
+                    "UPDATE chunk SET embedded = 1 WHERE chunk_id = ? AND text_hash = ? RETURNING 1",
+                    (item.chunk_id, item.text_hash),
+                ).fetchall()
+            }
+            self.backend.set_vectors(COLLECTION, fresh)
+
+    def reembed(self) -> None:
+        """Queue every chunk again, after the model has changed."""
+        with self.batch():
+            self._connection.execute("UPDATE chunk SET embedded = 0")
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Keep a value about the index itself."""
+        with self.batch():
+            self._connection.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, value))
+
+    def text_hashes(self) -> set[bytes]:
+        """The hashes of every text that has, or waits for, a vector."""
+        with self._lock:
+            return {text_hash for (text_hash,) in self._connection.execute("SELECT DISTINCT text_hash FROM chunk")}
+
+    def _apply_tail(self, path: str, stamp: FileStamp, from_offset: int) -> None:
+        before = self._catalog.last_turns(path, 2 * NEIGHBOURS)
+        session_id = before[-1].session_id if before else self._session_of(path)
+        head = self._catalog.session_head(session_id) if session_id else None
+        if head is None:
+            self._apply_whole(path, stamp)
+            return
+        projection = project_appended(path, self._vault.read(path)[from_offset:], head, before, from_offset)
+        self._write(projection.nodes)
+        self._record(stamp, projection)
+
+    def _session_of(self, path: str) -> NodeId | None:
+        return next((node.session_id for node in self._catalog.nodes_of_file(path)), None)
+
+    def _apply_whole(self, path: str, stamp: FileStamp) -> None:
+        data = self._vault.read(path)
+        if is_session(path):
+            head, problem = read_head(path, data)
+            projection = project_session(path, data, head)
+            projection = replace(projection, problem=problem or projection.problem)
+        else:
+            projection = project_memory(path, data, datetime.fromtimestamp(stamp.mtime_ns / 1e9).astimezone())
+        projection = self._without_doubles(path, projection)
+        known = dict(self._connection.execute("SELECT node_id, digest FROM node WHERE path = ?", (path,)))
+        self._remove_nodes(known.keys() - {node.node_id for node in projection.nodes})
+        self._write(projection.nodes, known)
+        self._write_links(projection.nodes, projection.links)
+        self._record(stamp, projection)
+
+    def _without_doubles(self, path: str, projection: Projection) -> Projection:
+        """The first file to claim a node id keeps it, as long as it exists; the other is reported."""
+        claimed = self._catalog.nodes([node.node_id for node in projection.nodes])
+        owners = {node.path for node in claimed.values() if node.path != path}
+        living = sorted(owner for owner in owners if self._vault.exists(owner))
+        if not living:
+            return projection
+        kept = tuple(
+            node for node in projection.nodes if node.node_id not in claimed or claimed[node.node_id].path == path
+        )
+        return replace(projection, nodes=kept, links=(), problem=f"its node id belongs to {living[0]} already")
+
+    def _record(self, stamp: FileStamp, projection: Projection) -> None:
+        self._connection.execute(
+            "INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(stamp.path, stamp.inode, stamp.size, stamp.mtime_ns, stamp.ctime_ns),
+                *(int(self._now().timestamp() * 1e9), projection.parsed_to, projection.problem),
+            ),
+        )
+
+    def _write(self, nodes: Collection[Node] | Iterator[Node], known: Mapping[NodeId, str] | None = None) -> None:
+        """Write nodes whose digest is not the known one; chunks whose text is the same keep their vectors."""
+        points: list[Point] = []
+        for given in nodes:
+            node = replace(given, live=False) if given.live and self._is_hidden(given.node_id) else given
+            digest = node.digest()
+            if known is not None and known.get(node.node_id) == digest:
+                continue
+            self._connection.execute(
+                f"INSERT OR REPLACE INTO node({NODE_COLUMNS}, digest) VALUES({', '.join('?' * 20)})",
+                (*node_row(node), digest),
+            )
+            points += self._write_chunks(node)
+        if points:
+            self.backend.upsert(COLLECTION, points)
+
+    def _write_chunks(self, node: Node) -> list[Point]:
+        before = dict(
+            self._connection.execute("SELECT chunk_id, text_hash FROM chunk WHERE node_id = ?", (node.node_id,))
+        )
+        pieces = chunk(node.node_id, node.text, self._chunk_tokens, self._overlap_tokens) if node.searchable else []
+        payload = node.payload()
+        points: list[Point] = []
+        for piece in pieces:
+            text = embedded_text(node, piece.start, piece.end)
+            text_hash = hashlib.sha256(text.encode()).digest()
+            points.append(Point(piece.chunk_id, text, node.context, payload=payload))
+            self._connection.execute(
+                'INSERT INTO chunk(chunk_id, node_id, start, "end", text_hash) VALUES(?, ?, ?, ?, ?)'
+                " ON CONFLICT DO UPDATE SET node_id = excluded.node_id, start = excluded.start,"
+                ' "end" = excluded."end", embedded = embedded AND text_hash = excluded.text_hash,'
+                " text_hash = excluded.text_hash",
+                (piece.chunk_id, node.node_id, piece.start, piece.end, text_hash),
+            )
+        self._remove_chunks(before.keys() - {piece.chunk_id for piece in pieces})
+        return points
+
+    def _write_links(self, nodes: Sequence[Node], links: Sequence[Link]) -> None:
+        for node in nodes:
+            if node.kind is not Kind.TURN:
+                self._connection.execute("DELETE FROM link WHERE source = ?", (node.node_id,))
+        rows = [(link.source, link.target, link.kind, rank) for rank, link in enumerate(links)]
+        self._connection.executemany("INSERT OR REPLACE INTO link VALUES(?, ?, ?, ?)", rows)
+
+    def _remove_file(self, path: str) -> None:
+        self._remove_nodes(
+            [node_id for (node_id,) in self._connection.execute("SELECT node_id FROM node WHERE path = ?", (path,))]
+        )
+        self._connection.execute("DELETE FROM file WHERE path = ?", (path,))
+
+    def _remove_nodes(self, node_ids: Collection[NodeId]) -> None:
+        for node_id in node_ids:
+            chunks = self._connection.execute("SELECT chunk_id FROM chunk WHERE node_id = ?", (node_id,))
+            self._remove_chunks([chunk_id for (chunk_id,) in chunks])
+            self._connection.execute("DELETE FROM link WHERE source = ?", (node_id,))
+            self._connection.execute("DELETE FROM node WHERE node_id = ?", (node_id,))
+
+    def _remove_chunks(self, chunk_ids: Collection[NodeId]) -> None:
+        if chunk_ids:
+            self._connection.executemany(
+                "DELETE FROM chunk WHERE chunk_id = ?", [(chunk_id,) for chunk_id in chunk_ids]
+            )
+            self.backend.delete(COLLECTION, chunk_ids)
+
+
+def _is_current(stamp: FileStamp, row: FileRow | None) -> bool:
+    """Whether the file is the one last seen; a stamp that was young then proves nothing."""
+    if row is None:
+        return False
+    seen = (row.inode, row.size, row.mtime_ns, row.ctime_ns)
+    return seen == (stamp.inode, stamp.size, stamp.mtime_ns, stamp.ctime_ns) and row.ctime_ns < row.seen_ns - YOUNG_NS
+
+
+def embedded_text(node: Node, start: int, end: int) -> str:
+    """What of a node is embedded and matched by keyword: its heading and the chunk's characters."""
+    heading = node.heading()
+    return f"{heading}: {node.text[start:end]}" if heading else node.text[start:end]

@@ -1,0 +1,195 @@
+"""From a question to ranked memories: arms, fusion, scoring. Each step is one function with its own timing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import numpy as np
+
+from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, Level, NodeId
+from ..settings import SearchSettings
+from .backends.seam import Condition, Filter, Match, Vector, VectorStore
+from .catalog import Catalog
+from .embedding import Embedder, ModelUnavailable
+from .fusion import fuse_by_reciprocal_rank, fuse_by_score
+from .index import COLLECTION
+from .projection import Node
+from .terms import query_terms
+
+BY_DEFAULT = (Level.SESSION, Level.FACT)
+"""Scenarios and profiles retell many facts: they answer when asked for, and would crowd out what they retell."""
+
+CHUNK_MARK = "#chunk-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked, and of which memories. `channel` None is `_global` alone, `*` is all."""
+
+    text: str
+    limit: int = 10
+    channel: str | None = None
+    levels: tuple[Level, ...] = ()
+    include_archived: bool = False
+    as_of: datetime | None = None
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One unit of evidence on its way through the pipeline: a turn with the facts that cite it, or a memory.
+
+    `chunks` holds the best matching chunk of each of its nodes by arm; `scores` the best score by arm.
+    """
+
+    unit: NodeId
+    chunks: dict[str, dict[NodeId, Match]] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
+    ranks: dict[str, int] = field(default_factory=dict)
+    score: float = 0.0
+
+    def add(self, arm: str, node_id: NodeId, match: Match) -> None:
+        """Take a match; an arm's matches come best first, so the first of a node is its best."""
+        self.chunks.setdefault(arm, {}).setdefault(node_id, match)
+        self.scores[arm] = max(match.score, self.scores.get(arm, match.score))
+
+    def matched(self) -> dict[NodeId, NodeId]:
+        """The nodes that matched, with the chunk that did: by meaning if it did so, else by keyword."""
+        found: dict[NodeId, NodeId] = {}
+        for arm in ("vector", "keyword"):
+            for node_id, match in self.chunks.get(arm, {}).items():
+                found.setdefault(node_id, match.id)
+        return found
+
+
+@dataclass(slots=True)
+class Ranking:
+    """The answer before it is worded, and how it came about."""
+
+    candidates: list[Candidate]
+    nodes: dict[NodeId, Node]
+    timings_ms: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def leave_out_session(self, session_id: NodeId | None) -> None:
+        """Drop the candidates that a session's own turns are: who asks from inside it knows them."""
+        if session_id is not None:
+            self.candidates = [c for c in self.candidates if c.unit.partition("#")[0] != session_id]
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Note how long a step took."""
+        began = time.perf_counter()
+        yield
+        self.timings_ms[step] = round((time.perf_counter() - began) * 1e3, 3)
+
+
+class Search:
+    """Ranks memories for a question; any thread may ask."""
+
+    def __init__(self, catalog: Catalog, backend: VectorStore, embedder: Embedder, settings: SearchSettings) -> None:
+        self._catalog = catalog
+        self._backend = backend
+        self._embedder = embedder
+        self._settings = settings
+
+    def rank(self, question: Question) -> Ranking:
+        """Rank the units that answer a question, best first.
+
+        Without a model that is ready, the keyword arm answers alone and a note says so.
+        """
+        ranking = Ranking([], {})
+        where = normalised_filter(question)
+        reach = max(self._settings.reach, 3 * question.limit)
+        arms: dict[str, list[Match]] = {}
+        with ranking.timed("keyword"):
+            arms["keyword"] = self._backend.search_keyword(COLLECTION, query_terms(question.text), reach, where)
+        with ranking.timed("embed"):
+            vector = self._embed(question.text, ranking)
+        if vector is not None:
+            with ranking.timed("vector"):
+                arms["vector"] = self._backend.search_vector(COLLECTION, vector, reach, where)
+        with ranking.timed("group"):
+            self._group(ranking, arms)
+        with ranking.timed("fuse"):
+            if vector is not None and self._settings.fusion == "score":
+                self._complete_cosines(ranking, vector)
+            self._fuse(ranking)
+        return ranking
+
+    def _embed(self, text: str, ranking: Ranking) -> Vector | None:
+        if not self._backend.capabilities().vector:
+            return None
+        try:
+            return self._embedder.embed_query(text)
+        except ModelUnavailable as error:
+            ranking.notes.append(f"found by keyword alone: {error}")
+            return None
+
+    def _group(self, ranking: Ranking, arms: Mapping[str, Sequence[Match]]) -> None:
+        """Make units of matched chunks: the chunks of one node, and the facts of one turn, are one candidate."""
+        ranking.nodes = self._catalog.nodes({node_of_chunk(match.id) for found in arms.values() for match in found})
+        unit_of = self._catalog.units(ranking.nodes)
+        candidates: dict[NodeId, Candidate] = {}
+        for arm, found in arms.items():
+            for match in found:
+                node_id = node_of_chunk(match.id)
+                if node_id in ranking.nodes:  # it may have been removed since the arm was asked
+                    unit = unit_of[node_id]
+                    candidates.setdefault(unit, Candidate(unit)).add(arm, node_id, match)
+        ranking.candidates = list(candidates.values())
+
+    def _complete_cosines(self, ranking: Ranking, vector: Vector) -> None:
+        """Give candidates that only the keyword arm found their cosine, so that an arm's cut does not count as 0."""
+        asked: dict[NodeId, Candidate] = {}
+        for candidate in ranking.candidates:
+            if "vector" not in candidate.scores:
+                asked.update((chunk_id, candidate) for chunk_id in candidate.matched().values())
+        points = [point for point in self._backend.get(COLLECTION, list(asked)) if point.vector is not None]
+        if not points:
+            return
+        cosines = np.stack([point.vector for point in points if point.vector is not None]) @ vector
+        for point, cosine in zip(points, cosines.tolist(), strict=True):
+            candidate = asked[point.id]
+            candidate.scores["vector"] = max(cosine, candidate.scores.get("vector", -1.0))
+
+    def _fuse(self, ranking: Ranking) -> None:
+        by_unit = {candidate.unit: candidate for candidate in ranking.candidates}
+        arms = {
+            arm: {unit: candidate.scores[arm] for unit, candidate in by_unit.items() if arm in candidate.scores}
+            for arm in ("keyword", "vector")
+        }
+        rankings = {arm: sorted(scores, key=lambda unit: (-scores[unit], unit)) for arm, scores in arms.items()}
+        for arm, units in rankings.items():
+            for rank, unit in enumerate(units, start=1):
+                by_unit[unit].ranks[arm] = rank
+        if self._settings.fusion == "rrf":
+            fused = fuse_by_reciprocal_rank(list(rankings.values()), self._settings.rrf_k)
+        else:
+            fused = fuse_by_score([arms["keyword"], arms["vector"]], [1.0, self._settings.vector_weight], [0.0, None])
+        best = 2 / (self._settings.rrf_k + 1) if self._settings.fusion == "rrf" else 1.0 + self._settings.vector_weight
+        for unit, score in fused:
+            by_unit[unit].score = score / best
+        ranking.candidates = [by_unit[unit] for unit, _ in fused]
+
+
+def normalised_filter(question: Question) -> Filter:
+    """Which memories may answer, as conditions that every engine understands."""
+    conditions = [Condition("level", "in", tuple(level.value for level in question.levels or BY_DEFAULT))]
+    if question.channel != ALL_CHANNELS:
+        channels = (question.channel, GLOBAL_CHANNEL) if question.channel else (GLOBAL_CHANNEL,)
+        conditions.append(Condition("channel", "in", tuple(dict.fromkeys(channels))))
+    if question.as_of is not None:
+        at = int(question.as_of.timestamp())
+        conditions += [Condition("created_at", "lte", (at,)), Condition("valid_to", "gt", (at, None))]
+    elif not question.include_archived:
+        conditions.append(Condition("live", "in", (1,)))
+    return tuple(conditions)
+
+
+def node_of_chunk(chunk_id: NodeId) -> NodeId:
+    """The node that a chunk is a piece of."""
+    return chunk_id.split(CHUNK_MARK, 1)[0]

@@ -1,0 +1,131 @@
+"""What comes in, as plans for the writer: a memory to remember, turns of a session to keep. Redacted, and once only."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ..model import InvalidInput, Memory, NewTurn, NodeId, SessionHead, Status
+from . import history, okf, session
+from .journal import FileChange, sha256
+from .pending import PendingFiles
+from .redaction import redact
+from .writer import Plan, Planned
+
+SESSIONS_IN_MIND = 64
+"""Sessions whose known turns are kept in memory between appends; others are read again from their file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What became of a session's turns. `redacted` counts secrets taken out of those that were added."""
+
+    session_id: NodeId
+    added: int
+    known: int
+    redacted: int
+
+
+@dataclass(slots=True)
+class _Known:
+    """A session's file as far as it is read: where the next turn goes, and which ones are there."""
+
+    size: int
+    next_ordinal: int
+    closing: bytes
+    external_ids: set[str]
+
+
+class SessionPlans:
+    """Makes plans that append to sessions; they run in the writer's thread, and what this keeps is used there alone."""
+
+    def __init__(self, path_of_node: Callable[[NodeId], str | None]) -> None:
+        self._path_of_node = path_of_node
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+
+    def observe(self, head: SessionHead, turns: Sequence[NewTurn]) -> Plan[Observed]:
+        """Plan to append what is not there yet. A turn is known by its external id; one without is always new."""
+        head = replace(head, session_id=session.session_id(head.session_id))
+        clean, secrets = [], []
+        for turn in turns:
+            redacted = redact(turn.text)
+            clean.append(replace(turn, text=redacted.text) if redacted.found else turn)
+            secrets.append(len(redacted.found))
+        if head.started_at is None:
+            head = replace(head, started_at=next((turn.at for turn in turns if turn.at), None))
+        head = replace(head, title=redact(head.title).text)
+        return lambda files: self._append(files, head, clean, secrets)
+
+    def _append(
+        self, files: PendingFiles, head: SessionHead, turns: Sequence[NewTurn], secrets: Sequence[int]
+    ) -> Planned[Observed]:
+        path = self._path_of_node(head.session_id) or session.path_of(head)
+        known = self._read(files, path, head.session_id)
+        seen = set(known.external_ids) if known else set()
+        fresh, redacted = [], 0
+        for turn, found in zip(turns, secrets, strict=True):
+            if turn.external_id is None or turn.external_id not in seen:
+                fresh.append(turn)
+                redacted += found
+                if turn.external_id is not None:
+                    seen.add(turn.external_id)
+        observed = Observed(head.session_id, len(fresh), len(turns) - len(fresh), redacted)
+        if not fresh and known is not None:
+            return Planned(observed)
+        if known is None:
+            content = session.open_file(head) + session.encode_turns(fresh, 1)
+            change = FileChange("create", path, content)
+            self._keep(path, _Known(len(content), len(fresh) + 1, b"", seen))
+        else:
+            content = known.closing + session.encode_turns(fresh, known.next_ordinal)
+            change = FileChange("append", path, content, from_offset=known.size)
+            self._keep(path, _Known(known.size + len(content), known.next_ordinal + len(fresh), b"", seen))
+        return Planned(observed, (change,))
+
+    def _read(self, files: PendingFiles, path: str, session_id: NodeId) -> _Known | None:
+        size = files.size(path)
+        if size is None:
+            return None
+        known = self._known.get(path)
+        if known is not None and known.size == size:
+            return known
+        parsed = session.parse(files.read(path), session_id=session_id)
+        ids = {turn.external_id for turn in parsed.turns if turn.external_id is not None}
+        return _Known(size, parsed.next_ordinal, parsed.closing, ids)
+
+    def _keep(self, path: str, known: _Known) -> None:
+        self._known[path] = known
+        self._known.move_to_end(path)
+        while len(self._known) > SESSIONS_IN_MIND:
+            self._known.popitem(last=False)
+
+
+def remember(memory: Memory, path_of_node: Callable[[NodeId], str | None], fingerprint: str) -> Plan[NodeId]:
+    """Plan to keep a memory. The same content in the same channel is there already, under the same id.
+
+    What was forgotten may be remembered again: its tombstone is lifted. What was archived comes back to life.
+    """
+    content = okf.from_memory(memory)
+
+    def plan(files: PendingFiles) -> Planned[NodeId]:
+        path = path_of_node(memory.node_id)
+        path = path if path and files.exists(path) else memory.path
+        if not files.exists(path):
+            lifted = (history.lift_tombstone(fingerprint),)
+            return Planned(memory.node_id, (FileChange("create", path, content),), lifted)
+        there = files.read(path)
+        if okf.parse(there).meta.get("archived_at") is None:
+            return Planned(memory.node_id)
+        revived = okf.edit(there, {"status": Status.STABLE, "archived_at": None})
+        return Planned(memory.node_id, (FileChange("replace", path, revived, pre_sha256=sha256(there)),))
+
+    return plan
+
+
+def clean_text(text: str) -> str:
+    """What may be kept of a text. Raises InvalidInput when nothing is left."""
+    kept = redact(text.replace("\x00", "").strip()).text
+    if not kept:
+        raise InvalidInput("there is no text to remember", hint="Give a sentence: `dreamctl remember TEXT`.")
+    return kept

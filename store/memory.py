@@ -1,0 +1,535 @@
+"""The face of the room: remember, observe, recall, context, show, forget, and the life of what is behind them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from .find import answer
+from .find.answer import Recalled
+from .find.embed_queue import EmbedQueue
+from .find.embedding import Embedder
+from .find.embedding_cache import EmbeddingCache
+from .find.index import Reconciled
+from .find.opening import OpenIndex, rebuild
+from .find.projection import Node
+from .find.search import Question, Search
+from .keep import history, intake, okf
+from .keep.changes import FORGET, AppliedRun, Changes, Undone, fingerprint
+from .keep.disk import Disk
+from .keep.history import Run
+from .keep.intake import Observed, SessionPlans
+from .keep.journal import AppliedFile, sha256
+from .keep.ledger import Ledger
+from .keep.vault import Vault
+from .keep.writer import Writer
+from .model import (
+    GLOBAL_CHANNEL,
+    Action,
+    ActionKind,
+    Changeset,
+    Envelope,
+    Evidence,
+    InvalidInput,
+    Kind,
+    Level,
+    Memory,
+    NewTurn,
+    NodeId,
+    NotFound,
+    SessionHead,
+    StoreReadOnly,
+)
+from .settings import StoreSettings
+
+logger = logging.getLogger(__name__)
+
+READ_YOUR_WRITES_S = 0.5
+"""How long a question waits for what was acknowledged before it to become visible."""
+
+MODEL_WAIT_S = 1.5
+"""How long the first questions after a start wait for the embedding model before keywords answer alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorePaths:
+    """Where everything lies."""
+
+    vault: Path
+    ledger: Path
+    index: Path
+    embeddings: Path
+    runs: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One memory, session or turn, whole, with what it rests on and what rests on it."""
+
+    node_id: NodeId
+    level: Level
+    kind: Kind
+    title: str
+    text: str
+    channel: str
+    path: str
+    created_at: datetime | None
+    live: bool
+    tags: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+    cited_by: tuple[NodeId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One line of a list."""
+
+    node_id: NodeId
+    level: Level
+    kind: Kind
+    title: str
+    channel: str
+    created_at: datetime | None
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A memory that was taken back, by which run, and what only rested on it and went with it."""
+
+    node_id: NodeId
+    run_id: str
+    also: tuple[NodeId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that a person should know of. `severity` is `error` or `warning`."""
+
+    path: str
+    problem: str
+    severity: str = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What a rebuild made. `embedded` counts the chunks that the model had to read: those never seen before."""
+
+    files: int
+    nodes: int
+    chunks: int
+    embedded: int
+    seconds: float
+
+
+class MemoryStore:
+    """One vault with its ledger and its index. Open it once; every method may be called from any thread."""
+
+    def __init__(
+        self,
+        paths: StorePaths,
+        settings: StoreSettings,
+        embedder: Embedder,
+        now: Callable[[], datetime],
+        disk: Disk | None = None,
+    ) -> None:
+        """Replay what a crash left undone, compare vault and index, and start to work.
+
+        Raises StoreError when the ledger cannot be opened; a damaged index is made anew.
+        """
+        self.paths = paths
+        self._now = now
+        self._embedder = embedder
+        self._settings = settings
+        disk = disk or Disk()
+        self.vault = Vault(paths.vault, disk)
+        self.ledger = Ledger(paths.ledger)
+        self._withheld: tuple[str, ...] = ()
+        self._hidden = self._read_hidden()
+        self._opened = OpenIndex(paths.index, self.vault, embedder, settings, now, self._is_hidden)
+        self.index, self.catalog = self._opened.index, self._opened.catalog
+        if not self.catalog.files():  # an index that knows files misses the marker of a folder that is gone
+            self.vault.ensure_marker()
+        self._writer = Writer(self.vault, self.ledger, self._on_applied, disk)
+        self._cache = EmbeddingCache(paths.embeddings, embedder.model_id)
+        self._queue = EmbedQueue(self.index, embedder, self._cache)
+        self._sessions = SessionPlans(self._path_of)
+        self._changes = Changes(self.vault, self.ledger, self._writer, self._paths_citing)
+        self._on_applied(self._writer.start())
+        self.reconcile()
+        self._queue.start()
+
+    @classmethod
+    def open(
+        cls, paths: StorePaths, settings: StoreSettings, embedder: Embedder, now: Callable[[], datetime]
+    ) -> MemoryStore:
+        """Open the store on a real disk."""
+        return cls(paths, settings, embedder, now)
+
+    def close(self) -> None:
+        """Finish what was acknowledged and let go of everything."""
+        self._writer.close()
+        self._queue.stop()
+        self._opened.close()
+        self._cache.close()
+        self.ledger.close()
+
+    # ---- what comes in
+
+    def remember(
+        self,
+        text: str,
+        *,
+        kind: Kind = Kind.NOTE,
+        channel: str = GLOBAL_CHANNEL,
+        tags: Sequence[str] = (),
+        agent_id: str | None = None,
+    ) -> Future[NodeId]:
+        """Keep one statement; the future resolves when it survives a power cut. Secrets are taken out.
+
+        Raises InvalidInput for an empty text, StoreReadOnly while learning is paused.
+        """
+        self._refuse_if_off(channel)
+        kept = intake.clean_text(text)
+        node_id = okf.fact_id(channel, kept)
+        title = _title(kept)
+        memory = Memory(
+            node_id=node_id,
+            level=Level.FACT,
+            kind=kind,
+            title=title,
+            text=kept,
+            channel=channel,
+            scope="global" if channel == GLOBAL_CHANNEL else "project",
+            tags=tuple(tags),
+            created_at=self._now(),
+            certainty=0.95,
+            provenance="user_corrected" if kind is Kind.CORRECTION else "user_stated",
+            path=okf.path_for(Level.FACT, title, node_id),
+            extra={"agent_id": agent_id} if agent_id else {},
+        )
+        return self._writer.submit(intake.remember(memory, self._path_of, fingerprint(memory)))
+
+    def observe(self, head: SessionHead, turns: Sequence[NewTurn]) -> Future[Observed]:
+        """Keep turns of a session, each once by its external id; the future resolves when they survive a power cut.
+
+        While learning is paused, or off in the channel, nothing is kept and all counts are 0.
+        """
+        if self.paused or head.channel in self.channels_off:
+            nothing: Future[Observed] = Future()
+            nothing.set_result(Observed(head.session_id, 0, 0, 0))
+            return nothing
+        return self._writer.submit(self._sessions.observe(head, turns))
+
+    # ---- what is asked
+
+    def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        channel: str | None = None,
+        levels: Sequence[Level] = (),
+        include_archived: bool = False,
+        as_of: datetime | None = None,
+        explain: bool = False,
+    ) -> Recalled:
+        """Find what answers a question, best first."""
+        question = Question(
+            text=query,
+            limit=limit,
+            channel=channel,
+            levels=tuple(levels),
+            include_archived=include_archived,
+            as_of=as_of,
+        )
+        self._settle()
+        ranking = self._search().rank(question)
+        if answer.abstains(ranking):
+            return Recalled([], True, ranking.notes, answer.trace(ranking) if explain else {})
+        found = answer.hits(ranking, self.catalog, limit)
+        self._writer.later(*history.log_usage([hit.node_id for hit in found], self._now()))
+        return Recalled(found, False, ranking.notes, answer.trace(ranking) if explain else {})
+
+    def context(
+        self, query: str, *, budget_tokens: int = 1000, channel: str | None = None, session: str | None = None
+    ) -> Envelope:
+        """Find what answers a question, packed into a budget of tokens. `session` is left out: its agent has it."""
+        limit = max(10, min(200, budget_tokens // 10))
+        self._settle()
+        ranking = self._search().rank(Question(text=query, limit=limit, channel=channel))
+        ranking.leave_out_session(session)
+        if answer.abstains(ranking):
+            return Envelope("", 0, (), abstained=True)
+        envelope = answer.envelope(ranking, self.catalog, query, budget_tokens)
+        self._writer.later(*history.log_usage([slot.node_id for slot in envelope.slots], self._now()))
+        return envelope
+
+    def show(self, node_id: NodeId) -> Shown:
+        """One memory, session or turn. Raises NotFound."""
+        self._settle()
+        node = self._node(node_id)
+        text = node.text
+        if node.kind is Kind.SESSION:
+            turns = self.catalog.turns(node.node_id)
+            text = "\n\n".join(f"#{turn.ordinal} {turn.role}: {turn.text}" for turn in turns)
+        return Shown(
+            node_id=node.node_id,
+            level=node.level,
+            kind=node.kind,
+            title=node.title,
+            text=text,
+            channel=node.channel,
+            path=node.path,
+            created_at=node.created_at,
+            live=node.live,
+            tags=node.tags,
+            evidence=answer.evidence_of([node], self.catalog)[node_id],
+            cited_by=tuple(self.catalog.cited_by(node_id)),
+        )
+
+    def list(
+        self,
+        *,
+        channel: str | None = None,
+        level: Level | None = None,
+        kind: Kind | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> list[Listed]:
+        """Memories and sessions, newest first; turns when asked for by kind."""
+        self._settle()
+        nodes = self.catalog.list(channel, level, kind, limit, offset)
+        return [Listed(n.node_id, n.level, n.kind, n.title, n.channel, n.created_at, n.live) for n in nodes]
+
+    # ---- what a person takes back
+
+    def forget(self, node_id: NodeId, reason: str = "") -> Forgotten:
+        """Take a memory back, as a run that `undo` can undo; no dream proposes it again.
+
+        A turn stays in its session's file and is found no more; facts that rest on nothing else go with it. Raises
+        NotFound, and InvalidInput for a session.
+        """
+        self._settle()
+        node = self._node(node_id)
+        if node.kind is Kind.SESSION:
+            raise InvalidInput(f"{node_id} is a whole session", hint="Forget its turns, by their ids SESSION#N.")
+        reason = reason or "forgotten by its person"
+        run_id = self._new_run_id("forget")
+        also = [other for other in self._resting_only_on(node_id) if other.node_id != node_id]
+        doomed = also if node.kind is Kind.TURN else [node, *also]
+        actions = tuple(self._forgetting(other, reason) for other in doomed)
+        now = self._now()
+        summary = {"node_id": node_id, "note": f"forgot {node_id}"}
+        if node.kind is Kind.TURN:
+            self._writer.write(history.leave_tombstone(f"turn:{node_id}", run_id, now, reason)).result()
+        self._changes.apply(Changeset(run_id=run_id, actions=actions), kind=FORGET, now=now, summary=summary)
+        self._rehide([node_id])
+        return Forgotten(node_id, run_id, tuple(other.node_id for other in also))
+
+    # ---- what dreams change
+
+    def apply(
+        self,
+        changeset: Changeset,
+        *,
+        kind: str = "daily",
+        started_at: datetime | None = None,
+        summary: Mapping[str, Any] | None = None,
+    ) -> AppliedRun:
+        """Make a changeset real: journaled whole, then file by file, each guarded by the hash it was planned against."""
+        return self._changes.apply(changeset, kind=kind, now=self._now(), started_at=started_at, summary=summary)
+
+    def undo(self, run_id: str) -> Undone:
+        """Bring back what was there before a run. Raises NotFound, or Expired when its history is gone."""
+        run = self.ledger.run(run_id)
+        undone = self._changes.undo(run_id, now=self._now())
+        if run.kind == FORGET and (turn := str(run.summary.get("node_id", ""))) in self._hidden:
+            self._writer.write(
+                history.lift_tombstone(f"turn:{turn}"), history.run_undone(run_id, "undone", self._now())
+            ).result()
+            self._rehide([turn])
+        return undone
+
+    def runs(self, limit: int = 20) -> list[Run]:
+        """The latest runs, newest first."""
+        return self.ledger.runs(limit)
+
+    def record_run(self, run: Run) -> None:
+        """Write down a run that changed nothing: a failed one, or one with nothing to do."""
+        self._writer.write(history.record_run(run)).result()
+
+    # ---- learning, on and off
+
+    @property
+    def paused(self) -> bool:
+        """Whether all learning is switched off."""
+        return self.ledger.paused
+
+    @property
+    def channels_off(self) -> frozenset[str]:
+        """The channels in which nothing is learned."""
+        return self.ledger.channels_off
+
+    def pause(self) -> None:
+        """Learn nothing more until `resume`."""
+        self._writer.write(history.set_flag("paused")).result()
+
+    def resume(self) -> None:
+        """Learn again."""
+        self._writer.write(history.clear_flag("paused")).result()
+
+    def set_channel(self, channel: str, learning: bool) -> None:
+        """Switch learning in one channel on or off."""
+        flag = f"off:{channel}"
+        self._writer.write(history.clear_flag(flag) if learning else history.set_flag(flag)).result()
+
+    # ---- the vault and its projection
+
+    def file_changed(self, paths: Collection[str]) -> None:
+        """Read these files again: somebody else may have changed them. Paths are the vault's own."""
+        known = self.catalog.files()
+        gone = [path for path in paths if path in known and not self.vault.exists(path)]
+        if len(gone) >= 2 or not self.vault.has_marker():
+            self.reconcile()  # it knows when too many files are gone at once to be believed
+        else:
+            self.index.apply_all(sorted(path for path in paths if self.vault.exists(path) or path in known))
+        self._queue.wake()
+
+    def reconcile(self, accept_vanished: bool = False) -> Reconciled:
+        """Compare every file with what was last seen of it, and learn what differs."""
+        if accept_vanished:
+            self.vault.ensure_marker()
+        found = self.index.reconcile(accept_vanished)
+        self._withheld = found.withheld
+        self._queue.wake()
+        return found
+
+    def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Rebuilt:
+        """Make the index anew from vault and ledger; what was embedded before is not embedded again."""
+        self._settle()
+        began = time.monotonic()
+        rebuild(self.index, progress)
+        embedded = self._queue.drain()
+        counts = self.catalog.counts()
+        nodes = sum(counts[name] for name in ("sessions", "facts", "scenarios", "profiles", "turns"))
+        return Rebuilt(counts["files"], nodes, counts["chunks"], embedded, round(time.monotonic() - began, 3))
+
+    def check(self, accept: bool = False) -> list[Problem]:
+        """What is wrong with the vault and the databases; `accept` believes that what is gone is meant to be gone."""
+        found = self.reconcile(accept_vanished=accept)
+        problems = [Problem(path, problem) for path, problem in self.catalog.problems()]
+        problems += [
+            Problem(path, "it is gone, with many others; `dreamctl check --accept` believes it", "error")
+            for path in found.withheld
+        ]
+        problems += [Problem("ledger.db", problem, "error") for problem in self.ledger.problems()]
+        problems += [Problem("index.db", problem, "error") for problem in self._opened.problems()]
+        return problems
+
+    def status(self) -> dict[str, Any]:
+        """Counts, queues, and what is wrong, in sentences."""
+        ledger = self.ledger.counts()
+        broken = self.catalog.problems()
+        problems = [f"{path}: {problem}." for path, problem in broken[:10]]
+        if self._withheld:
+            problems.append(
+                f"{len(self._withheld)} files are gone from the vault, too many at once to be believed; nothing is "
+                "unlearned until `dreamctl check --accept`."
+            )
+        if self._writer.refusal:
+            problems.append(f"No more writes are accepted: {self._writer.refusal}. {self._writer.refusal.hint}")
+        if ledger["conflicts"]:
+            problems.append(f"{ledger['conflicts']} changes gave way to files edited by hand.")
+        problems += [text for text in (self._queue.problem, self._opened.note) if text]
+        return {
+            **self.catalog.counts(),
+            "broken_files": len(broken),
+            "channels": self.catalog.channels(),
+            "paused": self.paused,
+            "channels_off": self.channels_off,
+            "model": self._embedder.model_id,
+            "model_ready": self._embedder.ready,
+            "journal": ledger["journal"],
+            "runs": ledger["runs"],
+            "problems": problems,
+        }
+
+    # ---- inside
+
+    def _search(self) -> Search:
+        if not self._embedder.ready:
+            self._embedder.wait(MODEL_WAIT_S)
+        return Search(self.catalog, self.index.backend, self._embedder, self._settings.search)
+
+    def _settle(self) -> None:
+        self._writer.barrier(READ_YOUR_WRITES_S)
+
+    def _on_applied(self, files: Sequence[AppliedFile]) -> None:
+        """The writer has put these files into the vault."""
+        with self.index.batch():
+            for file in files:
+                self.index.apply(file.path, file.from_offset)
+        self._queue.wake()
+
+    def _refuse_if_off(self, channel: str) -> None:
+        if self.paused:
+            raise StoreReadOnly("learning is paused", hint="Resume it with `dreamctl resume`.")
+        if channel in self.channels_off:
+            raise StoreReadOnly(
+                f"learning is off in {channel}", hint=f"`dreamctl channel {channel} on` switches it on."
+            )
+
+    def _node(self, node_id: NodeId) -> Node:
+        node = self.catalog.node(node_id)
+        if node is None:
+            raise NotFound(f"there is no {node_id}", hint="`dreamctl list` and `dreamctl recall` show ids.")
+        return node
+
+    def _path_of(self, node_id: NodeId) -> str | None:
+        return self.catalog.path_of(node_id)
+
+    def _paths_citing(self, node_id: NodeId) -> list[str]:
+        return [node.path for node in self.catalog.nodes(self.catalog.cited_by(node_id)).values() if node.live]
+
+    def _resting_only_on(self, node_id: NodeId) -> list[Node]:
+        citing = self.catalog.nodes(self.catalog.cited_by(node_id)).values()
+        return [node for node in citing if set(self.catalog.links(node.node_id, "cites")) == {node_id}]
+
+    def _forgetting(self, node: Node, reason: str) -> Action:
+        data = self.vault.read(node.path)
+        memory = okf.to_memory(node.path, okf.parse(data), self._now())
+        return Action(
+            kind=ActionKind.DELETE,
+            path=node.path,
+            node_id=node.node_id,
+            stage=FORGET,
+            reason=reason,
+            pre_sha256=sha256(data),
+            fingerprint=fingerprint(memory),
+        )
+
+    def _new_run_id(self, kind: str) -> str:
+        return f"{self._now():%Y%m%d-%H%M%S-%f}-{kind}"
+
+    def _is_hidden(self, node_id: NodeId) -> bool:
+        return node_id in self._hidden
+
+    def _read_hidden(self) -> frozenset[NodeId]:
+        """The turns that were forgotten: they stay in their files."""
+        return frozenset(t.removeprefix("turn:") for t in self.ledger.tombstones() if t.startswith("turn:"))
+
+    def _rehide(self, node_ids: Collection[NodeId]) -> None:
+        self._hidden = self._read_hidden()
+        self.index.reread(node_ids)
+
+
+def _title(text: str, limit: int = 80) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1].rsplit(" ", 1)[0] + "…"
