@@ -20,18 +20,16 @@ class Cancelled(ProtocolError):
 class Call:
     """One request while it is being answered. Every method may be used from any thread."""
 
-    __slots__ = ("_cancelled", "_on_cancel", "_report", "client", "id", "method")
+    __slots__ = ("_cancelled", "_on_cancel", "_report", "id", "method")
 
     def __init__(
         self,
         id: RequestId | None,  # noqa: A002
         method: str,
-        client: str = "",
-        report: Callable[[Call, str, int, int, str], None] | None = None,
+        report: Callable[[str, int, int, str], None] | None = None,
     ) -> None:
         self.id = id
         self.method = method
-        self.client = client
         self._report = report
         self._cancelled = False
         self._on_cancel: list[Callable[[], None]] = []
@@ -60,8 +58,13 @@ class Call:
 
     def progress(self, stage: str, done: int = 0, total: int = 0, note: str = "") -> None:
         """Tell the client how far the call is; `total` 0 means unknown. Only the latest of a loop tick is sent."""
-        if self._report is not None:
-            self._report(self, stage, done, total, note)
+        if (report := self._report) is not None:
+            report(stage, done, total, note)
+
+    def end(self) -> None:
+        """Forget who listens: the answer is out, and no cycle of references waits for the collector."""
+        self._report = None
+        self._on_cancel.clear()
 
 
 def as_it_is(result: Any) -> Any:

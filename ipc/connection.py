@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 from collections import deque
 from typing import TYPE_CHECKING, cast
 
@@ -13,12 +14,10 @@ from .listener import peer_uid
 from .protocol import (
     BUSY,
     REFUSED,
-    STOPPING,
     LineBuffer,
     Malformed,
     Message,
     ProtocolError,
-    Request,
     RequestId,
     encode_error,
 )
@@ -26,12 +25,13 @@ from .protocol import (
 if TYPE_CHECKING:
     from .server import Running, Server
 
+HANGUP_INTERVAL_S = 0.25
+
 
 class Connection(asyncio.Protocol):
     """Reads no faster than it answers, and drops a client that does not read what it asked for."""
 
     def __init__(self, server: Server) -> None:
-        self.client = ""
         self.running: dict[object, Running] = {}
         self.held = False
         self._server = server
@@ -65,10 +65,11 @@ class Connection(asyncio.Protocol):
             self.pump()
 
     def eof_received(self) -> bool:
-        """A client that has asked everything may still wait for its answers."""
+        """A client that has asked everything may still wait for its answers; one that is gone does not."""
         self._closing = True
         self.pump()
-        return bool(self.running or self._waiting)
+        self._watch_for_hangup()
+        return not self._transport.is_closing()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Nobody waits any more: take back what was asked."""
@@ -120,25 +121,13 @@ class Connection(asyncio.Protocol):
             (self._transport.resume_reading if self._reading else self._transport.pause_reading)()
 
     def send(self, line: bytes) -> None:
-        """Have a line written when the turn of the loop ends."""
-        if not self._out and not self._pumping:
-            self._server.loop.call_soon(self._write)
+        """Have a line written by the next `pump`: what is answered together is written together."""
         self._out.append(line)
 
     def fail(self, id: RequestId | None, error: ProtocolError, always: bool = False) -> None:  # noqa: A002
         """Answer with an error; a notification has no answer, unless it was too broken to tell."""
         if id is not None or always:
             self.send(encode_error(id, error))
-
-    def refuse_waiting(self) -> None:
-        """The server stops: read nothing more, and say so to what has not begun."""
-        for message in self._waiting:
-            if isinstance(message, Request):
-                self.fail(message.id, ProtocolError("dreamd is stopping", "try again when it is back", STOPPING))
-        self._waiting.clear()
-        if self._reading and not self._transport.is_closing():
-            self._reading = False
-            self._transport.pause_reading()
 
     def close(self) -> None:
         """Write what is answered, then close."""
@@ -156,6 +145,17 @@ class Connection(asyncio.Protocol):
             if self._transport.get_write_buffer_size() > self._server.settings.max_output_bytes:
                 self._drop()
         self._out.clear()
+
+    def _watch_for_hangup(self) -> None:
+        """After its end-of-file, a Unix socket tells a half-closed peer from a dead one only when it is polled."""
+        if self._transport.is_closing():
+            return
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), 0)
+        if poll.poll(0):
+            self._transport.abort()
+        else:
+            self._server.loop.call_later(HANGUP_INTERVAL_S, self._watch_for_hangup)
 
     def _turn_away(self, error: ProtocolError) -> None:
         self._closing = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -30,6 +31,7 @@ from .settings import IpcSettings
 
 # A progress bar needs no more; a stage that reports every item must not fill the wire.
 PROGRESS_INTERVAL_S = 0.05
+LAST_ANSWERS_S = 0.5
 # A message this long costs its handler milliseconds (redaction, hashing): not in the loop.
 BULKY_BYTES = 32 * 1024
 
@@ -37,17 +39,32 @@ BULKY_BYTES = 32 * 1024
 class Running:
     """A request between its arrival and its answer."""
 
-    __slots__ = ("call", "connection", "handler", "key", "ordered", "progress", "progress_at", "stop_work")
+    __slots__ = ("_post", "call", "connection", "handler", "key", "ordered", "progress", "progress_at", "stop_work")
 
-    def __init__(self, connection: Connection, key: object, call: Call, handler: Handler) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        request: Request | Notification,
+        handler: Handler,
+        post: Callable[[Running, Future[Any] | None], None],
+    ) -> None:
+        id = request.id if isinstance(request, Request) else None  # noqa: A001
         self.connection = connection
-        self.key = key
-        self.call = call
         self.handler = handler
+        self.key: object = self if id is None else id
+        self.call = Call(id, request.method, self.report)
         self.ordered = False
         self.progress: tuple[str, int, int, str] | None = None
         self.progress_at = 0.0
         self.stop_work: Callable[[], object] | None = None
+        self._post = post
+
+    def report(self, stage: str, done: int, total: int, note: str) -> None:
+        """From any thread: have the latest progress sent. While one waits to be sent, it is replaced."""
+        waits = self.progress is not None
+        self.progress = (stage, done, total, note)
+        if not waits:
+            self._post(self, None)
 
 
 class Server:
@@ -66,6 +83,7 @@ class Server:
         self.connections: set[Connection] = set()
         self.stopping = False
         self._handlers = dict(handlers)
+        self._in_loop = {name for name, handler in handlers.items() if inspect.iscoroutinefunction(handler.call)}
         self._on_activity = on_activity
         self._listener: Listener | None = None
         self._accepting: asyncio.Server | None = None
@@ -86,23 +104,21 @@ class Server:
         self._accepting = await self.loop.create_server(lambda: Connection(self), sock=listener.socket, backlog=BACKLOG)
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """Accept nothing more, finish what is being answered for at most `grace_s`, close every connection."""
+        """Accept nothing more, finish for at most `grace_s` what is being answered, close every connection."""
         self.stopping = True
         if self._accepting is not None:
             self._accepting.close()
         if self._listener is not None:
             self._listener.close()
-        for connection in list(self.connections):
-            connection.refuse_waiting()
         for running in [running for running in self._running if running.handler.long]:
             self.cancel(running)
         await self._until_idle(self.settings.stop_grace_s if grace_s is None else grace_s)
         for running in list(self._running):
             self.cancel(running)
-        await self._until_idle(0.5)
+        await self._until_idle(LAST_ANSWERS_S)
         for connection in list(self.connections):
             connection.close()
-        await self._until_closed(1.0)
+        await self._until_closed(LAST_ANSWERS_S)
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._long_pool.shutdown(wait=False, cancel_futures=True)
 
@@ -122,21 +138,21 @@ class Server:
         except ValidationError as error:
             connection.fail(id, invalid_params(error, handler.params))
             return
-        key = object() if id is None else id
-        if key in connection.running:
+        if id is not None and id in connection.running:
             connection.fail(id, ProtocolError(f"a request with the id {id!r} is being answered", "", INVALID_REQUEST))
             return
         if self.stopping:
             connection.fail(id, ProtocolError("dreamd is stopping", "try again when it is back", STOPPING))
             return
-        running = Running(connection, key, Call(id, method, connection.client, None), handler)
-        running.call._report = self._report_of(running)
         if handler.activity and self._on_activity is not None:
             self._on_activity(method)
-        connection.running[key] = running
+        running = Running(connection, message, handler, self._post)
+        connection.running[running.key] = running
         self._running.add(running)
         self._idle.clear()
-        if handler.long:
+        if method in self._in_loop:
+            self._call(running, params)
+        elif handler.long:
             self._in_thread(self._long_pool, running, params)
         elif handler.blocking:
             self._in_thread(self._pool, running, params)
@@ -144,12 +160,7 @@ class Server:
             running.ordered = connection.held = True
             self._in_thread(self._pool, running, params)
         else:
-            try:
-                outcome = handler.call(params, running.call)
-            except Exception as error:
-                self._fail(running, error)
-            else:
-                self._settle(running, outcome)
+            self._call(running, params)
 
     def cancel(self, running: Running) -> None:
         """Take a request back. One whose work cannot be stopped any more is answered as if nothing had been said."""
@@ -163,6 +174,14 @@ class Server:
             self.cancel(running)
         if id is not None:
             connection.send(encode_answer(id, {"cancelled": running is not None}))
+
+    def _call(self, running: Running, params: Any) -> None:
+        try:
+            outcome = running.handler.call(params, running.call)
+        except Exception as error:
+            self._fail(running, error)
+        else:
+            self._settle(running, outcome)
 
     def _in_thread(self, pool: ThreadPoolExecutor, running: Running, params: Any) -> None:
         future = pool.submit(running.handler.call, params, running.call)
@@ -223,11 +242,12 @@ class Server:
 
     def _answer(self, running: Running, result: Any) -> None:
         try:
-            line = encode_answer(running.call.id or 0, running.handler.shape(result))
+            answer = running.handler.shape(result)
+            line = b"" if running.call.id is None else encode_answer(running.call.id, answer)
         except Exception as error:
             self._fail(running, error)
-            return
-        self._finish(running, line)
+        else:
+            self._finish(running, line)
 
     def _fail(self, running: Running, error: BaseException) -> None:
         self._finish(running, encode_error(running.call.id, wire_error(error, running.call.method)))
@@ -235,9 +255,9 @@ class Server:
     def _finish(self, running: Running, line: bytes) -> None:
         connection = running.connection
         if running.call.id is not None:
-            if running.progress is not None:
-                self._emit_progress(running)
+            self._emit_progress(running)
             connection.send(line)
+        running.call.end()
         connection.running.pop(running.key, None)
         if running.ordered:
             connection.held = False
@@ -245,17 +265,8 @@ class Server:
         if not self._running:
             self._idle.set()
 
-    def _report_of(self, running: Running) -> Callable[[Call, str, int, int, str], None]:
-        def report(call: Call, stage: str, done: int, total: int, note: str) -> None:
-            waiting = running.progress is not None
-            running.progress = (stage, done, total, note)
-            if not waiting:
-                self._post(running, None)
-
-        return report
-
     def _send_progress(self, running: Running) -> None:
-        if running.progress is None or running.key not in running.connection.running:
+        if running not in self._running:
             return
         wait_s = running.progress_at + PROGRESS_INTERVAL_S - self.loop.time()
         if wait_s > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from argparse import ArgumentParser, Namespace
 from typing import Any
@@ -108,8 +109,9 @@ def stop_arguments(parser: ArgumentParser) -> None:
 
 def stop(options: Namespace, terminal: Terminal) -> int:
     """End the daemon, and wait until it has ended."""
+    pid = ask(terminal, "hello", timeout_s=STATUS_TIMEOUT_S)["pid"]
     answer = ask(terminal, "stop")
-    if (pid := answer.get("pid")) and not _gone(pid):
+    if not _wait_for_end(pid):
         terminal.warn(f"the daemon (pid {pid}) is still finishing")
         return 1
     return _done(terminal, answer, "The daemon has stopped.")
@@ -230,15 +232,20 @@ def _settings_problems() -> list[str]:
     return []
 
 
-def _gone(pid: int) -> bool:
-    """Wait for a process to end."""
-    import os
-
+def _wait_for_end(pid: int) -> bool:
     deadline = time.monotonic() + STOP_TIMEOUT_S
-    while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-        except OSError:
-            return True
+    while not (ended := _has_ended(pid)) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return False
+    return ended
+
+
+def _has_ended(pid: int) -> bool:
+    """No such process, or (Linux) one that ended and that its parent has not looked at yet."""
+    try:
+        os.kill(pid, 0)
+        with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123  (pathlib costs more than the whole status)
+            return stat.read().rpartition(b") ")[2].startswith(b"Z")
+    except ProcessLookupError:
+        return True
+    except FileNotFoundError:
+        return False

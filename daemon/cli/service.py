@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 
+from ...ipc.client import ClientError
+from ..install import Installed, InstallError
+from ..install import install as install_service
+from ..install import uninstall as uninstall_service
 from .terminal import Terminal
+from .words import count, sentence
 
 
 def install_arguments(parser: ArgumentParser) -> None:
-    """install takes nothing more."""
+    """Install takes nothing more."""
 
 
 def install(options: Namespace, terminal: Terminal) -> int:
-    """Write the service's files and start it."""
-    return 0
+    """Have the service manager start the daemon."""
+    return _tell(terminal, install_service, "Wrote")
 
 
 def uninstall_arguments(parser: ArgumentParser) -> None:
-    """uninstall takes nothing more."""
+    """Uninstall takes nothing more: there is no option that removes the vault."""
 
 
 def uninstall(options: Namespace, terminal: Terminal) -> int:
-    """End the service and remove its files; the vault stays."""
+    """Have the service manager forget the daemon; the vault stays."""
+    return _tell(terminal, uninstall_service, "Removed")
+
+
+def _tell(terminal: Terminal, act: Callable[[], Installed], did: str) -> int:
+    try:
+        done = act()
+    except InstallError as error:
+        raise ClientError(str(error), error.hint) from error
+    if terminal.as_json:
+        terminal.document({"files": done.files, "notes": done.notes})
+        return 0
+    files = [f"{did} {count(len(done.files), 'file')}:", *(f"  {file}" for file in done.files)] if done.files else []
+    terminal.lines([*files, *(sentence(note) for note in done.notes)])
     return 0
