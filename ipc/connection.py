@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .server import Running, Server
 
 HANGUP_INTERVAL_S = 0.25
+# Answers are joined up to this size; more is written at once, so that a full socket is noticed before the next answer.
+WRITE_BYTES = 2**18
 
 
 class Connection(asyncio.Protocol):
@@ -38,6 +40,7 @@ class Connection(asyncio.Protocol):
         self._buffer = LineBuffer()
         self._waiting: deque[Message] = deque()
         self._out: list[bytes] = []
+        self._out_bytes = 0
         self._reading = True
         self._writing = True
         self._closing = False
@@ -110,6 +113,8 @@ class Connection(asyncio.Protocol):
                         self._closing = True
                 else:
                     self._server.begin(self, message)
+                if self._out_bytes >= WRITE_BYTES:
+                    self._write()
         finally:
             self._pumping = False
         self._write()
@@ -123,6 +128,7 @@ class Connection(asyncio.Protocol):
     def send(self, line: bytes) -> None:
         """Have a line written by the next `pump`: what is answered together is written together."""
         self._out.append(line)
+        self._out_bytes += len(line)
 
     def fail(self, id: RequestId | None, error: ProtocolError, always: bool = False) -> None:  # noqa: A002
         """Answer with an error; a notification has no answer, unless it was too broken to tell."""
@@ -145,6 +151,7 @@ class Connection(asyncio.Protocol):
             if self._transport.get_write_buffer_size() > self._server.settings.max_output_bytes:
                 self._drop()
         self._out.clear()
+        self._out_bytes = 0
 
     def _watch_for_hangup(self) -> None:
         """After its end-of-file, a Unix socket tells a half-closed peer from a dead one only when it is polled."""

@@ -18,6 +18,7 @@ from .connection import Connection
 from .errors import invalid_params, unknown_method, wire_error
 from .listener import BACKLOG, Listener
 from .protocol import (
+    INVALID_PARAMS,
     INVALID_REQUEST,
     STOPPING,
     Notification,
@@ -169,7 +170,11 @@ class Server:
             running.stop_work()
 
     def _cancel_request(self, connection: Connection, id: Any, params: Mapping[str, Any]) -> None:  # noqa: A002
-        running = connection.running.get(params.get("id"))
+        open_id = params.get("id")
+        if not isinstance(open_id, int | str) or len(params) != 1:
+            connection.fail(id, ProtocolError("cancel takes the id of a request", "parameters: id", INVALID_PARAMS))
+            return
+        running = connection.running.get(open_id)
         if running is not None:
             self.cancel(running)
         if id is not None:
