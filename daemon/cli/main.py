@@ -99,7 +99,7 @@ def _run(words: list[str], terminal: Terminal) -> int:
     if command not in COMMANDS:
         raise UsageError(f"there is no command {command!r}", _nearest(command))
     module: Any = import_module(f".{COMMANDS[command][0]}", __package__)
-    name = command if hasattr(module, f"{command}_arguments") else f"{command}_"
+    name = command if hasattr(module, command) else f"{command}_"  # `import` and `list` are taken
     parser = Parser(prog=f"dreamctl {command}", description=_capital(COMMANDS[command][1]), allow_abbrev=False)
     parser.add_argument("--json", action="store_true", help="answer in one JSON document")
     getattr(module, f"{command}_arguments")(parser)
