@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import hashlib
 import math
 import re
-import sys
 import threading
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,10 +17,15 @@ import numpy as np
 from ..model import StoreError
 from ..settings import EmbeddingSettings
 from .backends.seam import Vector
+from .backends.words import stem
 from .chunking import estimate_tokens
+from .fastembed_loading import MINILM_DIMENSION, MINILM_ID, dimension_of, load_minilm, load_named
 
-BATCH_TOKENS = 4096
-"""A batch's padded tokens. Bounds what ONNX allocates at once; see tests/bench for what other sizes cost."""
+BATCH_TOKENS = 2048
+"""A batch's padded tokens: bounds what ONNX allocates at once."""
+
+MAX_TOKENS = 512
+"""Where fastembed cuts a text for the shipped model, as its tokenizer_config says."""
 
 
 class ModelUnavailable(StoreError):
@@ -126,7 +127,10 @@ class FastembedEmbedder:
         """384 for the shipped model; asking for another's imports fastembed (2 s)."""
         if self._settings.model == MINILM:
             return MINILM_DIMENSION
-        return int(_TextEmbedding().get_embedding_size(self._settings.model))
+        try:
+            return dimension_of(self._settings.model)
+        except (ImportError, ValueError) as problem:
+            raise self._unavailable(problem) from problem
 
     @property
     def ready(self) -> bool:
@@ -161,8 +165,10 @@ class FastembedEmbedder:
 
     def count_tokens(self, text: str) -> int:
         """How many tokens the model would read, special ones included, if it truncated nothing."""
-        encoding = self._ready_model().model.tokenizer.encode(text)
-        return sum(map(sum, [encoding.attention_mask, *(rest.attention_mask for rest in encoding.overflowing)]))
+        encoding = self._ready_model().tokenizer.encode(text)
+        parts = [encoding, *encoding.overflowing]  # each with special tokens of its own
+        content = sum(len(part.ids) - sum(part.special_tokens_mask) for part in parts)
+        return content + sum(encoding.special_tokens_mask)
 
     def _embed(self, texts: list[str]) -> list[Vector]:
         model = self._ready_model()
@@ -170,32 +176,28 @@ class FastembedEmbedder:
 
     def _ready_model(self) -> Any:
         if self._model is None and not self.wait():
-            raise ModelUnavailable(
-                f"The embedding model {self._settings.model} could not be loaded: {self._problem}",
-                "Check the setting embedding.model, or let it be downloaded with embedding.allow_download.",
-            ) from self._problem
+            raise self._unavailable(self._problem) from self._problem
         return self._model
+
+    def _unavailable(self, problem: Exception | None) -> ModelUnavailable:
+        return ModelUnavailable(
+            f"the embedding model {self._settings.model} could not be loaded ({type(problem).__name__}: {problem})",
+            "Name another in the setting embedding.model, or set embedding.allow_download to fetch this one.",
+        )
 
     def _load(self) -> None:
         try:
             self._model = self._open()
-        except Exception as problem:  # the boundary of the loading thread: reported by whoever needs the model
+        except Exception as problem:  # the thread's boundary: whoever needs the model is told
             self._problem = problem
         finally:
             self._loaded.set()
 
     def _open(self) -> Any:
-        raise NotImplementedError
-
-
-MINILM_ID = "all-MiniLM-L6-v2-onnx-int8"
-MINILM_DIMENSION = 384
-
-
-def _TextEmbedding() -> Any:  # noqa: N802
-    from fastembed import TextEmbedding
-
-    return TextEmbedding
+        settings = self._settings
+        if settings.model == MINILM:
+            return load_minilm(self._cache_dir, settings.threads)
+        return load_named(settings.model, self._cache_dir, settings.threads, settings.allow_download)
 
 
 def batches_by_length(texts: Sequence[str], batch_tokens: int) -> Iterator[list[int]]:
@@ -209,9 +211,6 @@ def batches_by_length(texts: Sequence[str], batch_tokens: int) -> Iterator[list[
         batch.append(place)
     if batch:
         yield batch
-
-
-MAX_TOKENS = 512
 
 
 class StubEmbedder:
@@ -234,7 +233,7 @@ class StubEmbedder:
         """The same vector as a passage's."""
         vector = np.zeros(self.dimension, np.float32)
         for word, times in Counter(re.findall(r"\w+", text.lower())).items():
-            digest = zlib.crc32(_stem(word).encode())
+            digest = zlib.crc32(stem(word).encode())
             vector[digest % self.dimension] += (1.0 if digest & 0x80000000 else -1.0) * (1.0 + math.log(times))
         norm = float(np.linalg.norm(vector))
         if norm == 0.0:
@@ -248,10 +247,3 @@ class StubEmbedder:
     def count_tokens(self, text: str) -> int:
         """Words and marks."""
         return estimate_tokens(text)
-
-
-@lru_cache(maxsize=50_000)
-def _stem(word: str) -> str:
-    import snowballstemmer
-
-    return str(snowballstemmer.stemmer("porter").stemWord(word))

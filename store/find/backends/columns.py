@@ -40,9 +40,7 @@ class FieldColumn:
         """Set the field of many rows."""
         texts = self._texts
         self._numbers[rows] = [np.nan if value is None or isinstance(value, str) else value for value in values]
-        self._places[rows] = [
-            texts.setdefault(value, len(texts)) if isinstance(value, str) else -1 for value in values
-        ]
+        self._places[rows] = [texts.setdefault(value, len(texts)) if isinstance(value, str) else -1 for value in values]
 
     def test(self, condition: Condition) -> Mask:
         """Which rows hold the condition."""

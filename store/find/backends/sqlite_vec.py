@@ -183,7 +183,9 @@ class SqliteVecStore:
                     (_json(rows),),
                 )
             )
-        matches = [Match(ids[row], score) for row, score in zip(rows.tolist(), best.tolist(), strict=True) if row in ids]
+        matches = [
+            Match(ids[row], score) for row, score in zip(rows.tolist(), best.tolist(), strict=True) if row in ids
+        ]
         return sorted(matches, key=lambda match: (-match.score, match.id))[:limit]
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
@@ -313,9 +315,7 @@ class SqliteVecStore:
                 mask = mask & columns.rows_mask(_rows_where(connection, name, condition))
         return mask
 
-    def _affordable(
-        self, connection: apsw.Connection, name: str, words: Mapping[str, str], count: int
-    ) -> list[str]:
+    def _affordable(self, connection: apsw.Connection, name: str, words: Mapping[str, str], count: int) -> list[str]:
         """The words to look up, rarest first, while they list few enough rows; the rarest in any case."""
         frequencies = {stem: self._frequency(connection, name, stem, count) for stem in words}
         chosen: list[str] = []
