@@ -1,0 +1,228 @@
+"""Secrets go, everything else stays. No secret stands here as such: each is put together at run time."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import string
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dreamd.store.keep.redaction import redact
+from hypothesis import given
+from hypothesis import strategies as st
+
+SHARED_DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
+
+_rng = random.Random(7)
+ALPHANUMERIC = string.ascii_letters + string.digits
+
+
+def drawn(length: int, alphabet: str = ALPHANUMERIC) -> str:
+    return "".join(_rng.choice(alphabet) for _ in range(length - 3)) + "a7Q"
+
+
+def jwt() -> str:
+    parts = ({"alg": "HS256", "typ": "JWT"}, {"sub": "1234567890", "iat": 1516239022})
+    return (
+        ".".join(base64.urlsafe_b64encode(json.dumps(p).encode()).decode().rstrip("=") for p in parts) + "." + drawn(43)
+    )
+
+
+def pem(kind: str = "RSA ") -> str:
+    body = base64.b64encode(_rng.randbytes(700)).decode()
+    lines = "\n".join(body[at : at + 64] for at in range(0, len(body), 64))
+    return f"-----BEGIN {kind}PRIVATE " + f"KEY-----\n{lines}\n-----END {kind}PRIVATE " + "KEY-----"
+
+
+UPPER = string.ascii_uppercase + string.digits
+SECRETS = {
+    "aws": "AK" + "IA" + "".join(_rng.choice(UPPER) for _ in range(16)),
+    "github": "gh" + "p_" + drawn(36),
+    "gitlab": "glp" + "at-" + drawn(20),
+    "anthropic": "sk-" + "ant-api03-" + drawn(93),
+    "openai": "sk-" + "proj-" + drawn(48),
+    "slack": "xo" + "xb-" + "123456789012-1234567890123-" + drawn(24),
+    "google": "AI" + "za" + drawn(35),
+    "stripe": "sk_" + "live_" + drawn(24),
+    "huggingface": "h" + "f_" + drawn(34),
+    "npm": "np" + "m_" + drawn(36),
+    "pypi": "py" + "pi-" + "AgEIcHlwaS5vcmc" + drawn(100),
+    "sendgrid": "S" + "G." + drawn(22) + "." + drawn(43),
+    "jwt": jwt(),
+    "private-key": pem(),
+}
+AROUND = ("{}", "here it is: {} thanks", "`{}`", "('{}')", "key is {}.", "a\n{}\nb", '{{"k": "{}"}}', "<{}>", "“{}”")
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("kind", SECRETS)
+def test_a_shaped_secret_goes_and_what_is_around_it_stays(kind: str, around: str) -> None:
+    redacted = redact(around.format(SECRETS[kind]))
+    assert redacted.text == around.format(f"[redacted:{kind}]")
+    assert redacted.found == (kind,)
+
+
+P = "hun" + "ter2"
+T = drawn(32)
+H = hashlib.sha256(b"x").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "secret"),
+    [
+        (f'password = "{P}"', "password", P),
+        (f"DB_PASSWORD={P}", "password", P),
+        (f"export PGPASSWORD={P}; psql", "password", P),
+        (f"password: {P}", "password", P),
+        (f'{{"password": "{P}"}}', "password", P),
+        (f"{{'passwd': '{P}'}}", "password", P),
+        (f'os.environ["DB_PASSWORD"] = "{P}"', "password", P),
+        (f"my password is {P}.", "password", P),
+        (f"mysql --password={P} -u root", "password", P),
+        (f"login --password {P}", "password", P),
+        ('passphrase = "correct horse battery staple"', "password", "correct horse battery staple"),
+        (f"postgres://app:{P}@db.internal:5432/app", "url", P),
+        (f"https://bot:{T}@git.example.org/x.git", "url", T),
+        (f"Authorization: Bearer {T}", "bearer", T),
+        (f"curl -H 'Authorization: Basic {base64.b64encode(b'me:secret123').decode()}'", "bearer", "bWU6c2VjcmV0MTIz"),
+        (f"API_KEY={T}", "token", T),
+        (f'api_key: "{T}"', "token", T),
+        (f'"accessToken": "{T}",', "token", T),
+        (f"aws_secret_access_key = {T}+/{T[:6]}", "token", f"{T}+/{T[:6]}"),
+        (f"SECRET_KEY = '{H}'", "token", H),
+        (f"GET /v1?token={T}&page=2", "token", T),
+        (f"client-secret: {T}", "token", T),
+        (f'{{\\"api_key\\": \\"{T}\\"}}', "token", T),
+        (f"NPM --token {T}", "token", T),
+    ],
+)
+def test_a_secret_that_its_name_betrays_goes(text: str, kind: str, secret: str) -> None:
+    redacted = redact(text)
+    assert redacted.text == text.replace(secret, f"[redacted:{kind}]")
+    assert redacted.found == (kind,)
+
+
+def test_a_private_key_without_its_end_goes_as_far_as_it_looks_like_one() -> None:
+    cut = pem("")[:400]
+    assert redact(f"see {cut}\n\nthen I went home.").text == "see [redacted:private-key]\n\nthen I went home."
+    escaped = pem().replace("\n", "\\n")
+    assert redact(f'"{escaped}"').text == '"[redacted:private-key]"'
+
+
+def test_several_secrets_are_counted_one_by_one() -> None:
+    text = f"{SECRETS['github']} {SECRETS['aws']} password={P} {SECRETS['github']}"
+    assert redact(text).text == "[redacted:github] [redacted:aws] password=[redacted:password] [redacted:github]"
+    assert sorted(redact(text).found) == ["aws", "github", "github", "password"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Please choose a password: it must have 8-16 characters.",
+        "The password is required and the token is optional.",
+        "I forgot my password is not a sentence",
+        "def login(user: str, password: str) -> Token: ...",
+        "password = getpass.getpass()",
+        "password = os.environ['DB_PASSWORD']",
+        "password=user.password",
+        "password=hash_password(plain)",
+        "password: ${DB_PASSWORD}",
+        "PASSWORD=<your password>",
+        'password = "password"',
+        "password: {{ vault_db_password_v2 }}",
+        "if (form.password !== form.password2) return;",
+        "token = response.json()['access_token']",
+        "token: Optional[str] = None",
+        "tokenizer = AutoTokenizer.from_pretrained('all-MiniLM-L6-v2')",
+        "max_tokens=4096, token_count=1234567890123456",
+        "secret_name: projects/my-project-123/secrets/db-password/versions/3",
+        "secretKeyRef:\n  name: app-credentials-2024-production",
+        "API_KEY=your_api_key_here_1234567890",
+        "API_KEY=xxxxxxxxxxxxxxxxxxxx1234",
+        f"token: {uuid.UUID(int=2**100 + 12345)}",
+        f"commit {hashlib.sha1(b'x').hexdigest()}",
+        f"sha256:{H}",
+        f"cache_token {H}",
+        f'"tokenizer_sha256": "{H}"',
+        "data:image/png;base64," + base64.b64encode(random.Random(1).randbytes(3000)).decode(),
+        "/home/me/projects/secret-santa/token_store/test_api_key_rotation_2024.py",
+        "https://example.org:8080/path?x=1@2",
+        "postgres://user:password@localhost/db",
+        "git@github.com:me/repo.git and mailto:me@example.org",
+        "ssh-rsa " + base64.b64encode(random.Random(2).randbytes(300)).decode() + " me@host",
+        "AKIA is how the ids begin, and sk-learn-contrib-extension-package is a package",
+        "task-sk-something risk-assessment-of-the-year-2024-and-more-things",
+        "-----BEGIN PRIVATE KEY----- is the line that a key file begins with, and then come lines of base64.",
+        "a bearer of bad news-from-the-front-in-the-year-1917",
+        "<!-- turn n=3 role=\"user\" bytes=64 sha256=\"0123456789abcdef\" -->",
+    ],
+)  # fmt: skip
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert redact(text).text == text
+    assert redact(text).found == ()
+
+
+FRAGMENTS = [*SECRETS.values(), P, T, H, "password", "token", "secret=", ": ", "=", '"', "Bearer ", "://u:", "@", "--"]
+
+
+@given(st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=8), max_size=12).map("".join))
+def test_redacting_twice_is_redacting_once(text: str) -> None:
+    once = redact(text).text
+    assert redact(once).text == once
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "-----BEGIN PRIVATE " + "KEY-----",
+        "token:",
+        "sk-",
+        "eyJ.",
+        "eyJaaaaaaaa.",
+        "://a:",
+        "password = ",
+        "password",
+        "A",
+        'password="',
+        "bearer ",
+        "token_",
+        "abc1_",
+        "hf_",
+        "password: aA1.",
+        "\\",
+        '"',
+        "authorization: bearer ",
+        "--token ",
+    ],
+)
+def test_no_text_takes_more_than_linear_time(piece: str) -> None:
+    """A quadratic rule would take minutes here, and the timeout end it."""
+    redact(f"password token secret://@ private key----- bearer {piece * (500_000 // len(piece))} = : - _ eyJ IA SG.")
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+
+
+@pytest.mark.real_data
+def test_real_conversations_lose_nothing_but_the_passwords_in_them() -> None:
+    files = [SHARED_DATA / "locomo" / "dev.json", *sorted((SHARED_DATA / "beam-100k").glob("*/chat.json"))]
+    if not all(file.is_file() for file in files) or len(files) < 2:
+        pytest.skip("../shared/data is not here")
+    found = [kind for file in files for text in _texts(json.loads(file.read_text())) for kind in redact(text).found]
+    # Two passwords in example code and one salted hash, in 3.7 million characters.
+    assert found == ["password"] * 3
