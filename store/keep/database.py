@@ -144,7 +144,7 @@ def backup(source_path: Path, target_path: Path) -> None:
 
 
 def preallocate_wal(path: Path, size_bytes: int) -> None:
-    """Give the -wal file of a database that nobody has open its blocks now, as zeros, which SQLite reads as "empty".
+    """Give the -wal file of a database, not empty and not open, its blocks now, as zeros, which mean "no frames".
 
     An fsync that has to grow a file costs about twice one that overwrites (measured on ext4: 600 against 315 µs).
     """

@@ -56,6 +56,8 @@ class Ledger:
         if not read_only:
             if vfs is None:
                 path.parent.mkdir(parents=True, exist_ok=True)
+                if not path.exists():  # SQLite removes the WAL of an empty database
+                    open_database(path, durable=True, migrations=MIGRATIONS).close()
                 preallocate_wal(path, WAL_PAGES * _PAGE_BYTES)
             self.reopen()
 

@@ -107,21 +107,22 @@ class Writer:
     # ---- for everyone
 
     def start(self) -> list[AppliedFile]:
-        """Put into the vault what a crash left undone, durably, and start; return the files that were looked at.
+        """Replay, and start the thread; return the files that were looked at."""
+        replayed = self.replay()
+        self._thread = threading.Thread(target=self._run, name="dreamd-writer", daemon=True)
+        self._thread.start()
+        return replayed
 
-        Raises StoreReadOnly when the disk refuses.
-        """
-        entries = self._ledger.pending()
+    def replay(self) -> list[AppliedFile]:
+        """Put into the vault, durably, what a crash left undone. Raises StoreReadOnly when the disk refuses."""
         try:
-            placed = self._placer.place(entries)
+            placed = self._placer.place(self._ledger.pending())
             self._placer.sync()
         except OSError as error:
             raise _disk_failed(error) from error
-        self._ledger.keep_out(placed.kept_out)
+        self._keep_out(placed.kept_out)
         self._ledger.forget_done(self._seq)
         self._ledger.checkpoint(anyway=True)
-        self._thread = threading.Thread(target=self._run, name="dreamd-writer", daemon=True)
-        self._thread.start()
         return [AppliedFile(file.path, 0) for file in placed.applied]
 
     def submit(self, plan: Plan[T]) -> Future[T]:
@@ -330,9 +331,7 @@ class Writer:
             except OSError as second:
                 self._refuse(_disk_failed(second))
                 return
-        if placed.kept_out:
-            self._ledger.keep_out(placed.kept_out)
-            logger.warning("%d changes gave way to files edited by hand", len(placed.kept_out))
+        self._keep_out(placed.kept_out)
         for _ in entries:
             self._waiting.popleft()
         self._files.placed(entries)
@@ -341,6 +340,11 @@ class Writer:
         self._unsynced_bytes += sum(len(entry.content) for entry in entries)
         self._visible = entries[-1].seq if self._waiting else self._acknowledged
         self._cost_s = max(1e-5, (self._monotonic() - began) / len(entries))
+
+    def _keep_out(self, entries: Sequence[Entry]) -> None:
+        if entries:
+            self._ledger.keep_out(entries)
+            logger.warning("%d changes gave way to files that a person has changed", len(entries))
 
     def _index(self, applied: Sequence[AppliedFile]) -> None:
         try:
@@ -367,7 +371,7 @@ class Writer:
             except OSError as first:
                 logger.warning("a sync failed (%s); writing the files anew", type(first).__name__)
                 visible = [entry for entry in self._ledger.pending() if entry.seq <= self._visible]
-                self._ledger.keep_out(self._placer.rescue(visible))
+                self._keep_out(self._placer.rescue(visible))
             self._ledger.forget_done(self._visible)
             self._ledger.checkpoint(anyway=closing)
         except (OSError, apsw.Error) as error:
