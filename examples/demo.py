@@ -47,9 +47,9 @@ class Question:
 QUESTIONS = (
     Question("a preference", "Does Ines want an ORM or plain SQL?", "plain SQL"),
     Question("a decision and its reason", "Why are the reminders sent by SMS and not by e-mail?", "once a week"),
-    Question("a fact that changed", "Which database does Spokes use?", "Postgres"),
-    Question("a procedure", "How do we deploy to production?", "just smoke staging"),
-    Question("a correction", "How long before the appointment is cancelling free?", "24 hours"),
+    Question("a fact that changed", "What database does Spokes run on now?", "Postgres 16"),
+    Question("a procedure", "How do we deploy to production, and what comes first?", "just smoke staging"),
+    Question("a correction", "Is cancelling free until 2 hours or until 24 hours before?", "24 hours"),
 )
 
 
