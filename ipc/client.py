@@ -10,7 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from .paths import default_socket_path, too_long
-from .protocol import PROTOCOL_VERSION, LineBuffer, encode_notification, encode_request
+from .protocol import (
+    MAX_LINE_BYTES,
+    PROTOCOL_VERSION,
+    LineBuffer,
+    encode_notification,
+    encode_request,
+    line_too_long,
+)
 
 __all__ = ["Client", "DaemonError", "Unreachable", "context_or_empty", "default_socket_path", "recall_or_empty"]
 
@@ -74,13 +81,17 @@ class Client:
         deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         self._last_id += 1
         request = encode_request(self._last_id, method, params or {})
+        if len(request) > MAX_LINE_BYTES:
+            too_long_a_line = line_too_long()
+            raise ClientError(str(too_long_a_line), too_long_a_line.hint)
         try:
             if self._socket is None:
                 self._connect(deadline)
                 request = (
                     encode_request("hello", "hello", {"client": self._name, "protocol": PROTOCOL_VERSION}) + request
                 )
-            self._send(request, deadline)
+            with contextlib.suppress(BrokenPipeError):  # turned away: why is there to be read
+                self._send(request, deadline)
             return self._wait(self._last_id, deadline, on_progress)
         except OSError as error:
             self.close()
@@ -138,16 +149,13 @@ class Client:
         while True:
             message = self._next(deadline)
             if message.get("method") == "progress":
-                if on_progress is not None and message["params"].get("request") == id:
-                    on_progress(message["params"])
+                progress = message.get("params") or {}
+                if on_progress is not None and progress.get("request") == id:
+                    on_progress(progress)
             elif message.get("id") == "hello":
                 self.server = message.get("result") or {}
             elif message.get("id") == id or message.get("id") is None:
-                if (error := message.get("error")) is not None:
-                    hint = (error.get("data") or {}).get("hint", "")
-                    raise DaemonError(error.get("message", "the daemon refused"), hint, error.get("code", 0))
-                result: dict[str, Any] = message.get("result") or {}
-                return result
+                return _result_of(message)
 
     def _next(self, deadline: float | None) -> dict[str, Any]:
         assert self._socket is not None
@@ -166,6 +174,17 @@ class Client:
         if type(message) is not dict:
             raise ConnectionResetError("what answers is not dreamd")
         return message
+
+
+def _result_of(answer: dict[str, Any]) -> dict[str, Any]:
+    result, error = answer.get("result"), answer.get("error")
+    if type(error) is dict:
+        data = error.get("data")
+        hint = data.get("hint", "") if type(data) is dict else ""
+        raise DaemonError(str(error.get("message")), str(hint), error.get("code", 0))
+    if type(result) is not dict:
+        raise ConnectionResetError("what answers is not dreamd")
+    return result
 
 
 _HINT_START = "start it with `dreamd`, or for good with `dreamctl install`"

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from .. import __version__
-from ..store.model import GLOBAL_CHANNEL, Evidence, Hit, Kind, Level, NewTurn, SessionHead
+from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Evidence, Hit, Kind, Level, NewTurn, SessionHead
 from .call import Call, Handler
 from .protocol import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
-    from ..store.memory import MemoryStore
+    from ..store.memory import Forgotten, MemoryStore, Shown
 
 __all__ = ["Call", "Handler", "Params", "store_handlers"]
 
 # Half a line for the texts of an answer: escapes and everything beside the texts fit into the other half.
 MAX_TEXT_BYTES = 2**19
+LONGEST_ESCAPE = len("\\u0000")
 
 Limit = Annotated[int, Field(strict=True, ge=1, le=1000)]
 Offset = Annotated[int, Field(strict=True, ge=0, le=2**53)]
@@ -149,8 +150,10 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         if left_out:
             notes.append(f"{left_out} more hits are too long for one answer; ask for fewer, or `show` them one by one")
         answer: dict[str, Any] = {"hits": hits, "abstained": found.abstained, "notes": notes}
-        if params.explain or params.why_not:
+        if params.explain:
             answer["trace"] = plain(found.trace)
+        if params.why_not is not None:
+            answer["why_not"] = why_not(store.show(params.why_not), params, found.trace)
         return answer
 
     def context(params: ContextParams, call: Call) -> dict[str, Any]:
@@ -186,7 +189,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         )
         return store.observe(head, [NewTurn(t.role, t.text, _aware(t.at), t.external_id) for t in params.turns])
 
-    def forget(params: ForgetParams, call: Call) -> Any:
+    def forget(params: ForgetParams, call: Call) -> Forgotten:
         return store.forget(params.node_id, params.reason)
 
     def show(params: ShowParams, call: Call) -> dict[str, Any]:
@@ -250,6 +253,25 @@ def hit_answer(hit: Hit) -> dict[str, Any]:
     }
 
 
+def why_not(node: Shown, asked: RecallParams, trace: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a memory came in the search, from 1, or why it was not in it."""
+    candidates: Sequence[Mapping[str, Any]] = trace.get("candidates") or ()
+    places = [
+        i for i, candidate in enumerate(candidates, 1) if node.node_id in (candidate["unit"], *candidate["nodes"])
+    ]
+    if places:
+        reason = "it is among the answers" if places[0] <= asked.limit else f"the limit was {asked.limit}"
+    elif not node.live and not asked.include_archived:
+        reason = "it is archived, or a newer one has taken its place (include_archived looks there too)"
+    elif asked.levels and node.level not in asked.levels:
+        reason = f"its level is {node.level}"
+    elif asked.channel not in (None, ALL_CHANNELS, node.channel) and node.channel != GLOBAL_CHANNEL:
+        reason = f"its channel is {node.channel}"
+    else:
+        reason = f"neither its words nor its meaning were among the nearest; {len(candidates)} others were looked at"
+    return {"node_id": node.node_id, "place": places[0] if places else None, "reason": reason}
+
+
 def instant(at: datetime | None) -> str | None:
     """ISO 8601 with its offset."""
     return at.isoformat() if at is not None else None
@@ -273,22 +295,30 @@ def plain(value: Any) -> Any:
 
 
 def cut_to_bytes(text: str, size_bytes: int) -> str:
-    """The longest beginning of a text that JSON says in so many bytes, to within a character."""
-    if len(text) * 6 <= size_bytes:
+    """The longest beginning of a text that takes at most so many bytes inside a JSON string, to within a character."""
+    if len(text) * LONGEST_ESCAPE <= size_bytes:
         return text
-    return text[: size_bytes // 6] if not text.isprintable() else text.encode()[:size_bytes].decode(errors="ignore")
+    size = 0
+    for end, character in enumerate(text):
+        size += (
+            LONGEST_ESCAPE if character < " " else 2 if character in '"\\' else len(character.encode(errors="replace"))
+        )
+        if size > size_bytes:
+            return text[:end]
+    return text
 
 
 def _that_fit(hits: Iterable[Hit]) -> tuple[list[dict[str, Any]], int]:
-    """The first hits whose texts fit into one answer, and how many did not."""
+    """The first hits whose texts fit into one answer, and how many did not. The first always comes, cut if it must be."""
     fit: list[dict[str, Any]] = []
-    left_out = size = 0
+    left_out, left = 0, MAX_TEXT_BYTES
     for hit in hits:
-        size += len(hit.text.encode(errors="replace")) + 400
-        if left_out or (fit and size > MAX_TEXT_BYTES):
+        text = cut_to_bytes(hit.text, left)
+        if left_out or (fit and len(text) < len(hit.text)):
             left_out += 1
-        else:
-            fit.append(hit_answer(hit))
+            continue
+        fit.append({**hit_answer(hit), "text": text})
+        left -= len(text.encode(errors="replace"))
     return fit, left_out
 
 

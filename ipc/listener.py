@@ -68,11 +68,15 @@ def open_listener(path: str | Path) -> Listener:
 
 def adopt_listener(fd: int) -> Listener:
     """Listen on a socket that systemd or launchd made and passed."""
-    sock = socket.socket(fileno=fd)
+    complaint = f"the passed file descriptor {fd} is no Unix stream socket", "see ListenStream= in the unit"
+    try:
+        sock = socket.socket(fileno=fd)
+    except OSError as error:
+        os.close(fd)
+        raise ListenerError(*complaint) from error
     if sock.family != socket.AF_UNIX or sock.type != socket.SOCK_STREAM:
-        raise ListenerError(
-            f"the passed file descriptor {fd} is no Unix stream socket", "see ListenStream= in the unit"
-        )
+        sock.close()
+        raise ListenerError(*complaint)
     sock.setblocking(False)
     os.set_inheritable(fd, False)
     return Listener(sock)

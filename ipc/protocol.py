@@ -162,7 +162,9 @@ class LineBuffer:
 def line_too_long(max_bytes: int = MAX_LINE_BYTES) -> ProtocolError:
     """What is said before the connection closes."""
     return ProtocolError(
-        f"a line is longer than {max_bytes} bytes", "send less at once: observe takes turns in parts", INVALID_REQUEST
+        f"this is longer than the {max_bytes} bytes that a line may have",
+        "send less at once: turns in parts, a text as a file for import",
+        INVALID_REQUEST,
     )
 
 
@@ -246,7 +248,7 @@ def encode_answer(id: RequestId, result: Any) -> bytes:  # noqa: A002
         return line
     error = ProtocolError(
         f"the answer has {len(line)} bytes, more than a line may have ({MAX_LINE_BYTES})",
-        "ask for less: a smaller limit, or the next page with offset",
+        "ask for less: a smaller limit or budget, or the next page with offset",
         ANSWER_TOO_LARGE,
     )
     return encode_error(id, error)

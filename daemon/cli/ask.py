@@ -17,6 +17,7 @@ KINDS = (
 )
 MOST_LINES_OF_A_HIT = 12
 MOST_SOURCES = 4
+MOST_CANDIDATES = 20
 
 
 def recall_arguments(parser: ArgumentParser) -> None:
@@ -47,8 +48,10 @@ def recall(options: Namespace, terminal: Terminal) -> int:
             terminal.lines(hits_in_words(answer["hits"], terminal.look))
         else:
             terminal.note("nothing that is remembered answers this")
-        if answer.get("trace"):
+        if "trace" in answer:
             terminal.lines(["", *trace_in_words(answer["trace"], terminal.look)])
+        if "why_not" in answer:
+            terminal.lines(["", *why_not_in_words(answer["why_not"], terminal.look)])
         for note in answer.get("notes", ()):
             terminal.note(note)
     return 0 if answer["hits"] else 4
@@ -157,10 +160,12 @@ def sources_in_words(evidence: list[dict[str, Any]]) -> str:
 
 def shown_in_words(shown: dict[str, Any], look: Look) -> list[str]:
     """A memory in full: what it is, its text, where it rests and what rests on it."""
-    about = [shown["kind"], look.ago(shown.get("created_at")), shown.get("channel") or "", shown.get("status") or ""]
+    about = [shown["kind"], look.ago(shown.get("created_at")), shown["channel"], *(f"#{tag}" for tag in shown["tags"])]
+    if not shown["live"]:
+        about.append("no longer current")
     lines = [
         look.paint(f"{shown['level']} {clip(shown.get('title') or shown['node_id'], look.width - 3)}", BOLD),
-        look.paint(" · ".join(clean(part) for part in about if part and part != "stable"), DIM),
+        look.paint(" · ".join(clean(part) for part in about), DIM),
         "",
         *look.wrap(shown["text"]),
         "",
@@ -182,29 +187,34 @@ def memories_in_words(memories: Iterable[dict[str, Any]], look: Look) -> list[st
     return table(rows, look, ("node", "level", "kind", "when", "title"))
 
 
-def trace_in_words(trace: Any, look: Look) -> list[str]:
-    """How the answer came about, as the search tells it."""
-    if isinstance(trace, dict):
-        lines = []
-        for name, value in trace.items():
-            if isinstance(value, dict | list):
-                lines += [look.paint(str(name), BOLD), *(f"  {line}" for line in trace_in_words(value, look))]
-            else:
-                lines += look.wrap(f"{name}: {_number(value)}")
-        return lines
-    if isinstance(trace, list):
-        return [line for item in trace for line in _item_in_words(item, look)]
-    return look.wrap(str(trace))
+def trace_in_words(trace: dict[str, Any], look: Look) -> list[str]:
+    """How the answer came about: the time of each step, and where each arm had each candidate."""
+    timings = [f"{step} {ms:.1f} ms" for step, ms in (trace.get("timings_ms") or {}).items()]
+    candidates = trace.get("candidates") or []
+    rows = [
+        (str(place), f"{candidate['score']:.3f}", candidate["unit"], arms_in_words(candidate))
+        for place, candidate in enumerate(candidates[:MOST_CANDIDATES], 1)
+    ]
+    lines = [*look.wrap("Took: " + ", ".join(timings) + ".")] if timings else []
+    lines += table(rows, look, ("place", "score", "node", "found by"), right=(0,))
+    if len(candidates) > MOST_CANDIDATES:
+        lines.append(f"… and {len(candidates) - MOST_CANDIDATES} more (--json has them)")
+    return lines
 
 
-def _item_in_words(item: Any, look: Look) -> list[str]:
-    if isinstance(item, dict) and not any(isinstance(value, dict | list) for value in item.values()):
-        return look.wrap("  ".join(f"{name} {_number(value)}" for name, value in item.items() if value is not None))
-    return trace_in_words(item, look)
+def arms_in_words(candidate: dict[str, Any]) -> str:
+    """`keyword #1 (12.40), vector #3 (0.61)`."""
+    scores = candidate.get("scores") or {}
+    return ", ".join(
+        f"{arm} #{rank}" + (f" ({scores[arm]:.2f})" if arm in scores else "")
+        for arm, rank in (candidate.get("ranks") or {}).items()
+    )
 
 
-def _number(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+def why_not_in_words(why_not: dict[str, Any], look: Look) -> list[str]:
+    """Where one memory was dropped."""
+    place = f"came in place {why_not['place']}" if why_not["place"] else "was not found"
+    return look.wrap(f"{why_not['node_id']} {place}: {why_not['reason']}.")
 
 
 def _names(shown: dict[str, Any], key: str) -> str:

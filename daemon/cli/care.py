@@ -12,9 +12,8 @@ from ...ipc.client import Unreachable
 from ...ipc.paths import default_socket_path
 from .terminal import Terminal
 from .wire import ask
-from .words import BOLD, DIM, RED, YELLOW, Look, clean, count, duration, listing, pairs, sentence
+from .words import BOLD, DIM, RED, YELLOW, Look, clean, count, duration, listing, pairs, sentence, when
 
-LEVEL_NAMES = {"L0": "session", "L1": "fact", "L2": "scenario", "L3": "profile"}
 STATUS_TIMEOUT_S = 5.0
 STOP_TIMEOUT_S = 30.0
 
@@ -139,31 +138,36 @@ def status_in_words(answer: dict[str, Any], look: Look) -> list[str]:
     """The daemon in a few lines."""
     up = f", up {duration(answer['uptime_s'])}" if "uptime_s" in answer else ""
     lines = [look.paint(f"dreamd {answer['version']}", BOLD) + f" is running (pid {answer['pid']}{up}).", ""]
-    rows: list[tuple[str, str]] = []
-    if vault := answer.get("vault"):
-        rows.append(("vault", str(vault)))
-    if (memories := answer.get("memories")) is not None:
-        rows.append(("memories", memories_in_words(memories)))
-    if "chunks" in answer:
-        waiting = answer.get("pending_embeddings") or 0
-        queue = f"; {waiting:,} wait for their embedding" if waiting else ""
-        rows.append(("searchable", count(answer["chunks"], "chunk") + queue))
-    rows.append(("learning", learning_in_words(answer)))
-    if dreams := dreams_in_words(answer, look):
-        rows.append(("dreams", dreams))
-    lines += pairs(rows, look)
+    rows = [
+        ("vault", str(answer.get("vault") or "")),
+        ("memories", memories_in_words(answer)),
+        ("searchable", searchable_in_words(answer)),
+        ("learning", learning_in_words(answer)),
+        ("dreams", dreams_in_words(answer, look)),
+    ]
+    lines += pairs([row for row in rows if row[1]], look)
     for problem in answer.get("problems") or ():
-        text = problem if isinstance(problem, str) else f"{problem.get('path', '')}: {problem.get('problem', '')}"
-        lines += ["", *(look.paint(line, YELLOW) for line in look.wrap(sentence(text), "  "))]
+        lines += ["", *(look.paint(line, YELLOW) for line in look.wrap(sentence(problem), "  "))]
     return lines
 
 
-def memories_in_words(memories: Any) -> str:
-    """`40 sessions, 1,100 facts`."""
-    if not isinstance(memories, dict):
-        return f"{memories:,}"
-    parts = [count(number, LEVEL_NAMES.get(level) or str(level)) for level, number in memories.items() if number]
-    return ", ".join(parts) if parts else "none yet"
+def memories_in_words(answer: dict[str, Any]) -> str:
+    """`10 sessions with 150 turns, 40 facts`."""
+    if not answer.get("files"):
+        return "none yet; `dreamctl import` and `dreamctl remember` make some"
+    sessions = count(answer.get("sessions", 0), "session") + " with " + count(answer.get("turns", 0), "turn")
+    others = [count(answer[f"{noun}s"], noun) for noun in ("fact", "scenario", "profile") if answer.get(f"{noun}s")]
+    return ", ".join([sessions, *others] if answer.get("sessions") else others)
+
+
+def searchable_in_words(answer: dict[str, Any]) -> str:
+    """How much is found by words, and how much of it not yet by meaning."""
+    if not answer.get("chunks"):
+        return ""
+    if not answer.get("model_ready", True):
+        return count(answer["chunks"], "chunk") + "; by words only until the embedding model is loaded"
+    waiting = answer.get("embedding_queue") or 0
+    return count(answer["chunks"], "chunk") + (f"; {waiting:,} by words only, until embedded" if waiting else "")
 
 
 def learning_in_words(answer: dict[str, Any]) -> str:
@@ -177,16 +181,14 @@ def learning_in_words(answer: dict[str, Any]) -> str:
 def dreams_in_words(answer: dict[str, Any], look: Look) -> str:
     """The dream that runs, else the last and the next."""
     if running := answer.get("dream"):
-        far = f" {running['done']:,} of {running['total']:,}" if running.get("total") else ""
+        far = f", {running['done']:,} of {running['total']:,}" if running.get("total") else ""
         return f"one is running: {running.get('stage') or 'starting'}{far}"
-    parts = []
-    if "last_dream" in answer:
-        last = answer["last_dream"]
-        at = last.get("started_at") if isinstance(last, dict) else last
-        state = f" ({last['state']})" if isinstance(last, dict) and last.get("state") else ""
-        parts.append(f"last {look.ago(at)}{state}" if at else "none yet")
-    if upcoming := answer.get("next_dream"):
-        parts.append(f"next {look.ago(upcoming)}")
+    if "last_dream" not in answer:
+        return ""
+    last, upcoming = answer["last_dream"], when(answer.get("next_dream"))
+    parts = [f"last {look.ago(last)}" if last else "none yet"]
+    if upcoming:
+        parts.append(f"next {look.ago(answer['next_dream'])}" if upcoming > look.now else "one is due when it is quiet")
     return "; ".join(parts)
 
 

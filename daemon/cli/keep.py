@@ -79,7 +79,8 @@ def import_(options: Namespace, terminal: Terminal) -> int:
 def import_in_words(answer: dict[str, Any], look: Look) -> list[str]:
     """What was taken, what was known, what was passed over and why."""
     added, known = answer["turns_added"], answer["turns_known"]
-    taken = f"Took {count(added, 'new turn')} from {count(answer['sessions'], 'session')}"
+    notes = f" and {count(answer['notes'], 'note')}" if answer.get("notes") else ""
+    taken = f"Took {count(added, 'new turn')} from {count(answer['sessions'], 'session')}{notes}"
     if known:
         taken += f"; {count(known, 'turn')} {'was' if known == 1 else 'were'} known already"
     lines = look.wrap(taken + ".")

@@ -77,7 +77,9 @@ class Wire:
         self._file = sock.makefile("rb")
 
     def send(self, *messages: Mapping[str, Any] | bytes) -> None:
-        lines = [message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n" for message in messages]
+        lines = [
+            message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n" for message in messages
+        ]
         self.socket.sendall(b"".join(lines))
 
     def call(self, id: object, method: str, **params: Any) -> None:

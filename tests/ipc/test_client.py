@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dreamd.ipc.call import Call, Handler
+from dreamd.ipc.client import Client, ClientError, DaemonError, Unreachable, context_or_empty, recall_or_empty
+from dreamd.ipc.handlers import Params
+from dreamd.ipc.protocol import MAX_LINE_BYTES, METHOD_NOT_FOUND
+
+from .conftest import Serve
+
+
+class AnyQuery(Params):
+    query: str = ""
+    budget_tokens: int = 0
+    limit: int = 0
+
+
+Talk = Callable[[socket.socket], None]
+Fake = Callable[[Talk], str]
+
+
+@pytest.fixture
+def fake(folder: Path) -> Iterator[Fake]:
+    """A daemon of one connection that behaves as it is told."""
+    ends: list[Callable[[], None]] = []
+
+    def start(talk: Talk) -> str:
+        path = folder / "fake.sock"
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(path))
+        listener.listen(1)
+
+        def run() -> None:
+            accepted, _ = listener.accept()
+            with accepted:
+                talk(accepted)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        ends.extend((thread.join, listener.close))
+        return str(path)
+
+    yield start
+    for end in ends:
+        end()
+
+
+def test_calls_go_over_one_connection_and_hello_tells_the_daemon(serve: Serve) -> None:
+    hello = Handler(Params, lambda params, call: {})
+    answering = {
+        "ping": hello,
+        "hello": Handler(
+            type("Hello", (Params,), {"__annotations__": {"client": str, "protocol": int}}),
+            lambda params, call: {"version": "9", "client": params.client},
+        ),
+    }
+    serving = serve(answering)
+    with Client(str(serving.path), name="me") as client:
+        assert client.call("ping") == {}
+        assert client.call("ping") == {}
+        assert client.server == {"version": "9", "client": "me"}
+        assert len(serving.server.connections) == 1
+
+
+def test_an_error_has_message_hint_and_code(serve: Serve) -> None:
+    with serve({}).client() as client, pytest.raises(DaemonError) as caught:
+        client.call("nothing")
+    assert caught.value.code == METHOD_NOT_FOUND
+    assert caught.value.hint
+
+
+def test_progress_is_handed_on(serve: Serve) -> None:
+    def work(params: AnyQuery, call: Call) -> dict[str, Any]:
+        call.progress("read", 3, 4)
+        return {"done": True}
+
+    seen: list[dict[str, Any]] = []
+    with serve({"work": Handler(AnyQuery, work, long=True)}).client() as client:
+        assert client.call("work", {}, seen.append) == {"done": True}
+    assert [(progress["stage"], progress["done"], progress["total"]) for progress in seen] == [("read", 3, 4)]
+
+
+def test_a_cancel_reaches_the_daemon(serve: Serve) -> None:
+    began, told = threading.Event(), threading.Event()
+
+    def wait(params: AnyQuery, call: Call) -> dict[str, Any]:
+        call.on_cancel(told.set)
+        call.progress("begun")
+        began.set()
+        assert told.wait(10)
+        return {}
+
+    def interrupt(progress: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    with serve({"wait": Handler(AnyQuery, wait, long=True)}).client() as client:
+        with pytest.raises(KeyboardInterrupt):
+            client.call("wait", {}, interrupt)
+        client.cancel()
+    assert told.wait(10)
+
+
+def test_nobody_there_says_how_to_start_one(folder: Path) -> None:
+    began = time.monotonic()
+    with pytest.raises(Unreachable) as caught:
+        Client(str(folder / "none.sock"), wait_s=0.05).call("status")
+    assert "dreamd" in caught.value.hint
+    assert time.monotonic() - began < 5
+
+
+def test_a_daemon_that_is_starting_is_waited_for(serve: Serve, folder: Path) -> None:
+    answers: list[dict[str, Any]] = []
+
+    def ask() -> None:
+        with Client(str(folder / "dreamd.sock"), wait_s=10) as client:
+            answers.append(client.call("ping"))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    serve({"ping": Handler(Params, lambda params, call: {})})
+    thread.join()
+    assert answers == [{}]
+
+
+def hang(sock: socket.socket) -> None:
+    while sock.recv(4096):
+        pass
+
+
+def drip(sock: socket.socket) -> None:
+    try:
+        while True:
+            sock.sendall(b" ")
+            time.sleep(0.01)
+    except OSError:
+        pass
+
+
+@pytest.mark.parametrize("talk", [hang, drip])
+def test_a_hung_daemon_costs_no_more_than_the_deadline(fake: Fake, talk: Talk) -> None:
+    began = time.monotonic()
+    with pytest.raises(Unreachable, match="within 0.2 s"), Client(fake(talk), timeout_s=0.2) as client:
+        client.call("status")
+    assert 0.2 <= time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\xff\xff\n",
+        b"[]\n",
+        b"7\n",
+        b'{"id": 1, "error": 7}\n',
+        b"x" * 2**22,
+    ],
+)
+def test_whatever_else_answers_is_an_error_and_no_crash(fake: Fake, said: bytes) -> None:
+    def talk(sock: socket.socket) -> None:
+        try:
+            sock.recv(4096)
+            sock.sendall(said)
+        except OSError:
+            pass
+
+    with pytest.raises(ClientError), Client(fake(talk), timeout_s=5) as client:
+        client.call("status")
+
+
+def test_a_question_too_long_for_a_line_is_not_sent(serve: Serve) -> None:
+    with serve({"ping": Handler(AnyQuery, lambda params, call: {})}).client() as client:
+        with pytest.raises(ClientError, match="that a line may have"):
+            client.call("ping", {"query": "x" * MAX_LINE_BYTES})
+        assert client.call("ping") == {}
+
+
+def test_an_agent_gets_an_empty_answer_that_says_why(folder: Path, fake: Fake) -> None:
+    path = str(folder / "none.sock")
+    recalled = recall_or_empty("anything", path=path)
+    assert (recalled["hits"], recalled["abstained"]) == ([], True)
+    assert "dreamd" in recalled["notes"][0]
+    envelope = context_or_empty("anything", path=path)
+    assert (envelope["text"], envelope["tokens"], envelope["slots"]) == ("", 0, [])
+    assert "no daemon answers" in envelope["failed"]
+    assert "within 0.1 s" in recall_or_empty("anything", 0.1, path=fake(hang))["failed"]
+    assert "bytes" in recall_or_empty("anything", path="/x" * 100)["failed"]
+    assert "failed" in recall_or_empty("anything", path=str(folder))
+
+
+def test_an_agent_gets_the_answer_when_there_is_one(serve: Serve) -> None:
+    def answer(params: AnyQuery, call: Call) -> dict[str, Any]:
+        return {"hits": [params.query], "limit": params.limit, "text": params.query, "budget": params.budget_tokens}
+
+    path = str(serve({"recall": Handler(AnyQuery, answer), "context": Handler(AnyQuery, answer)}).path)
+    assert recall_or_empty("a", path=path, limit=3) == {"hits": ["a"], "limit": 3, "text": "a", "budget": 0}
+    assert context_or_empty("a", 77, path=path)["budget"] == 77
+
+
+def test_the_client_imports_nothing_heavy() -> None:
+    code = "import sys, dreamd.ipc.client; print(*sys.modules)"
+    loaded = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True).stdout.split()
+    heavy = {
+        "asyncio",
+        "pydantic",
+        "numpy",
+        "apsw",
+        "loguru",
+        "typing_extensions",
+        "inspect",
+        "dataclasses",
+        "argparse",
+    }
+    assert not heavy & set(loaded)
