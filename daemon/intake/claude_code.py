@@ -237,6 +237,8 @@ def _of_person(text: str) -> str:
     """A person's words without what the program wrapped around them."""
     if text.startswith(_PROGRAM_SAYS):
         return ""
+    if "<" not in text:
+        return tidy(text)
     for tag in _WRITTEN_BY_THE_PROGRAM:
         text = without_element(text, tag)
     command = element(text, "command-name")

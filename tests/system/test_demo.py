@@ -1,0 +1,32 @@
+"""The demo is a promise: it runs, within its two minutes, and leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.system
+@pytest.mark.timeout(240)
+def test_the_demo_runs_and_leaves_nothing(tmp_path: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / "demo.py"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=200,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "byte for byte" in done.stdout
+    assert not list(tmp_path.iterdir())
+    named = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    assert not [words for words in named if any(str(tmp_path) in word for word in words)]
