@@ -64,14 +64,18 @@ class Ledger:
     # ---- writing: the writer's thread
 
     def reopen(self) -> None:
-        """Open the writing connection anew; after a failed fsync nothing is tried again on the old one."""
-        if self._writing is not None:
-            self._writing.close(True)
+        """Open the writing connection anew; after a failed fsync nothing is tried again on the old one.
+
+        The new one is opened first: were the old one the last to close, SQLite would recover what it failed to commit
+        from the WAL, where it lies without having been synced.
+        """
         connection = open_database(self.path, durable=True, migrations=MIGRATIONS, vfs=self._vfs)
         connection.wal_autocheckpoint(0)  # a checkpoint inside a commit would stall its acknowledgement
         connection.set_wal_hook(self._count_pages)
         keep = ctypes.c_int(1)  # the -wal file, and with it its blocks, outlives the last connection
         connection.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, ctypes.addressof(keep))
+        if self._writing is not None:
+            self._writing.close(True)
         self._writing = connection
 
     def _count_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:

@@ -94,18 +94,26 @@ class Placer:
             return self._remove(full, found)
         temp = self._disk.write_temp(full.parent, wanted)
         try:
-            self._disk.exchange(temp, full)
-            for _ in range(_TRIES):
-                if self._disk.read(temp) in (found, wanted):
-                    return self._read(full) == wanted
-                # What came out is an editor's save from in between: it goes back to where it was saved.
-                found = wanted
-                self._disk.exchange(temp, full)
-        except FileNotFoundError:
+            return self._exchange(temp, full, found, wanted)
+        except FileNotFoundError:  # deleted in the meantime
             return False
         finally:
             with contextlib.suppress(FileNotFoundError):
                 self._disk.unlink(temp)
+
+    def _exchange(self, temp: Path, full: Path, expected: bytes, placing: bytes) -> bool:
+        """Swap two files. If what comes out is not as expected, an editor has saved it in between: put that back.
+
+        What comes out then must be what was placed before, or it is a still newer save, and so on.
+        """
+        self._disk.exchange(temp, full)
+        came_out = self._disk.read(temp)
+        if came_out == expected:
+            return True
+        while came_out != expected:
+            expected, placing = placing, came_out
+            self._disk.exchange(temp, full)
+            came_out = self._disk.read(temp)
         return False
 
     def _remove(self, full: Path, found: bytes) -> bool:
