@@ -343,7 +343,7 @@ class MemoryStore:
         started_at: datetime | None = None,
         summary: Mapping[str, Any] | None = None,
     ) -> AppliedRun:
-        """Make a changeset real: journaled whole, then file by file, each guarded by the hash it was planned against."""
+        """Make a changeset real: journaled whole, then file by file, each guarded by the hash of what it replaces."""
         return self._changes.apply(changeset, kind=kind, now=self._now(), started_at=started_at, summary=summary)
 
     def undo(self, run_id: str) -> Undone:

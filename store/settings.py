@@ -25,7 +25,7 @@ class SearchSettings(BaseModel):
     fusion: Literal["score", "rrf"] = "score"
     rrf_k: int = Field(60, ge=1)
     reach: int = Field(100, ge=10, le=2000)
-    vector_weight: float = Field(0.5, ge=0.0, le=10.0)
+    vector_weight: float = Field(1.0, ge=0.0, le=10.0)
 
 
 class ChunkSettings(BaseModel):

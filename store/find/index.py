@@ -30,7 +30,7 @@ from .projection import (
 
 COLLECTION = "chunks"
 
-PAYLOAD_INDEXES = ("channel", "level", "live", "kind", "node")
+PAYLOAD_INDEXES = ("channel", "level", "live", "kind", "valid_from", "valid_to")
 
 YOUNG_NS = 2_000_000_000
 """A file changed less than this before it was read may have changed again within its timestamp's grain."""
@@ -204,7 +204,7 @@ class Index:
         if head is None:
             self._apply_whole(path, stamp)
             return
-        projection = project_appended(path, self._vault.read(path)[from_offset:], head, before, from_offset)
+        projection = project_appended(path, self._vault.read(path, from_offset), head, before, from_offset)
         self._write(projection.nodes)
         self._record(stamp, projection)
 

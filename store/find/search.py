@@ -184,7 +184,7 @@ def normalised_filter(question: Question) -> Filter:
         conditions.append(Condition("channel", "in", tuple(dict.fromkeys(channels))))
     if question.as_of is not None:
         at = int(question.as_of.timestamp())
-        conditions += [Condition("created_at", "lte", (at,)), Condition("valid_to", "gt", (at, None))]
+        conditions += [Condition("valid_from", "lte", (at,)), Condition("valid_to", "gt", (at,))]
     elif not question.include_archived:
         conditions.append(Condition("live", "in", (1,)))
     return tuple(conditions)

@@ -12,7 +12,7 @@ STOP_WORDS = frozenset(
     "does doing don for from had has have having he her here hers him his how i if in into is it its itself just me "
     "more most my no nor not of off on once only or other our out over own please s same she should so some such t "
     "tell than that the their them then there these they this those through to too under up us very was we were what "
-    "when where which while who whom whose why will with would you your yours".split(" ")
+    "when where which while who whom whose why will with would you your yours".split()  # noqa: SIM905
 )
 """English words that say how a question is asked, not what it asks for."""
 

@@ -36,9 +36,11 @@ _temp_numbers = itertools.count()
 class Disk:
     """Reads, writes and syncs of files. Every method raises OSError as the system does."""
 
-    def read(self, path: Path) -> bytes:
-        """Return the whole file."""
-        return path.read_bytes()
+    def read(self, path: Path, from_offset: int = 0) -> bytes:
+        """Return the file from an offset on."""
+        with path.open("rb") as file:
+            file.seek(from_offset)
+            return file.read()
 
     def stat(self, path: Path) -> os.stat_result:
         """Return what the system says of the path itself; a symbolic link is not followed."""

@@ -56,13 +56,13 @@ class Vault:
         text = str(full)
         return text[len(self._root) :] if text.startswith(self._root) else None
 
-    def read(self, path: str) -> bytes:
-        """Return a file's content. Raises NotFound."""
+    def read(self, path: str, from_offset: int = 0) -> bytes:
+        """Return a file's content from an offset on. Raises NotFound."""
         full = self.resolve(path)
         try:
             if not stat.S_ISREG(self.disk.stat(full).st_mode):
                 raise NotFound(f"{path} is not a regular file in the vault")
-            return self.disk.read(full)
+            return self.disk.read(full, from_offset)
         except (FileNotFoundError, NotADirectoryError) as missing:
             raise NotFound(f"there is no {path} in the vault") from missing
 
