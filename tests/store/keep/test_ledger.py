@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from dreamd.store.keep import history
+from dreamd.store.keep.database import open_database
+from dreamd.store.keep.history import Run, Write
+from dreamd.store.keep.journal import Entry
+from dreamd.store.keep.ledger import WAL_PAGES, Ledger, Usage
+from dreamd.store.keep.ledger_schema import MIGRATIONS
+from dreamd.store.model import NotFound, SchemaTooNew
+
+NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    opened = Ledger(tmp_path / "ledger.db")
+    yield opened
+    opened.close()
+
+
+def entry(seq: int, content: bytes = b"text") -> Entry:
+    return Entry(seq, "create", f"facts/{seq}.md", content, 0, None, None, None)
+
+
+def test_the_journal_gives_back_what_it_took_until_it_is_done(ledger: Ledger) -> None:
+    entries = [entry(1), entry(2, b""), Entry(3, "delete", "facts/a.md", b"", 0, "hash", "run-1", 4)]
+    ledger.commit(entries)
+    assert ledger.pending() == entries
+    ledger.forget_done(2)
+    assert ledger.pending() == entries[2:]
+    assert ledger.last_seq() == 3
+
+
+def test_a_commit_that_fails_leaves_nothing(ledger: Ledger) -> None:
+    with pytest.raises(Exception, match="no such table"):
+        ledger.commit([entry(1)], [Write("INSERT INTO nowhere VALUES (1)", ())])
+    assert ledger.pending() == []
+
+
+def test_what_gave_way_is_kept_out_of_the_replay_and_kept(ledger: Ledger) -> None:
+    ledger.commit([entry(1), entry(2)])
+    ledger.keep_out([entry(1)])
+    ledger.forget_done(2)
+    assert ledger.pending() == []
+    assert ledger.counts()["conflicts"] == 1
+
+
+def test_everything_survives_closing(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.commit([entry(1)], [history.move_cursor("consolidate", "s1", 7), history.set_flag("paused")])
+    ledger.close()
+    ledger = Ledger(tmp_path / "ledger.db")
+    assert ledger.pending() == [entry(1)]
+    assert ledger.cursors("consolidate") == {"s1": 7}
+    assert ledger.paused
+    ledger.close()
+
+
+def test_runs_come_newest_first_and_can_be_told_again(ledger: Ledger) -> None:
+    runs = [
+        Run(f"run-{n}", "dream", "applied", NOW + timedelta(hours=n), summary={"facts": n, "words": "déjà vu"})
+        for n in range(4)
+    ]
+    ledger.commit([], [history.record_run(run) for run in runs])
+    ledger.commit([], [history.run_undone("run-1", "undone", NOW)])
+    assert [run.run_id for run in ledger.runs(3)] == ["run-3", "run-2", "run-1"]
+    assert ledger.run("run-2") == runs[2]
+    assert ledger.run("run-1").state == "undone"
+    assert ledger.run("run-1").undone_at == NOW
+    with pytest.raises(NotFound):
+        ledger.run("run-9")
+
+
+def test_switches(ledger: Ledger) -> None:
+    assert not ledger.paused
+    ledger.commit([], [history.set_flag("paused"), history.set_flag("off:a"), history.set_flag("off:b")])
+    assert ledger.paused
+    assert ledger.channels_off == {"a", "b"}
+    ledger.commit([], [history.clear_flag("paused"), history.clear_flag("off:a")])
+    assert not ledger.paused
+    assert ledger.channels_off == {"b"}
+
+
+def test_usage_is_counted_and_its_last_time_kept(ledger: Ledger) -> None:
+    later = NOW + timedelta(days=1)
+    ledger.later(*history.log_usage(["a", "b"], later), *history.log_usage(["a"], NOW))
+    assert ledger.has_later
+    ledger.commit([])
+    assert not ledger.has_later
+    assert ledger.usage() == {"a": Usage(2, later), "b": Usage(1, later)}
+
+
+def test_observations_are_written(ledger: Ledger) -> None:
+    ledger.commit(
+        [],
+        [
+            history.record_event("remember", NOW, "a"),
+            history.record_feedback("a", "used", NOW, "what was it"),
+            history.record_probe("what was it", "_global", ["s#1"], "shown", NOW),
+            history.leave_tombstone("L1:abc", "run-1", NOW, "undone"),
+            history.leave_tombstone("L1:def", "run-1", NOW, "undone"),
+            history.lift_tombstone("L1:def"),
+        ],
+    )
+    assert ledger.counts()["events"] == 1
+    assert ledger.tombstones() == {"L1:abc"}
+
+
+def test_questions_may_come_from_any_thread(ledger: Ledger) -> None:
+    ledger.commit([], [history.move_cursor("lint", "s", 1)])
+    seen: list[dict[str, int]] = []
+    threads = [threading.Thread(target=lambda: seen.append(ledger.cursors("lint"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [{"s": 1}] * 4
+
+
+def test_the_wal_is_copied_when_it_is_full_and_keeps_its_size(ledger: Ledger) -> None:
+    wal = ledger.path.with_name("ledger.db-wal")
+    size = wal.stat().st_size
+    assert size >= WAL_PAGES * 4096
+    for n in range(4):
+        ledger.commit([entry(n + 1, bytes(4096 * 400))])
+        ledger.forget_done(n + 1)
+        ledger.checkpoint()
+    assert wal.stat().st_size < 2.5 * size
+
+
+def test_a_copy_is_read_without_being_written(ledger: Ledger, tmp_path: Path) -> None:
+    copy = Ledger(ledger.path, read_only=True)
+    assert copy.runs() == []
+    with pytest.raises(ValueError, match="reading"):
+        copy.commit([])
+    copy.close()
+
+
+def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
+    connection = open_database(tmp_path / "ledger.db", durable=True, migrations=MIGRATIONS)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(SchemaTooNew):
+        Ledger(tmp_path / "ledger.db")
+
+
+def test_its_problems_are_looked_for_on_demand(ledger: Ledger) -> None:
+    assert ledger.problems() == []
