@@ -309,7 +309,7 @@ def cut_to_bytes(text: str, size_bytes: int) -> str:
 
 
 def _that_fit(hits: Iterable[Hit]) -> tuple[list[dict[str, Any]], int]:
-    """The first hits whose texts fit into one answer, and how many did not. The first always comes, cut if it must be."""
+    """The hits whose texts fit into one answer, the first cut if it must be, and how many are left out."""
     fit: list[dict[str, Any]] = []
     left_out, left = 0, MAX_TEXT_BYTES
     for hit in hits:

@@ -99,7 +99,10 @@ def dream_in_words(answer: dict[str, Any], look: Look) -> list[str]:
     if actions := {stage: number for stage, number in (answer.get("actions") or {}).items() if number}:
         lines += look.wrap("Changes: " + listing([f"{number:,} by {stage}" for stage, number in actions.items()]) + ".")
     if plan := answer.get("plan"):
-        rows = [(step["stage"], step["kind"], f"{step['path']}  {step.get('reason') or ''}") for step in plan]
+        rows = [
+            (step["stage"], step["kind"], ": ".join(part for part in (step["path"], step.get("reason")) if part))
+            for step in plan
+        ]
         lines += ["", *table(rows, look)]
     if answer["state"] == "applied":
         lines += [
@@ -136,7 +139,9 @@ def undo_in_words(answer: dict[str, Any], look: Look) -> list[str]:
     """What is back, and what a later change holds fast."""
     lines = [f"Run {answer['run_id']} is undone: {count(answer['restored'], 'file')} as before."]
     if conflicts := answer.get("conflicts"):
-        lines.append(f"{count(len(conflicts), 'file')} left as they are:")
+        lines.append(
+            f"{count(len(conflicts), 'file')} {'is left as it is' if len(conflicts) == 1 else 'are left as they are'}:"
+        )
         for conflict in conflicts:
             path, reason = (
                 (conflict["path"], conflict.get("reason", "")) if isinstance(conflict, dict) else (conflict, "")

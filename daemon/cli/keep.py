@@ -92,7 +92,9 @@ def import_in_words(answer: dict[str, Any], look: Look) -> list[str]:
     if skipped:
         total = answer.get("skipped_total", len(skipped))
         lines.append(f"Passed over {count(total, 'piece')} that could not be read:")
-        lines += [clip(f"  {_place(piece)}: {piece['reason']}", look.width) for piece in skipped[:MOST_SKIPPED]]
+        lines += [
+            "  " + clip(f"{_place(piece)}: {piece['reason']}", look.width - 2) for piece in skipped[:MOST_SKIPPED]
+        ]
         if total > MOST_SKIPPED:
             lines.append(f"  … and {total - MOST_SKIPPED:,} more (--json has them)")
     return lines

@@ -95,7 +95,7 @@ def _run(words: list[str], terminal: Terminal) -> int:
     command, rest = _split(words)
     if command is None:
         terminal.lines(_overview())
-        return OK if set(words) & {"-h", "--help"} else USAGE
+        return OK if {"-h", "--help"} & {*rest} else USAGE
     if command not in COMMANDS:
         raise UsageError(f"there is no command {command!r}", _nearest(command))
     module: Any = import_module(f".{COMMANDS[command][0]}", __package__)
@@ -104,7 +104,8 @@ def _run(words: list[str], terminal: Terminal) -> int:
     parser.add_argument("--json", action="store_true", help="answer in one JSON document")
     getattr(module, f"{command}_arguments")(parser)
     try:
-        options: Namespace = parser.parse_intermixed_args(rest)
+        # Words may stand on both sides of an option; but the intermixed way obeys options behind a `--`.
+        options: Namespace = parser.parse_args(rest) if "--" in rest else parser.parse_intermixed_args(rest)
     except SystemExit:  # --help was printed
         return OK
     run = getattr(module, name)
@@ -136,7 +137,8 @@ def _overview() -> list[str]:
         *commands,
         "",
         "`dreamctl COMMAND --help` tells more. Every command has --json.",
-        "Exit codes: 0 done, 1 an error was answered, 2 not understood, 3 no daemon, 4 nothing found.",
+        "Exit codes: 0 done, 1 an error was answered, 2 not understood, 3 no daemon,",
+        "4 nothing found, 130 cancelled.",
     ]
 
 

@@ -1,0 +1,406 @@
+"""dreamctl from its arguments to its exit code, against a daemon that answers what it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dreamd import __version__
+from dreamd.daemon.cli import care, main
+from dreamd.ipc.call import Call, Handler
+from dreamd.ipc.listener import open_listener
+from dreamd.ipc.protocol import NOT_FOUND, ProtocolError, Refused
+from dreamd.ipc.server import Server
+from pydantic import BaseModel, ConfigDict
+
+HIT = {
+    "node_id": "k2m4", "level": "L1", "kind": "fact", "title": "Linz", "text": "The office is in Linz.", "score": 0.9,
+    "channel": "work", "created_at": None, "evidence": [{"node_id": "s#1", "external_id": None}],
+}  # fmt: skip
+SHOWN = {**HIT, "path": "facts/linz--k2m4.md", "live": True, "tags": ["office"], "cited_by": []}
+
+
+class Anything(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class FakeDaemon:
+    """Answers each method with what `answers` holds for it, and keeps what it was asked."""
+
+    def __init__(self, path: Path) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.answers: dict[str, Any] = {
+            "hello": {"version": __version__, "pid": 4242, "protocol": 1},
+            "status": {"version": __version__, "pid": 4242, "problems": []},
+            "recall": {"hits": [HIT], "abstained": False, "notes": ["12 chunks wait for their embedding"]},
+            "context": {
+                "text": "The office is in Linz.",
+                "tokens": 9,
+                "slots": [{"node_id": "k2m4"}],
+                "abstained": False,
+            },
+            "remember": {"node_id": "k2m4"},
+            "forget": {"node_id": "k2m4", "run_id": "r1", "also": []},
+            "show": {**SHOWN, "offset": 0, "next": None},
+            "list": {"memories": [{**SHOWN}], "next": 50},
+            "import": {
+                "sessions": 1,
+                "turns_added": 2,
+                "turns_known": 0,
+                "redacted": 0,
+                "skipped": [],
+                "channels": ["work"],
+            },
+            "dream": {"run_id": "r1", "state": "applied", "actions": {"consolidate": 3}, "seconds": 1.5},
+            "runs": {"runs": []},
+            "undo": {"run_id": "r1", "restored": 2, "conflicts": []},
+            "digest": {"date": "2026-11-21", "path": "/v/digests/2026-11-21.md", "text": "# Digest\n\nNothing new.\n"},
+            "rebuild": {"files": 1, "nodes": 2, "chunks": 3, "embedded": 0, "seconds": 0.5},
+            "check": {"problems": [], "settings_problems": []},
+            "pause": {"paused": True},
+            "resume": {"paused": False},
+            "channel": {"channel": "work", "learning": False},
+            "stop": {"stopping": True},
+        }
+        handlers = {name: Handler(Anything, self._answerer(name), long=True) for name in self.answers}
+        self.loop = asyncio.new_event_loop()
+        self.server = Server(handlers)
+        self._thread = threading.Thread(target=self.loop.run_forever)
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self.server.start(open_listener(path)), self.loop).result(10)
+
+    def _answerer(self, name: str) -> Callable[[Anything, Call], Any]:
+        def answer(params: Anything, call: Call) -> Any:
+            if name != "hello":
+                self.asked.append((name, params.model_dump()))
+            answer = self.answers[name]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer(call) if callable(answer) else answer
+
+        return answer
+
+    def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self.server.stop(0.1), self.loop).result(10)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(10)
+        self.loop.close()
+
+
+@pytest.fixture
+def socket_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="dreamd-"))
+    monkeypatch.setenv("DREAMD_SOCKET", str(folder / "dreamd.sock"))
+    yield folder / "dreamd.sock"
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def daemon(socket_path: Path) -> Iterator[FakeDaemon]:
+    fake = FakeDaemon(socket_path)
+    yield fake
+    fake.close()
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def type_in(*words: str) -> tuple[int, str, str]:
+        code = main.main(list(words))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return type_in
+
+
+EVERY_COMMAND = [
+    ("status",), ("recall", "office"), ("context", "office"), ("show", "k2m4"), ("list",), ("remember", "a"),
+    ("forget", "k2m4"), ("import", "/x"), ("dream",), ("dream", "weekly", "--dry-run"), ("runs",), ("undo", "r1"),
+    ("digest",), ("rebuild",), ("check",), ("pause",), ("resume",), ("channel", "work", "off"), ("version",),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", EVERY_COMMAND, ids=" ".join)
+def test_every_command_answers_in_words_and_in_one_json_document(
+    daemon: FakeDaemon, run: Run, words: tuple[str, ...]
+) -> None:
+    code, out, err = run(*words)
+    assert code == 0, err
+    assert out.strip() or err.strip()
+    assert all(len(line) <= 80 for line in (out + err).splitlines())
+    for each in (("--json", *words), (*words, "--json")):
+        code, out, err = run(*each)
+        assert code == 0
+        assert isinstance(json.loads(out), dict)
+        assert err == ""
+
+
+@pytest.mark.parametrize(
+    "words", [words for words in EVERY_COMMAND if words[0] not in ("check", "version")], ids=" ".join
+)
+def test_without_a_daemon_every_command_says_how_to_start_one(
+    socket_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("dreamd.ipc.client.RETRY_S", 1.0)
+    code, out, err = run(*words)
+    assert (code, out) == (3, "")
+    assert "No daemon answers" in err
+    assert "Start it with `dreamd`" in err
+    code, out, err = run(*words, "--json")
+    assert (code, out) == (3, "")
+    assert "dreamd" in json.loads(err)["error"]["hint"]
+
+
+def test_recall_says_what_it_found_and_where_from(daemon: FakeDaemon, run: Run) -> None:
+    code, out, err = run(
+        "recall", "where is", "the office?", "--limit", "3", "--level", "L1", "--level", "L0", "--channel", "*"
+    )
+    asked = {"query": "where is the office?", "limit": 3, "levels": ["L1", "L0"], "channel": "*"}
+    assert daemon.asked == [("recall", asked)]
+    assert out == "L1 fact · undated · work · 0.90  k2m4\n  The office is in Linz.\n  from s#1\n"
+    assert err == "12 chunks wait for their embedding.\n"
+    assert code == 0
+
+
+def test_nothing_found_is_exit_code_4(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["recall"] = {"hits": [], "abstained": True, "notes": []}
+    daemon.answers["context"] = {"text": "", "tokens": 0, "slots": [], "abstained": True}
+    daemon.answers["digest"] = ProtocolError("there is no digest yet", "A dream writes one.", NOT_FOUND)
+    for words in (("recall", "x"), ("context", "x"), ("digest",)):
+        code, out, err = run(*words)
+        assert (code, out) == (4, "")
+        assert err
+    code, out, err = run("recall", "x", "--json")
+    assert code == 4
+    assert json.loads(out)["abstained"]
+
+
+def test_an_error_of_the_daemon_is_exit_code_1_with_its_hint(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["dream"] = Refused("a dream is running", "wait for it")
+    assert run("dream") == (1, "", "dreamctl: A dream is running.\nWait for it.\n")
+    code, out, err = run("dream", "--json")
+    assert (code, out) == (1, "")
+    assert json.loads(err) == {"error": {"code": -32009, "message": "a dream is running", "hint": "wait for it"}}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("statsu",), "did you mean `dreamctl status`?"),
+        (("--verbose",), "no option --verbose"),
+        (("recall",), "required: text"),
+        (("recall", "x", "--limit", "many"), "invalid int value"),
+        (("recall", "x", "--lim", "3"), "unrecognized arguments"),
+        (("channel", "work", "maybe"), "invalid choice"),
+        (("status", "now"), "unrecognized arguments"),
+        (("dream", "monthly"), "invalid choice"),
+    ],
+)
+def test_what_is_not_understood_is_exit_code_2(run: Run, words: tuple[str, ...], says: str) -> None:
+    code, out, err = run(*words)
+    assert (code, out) == (2, "")
+    assert says.lower() in err.lower()
+    code, out, err = run(*words, "--json")
+    assert (code, out) == (2, "")
+    error = json.loads(err)["error"]
+    assert says.lower() in f"{error['message']} {error['hint']}".lower()
+
+
+def test_help_names_every_command_and_each_has_its_own(run: Run) -> None:
+    assert run()[0] == 2
+    for words in (("--help",), ("-h",), ("help",)):
+        code, out, _ = run(*words)
+        assert code == 0
+        assert all(f"\n  {name} " in out for name in main.COMMANDS)
+        assert all(len(line) <= 80 for line in out.splitlines())
+    for name in main.COMMANDS:
+        for pair in ((name, "--help"), ("help", name)):
+            code, out, _ = run(*pair)
+            assert code == 0
+            assert out.startswith(f"usage: dreamctl {name}")
+
+
+def test_show_puts_the_pages_together(daemon: FakeDaemon, run: Run) -> None:
+    pages = iter([{**SHOWN, "text": "The office ", "next": 11}, {**SHOWN, "text": "is in Linz.", "next": None}] * 2)
+    daemon.answers["show"] = lambda call: next(pages)
+    code, out, _ = run("show", "k2m4")
+    assert code == 0
+    assert "The office is in Linz." in out
+    assert "facts/linz--k2m4.md" in out
+    assert "#office" in out
+    assert [asked.get("offset") for _, asked in daemon.asked] == [None, 11]
+    assert json.loads(run("show", "k2m4", "--json")[1])["text"] == "The office is in Linz."
+
+
+def test_remember_reads_standard_input(daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("Die Tür ist grün.\n".encode())))
+    code, out, _ = run("remember", "-", "--kind", "fact", "--tag", "a", "--tag", "b")
+    assert (code, out) == (0, "Remembered as k2m4.\n")
+    assert daemon.asked == [("remember", {"text": "Die Tür ist grün.", "kind": "fact", "tags": ["a", "b"]})]
+
+
+def test_words_after_a_double_dash_are_text(daemon: FakeDaemon, run: Run) -> None:
+    assert run("remember", "--", "--json", "is", "an", "option")[1] == "Remembered as k2m4.\n"
+    assert daemon.asked[0][1]["text"] == "--json is an option"
+
+
+def test_import_sends_absolute_paths(
+    daemon: FakeDaemon, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run("import", "a.jsonl", "/b", "--format", "chat-jsonl")
+    assert code == 0
+    assert out == "Took 2 new turns from 1 session.\nChannel: work.\n"
+    assert daemon.asked[0][1] == {"paths": [str(tmp_path / "a.jsonl"), "/b"], "format": "chat-jsonl"}
+
+
+def test_progress_is_plain_lines_where_nobody_watches_and_silent_beside_json(daemon: FakeDaemon, run: Run) -> None:
+    def work(call: Call) -> dict[str, Any]:
+        call.progress("read", 1, 4)
+        call.progress("read", 4, 4)
+        return {"files": 1, "nodes": 2, "chunks": 3, "embedded": 0, "seconds": 0.5}
+
+    daemon.answers["rebuild"] = work
+    code, _, err = run("rebuild")
+    assert code == 0
+    assert err.splitlines()[-1] == "Rebuilding: read 4/4"
+    assert run("rebuild", "--json")[2] == ""
+
+
+def test_check_without_a_daemon_looks_at_the_settings(
+    socket_path: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "dreamd.toml"
+    monkeypatch.setenv("DREAMD_CONFIG", str(settings))
+    settings.write_text("[ipc]\nthreads = 2\n")
+    code, out, err = run("check")
+    assert (code, out) == (0, "No problems.\n")
+    assert "the vault was not looked at" in err
+    settings.write_text("[ipc]\nthread = 2\n")
+    code, out, _ = run("check")
+    assert code == 1
+    assert "ipc.thread" in out
+    document = json.loads(run("check", "--json")[1])
+    assert document["settings_problems"]
+    assert "daemon" in document
+
+
+def test_check_s_problems_are_exit_code_1(daemon: FakeDaemon, run: Run) -> None:
+    problem = {"path": "facts/a.md", "problem": "the frontmatter is no YAML", "severity": "warning"}
+    daemon.answers["check"] = {"problems": [problem], "settings_problems": []}
+    code, out, _ = run("check")
+    assert (code, out) == (1, "warning: facts/a.md: The frontmatter is no YAML.\n")
+
+
+def test_an_undo_with_conflicts_is_exit_code_1(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["undo"] = {"run_id": "r1", "restored": 1, "conflicts": [{"path": "facts/a.md", "reason": "edited"}]}
+    code, out, _ = run("undo", "r1")
+    assert code == 1
+    assert "facts/a.md: edited" in out
+
+
+def test_an_old_daemon_is_told(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["hello"] = {"version": "0.0.1", "pid": 4242, "protocol": 1}
+    code, _, err = run("pause")
+    assert code == 0
+    assert "0.0.1" in err
+    assert run("pause", "--json")[2] == ""
+
+
+def test_version_with_and_without_a_daemon(socket_path: Path, run: Run) -> None:
+    assert run("--version")[:2] == (0, f"dreamd {__version__} (not running)\n")
+    fake = FakeDaemon(socket_path)
+    assert run("version")[1] == f"dreamd {__version__} (running as {__version__}, pid 4242)\n"
+    fake.close()
+
+
+def test_stop_waits_until_the_daemon_has_ended(daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = subprocess.Popen((sys.executable, "-c", "input()"), stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    daemon.answers["hello"] = {"version": __version__, "pid": process.pid, "protocol": 1}
+    monkeypatch.setattr(care, "STOP_TIMEOUT_S", 0.1)
+    code, _, err = run("stop")
+    assert code == 1
+    assert "still finishing" in err
+    monkeypatch.setattr(care, "STOP_TIMEOUT_S", 20)
+    process.stdin.close()  # it ends, and nobody has waited for it yet
+    assert run("stop")[:2] == (0, "The daemon has stopped.\n")
+    process.wait()
+
+
+def dreamctl(*words: str, **options: Any) -> subprocess.Popen[str]:
+    code = "import sys; from dreamd.daemon.cli.main import main; sys.exit(main())"
+    return subprocess.Popen(
+        (sys.executable, "-c", code, *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
+
+
+def test_ctrl_c_takes_the_question_back(daemon: FakeDaemon) -> None:
+    began, told = threading.Event(), threading.Event()
+
+    def work(call: Call) -> dict[str, Any]:
+        call.on_cancel(told.set)
+        began.set()
+        told.wait(20)
+        return {}
+
+    daemon.answers["import"] = work
+    with dreamctl("import", "/x") as process:
+        assert began.wait(20)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+        assert process.returncode == 130
+        assert err == "dreamctl: Cancelled.\n"
+    assert told.wait(10)
+
+
+def test_a_reader_that_has_left_is_no_error(daemon: FakeDaemon) -> None:
+    left = threading.Event()
+
+    def late(call: Call) -> dict[str, Any]:
+        assert left.wait(20)
+        return {"date": "", "path": "", "text": "line\n" * 1000}
+
+    daemon.answers["digest"] = late
+    with dreamctl("digest") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        left.set()
+        assert process.stderr.read() == ""
+    assert process.returncode == main.BROKEN_PIPE
+
+
+def test_what_the_terminal_cannot_write_is_replaced(daemon: FakeDaemon) -> None:
+    daemon.answers["digest"] = {"date": "", "path": "", "text": "grün – 日本 \ud800"}
+    environ = {**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
+    with dreamctl("digest", env=environ, encoding="latin-1") as process:
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (0, "grün ? ?? ?\n", "")
+    with dreamctl("digest", "--json", env=environ, encoding="latin-1") as process:
+        assert json.loads(process.communicate(timeout=20)[0])["text"] == "grün – 日本 \ud800"
+
+
+def test_a_thin_command_loads_the_standard_library_alone(daemon: FakeDaemon) -> None:
+    code = (
+        "import sys; from dreamd.daemon.cli.main import main; code = main(sys.argv[1:]);"
+        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    for words in (("status",), ("recall", "x"), ("remember", "x"), ("context", "x")):
+        done = subprocess.run((sys.executable, "-c", code, *words), capture_output=True, text=True, check=True)
+        loaded = {name.partition(".")[0] for name in done.stderr.split()}
+        assert not loaded & {"pydantic", "rich", "numpy", "apsw", "loguru", "asyncio", "platformdirs", "inspect"}, words
