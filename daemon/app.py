@@ -45,6 +45,7 @@ class Daemon:
         self.began_s = time.monotonic()
         self.activity = Activity()
         self.stopping = asyncio.Event()
+        self.signalled = False
         self.lock = DaemonLock(settings.data_dir, settings.vault)
         self.passed = passed_descriptors(os.environ)
         self.notifier = Notifier(os.environ)
@@ -75,14 +76,11 @@ class Daemon:
         self.background.append(asyncio.create_task(self._say_still_starting()))
         embedder = embedder_for(self.settings.store.embedding, self.settings.data_dir / "models")
         embedder.start()
-        self.store = await asyncio.to_thread(
-            MemoryStore.open, self.paths, self.settings.store, embedder, utc_now
-        )
+        self.store = await asyncio.to_thread(MemoryStore.open, self.paths, self.settings.store, embedder, utc_now)
         self.dreamer = Dreamer(self.store, self.paths, self.settings, local_now)
         self.schedule = Schedule(self.store, self.dreamer, self.activity, self.settings.pipelines, local_now)
-        self.watcher = Watcher(
-            self.settings.vault, self.settings.watch, self.store.file_changed, self.store.reconcile
-        )
+        store = self.store
+        self.watcher = Watcher(self.settings.vault, self.settings.watch, store.file_changed, lambda: store.reconcile())
         commands = Commands(self)
         self.server = Server(commands.handlers(), self.settings.ipc, lambda method: self.activity.touch())
         await self.server.start(self.listener)
@@ -130,9 +128,10 @@ class Daemon:
 
     def _on_signal(self, number: signal.Signals) -> None:
         """The first signal stops, the second forces: what was acknowledged is in the ledger, and is replayed."""
-        if self.stopping.is_set():
+        if self.signalled:
             logger.warning("{} again: leaving at once", number.name)
             os._exit(FORCED_EXIT_CODE)
+        self.signalled = True
         logger.info("{}: finishing what was acknowledged", number.name)
         self.stop()
 

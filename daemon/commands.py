@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import date as Day
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,9 +16,9 @@ from ..ipc.call import Call
 from ..ipc.handlers import Handler, Name, NoParams, Params, hello_answer, instant, plain, store_handlers
 from ..ipc.protocol import NOT_FOUND, ProtocolError, Refused
 from ..pipelines.messages import Progress
-from ..store.model import ActionKind
+from ..store.keep.history import Run
 from . import settings as settings_module
-from .dreamer import DreamBusy, DreamResult
+from .dreamer import DreamResult
 from .importing import Importer
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class UndoParams(Params):
 class DigestParams(Params):
     """Which day's digest; the newest if none is named."""
 
-    date: date | None = None
+    date: Day | None = None
 
 
 class CheckParams(Params):
@@ -98,7 +97,7 @@ class Commands:
         return store | {
             "status": Handler(NoParams, lambda _, call: self.status(), blocking=True),
             "import": Handler(ImportParams, self.import_, long=True),
-            "dream": Handler(DreamParams, self.dream),
+            "dream": Handler(DreamParams, self.dream, long=True),
             "runs": Handler(RunsParams, self.runs, blocking=True),
             "undo": Handler(UndoParams, self.undo, long=True),
             "digest": Handler(DigestParams, self.digest, blocking=True),
@@ -117,7 +116,8 @@ class Commands:
         daemon, due = self._daemon, self._schedule.next_due()
         dreams = [run for run in self._store.runs(50) if run.kind in ("daily", "weekly")]
         answer = {**hello_answer(), **plain(self._store.status())}
-        problems = list(answer.get("problems", ()))
+        by_level = {"L0": "sessions", "L1": "facts", "L2": "scenarios", "L3": "profiles"}
+        problems = list(answer["problems"])
         if self._watcher.state.startswith(("cannot", "the vault")):
             problems.append(f"Edits by hand are not seen: {self._watcher.state}.")
         if (llm := self._llm_state()) is not None and llm["problem"]:
@@ -125,6 +125,9 @@ class Commands:
         return answer | {
             "uptime_s": round(time.monotonic() - daemon.began_s, 1),
             "vault": str(daemon.settings.vault),
+            "memories": {level: answer.pop(name) for level, name in by_level.items()},
+            "pending_embeddings": answer.pop("embedding_queue"),
+            "embedding": {"model": answer.pop("model"), "ready": answer.pop("model_ready")},
             "dream": self._running_dream(),
             "last_dream": instant(dreams[0].started_at) if dreams else None,
             "next_dream": instant(due.not_before) if daemon.settings.pipelines.schedule.enabled else None,
@@ -152,13 +155,20 @@ class Commands:
             self._llm_asked_s = time.monotonic()
         return {"provider": settings.provider, "model": settings.model, "problem": self._llm_problem}
 
+    def _refuse_if_paused(self) -> None:
+        if self._store.paused:
+            raise Refused("Learning is paused.", "Resume it with `dreamctl resume`.")
+
     # ---- imports
 
     def import_(self, params: ImportParams, call: Call) -> dict[str, Any]:
         """Read files into the store."""
+        self._refuse_if_paused()
         relative = [path for path in params.paths if not Path(path).is_absolute()]
         if relative:
-            raise Refused(f"{relative[0]} is a relative path.", "The daemon has another working folder; send absolute ones.")
+            raise Refused(
+                f"{relative[0]} is a relative path.", "The daemon has another working folder; send absolute ones."
+            )
         began_s = time.monotonic()
         account = Importer(self._store, call, params.channel).take(map(Path, params.paths), params.format)
         logger.info(
@@ -172,8 +182,8 @@ class Commands:
 
     async def dream(self, params: DreamParams, call: Call) -> dict[str, Any]:
         """Have a dream: wait for it, or answer its name and go on."""
-        if self._store.paused and not params.dry_run:
-            raise Refused("Learning is paused.", "Resume it with `dreamctl resume`.")
+        if not params.dry_run:
+            self._refuse_if_paused()
         if self._dreamer.running is not None:
             raise Refused(f"The dream {self._dreamer.running} is running.", "`dreamctl runs` shows when it is over.")
         if params.wait or params.dry_run:
@@ -193,8 +203,8 @@ class Commands:
     def undo(self, params: UndoParams, call: Call) -> dict[str, Any]:
         """Take a run back."""
         undone = self._store.undo(params.run_id)
-        answer: dict[str, Any] = plain(undone)
-        return answer
+        conflicts = [{"path": refused.path, "reason": refused.reason} for refused in undone.refused]
+        return {"run_id": undone.run_id, "restored": undone.restored, "conflicts": conflicts}
 
     def digest(self, params: DigestParams, call: Call) -> dict[str, Any]:
         """A day's digest as it lies in the vault."""
@@ -248,3 +258,35 @@ class Commands:
 
 def _teller(call: Call) -> Callable[[Progress], None]:
     return lambda at: call.progress(at.stage, at.done, at.total, at.note)
+
+
+def _dream_answer(result: DreamResult) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "run_id": result.run_id,
+        "state": result.state,
+        "actions": result.actions,
+        "seconds": round(result.seconds, 3),
+        "conflicts": [{"path": refused.path, "reason": refused.reason} for refused in result.refused],
+    }
+    if result.state == "planned":
+        answer["plan"] = [
+            {"stage": a.stage, "kind": a.kind.value, "path": a.path, "node_id": a.node_id, "reason": a.reason}
+            for a in result.changeset.actions
+        ]
+    return answer
+
+
+def _run_answer(run: Run) -> dict[str, Any]:
+    summary = run.summary
+    seconds = (run.ended_at - run.started_at).total_seconds() if run.ended_at else None
+    return {
+        "run_id": run.run_id,
+        "kind": run.kind,
+        "state": run.state,
+        "started_at": instant(run.started_at),
+        "seconds": summary.get("seconds", seconds),
+        "created": summary.get("created", 0),
+        "replaced": summary.get("replaced", 0),
+        "deleted": summary.get("deleted", 0),
+        "note": summary.get("note", ""),
+    }

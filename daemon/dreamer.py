@@ -14,10 +14,11 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loguru import logger
 
@@ -32,14 +33,22 @@ from ..pipelines.messages import (
     encode,
     read_changeset,
 )
-from ..store.memory import MemoryStore, StorePaths
-from ..store.model import Changeset, StoreError
+from ..store.keep.changes import AppliedRun, Refused
+from ..store.keep.disk import Disk
+from ..store.keep.history import Run
+from ..store.keep.vault import Vault, is_derived
+from ..store.model import ActionKind, Changeset, StoreError
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from ..store.memory import MemoryStore, StorePaths
 
 LINE_BYTES = 16 * 2**20  # a digest travels in the last line
 WATCH_EVERY_S = 0.5
 END_GRACE_S = 2.0
 STDERR_LINES = 50
+STOP_TIMEOUT_S = 60.0  # as long as applying a large changeset may take
+CHILD = (sys.executable, "-P", "-m", "dreamd.pipelines")
 
 # sys/resource.h of darwin; `os` names them from Python 3.12 on.
 DARWIN_PROCESS, DARWIN_BACKGROUND = 4, 0x1000
@@ -61,17 +70,20 @@ class DreamBusy(DreamError):
 
 @dataclass(frozen=True, slots=True)
 class DreamResult:
-    """What came of a dream. `applied` False with actions: a dry run. `status` as `runs` shows it."""
+    """What came of a dream. `state` as the history has it, or `planned`; `refused` names actions that were left out."""
 
     run_id: str
     kind: RunKind
-    status: str
+    state: str
     changeset: Changeset
-    applied: bool
+    seconds: float
     digest: str = ""
-    report: dict[str, Any] = field(default_factory=dict)
-    conflicts: tuple[str, ...] = ()
-    duration_s: float = 0.0
+    refused: tuple[Refused, ...] = ()
+
+    @property
+    def actions(self) -> dict[str, int]:
+        """How many actions each stage proposed."""
+        return dict(Counter(action.stage for action in self.changeset.actions))
 
 
 class Dreamer:
@@ -83,16 +95,20 @@ class Dreamer:
         paths: StorePaths,
         settings: Settings,
         local_now: Callable[[], datetime],
-        child: tuple[str, ...] = (sys.executable, "-P", "-m", "dreamd.pipelines"),
+        command: Sequence[str] = CHILD,
     ) -> None:
         self._store = store
+        self._vault = Vault(paths.vault, Disk())
         self._paths = paths
         self._settings = settings
         self._local_now = local_now
-        self._command = child
+        self._command = command
         self._process: asyncio.subprocess.Process | None = None
-        self._task: asyncio.Task[DreamResult] | None = None
+        self._over = asyncio.Event()
+        self._over.set()
         self.running: str | None = None
+        self.kind: RunKind = "daily"
+        self.progress = Progress(stage="")
 
     @property
     def child_pid(self) -> int | None:
@@ -101,37 +117,40 @@ class Dreamer:
         return process.pid if process is not None and process.returncode is None else None
 
     async def dream(
-        self, kind: RunKind = "daily", *, dry_run: bool = False, progress: ProgressSink = lambda _: None
+        self, kind: RunKind = "daily", *, dry_run: bool = False, progress: ProgressSink | None = None
     ) -> DreamResult:
         """Have one dream and apply it, or with `dry_run` only plan it. Raises DreamError; a failed one is recorded.
 
         Cancelling ends a dream that is being planned; one that is being applied is finished first.
         """
         if self.running is not None:
-            raise DreamBusy(f"The dream {self.running} is running.", "Wait for it: `dreamctl runs` shows when it is over.")
-        local_now = self._local_now()
-        self.running = run_id = _new_run_id(local_now, kind)
-        began_s = time.monotonic()
+            raise DreamBusy(f"The dream {self.running} is running.", "`dreamctl runs` shows when it is over.")
+        began, began_s = self._local_now(), time.monotonic()
+        self.running, self.kind = _new_run_id(began, kind), kind
+        self.progress = Progress(stage="start")
+        self._over.clear()
         try:
-            result = await self._dream(self._request(run_id, kind, local_now, dry_run), progress)
-        except (DreamError, StoreError, OSError) as error:
-            reason = str(error) if not isinstance(error, OSError) else f"{error.strerror}: {error.filename}"
-            logger.warning("dream {} failed after {:.0f} s: {}", run_id, time.monotonic() - began_s, reason)
+            return await self._dream(self._request(self.running, kind, began, dry_run), self._relay(progress))
+        except (DreamError, StoreError, OSError, asyncio.CancelledError) as error:
+            reason = _reason(error)
+            logger.warning("dream {} failed after {:.1f} s: {}", self.running, time.monotonic() - began_s, reason)
             if not dry_run:
-                await self._record(run_id, kind, "failed", local_now, reason=reason)
-            raise DreamError(f"The dream failed: {reason}", getattr(error, "hint", "")) from error
-        except asyncio.CancelledError:
-            if not dry_run:
-                await self._record(run_id, kind, "failed", local_now, reason="cancelled")
-            raise
+                run = Run(self.running, kind, "failed", began, self._local_now(), summary={"note": reason})
+                await asyncio.to_thread(self._store.record_run, run)
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            raise DreamError(f"The dream failed: {reason}.", getattr(error, "hint", "")) from error
         finally:
             self.running = None
-        return result
+            self._over.set()
 
     async def stop(self) -> None:
-        """End the child, if there is one; its dream fails and says so."""
+        """End the child, if there is one, and wait until its dream is written down; it fails and says so."""
         if (process := self._process) is not None:
             await _end(process)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await self._over.wait()
 
     def remove_orphans(self) -> int:
         """Take away the folders of dreams that no daemon watches any more; how many there were."""
@@ -159,6 +178,16 @@ class Dreamer:
             llm=self._settings.llm,
         )
 
+    def _relay(self, progress: ProgressSink | None) -> ProgressSink:
+        """Keep the latest for `status`, and hand it on."""
+
+        def relay(at: Progress) -> None:
+            self.progress = at
+            if progress is not None:
+                progress(at)
+
+        return relay
+
     async def _dream(self, request: RunRequest, progress: ProgressSink) -> DreamResult:
         began_s = time.monotonic()
         request.folder.mkdir(mode=0o700, parents=True)
@@ -167,27 +196,19 @@ class Dreamer:
             changeset = await asyncio.to_thread(self._take, done, request)
         finally:
             shutil.rmtree(request.folder, ignore_errors=True)
-        if request.dry_run:
-            return DreamResult(request.run_id, request.kind, "planned", changeset, False, done.digest, done.report)
-        # Shielded: what is journaled will be applied, now or at the next start; now is better.
-        landing = asyncio.ensure_future(self._land(request, done, changeset, progress))
-        applied = await asyncio.shield(landing)
-        conflicts = tuple(applied.conflicts)
+        state, refused = "planned", tuple[Refused, ...]()
+        if not request.dry_run:
+            # Shielded: once it is journaled it will be applied, now or at the next start; now is better.
+            progress(Progress(stage="apply", total=len(changeset.actions)))
+            landing = asyncio.ensure_future(asyncio.to_thread(self._land, request, done, changeset, began_s))
+            applied = await _finished(landing)
+            state, refused = "applied" if applied.applied else "nothing", applied.refused
+        seconds = time.monotonic() - began_s
         logger.info(
-            "dream {}: {} changes, {} conflicts, {:.1f} s",
-            *(request.run_id, len(changeset.actions), len(conflicts), time.monotonic() - began_s),
+            "dream {} {}: {} actions, {} left out, {:.1f} s",
+            *(request.run_id, state, len(changeset.actions), len(refused), seconds),
         )
-        return DreamResult(
-            run_id=request.run_id,
-            kind=request.kind,
-            status="applied",
-            changeset=changeset,
-            applied=True,
-            digest=done.digest,
-            report=done.report,
-            conflicts=conflicts,
-            duration_s=time.monotonic() - began_s,
-        )
+        return DreamResult(request.run_id, request.kind, state, changeset, seconds, done.digest, refused)
 
     async def _plan(self, request: RunRequest, progress: ProgressSink) -> Done:
         """Let a child plan, within its bounds. Raises DreamError for every other end than `Done`."""
@@ -226,9 +247,7 @@ class Dreamer:
             stderr.cancel()
             self._process = None
 
-    async def _converse(
-        self, process: asyncio.subprocess.Process, request: RunRequest, progress: ProgressSink
-    ) -> Done:
+    async def _converse(self, process: asyncio.subprocess.Process, request: RunRequest, progress: ProgressSink) -> Done:
         assert process.stdin is not None
         assert process.stdout is not None
         # The pipe stays open: its end would tell the child that we are gone.
@@ -275,27 +294,41 @@ class Dreamer:
             raise DreamError("its changeset belongs to another run")
         return changeset
 
-    async def _land(
-        self, request: RunRequest, done: Done, changeset: Changeset, progress: ProgressSink
-    ) -> AppliedRun:
+    def _land(self, request: RunRequest, done: Done, changeset: Changeset, began_s: float) -> AppliedRun:
         """Make the plan real, then write what is derived from it."""
-        loop = asyncio.get_running_loop()
-
-        def tell(done_: int, total: int) -> None:
-            loop.call_soon_threadsafe(progress, Progress(stage="apply", done=done_, total=total))
-
-        return await asyncio.to_thread(self._land_in_thread, request, done, changeset, tell)
-
-
-    def _land_in_thread(
-        self, request: RunRequest, done: Done, changeset: Changeset, tell: Callable[[int, int], None]
-    ) -> AppliedRun:
-        applied = self._store.apply(changeset, tell)
-        for path, text in done.derived.items():
+        for path in done.derived:
             if not is_derived(path):
                 raise DreamError(f"it wanted to write {path} as if it were derived")
+        kinds = Counter(action.kind for action in changeset.actions)
+        summary = {
+            **done.report,
+            "seconds": round(time.monotonic() - began_s, 1),
+            "actions": dict(Counter(action.stage for action in changeset.actions)),
+            "created": kinds[ActionKind.CREATE],
+            "replaced": kinds[ActionKind.REPLACE],
+            "deleted": kinds[ActionKind.DELETE],
+        }
+        applied = self._store.apply(changeset, kind=request.kind, started_at=request.now, summary=summary)
+        for path, text in done.derived.items():
             self._vault.write_derived(path, text.encode())
         return applied
+
+
+async def _finished(landing: asyncio.Future[AppliedRun]) -> AppliedRun:
+    """Wait for it even if we are cancelled meanwhile; then be cancelled."""
+    try:
+        return await asyncio.shield(landing)
+    except asyncio.CancelledError:
+        await asyncio.wait({landing})
+        raise
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, asyncio.CancelledError):
+        return "it was cancelled"
+    if isinstance(error, OSError):
+        return f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+    return str(error).rstrip(".")
 
 
 def _new_run_id(local_now: datetime, kind: str) -> str:

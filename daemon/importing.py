@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ipc.call import Call
-from ..store.memory import MemoryStore
 from ..store.model import InvalidInput, NodeId, StoreBusy
 from .intake.guess import read
 from .intake.model import Item, NoteRead, SessionRead, Skipped
+
+if TYPE_CHECKING:
+    from ..store.memory import MemoryStore
 
 MAX_SKIPPED = 1000
 # Pieces that the store works on while the next is read: enough to share its fsyncs, little enough to stay small.

@@ -1,4 +1,4 @@
-"""`dreamctl install` and `uninstall`: a systemd user unit with its socket, or a launch agent. The vault is no part of it."""
+"""`dreamctl install` and `uninstall`: a systemd user unit with its socket, or a launch agent. The vault stays."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class DaemonLock:
 
     def acquire(self) -> None:
         """Make both folders where missing and lock them. Raises AlreadyRunning, naming the other's pid if known."""
-        for folder in (self._data_dir, self._vault):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._vault.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._data_dir / "dreamd.lock"
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._held.append(file)

@@ -6,14 +6,17 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING
 
 from loguru import logger
 
 from ..pipelines.messages import RunKind
 from ..pipelines.settings import PipelineSettings, ScheduleSettings
-from ..store.memory import MemoryStore
 from .dreamer import DreamBusy, Dreamer, DreamError
 from .idle import Activity, LoadMeter, judge
+
+if TYPE_CHECKING:
+    from ..store.memory import MemoryStore
 
 HISTORY_RUNS = 200
 

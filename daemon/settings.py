@@ -120,16 +120,16 @@ def _absolute(settings: Settings) -> Settings:
 
 
 def _explain(error: ValidationError, file: Path, values: Mapping[str, Any]) -> SettingsError:
-    """One sentence for the first thing that is wrong, and how many more there are."""
+    """One sentence for the first thing that is wrong, and how many more there are. Values are not repeated."""
     problems = error.errors(include_url=False, include_input=False)
     first = problems[0]
     loc = [str(part) for part in first["loc"]]
-    key = ".".join(loc)
-    place = f"{file}: {key}" if _is_in(values, loc) else PREFIX + "__".join(loc).upper()
+    in_file = _is_in(values, loc)
+    place = f"{file}: {'.'.join(loc)}" if in_file else _variable(".".join(loc))
     more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
     if first["type"] != "extra_forbidden":
         return SettingsError(f"{place}: {first['msg'].lower()}{more}.", "Mend it or leave it out for the default.")
-    return SettingsError(f"{place} is no setting{more}.", _nearest(loc))
+    return SettingsError(f"{place} is no setting{more}.", _advice(loc, in_file=in_file))
 
 
 def _is_in(values: Mapping[str, Any], loc: list[str]) -> bool:
@@ -141,13 +141,20 @@ def _is_in(values: Mapping[str, Any], loc: list[str]) -> bool:
     return True
 
 
-def _nearest(loc: list[str]) -> str:
+def _advice(loc: list[str], *, in_file: bool) -> str:
+    """Name the nearest known key: by the whole of it, else by its last part."""
     known = list(known_keys(Settings))
     near = difflib.get_close_matches(".".join(loc), known, n=1, cutoff=0.6)
     if not near:
         by_leaf = {key.rpartition(".")[2]: key for key in known}
         near = [by_leaf[leaf] for leaf in difflib.get_close_matches(loc[-1], by_leaf, n=1, cutoff=0.7)]
-    return f"Did you mean {near[0]}?" if near else "Leave it out; docs/settings.md lists every key."
+    if not near:
+        return "Leave it out."
+    return f"Did you mean {near[0] if in_file else _variable(near[0])}?"
+
+
+def _variable(key: str) -> str:
+    return PREFIX + key.replace(".", "__").upper()
 
 
 def known_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -166,6 +173,6 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
     for name in sorted(environ):
         if not name.startswith(PREFIX) or name in NOT_SETTINGS:
             continue
-        first, nested, rest = name.removeprefix(PREFIX).lower().partition("__")
-        if first not in Settings.model_fields:
-            raise SettingsError(f"{name} is no setting.", _nearest([first, *rest.split("__")] if nested else [first]))
+        loc = name.removeprefix(PREFIX).lower().split("__")
+        if loc[0] not in Settings.model_fields:
+            raise SettingsError(f"{name} is no setting.", _advice(loc, in_file=False))

@@ -45,7 +45,9 @@ class OllamaModel:
         names = {entry.model for entry in listed.models if entry.model}
         wanted = self._settings.model
         if not names & {wanted, f"{wanted}:latest"}:
-            raise LlmUnavailable(f"Ollama at {self._url} has no model {wanted}.", f"Get it with `ollama pull {wanted}`.")
+            raise LlmUnavailable(
+                f"Ollama at {self._url} has no model {wanted}.", f"Get it with `ollama pull {wanted}`."
+            )
 
     def complete_json(self, prompt: str, schema: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
         """Answer with one JSON object; see LanguageModel."""
@@ -79,7 +81,7 @@ class OllamaModel:
                 async with asyncio.timeout(deadline_s):
                     return await question(client)
             finally:
-                await client.close()
+                await client.close()  # type: ignore[no-untyped-call]
 
         try:
             return asyncio.run(asked())

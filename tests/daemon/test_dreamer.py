@@ -1,0 +1,271 @@
+"""The supervision of a dream, with children that behave in every way a child can."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from dreamd.daemon.dreamer import DreamBusy, Dreamer, DreamError, DreamResult
+from dreamd.daemon.settings import Settings
+from dreamd.pipelines.messages import Progress
+from dreamd.pipelines.settings import LimitSettings, PipelineSettings
+from dreamd.store.keep.changes import AppliedRun
+from dreamd.store.keep.history import Run
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import Changeset
+
+NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+
+PRELUDE = """
+import json, os, sys, time
+from pathlib import Path
+from dreamd.pipelines.messages import *
+from dreamd.store.model import *
+request = RunRequest.model_validate_json(sys.stdin.readline())
+def say(message):
+    sys.stdout.buffer.write(encode(message)); sys.stdout.flush()
+def changeset(**kind):
+    actions = (Action(kind=ActionKind.CREATE, path="facts/a.md", node_id="a", stage="consolidate", reason="r", content=b"x"),)
+    path = request.folder / "changeset.jsonl"
+    write_changeset(path, Changeset(run_id=kind.get("run_id", request.run_id), actions=actions, cursors={("s", "t"): 3}))
+    return path
+"""
+GOOD = "say(Progress(stage='consolidate', done=1, total=2)); say(Done(changeset_path=changeset(), digest='# d'))"
+
+
+class FakeStore:
+    """Remembers what was applied and recorded."""
+
+    def __init__(self) -> None:
+        self.applied: list[Changeset] = []
+        self.summaries: list[Mapping[str, Any]] = []
+        self.recorded: list[Run] = []
+
+    def apply(
+        self, changeset: Changeset, *, kind: str, started_at: datetime, summary: Mapping[str, Any]
+    ) -> AppliedRun:
+        self.applied.append(changeset)
+        self.summaries.append(summary)
+        return AppliedRun(changeset.run_id, len(changeset.actions))
+
+    def record_run(self, run: Run) -> None:
+        self.recorded.append(run)
+
+
+class Bed:
+    """A dreamer whose child runs the given lines of Python."""
+
+    def __init__(self, folder: Path, program: str, **limits: float) -> None:
+        self.store = FakeStore()
+        self.paths = StorePaths(folder / "vault", folder / "l", folder / "i", folder / "e", folder / "runs")
+        self.paths.vault.mkdir()
+        pipelines = PipelineSettings(limits=LimitSettings.model_validate(limits))
+        settings = cast(Settings, SimpleNamespace(pipelines=pipelines, store=Settings().store, llm=Settings().llm))
+        command = (sys.executable, "-P", "-c", PRELUDE + program)
+        self.dreamer = Dreamer(cast(MemoryStore, self.store), self.paths, settings, lambda: NOW, command)
+
+    def dream(self, **options: Any) -> DreamResult:
+        return asyncio.run(self.dreamer.dream(**options))
+
+    def failure(self, **options: Any) -> str:
+        with pytest.raises(DreamError) as raised:
+            self.dream(**options)
+        assert self.store.applied == []
+        assert [run.state for run in self.store.recorded] == ["failed"]
+        assert not list(self.paths.runs.iterdir())
+        assert self.dreamer.running is None
+        assert self.dreamer.child_pid is None
+        return str(raised.value)
+
+
+@pytest.fixture
+def bed(tmp_path: Path) -> Callable[..., Bed]:
+    return lambda program, **limits: Bed(tmp_path, program, **limits)
+
+
+def test_a_dream_is_planned_by_the_child_and_applied_by_us(bed: Callable[..., Bed]) -> None:
+    it = bed(GOOD)
+    seen: list[Progress] = []
+    result = it.dream(progress=seen.append)
+    assert result.state == "applied"
+    assert result.actions == {"consolidate": 1}
+    assert it.store.applied[0].cursors == {("s", "t"): 3}
+    assert it.store.applied[0].actions[0].content == b"x"
+    assert it.store.summaries[0]["created"] == 1
+    assert [at.stage for at in seen] == ["consolidate", "apply"]
+    assert result.run_id.startswith("20261121-030000-daily-")
+    assert not list(it.paths.runs.iterdir())
+
+
+def test_derived_files_are_written_after_it(bed: Callable[..., Bed]) -> None:
+    it = bed("say(Done(derived={'digests/2026-11-21.md': '# d', 'index.md': '# i'}))")
+    assert it.dream().state == "nothing"
+    assert (it.paths.vault / "digests/2026-11-21.md").read_text() == "# d"
+    assert (it.paths.vault / "index.md").read_text() == "# i"
+
+
+def test_a_memory_cannot_pass_for_a_derived_file(bed: Callable[..., Bed]) -> None:
+    it = bed("say(Done(derived={'facts/a.md': 'lie'}))")
+    assert "facts/a.md" in it.failure()
+    assert not (it.paths.vault / "facts").exists()
+
+
+def test_a_dry_run_applies_and_records_nothing(bed: Callable[..., Bed]) -> None:
+    it = bed(GOOD)
+    result = it.dream(dry_run=True)
+    assert result.state == "planned"
+    assert result.changeset.actions[0].path == "facts/a.md"
+    assert it.store.applied == []
+    assert it.store.recorded == []
+
+
+def test_what_the_child_says_of_its_failure_is_kept(bed: Callable[..., Bed]) -> None:
+    it = bed("say(Failed(reason='no space', hint='Free some.'))")
+    assert "no space" in it.failure()
+    assert it.store.recorded[0].summary["note"] == "no space"
+
+
+@pytest.mark.parametrize(
+    ("program", "complaint"),
+    [
+        ("sys.exit(3)", "exit code 3"),
+        ("os.kill(os.getpid(), 9)", "SIGKILL"),
+        ("print('hello')", "said what it may not"),
+        ("print('x' * (17 * 2**20))", "bytes in a line"),
+        ("say(Done(changeset_path='/etc/passwd'))", "not in its own folder"),
+        ("say(Done(changeset_path=request.folder / 'none'))", "cannot be read"),
+        ("say(Done(changeset_path=changeset(run_id='other')))", "another run"),
+        ("p = changeset(); p.write_bytes(p.read_bytes()[:-30]); say(Done(changeset_path=p))", "not a whole changeset"),
+        ("sys.stdout.close(); time.sleep(1)", "without an answer"),
+    ],
+)
+def test_a_child_that_goes_wrong(bed: Callable[..., Bed], program: str, complaint: str) -> None:
+    assert complaint in bed(program).failure()
+
+
+def test_time_is_bounded(bed: Callable[..., Bed]) -> None:
+    chatty = "\nwhile True: say(Progress(stage='x')); time.sleep(.05)"
+    assert "longer than 1 s" in bed(chatty, time_s=1.0).failure()
+
+
+def test_silence_is_bounded(bed: Callable[..., Bed]) -> None:
+    assert "said nothing for 1 s" in bed("time.sleep(60)", silence_s=1.0).failure()
+
+
+def test_memory_is_bounded(bed: Callable[..., Bed]) -> None:
+    assert "MiB of memory" in bed("x = b'1' * (300 << 20); time.sleep(60)", memory_mib=200).failure()
+
+
+def test_a_command_that_is_not_there(bed: Callable[..., Bed]) -> None:
+    it = bed("")
+    it.dreamer._command = ("/nowhere/python",)
+    assert "No such file" in it.failure()
+
+
+def during(it: Bed, act: Callable[[], Awaitable[Any]]) -> DreamResult:
+    """Start a dream, and act once its child has said its first word."""
+
+    async def story() -> DreamResult:
+        begun = asyncio.Event()
+        task = asyncio.create_task(it.dreamer.dream(progress=lambda at: begun.set()))
+        async with asyncio.timeout(20):
+            await begun.wait()
+            await act()
+            return await task
+
+    return asyncio.run(story())
+
+
+WAITS = "say(Progress(stage='x')); sys.stdin.read()"
+
+
+def test_one_at_a_time(bed: Callable[..., Bed]) -> None:
+    it = bed(WAITS)
+
+    async def try_another() -> None:
+        with pytest.raises(DreamBusy, match="is running"):
+            await it.dreamer.dream()
+        await it.dreamer.stop()
+
+    with pytest.raises(DreamError):
+        during(it, try_another)
+    assert len(it.store.recorded) == 1
+
+
+def test_stopping_ends_the_child_by_closing_its_stdin(bed: Callable[..., Bed]) -> None:
+    it = bed(WAITS)
+    pids: list[int | None] = []
+
+    async def stop() -> None:
+        pids.append(it.dreamer.child_pid)
+        await it.dreamer.stop()
+        assert it.dreamer.running is None
+
+    with pytest.raises(DreamError, match="without an answer"):
+        during(it, stop)
+    assert pids[0] is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+def test_a_child_that_does_not_hear_and_its_own_children_are_killed(bed: Callable[..., Bed]) -> None:
+    deaf = (
+        "import signal, subprocess; signal.signal(15, signal.SIG_IGN)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'])\n"
+        "say(Progress(stage='x', done=child.pid)); time.sleep(99)"
+    )
+    it = bed(deaf)
+    grandchild: list[int] = []
+
+    async def stop() -> None:
+        grandchild.append(it.dreamer.progress.done)
+        await it.dreamer.stop()
+
+    with pytest.raises(DreamError):
+        during(it, stop)
+    assert _is_gone(grandchild[0])
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_cancelling_ends_a_dream_that_is_being_planned(bed: Callable[..., Bed]) -> None:
+    it = bed(WAITS)
+
+    async def story() -> None:
+        begun = asyncio.Event()
+        task = asyncio.create_task(it.dreamer.dream(progress=lambda at: begun.set()))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(story())
+    assert it.store.recorded[0].summary["note"] == "it was cancelled"
+    assert it.store.applied == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="SCHED_IDLE is Linux's")
+def test_the_child_has_idle_priority(bed: Callable[..., Bed]) -> None:
+    it = bed("say(Failed(reason=str(os.sched_getscheduler(0))))")
+    assert it.failure() == f"The dream failed: {os.SCHED_IDLE}."
+
+
+def test_orphaned_folders_are_removed(bed: Callable[..., Bed]) -> None:
+    it = bed(GOOD)
+    (it.paths.runs / "old" / "deep").mkdir(parents=True)
+    assert it.dreamer.remove_orphans() == 1
+    assert list(it.paths.runs.iterdir()) == []
+    assert signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL

@@ -1,0 +1,158 @@
+"""When dreams are due: local times, missed nights, failures, and the two nights a year that are not 24 hours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from dreamd.daemon.clock import local_now, local_zone
+from dreamd.daemon.schedule import Past, next_due
+from dreamd.pipelines.messages import RunKind
+from dreamd.pipelines.settings import ScheduleSettings
+from freezegun import freeze_time
+
+BERLIN = ZoneInfo("Europe/Berlin")
+SETTINGS = ScheduleSettings(daily_at=time(3, 0), weekly_on=6)
+
+
+def at(text: str, zone: ZoneInfo = BERLIN) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=zone)
+
+
+def past(text: str, kind: RunKind = "daily", *, landed: bool = True) -> Past:
+    return Past(kind, at(text).astimezone(UTC), landed)
+
+
+def due_at(now: str, history: Sequence[Past], settings: ScheduleSettings = SETTINGS) -> str:
+    return next_due(at(now), history, settings).not_before.astimezone(BERLIN).isoformat()[:16]
+
+
+def test_daily_at_the_local_time() -> None:
+    history = [past("2026-11-17T03:00")]
+    assert due_at("2026-11-17T12:00", history) == "2026-11-18T03:00"
+    assert not next_due(at("2026-11-18T02:59"), history, SETTINGS).is_due(at("2026-11-18T02:59"))
+    assert next_due(at("2026-11-18T03:00"), history, SETTINGS).is_due(at("2026-11-18T03:00"))
+
+
+def test_the_first_one_ever_makes_up_for_last_night() -> None:
+    due = next_due(at("2026-11-18T14:00"), [], SETTINGS)
+    assert due.is_due(at("2026-11-18T14:00"))
+    assert not due.overdue
+    assert next_due(at("2026-11-18T01:00"), [], SETTINGS).since == at("2026-11-17T03:00")
+
+
+def test_missed_while_asleep_is_due_at_wake_and_once_only() -> None:
+    history = [past("2026-11-10T03:00")]
+    now = at("2026-11-18T09:00")
+    due = next_due(now, history, SETTINGS)
+    assert due.is_due(now)
+    assert due.since == at("2026-11-11T03:00")
+    assert due.overdue
+    made_up = [*history, past("2026-11-18T09:05")]
+    assert due_at("2026-11-18T10:00", made_up) == "2026-11-19T03:00"
+
+
+def test_overdue_only_after_36_hours() -> None:
+    history = [past("2026-11-16T03:00")]
+    assert not next_due(at("2026-11-18T14:59"), history, SETTINGS).overdue
+    assert next_due(at("2026-11-18T15:01"), history, SETTINGS).overdue
+
+
+def test_at_most_one_lands_a_local_date() -> None:
+    history = [past("2026-11-18T00:10")]  # last night's, made up for after midnight
+    assert due_at("2026-11-18T03:30", history) == "2026-11-19T03:00"
+
+
+def test_one_by_hand_in_the_evening_does_not_cost_the_night() -> None:
+    assert due_at("2026-11-18T23:30", [past("2026-11-18T23:00")]) == "2026-11-19T03:00"
+
+
+def test_failures_back_off_and_are_forgiven_by_a_landing() -> None:
+    landed = past("2026-11-17T03:00")
+    once = [landed, past("2026-11-18T03:00", landed=False)]
+    twice = [*once, past("2026-11-18T03:16", landed=False)]
+    assert due_at("2026-11-18T03:05", once) == "2026-11-18T03:15"
+    assert due_at("2026-11-18T03:20", twice) == "2026-11-18T03:46"
+    many = [landed, *(past(f"2026-11-18T{hour:02}:00", landed=False) for hour in range(3, 20))]
+    assert due_at("2026-11-18T19:01", many) == "2026-11-19T01:00"
+    assert due_at("2026-11-18T21:00", [*many, past("2026-11-18T20:00")]) == "2026-11-19T03:00"
+
+
+def test_weekly_takes_the_place_of_sundays_daily() -> None:
+    history = [past("2026-11-15T03:00", "weekly"), *(past(f"2026-11-{day}T03:00") for day in range(16, 22))]
+    assert next_due(at("2026-11-20T12:00"), history[:6], SETTINGS).kind == "daily"
+    assert next_due(at("2026-11-21T12:00"), history, SETTINGS).kind == "weekly"  # Sunday is the 22nd
+    assert next_due(at("2026-11-22T12:00"), [*history, past("2026-11-22T03:00", "weekly")], SETTINGS).kind == "daily"
+
+
+def test_a_missed_weekly_is_made_up_for_on_the_next_day() -> None:
+    history = [past("2026-11-15T03:00", "weekly"), past("2026-11-21T03:00")]
+    assert next_due(at("2026-11-24T08:00"), history, SETTINGS).kind == "weekly"
+
+
+def test_a_new_vault_gets_its_first_weekly_on_the_first_sunday() -> None:
+    assert next_due(at("2026-11-20T12:00"), [past("2026-11-19T03:00"), past("2026-11-20T03:00")], SETTINGS).kind == "daily"
+    assert next_due(at("2026-11-22T12:00"), [past("2026-11-19T03:00"), past("2026-11-21T03:00")], SETTINGS).kind == "weekly"
+
+
+def test_a_clock_set_back_does_not_stop_the_dreams() -> None:
+    future = [past("2031-01-01T03:00")]
+    assert due_at("2026-11-18T12:00", future) == "2026-11-19T03:00"
+
+
+def test_a_night_without_the_hour() -> None:
+    """On 2026-03-29 Berlin goes from 02:00 to 03:00."""
+    settings = ScheduleSettings(daily_at=time(2, 30))
+    history = [past("2026-03-28T02:30")]
+    due = next_due(at("2026-03-28T12:00"), history, settings)
+    assert due.not_before == datetime(2026, 3, 29, 1, 30, tzinfo=UTC)  # 03:30 summer time: late, not lost
+    next_night = next_due(at("2026-03-29T12:00"), [*history, past("2026-03-29T03:30")], settings)
+    assert next_night.not_before == datetime(2026, 3, 30, 0, 30, tzinfo=UTC)
+
+
+def test_a_night_with_the_hour_twice() -> None:
+    """On 2026-10-25 Berlin has 02:00 to 03:00 twice; the dream comes once."""
+    settings = ScheduleSettings(daily_at=time(2, 30))
+    due = next_due(at("2026-10-24T12:00"), [past("2026-10-24T02:30")], settings)
+    assert due.not_before == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    landed = [Past("daily", datetime(2026, 10, 25, 0, 30, tzinfo=UTC), True)]
+    second_0230 = datetime(2026, 10, 25, 1, 30, tzinfo=UTC).astimezone(BERLIN)
+    assert not next_due(second_0230, landed, settings).is_due(second_0230)
+
+
+def test_every_minute_of_a_year_with_both_changes_gives_one_dream_a_date() -> None:
+    settings = ScheduleSettings(daily_at=time(2, 30))
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    landed: list[Past] = [Past("daily", datetime(2025, 12, 31, 2, tzinfo=UTC), True)]
+    while now < datetime(2027, 1, 1, tzinfo=UTC):
+        due = next_due(now.astimezone(BERLIN), landed[-40:], settings)
+        assert due.not_before > landed[-1].began_at
+        now = max(now, due.not_before)
+        landed.append(Past(due.kind, now, True))
+        now += timedelta(minutes=1)
+    dates = [run.began_at.astimezone(BERLIN).date() for run in landed]
+    assert len(set(dates)) == len(dates) == 367
+    assert sum(run.kind == "weekly" for run in landed) == 52
+
+
+def test_a_traveller_gets_at_most_one_a_date_of_where_he_is() -> None:
+    history = [past("2026-11-18T03:00")]
+    in_tokyo = at("2026-11-18T23:00", ZoneInfo("Asia/Tokyo"))
+    due = next_due(in_tokyo, history, SETTINGS)
+    assert due.not_before == datetime(2026, 11, 18, 18, 0, tzinfo=UTC)  # 03:00 in Tokyo on the 19th
+
+
+def test_without_a_zone_it_refuses_to_guess() -> None:
+    with pytest.raises(ValueError, match="zone"):
+        next_due(datetime(2026, 11, 18), [], SETTINGS)
+
+
+def test_the_clock_is_in_the_persons_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    with freeze_time("2026-07-01T12:00:00Z"):
+        now = local_now()
+    assert now.isoformat() == "2026-07-01T08:00:00-04:00"
+    monkeypatch.setenv("TZ", "No/Such_Place")
+    assert local_zone().key == "UTC"
