@@ -47,7 +47,7 @@ class Question:
 QUESTIONS = (
     Question("a preference", "Does Ines want an ORM or plain SQL?", "plain SQL"),
     Question("a decision and its reason", "Why are the reminders sent by SMS and not by e-mail?", "once a week"),
-    Question("a fact that changed", "What database does Spokes run on now?", "Postgres 16"),
+    Question("a fact that changed", "What database does Spokes run on now, SQLite or Postgres?", "Postgres 16"),
     Question("a procedure", "How do we deploy to production, and what comes first?", "just smoke staging"),
     Question("a correction", "Is cancelling free until 2 hours or until 24 hours before?", "24 hours"),
 )
