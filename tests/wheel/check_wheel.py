@@ -106,7 +106,7 @@ def install(wheel: Path, venv: Path) -> Path:
     """Make a fresh environment of the locked dependencies, the wheel and its namesakes; return its bin folder."""
     say("installing the wheel beside llm and python-daemon")
     run(sys.executable, "-m", "venv", venv, cwd=ROOT)
-    pip = (venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    pip = (venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile")
     run(*pip, "--require-hashes", "-r", ROOT / "requirements.lock", cwd=ROOT)
     run(*pip, "--no-deps", wheel, cwd=ROOT)
     run(*pip, "--require-hashes", "-r", ROOT / "tests" / "wheel" / "neighbours.lock", cwd=ROOT)

@@ -1,0 +1,51 @@
+"""`make bench`, or `python -m tests.bench [--quick] [--only SUITE]`: measure, and write one table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from . import latency, memory, quality, survival
+from .options import Options
+from .table import Row, write
+
+SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
+    "quality": quality.measure,
+    "latency": latency.measure,
+    "memory": memory.measure,
+    "survival": survival.measure,
+}
+
+
+def main() -> int:
+    """Run the suites one after the other; exit with 1 when a promise was missed or a suite broke."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a part of everything: whether it works, not how well")
+    parser.add_argument("--only", action="append", choices=sorted(SUITES), help="this suite (may be given again)")
+    parser.add_argument("--results", type=Path, default=Options().results, help="where the table goes")
+    given = parser.parse_args()
+    options = Options(quick=given.quick, results=given.results)
+    rows: list[Row] = []
+    for name in given.only or SUITES:
+        for row in _rows_of(name, options):
+            print(f"{row.verdict:7}{row.measure}: {row.measured}", flush=True)
+            rows.append(row)
+    print(f"\n{write(rows, given.results)}\nwritten to {given.results}/table.txt and table.json")
+    return int(any(row.ok is False for row in rows))
+
+
+def _rows_of(name: str, options: Options) -> Iterator[Row]:
+    """Take a suite's rows; one that breaks is a missed row, and the others are still measured."""
+    began = time.monotonic()
+    try:
+        yield from SUITES[name](options)
+    except Exception as error:  # the boundary of a job
+        yield Row(name, "broke", "", False, f"{type(error).__name__}: {error}")
+    print(f"       {name} took {time.monotonic() - began:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,239 @@
+"""Does nobody wait? Recall, remember, the shell and a cold start, each beside what it is to be compared with.
+
+What is compared is interleaved in one run, so that a busy moment of the machine hits both sides.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import selectors
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import median, quantiles
+from typing import ParamSpec, TypeVar
+
+from .daemon_under_test import DaemonUnderTest, Wire, request
+from .datasets import many_queries, many_turns, write_chat
+from .options import Options
+from .table import Row
+
+CHUNKS = 10_000
+CHANNEL = "bench"
+SEED = 20261121
+WRITERS = 32
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def measure(options: Options) -> Iterator[Row]:
+    """Take every row: first those that need a full memory, then those that need an empty one."""
+    rng = random.Random(SEED)
+    scratch = Path(tempfile.mkdtemp(prefix="dreamd-latency-"))
+    try:
+        yield from _with_a_full_memory(scratch, options, rng)
+        with DaemonUnderTest(scratch / "empty") as daemon:
+            daemon.wait_until_embedded()
+            yield remember_against_fsync(daemon, options.of(1000, 100), rng)
+            yield many_writers_against_one(daemon, options.of(6400, 640), rng)
+            yield status_against_nothing(daemon, options.of(40, 8))
+            daemon.stop()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _with_a_full_memory(scratch: Path, options: Options, rng: random.Random) -> Iterator[Row]:
+    turns = many_turns(options.of(CHUNKS, 500), options.data, rng)
+    queries = many_queries(options.of(600, 120), turns, rng)
+    chat = write_chat(scratch / "chat.jsonl", turns)
+    with DaemonUnderTest(scratch / "full") as daemon:
+        daemon.call("import", paths=[str(chat)], format="chat-jsonl", channel=CHANNEL)
+        chunks = daemon.wait_until_embedded()["chunks"]
+        yield recall_against_embedding(daemon, queries, chunks)
+        daemon.stop()
+    yield first_recall(scratch / "full", queries, chunks, options.of(5, 2))
+
+
+def recall_against_embedding(daemon: DaemonUnderTest, queries: Sequence[str], chunks: int) -> Row:
+    """Recall through the socket, and embedding the query in this process with one thread; every query is new."""
+    from dreamd.store.find.embedding import FastembedEmbedder
+    from dreamd.store.settings import EmbeddingSettings
+
+    embedder = FastembedEmbedder(EmbeddingSettings(threads=1), daemon.folder)
+    embedder.start()
+    embedder.wait()
+    wire = daemon.wire()
+    recalls, embeddings, empty = [], [], 0
+    try:
+        for number, query in enumerate(queries):
+            line = request("recall", query=query, channel=CHANNEL)
+            took, answer = _timed(wire.ask, line)
+            alone, _ = _timed(embedder.embed_query, query)
+            if number >= len(queries) // 10:  # the first ones warm up
+                recalls.append(took)
+                embeddings.append(alone)
+                empty += not json.loads(answer)["result"]["hits"]
+    finally:
+        wire.close()
+    ratio = median(recalls) / median(embeddings)
+    how = f"{_spread(recalls)} against {_spread(embeddings)}; {chunks} chunks, {len(recalls)} queries, {empty} empty"
+    return Row("recall p50 against embedding the query alone", f"{ratio:.2f} ×", "≤ 2.5 ×", ratio <= 2.5, how)
+
+
+def remember_against_fsync(daemon: DaemonUnderTest, writes: int, rng: random.Random) -> Row:
+    """Remember through the socket, and append + fsync of the same bytes on the same file system."""
+    bare = os.open(daemon.folder / "bare", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    wire = daemon.wire()
+    kept, written = [], []
+
+    def write_bare(data: bytes) -> None:
+        os.write(bare, data)
+        os.fsync(bare)
+
+    try:
+        for number, text in enumerate(_texts(writes, rng, "alone")):
+            line, data = request("remember", text=text), text.encode()
+            took, answer = _timed(wire.ask, line)
+            alone, _ = _timed(write_bare, data)
+            json.loads(answer)["result"]["node_id"]
+            if number >= writes // 10:
+                kept.append(took)
+                written.append(alone)
+    finally:
+        wire.close()
+        os.close(bare)
+    ratio = median(kept) / median(written)
+    how = f"{_spread(kept)} against {_spread(written)}; {len(kept)} writes, interleaved"
+    return Row("remember p50 against a bare write + fsync", f"{ratio:.2f} ×", "≤ 4 ×", ratio <= 4, how)
+
+
+def many_writers_against_one(daemon: DaemonUnderTest, writes: int, rng: random.Random) -> Row:
+    """Compare acknowledged writes a second of 32 connections and of one, in turns of the same length."""
+    rounds = 4
+    one, many = [], []
+    for turn in range(rounds):
+        one.append(_throughput(daemon, 1, _texts(writes // WRITERS, rng, f"one {turn}")))
+        many.append(_throughput(daemon, WRITERS, _texts(writes // rounds, rng, f"many {turn}")))
+    ratio = median(many) / median(one)
+    how = f"{median(many):.0f}/s against {median(one):.0f}/s, {rounds} turns each; raw non-blocking sockets in one loop"
+    return Row(f"remember: {WRITERS} writers against one, throughput", f"{ratio:.2f} ×", "≥ 5 ×", ratio >= 5, how)
+
+
+def _throughput(daemon: DaemonUnderTest, writers: int, texts: Sequence[str]) -> float:
+    """Send each writer's next line as soon as its last is acknowledged; lines are made before the clock starts."""
+    lines = [request("remember", text=text) for text in texts]
+    sockets = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(writers)]
+    try:
+        with selectors.DefaultSelector() as ready:
+            for connection in sockets:
+                connection.connect(daemon.socket_path)
+                connection.setblocking(False)
+                ready.register(connection, selectors.EVENT_READ)
+            return len(lines) / _drive(ready, sockets, iter(lines), len(lines))
+    finally:
+        for connection in sockets:
+            connection.close()
+
+
+def _drive(
+    ready: selectors.BaseSelector, sockets: Sequence[socket.socket], lines: Iterator[bytes], waiting: int
+) -> float:
+    """Drive every connection until each line is acknowledged; return the seconds that took."""
+    began = time.perf_counter()
+    for connection in sockets:
+        connection.send(next(lines))  # a line is smaller than the socket's buffer
+    while waiting:
+        for key, _ in ready.select():
+            connection = key.fileobj  # type: ignore[assignment]
+            answer = connection.recv(65536)
+            if b'"result"' not in answer or not answer.endswith(b"\n"):
+                raise RuntimeError(f"a write was not acknowledged: {answer[:500]!r}")
+            waiting -= 1
+            if line := next(lines, None):
+                connection.send(line)
+    return time.perf_counter() - began
+
+
+def status_against_nothing(daemon: DaemonUnderTest, runs: int) -> Row:
+    """Compare `dreamctl status` with the smallest Python program, both as a shell starts them."""
+    dreamctl = [str(Path(sys.executable).with_name("dreamctl")), "status"]
+    nothing = [sys.executable, "-c", "pass"]
+    asked, passed = [], []
+    for run in range(runs + 2):
+        took = _timed(_run, dreamctl, daemon)[0]
+        alone = _timed(_run, nothing, daemon)[0]
+        if run >= 2:  # the first compile what they import
+            asked.append(took)
+            passed.append(alone)
+    ratio = median(asked) / median(passed)
+    how = f"{_spread(asked)} against {_spread(passed)}; {runs} runs, interleaved"
+    return Row("dreamctl status against python -c pass, wall", f"{ratio:.2f} ×", "≤ 4 ×", ratio <= 4, how)
+
+
+def _run(command: Sequence[str], daemon: DaemonUnderTest) -> None:
+    subprocess.run(command, env=daemon.environ, check=True, stdout=subprocess.DEVNULL)
+
+
+def first_recall(folder: Path, queries: Sequence[str], chunks: int, starts: int) -> Row:
+    """Execute the daemon on a full memory and ask until it answers; say whether that answer knew meanings."""
+    took, with_vectors = [], 0
+    for query in queries[:starts]:
+        daemon = DaemonUnderTest(folder)
+        line = request("recall", query=query, channel=CHANNEL, explain=True)
+        began = time.perf_counter()
+        daemon.start()
+        try:
+            wire = _connected(daemon.socket_path, began + 60)
+            answer = json.loads(wire.ask(line))["result"]
+            took.append(time.perf_counter() - began)
+            wire.close()
+            if not answer["hits"]:
+                raise RuntimeError("the first recall found nothing")
+            with_vectors += not any("keyword" in note or "model" in note for note in answer.get("notes", ()))
+            daemon.stop()
+        finally:
+            daemon.__exit__()
+    slowest = max(took)
+    how = (
+        f"median {median(took):.2f} s, slowest of {starts} starts counts, files in the page cache; {chunks} chunks; "
+        f"{with_vectors} of {starts} first answers used vectors"
+    )
+    return Row("from exec to the first recall answered", f"{slowest:.2f} s", "≤ 2.5 s", slowest <= 2.5, how)
+
+
+def _connected(path: str, deadline: float) -> Wire:
+    while True:
+        try:
+            return Wire(path)
+        except OSError:
+            if time.perf_counter() > deadline:
+                raise
+            time.sleep(0.002)
+
+
+def _texts(count: int, rng: random.Random, what: str) -> list[str]:
+    """Make notes of about 120 bytes, no two alike."""
+    return [
+        f"Note {number} of {what}: the service {rng.getrandbits(32):08x} moved to port {rng.randint(1024, 65535)} "
+        f"because of ticket {rng.randint(1, 10**6)}, as agreed."
+        for number in range(count)
+    ]
+
+
+def _timed(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> tuple[float, T]:
+    began = time.perf_counter()
+    result = act(*args, **kwargs)
+    return time.perf_counter() - began, result
+
+
+def _spread(seconds: Sequence[float]) -> str:
+    p95 = quantiles(seconds, n=20)[-1] if len(seconds) > 1 else seconds[0]
+    return f"p50 {median(seconds) * 1e3:.2f} ms, p95 {p95 * 1e3:.2f}"

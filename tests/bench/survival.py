@@ -1,0 +1,69 @@
+"""Is anything lost? The scripts that kill and cut the power, each a program of its own that prints one JSON object."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .options import ROOT, Options
+from .table import Row, skipped
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A script, how often it tries, and what it promises."""
+
+    measure: str
+    target: str
+    script: str
+    option: str
+    times: int
+    quick_times: int
+
+
+KILLS = "no acknowledged memory lost, no half-applied dream, index equal to a rebuild"
+TRIALS = (
+    Trial("kill -9 at random instants, store and ipc", KILLS, "kill_store.py", "--kills", 1000, 20),
+    Trial("kill -9 at random instants, the whole daemon", KILLS, "kill_daemon.py", "--kills", 60, 2),
+    Trial("power loss simulated at random points", "no acknowledged memory lost", "power_loss.py", "--points", 500, 20),
+)
+
+
+def measure(options: Options) -> Iterator[Row]:
+    """Run each script that is there; its exit code is the verdict."""
+    for trial in TRIALS:
+        if not (HERE / trial.script).is_file():
+            yield skipped(trial.measure, trial.target, f"no {trial.script}")
+            continue
+        times = options.of(trial.times, trial.quick_times)
+        command = [sys.executable, str(HERE / trial.script), trial.option, str(times)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        told = _last_object(done.stdout)
+        how = ", ".join(
+            f"{name.replace('_', ' ')} {value}" for name, value in told.items() if isinstance(value, int | float)
+        )
+        if done.returncode not in (0, 1) or not told:
+            how = f"{' '.join(command)} ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}"
+        measured = f"{times} times, {'nothing lost' if done.returncode == 0 else 'something was lost'}"
+        yield Row(trial.measure, measured, trial.target, done.returncode == 0, how)
+
+
+def _last_object(printed: str) -> dict[str, Any]:
+    """Read the last JSON object of what was printed; {} if there is none."""
+    decoder = json.JSONDecoder()
+    starts = [0] if printed.startswith("{") else []
+    starts += [position + 1 for position in range(len(printed)) if printed.startswith("\n{", position)]
+    for start in reversed(starts):
+        try:
+            value = decoder.raw_decode(printed[start:])[0]
+        except ValueError:
+            continue
+        return dict(value)
+    return {}
