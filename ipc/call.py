@@ -24,11 +24,11 @@ class Call:
 
     def __init__(
         self,
-        id: RequestId | None,  # noqa: A002
+        request_id: RequestId | None,
         method: str,
         report: Callable[[str, int, int, str], None] | None = None,
     ) -> None:
-        self.id = id
+        self.id = request_id
         self.method = method
         self._report = report
         self._cancelled = False

@@ -145,16 +145,16 @@ class Client:
         self._socket.settimeout(_remaining(deadline))
         self._socket.sendall(data)
 
-    def _wait(self, id: int, deadline: float | None, on_progress: OnProgress | None) -> dict[str, Any]:  # noqa: A002
+    def _wait(self, request_id: int, deadline: float | None, on_progress: OnProgress | None) -> dict[str, Any]:
         while True:
             message = self._next(deadline)
             if message.get("method") == "progress":
                 progress = message.get("params") or {}
-                if on_progress is not None and progress.get("request") == id:
+                if on_progress is not None and progress.get("request") == request_id:
                     on_progress(progress)
             elif message.get("id") == "hello":
                 self.server = message.get("result") or {}
-            elif message.get("id") == id or message.get("id") is None:
+            elif message.get("id") == request_id or message.get("id") is None:
                 return _result_of(message)
 
     def _next(self, deadline: float | None) -> dict[str, Any]:

@@ -130,10 +130,10 @@ class Connection(asyncio.Protocol):
         self._out.append(line)
         self._out_bytes += len(line)
 
-    def fail(self, id: RequestId | None, error: ProtocolError, always: bool = False) -> None:  # noqa: A002
+    def fail(self, request_id: RequestId | None, error: ProtocolError, always: bool = False) -> None:
         """Answer with an error; a notification has no answer, unless it was too broken to tell."""
-        if id is not None or always:
-            self.send(encode_error(id, error))
+        if request_id is not None or always:
+            self.send(encode_error(request_id, error))
 
     def close(self) -> None:
         """Write what is answered, then close."""

@@ -59,8 +59,8 @@ class Request:
 
     __slots__ = ("id", "method", "params", "size_bytes")
 
-    def __init__(self, id: RequestId, method: str, params: Params, size_bytes: int = 0) -> None:  # noqa: A002
-        self.id = id
+    def __init__(self, request_id: RequestId, method: str, params: Params, size_bytes: int = 0) -> None:
+        self.id = request_id
         self.method = method
         self.params = params
         self.size_bytes = size_bytes
@@ -97,9 +97,9 @@ class Malformed:
 
     __slots__ = ("error", "fatal", "id")
 
-    def __init__(self, error: ProtocolError, id: RequestId | None = None, fatal: bool = False) -> None:  # noqa: A002
+    def __init__(self, error: ProtocolError, request_id: RequestId | None = None, fatal: bool = False) -> None:
         self.error = error
-        self.id = id
+        self.id = request_id
         self.fatal = fatal
 
     def __repr__(self) -> str:
@@ -182,15 +182,15 @@ def parse(line: bytes) -> Message:
         if type(message) is list:
             return _invalid("batches are not spoken here", "send one message a line; answers may overlap")
         return _invalid("a message is an object", 'like {"jsonrpc": "2.0", "id": 1, "method": "status"}')
-    id = message.get("id")  # noqa: A001
-    known_id: RequestId | None = id if _is_id(id) else None
+    request_id = message.get("id")
+    known_id: RequestId | None = request_id if _is_id(request_id) else None
     if message.get("jsonrpc") != "2.0":
-        return _invalid('"jsonrpc" must be "2.0"', id=known_id)
+        return _invalid('"jsonrpc" must be "2.0"', request_id=known_id)
     if "id" in message and known_id is None:
         return _invalid(f'"id" must be an integer or a string of at most {MAX_ID_CHARACTERS} characters')
     method = message.get("method")
     if type(method) is not str or not method:
-        return _invalid('"method" must be a name', id=known_id)
+        return _invalid('"method" must be a name', request_id=known_id)
     params = message.get("params")
     if params is None:
         params = {}
@@ -208,15 +208,15 @@ def _refuse_constant(name: str) -> None:
 _load = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
-def _is_id(id: object) -> bool:  # noqa: A002
-    kind = type(id)
+def _is_id(request_id: object) -> bool:
+    kind = type(request_id)
     if kind is int:
-        return -(2**63) <= id < 2**64  # type: ignore[operator]
-    return kind is str and len(id) <= MAX_ID_CHARACTERS  # type: ignore[arg-type]
+        return -(2**63) <= request_id < 2**64  # type: ignore[operator]
+    return kind is str and len(request_id) <= MAX_ID_CHARACTERS  # type: ignore[arg-type]
 
 
-def _invalid(message: str, hint: str = "", id: RequestId | None = None) -> Malformed:  # noqa: A002
-    return Malformed(ProtocolError(message, hint, INVALID_REQUEST), id)
+def _invalid(message: str, hint: str = "", request_id: RequestId | None = None) -> Malformed:
+    return Malformed(ProtocolError(message, hint, INVALID_REQUEST), request_id)
 
 
 _dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
@@ -231,9 +231,9 @@ def encode(message: Params) -> bytes:
         return _dump_ascii(message).encode() + b"\n"
 
 
-def encode_request(id: RequestId, method: str, params: Params) -> bytes:  # noqa: A002
+def encode_request(request_id: RequestId, method: str, params: Params) -> bytes:
     """A call as its line."""
-    return encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    return encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
 
 
 def encode_notification(method: str, params: Params) -> bytes:
@@ -241,9 +241,9 @@ def encode_notification(method: str, params: Params) -> bytes:
     return encode({"jsonrpc": "2.0", "method": method, "params": params})
 
 
-def encode_answer(id: RequestId, result: Any) -> bytes:  # noqa: A002
+def encode_answer(request_id: RequestId, result: Any) -> bytes:
     """An answer as its line; one over the bound becomes the error that says so."""
-    line = encode({"jsonrpc": "2.0", "id": id, "result": result})
+    line = encode({"jsonrpc": "2.0", "id": request_id, "result": result})
     if len(line) <= MAX_LINE_BYTES:
         return line
     error = ProtocolError(
@@ -251,10 +251,10 @@ def encode_answer(id: RequestId, result: Any) -> bytes:  # noqa: A002
         "ask for less: a smaller limit or budget, or the next page with offset",
         ANSWER_TOO_LARGE,
     )
-    return encode_error(id, error)
+    return encode_error(request_id, error)
 
 
-def encode_error(id: RequestId | None, error: ProtocolError) -> bytes:  # noqa: A002
+def encode_error(request_id: RequestId | None, error: ProtocolError) -> bytes:
     """An error as its line."""
     body = {"code": error.code, "message": str(error), "data": {"hint": error.hint}}
-    return encode({"jsonrpc": "2.0", "id": id, "error": body})
+    return encode({"jsonrpc": "2.0", "id": request_id, "error": body})

@@ -49,11 +49,11 @@ class Running:
         handler: Handler,
         post: Callable[[Running, Future[Any] | None], None],
     ) -> None:
-        id = request.id if isinstance(request, Request) else None  # noqa: A001
+        request_id = request.id if isinstance(request, Request) else None
         self.connection = connection
         self.handler = handler
-        self.key: object = self if id is None else id
-        self.call = Call(id, request.method, self.report)
+        self.key: object = self if request_id is None else request_id
+        self.call = Call(request_id, request.method, self.report)
         self.ordered = False
         self.progress: tuple[str, int, int, str] | None = None
         self.progress_at = 0.0
@@ -125,25 +125,28 @@ class Server:
 
     def begin(self, connection: Connection, message: Request | Notification) -> None:
         """Call the message's handler; its answer goes out as soon as it is there."""
-        id = message.id if isinstance(message, Request) else None  # noqa: A001
+        request_id = message.id if isinstance(message, Request) else None
         method = message.method
         if method == "cancel":
-            self._cancel_request(connection, id, message.params)
+            self._cancel_request(connection, request_id, message.params)
             return
         handler = self._handlers.get(method)
         if handler is None:
-            connection.fail(id, unknown_method(method, self._handlers))
+            connection.fail(request_id, unknown_method(method, self._handlers))
             return
         try:
             params = handler.params.model_validate(message.params)
         except ValidationError as error:
-            connection.fail(id, invalid_params(error, handler.params))
+            connection.fail(request_id, invalid_params(error, handler.params))
             return
-        if id is not None and id in connection.running:
-            connection.fail(id, ProtocolError(f"a request with the id {id!r} is being answered", "", INVALID_REQUEST))
+        if request_id is not None and request_id in connection.running:
+            connection.fail(
+                request_id,
+                ProtocolError(f"a request with the id {request_id!r} is being answered", "", INVALID_REQUEST),
+            )
             return
         if self.stopping:
-            connection.fail(id, ProtocolError("dreamd is stopping", "try again when it is back", STOPPING))
+            connection.fail(request_id, ProtocolError("dreamd is stopping", "try again when it is back", STOPPING))
             return
         if handler.activity and self._on_activity is not None:
             self._on_activity(method)
@@ -169,16 +172,18 @@ class Server:
         if running.stop_work is not None:
             running.stop_work()
 
-    def _cancel_request(self, connection: Connection, id: Any, params: Mapping[str, Any]) -> None:  # noqa: A002
+    def _cancel_request(self, connection: Connection, request_id: Any, params: Mapping[str, Any]) -> None:
         open_id = params.get("id")
         if not isinstance(open_id, int | str) or len(params) != 1:
-            connection.fail(id, ProtocolError("cancel takes the id of a request", "parameters: id", INVALID_PARAMS))
+            connection.fail(
+                request_id, ProtocolError("cancel takes the id of a request", "parameters: id", INVALID_PARAMS)
+            )
             return
         running = connection.running.get(open_id)
         if running is not None:
             self.cancel(running)
-        if id is not None:
-            connection.send(encode_answer(id, {"cancelled": running is not None}))
+        if request_id is not None:
+            connection.send(encode_answer(request_id, {"cancelled": running is not None}))
 
     def _call(self, running: Running, params: Any) -> None:
         try:

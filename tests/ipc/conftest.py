@@ -82,8 +82,8 @@ class Wire:
         ]
         self.socket.sendall(b"".join(lines))
 
-    def call(self, id: object, method: str, **params: Any) -> None:
-        self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    def call(self, request_id: object, method: str, **params: Any) -> None:
+        self.send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
 
     def receive(self) -> dict[str, Any]:
         line = self._file.readline()

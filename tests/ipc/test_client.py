@@ -148,7 +148,7 @@ def drip(sock: socket.socket) -> None:
 @pytest.mark.parametrize("talk", [hang, drip])
 def test_a_hung_daemon_costs_no_more_than_the_deadline(fake: Fake, talk: Talk) -> None:
     began = time.monotonic()
-    with pytest.raises(Unreachable, match="within 0.2 s"), Client(fake(talk), timeout_s=0.2) as client:
+    with pytest.raises(Unreachable, match=r"within 0\.2 s"), Client(fake(talk), timeout_s=0.2) as client:
         client.call("status")
     assert 0.2 <= time.monotonic() - began < 5
 

@@ -49,9 +49,9 @@ def malformed(message: Message) -> Malformed:
 
 
 @given(ids, st.text(min_size=1, max_size=20), st.dictionaries(st.text(max_size=8), json_values, max_size=4))
-def test_a_request_comes_back_as_it_went(id: int | str, method: str, params: dict[str, Any]) -> None:
-    [message] = LineBuffer().feed(encode_request(id, method, params))
-    assert message == Request(id, method, params)
+def test_a_request_comes_back_as_it_went(request_id: int | str, method: str, params: dict[str, Any]) -> None:
+    [message] = LineBuffer().feed(encode_request(request_id, method, params))
+    assert message == Request(request_id, method, params)
 
 
 @given(st.lists(lines, max_size=8), st.lists(st.integers(1, 60), max_size=60))

@@ -89,11 +89,11 @@ def test_answers_carry_ids_and_the_quick_does_not_wait_for_the_slow(serve: Serve
     assert wire.receive()["id"] == 1
 
 
-@pytest.mark.parametrize("id", [0, "", -1, 2**60, "ü"])
-def test_odd_ids_come_back_as_they_were(serve: Serve, id: int | str) -> None:
+@pytest.mark.parametrize("request_id", [0, "", -1, 2**60, "ü"])
+def test_odd_ids_come_back_as_they_were(serve: Serve, request_id: int | str) -> None:
     wire = serve(echo()).connect()
-    wire.call(id, "echo", text="a")
-    assert wire.receive() == {"jsonrpc": "2.0", "id": id, "result": {"text": "a"}}
+    wire.call(request_id, "echo", text="a")
+    assert wire.receive() == {"jsonrpc": "2.0", "id": request_id, "result": {"text": "a"}}
 
 
 def test_every_way_to_a_result_ends_in_an_answer(serve: Serve) -> None:
@@ -198,7 +198,11 @@ def test_the_store_s_errors_have_codes_and_keep_their_hints(
 
     wire = serve({"fail": Handler(Echo, fail, blocking=blocking)}).connect()
     wire.call(1, "fail")
-    assert wire.receive()["error"] == {"code": code, "message": str(error), "data": {"hint": getattr(error, "hint")}}
+    assert wire.receive()["error"] == {
+        "code": code,
+        "message": str(error),
+        "data": {"hint": getattr(error, "hint", None)},
+    }
 
 
 def test_a_fault_inside_is_answered_and_logged_without_the_person_s_words(serve: Serve) -> None:
@@ -299,8 +303,8 @@ def test_cancel_ends_a_coroutine_and_what_waits_for_a_thread(serve: Serve) -> No
     wire.call(2, "slow")
     assert gate.begun.wait(10)
     wire.call(3, "slow")
-    for id in (1, 3, 2):
-        wire.send({"jsonrpc": "2.0", "method": "cancel", "params": {"id": id}})
+    for request_id in (1, 3, 2):
+        wire.send({"jsonrpc": "2.0", "method": "cancel", "params": {"id": request_id}})
     assert {(answer["id"], answer["error"]["code"]) for answer in (wire.receive(), wire.receive())} == {
         (1, CANCELLED),
         (3, CANCELLED),
@@ -363,8 +367,8 @@ def test_a_reader_that_is_slow_is_answered_as_fast_as_it_reads(serve: Serve) -> 
     handlers = {"big": Handler(Echo, lambda params, call: big), **echo()}
     serving = serve(handlers, stalled_output_bytes=2**20, max_output_bytes=4 * 2**20, stalled_s=60)
     wire = serving.connect()
-    for id in range(40):
-        wire.call(id, "big")
+    for request_id in range(40):
+        wire.call(request_id, "big")
     assert serving.ask("echo", text="a") == {"text": "a"}
     assert [wire.receive()["id"] for _ in range(40)] == list(range(40))
 
@@ -375,8 +379,8 @@ def test_a_reader_that_stays_away_is_dropped_after_a_while(serve: Serve) -> None
     wire = serving.connect()
     gone = threading.Event()
     serving.loop.call_soon_threadsafe(lambda: watch_for_loss(serving, gone))
-    for id in range(40):
-        wire.call(id, "big")
+    for request_id in range(40):
+        wire.call(request_id, "big")
     assert gone.wait(10)
 
 
@@ -390,8 +394,8 @@ def test_answers_that_pile_up_behind_a_stopped_reader_are_dropped_with_it(serve:
     serving = serve({"big": Handler(Echo, big, blocking=True)}, threads=8, max_output_bytes=2**21)
     wire = serving.connect()
     gone = threading.Event()
-    for id in range(60):
-        wire.call(id, "big")
+    for request_id in range(60):
+        wire.call(request_id, "big")
     assert gate.begun.wait(10)
     serving.loop.call_soon_threadsafe(lambda: watch_for_loss(serving, gone))
     gate.open.set()
@@ -410,8 +414,8 @@ def test_only_so_many_requests_of_a_connection_are_worked_on(serve: Serve) -> No
     gate = Gate()
     serving = serve({"slow": Handler(Echo, gate, blocking=True)}, max_in_flight=4, threads=32)
     wire = serving.connect()
-    for id in range(20):
-        wire.call(id, "slow")
+    for request_id in range(20):
+        wire.call(request_id, "slow")
     assert gate.begun.wait(10)
     serving.run(asyncio.sleep(0.05))
     assert len(gate.calls) == 4
