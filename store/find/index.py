@@ -313,8 +313,8 @@ class Index:
 
 
 def _is_current(stamp: FileStamp, row: FileRow | None) -> bool:
-    """Whether the file is the one last seen; a stamp that was young then proves nothing."""
-    if row is None:
+    """Whether the file is the one last seen, and was in order; a stamp that was young then proves nothing."""
+    if row is None or row.problem is not None:
         return False
     seen = (row.inode, row.size, row.mtime_ns, row.ctime_ns)
     return seen == (stamp.inode, stamp.size, stamp.mtime_ns, stamp.ctime_ns) and row.ctime_ns < row.seen_ns - YOUNG_NS

@@ -1,0 +1,309 @@
+"""The face of the store: what is kept is found, what is taken back is not, and what was is as it was after an undo."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import (
+    Action,
+    ActionKind,
+    Changeset,
+    InvalidInput,
+    Kind,
+    Level,
+    NewTurn,
+    NotFound,
+    SessionHead,
+    StoreReadOnly,
+)
+
+OpenStore = Callable[[], MemoryStore]
+AT = datetime(2026, 11, 1, 9, 0, tzinfo=UTC)
+
+
+def talk(store: MemoryStore, session_id: str = "s1", channel: str = "shop", *texts: str) -> None:
+    turns = [NewTurn("user", text, AT + timedelta(minutes=n), f"{session_id}-{n}") for n, text in enumerate(texts)]
+    store.observe(SessionHead(session_id, channel, started_at=AT), turns).result()
+
+
+def found(store: MemoryStore, query: str, channel: str | None = "shop") -> list[str]:
+    return [hit.node_id for hit in store.recall(query, channel=channel).hits]
+
+
+def files(store: MemoryStore) -> dict[str, bytes]:
+    store.list()  # waits for what was acknowledged
+    root = store.paths.vault
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.md")}
+
+
+def test_what_is_remembered_is_found_at_once(store: MemoryStore) -> None:
+    node_id = store.remember("Deploys go through Jenkins", kind=Kind.PROCEDURE, channel="shop").result()
+    hit = store.recall("How do deploys work?", channel="shop").hits[0]
+    assert (hit.node_id, hit.kind, hit.level, hit.text) == (
+        node_id,
+        Kind.PROCEDURE,
+        Level.FACT,
+        "Deploys go through Jenkins",
+    )
+
+
+def test_the_same_content_is_one_memory_a_channel(store: MemoryStore) -> None:
+    first = store.remember("Tabs, not spaces", channel="shop").result()
+    again = store.remember("  Tabs,  not spaces ", channel="shop").result()
+    elsewhere = store.remember("Tabs, not spaces", channel="other").result()
+    assert first == again != elsewhere
+
+
+def test_a_turn_is_evidence_of_itself_and_known_by_its_external_id(store: MemoryStore) -> None:
+    talk(store, "s1", "shop", "We chose Postgres for the bookings", "ok")
+    observed = store.observe(
+        SessionHead("s1", "shop", started_at=AT),
+        [NewTurn("user", "We chose Postgres for the bookings", AT, "s1-0"), NewTurn("user", "ok", AT, "new")],
+    ).result()
+    assert (observed.added, observed.known) == (1, 1)
+    hit = store.recall("Postgres bookings", channel="shop").hits[0]
+    assert [(e.node_id, e.external_id) for e in hit.evidence] == [("s1#1", "s1-0")]
+    assert [turn.text for turn in store.catalog.turns("s1")][1:] == ["ok", "ok"]
+
+
+def test_a_repeated_ok_without_an_id_is_two_turns(store: MemoryStore) -> None:
+    head = SessionHead("s1", "shop", started_at=AT)
+    for _ in range(2):
+        store.observe(head, [NewTurn("user", "ok", AT)]).result()
+    store.show("s1")
+    assert [turn.ordinal for turn in store.catalog.turns("s1")] == [1, 2]
+
+
+def test_projects_do_not_leak_into_each_other(store: MemoryStore) -> None:
+    store.remember("The launch code is heron", channel="secret-project").result()
+    everywhere = store.remember("The launch party is on Friday").result()
+    assert found(store, "launch", "shop") == [everywhere]
+    assert found(store, "launch", None) == [everywhere]
+    assert len(found(store, "launch", "*")) == 2
+
+
+def test_secrets_reach_no_file(store: MemoryStore, paths: StorePaths) -> None:
+    secret = "AKIA" + "IOSFODNN7QRSTUVW"
+    store.remember(f"The key is {secret}", channel="shop").result()
+    talk(store, "s1", "shop", f"export AWS_ACCESS_KEY_ID={secret}")
+    store.close()
+    everything = b"".join(path.read_bytes() for path in paths.vault.parent.rglob("*") if path.is_file())
+    assert secret.encode() not in everything
+
+
+def test_nothing_to_remember_is_an_error_that_says_so(store: MemoryStore) -> None:
+    with pytest.raises(InvalidInput, match="no text"):
+        store.remember("  \n")
+
+
+def test_forget_is_undone_byte_for_byte(store: MemoryStore, paths: StorePaths) -> None:
+    node_id = store.remember("The printer is haunted", channel="shop").result()
+    store.show(node_id)
+    before = files(store)
+    forgotten = store.forget(node_id)
+    assert node_id not in found(store, "printer")
+    with pytest.raises(NotFound):
+        store.show(node_id)
+    store.undo(forgotten.run_id)
+    assert files(store) == before
+    assert node_id in found(store, "printer")
+
+
+def test_a_forgotten_turn_stays_in_its_file_and_is_found_no_more(
+    store: MemoryStore, open_store: OpenStore, paths: StorePaths
+) -> None:
+    talk(store, "s1", "shop", "The wifi password is on the fridge")
+    before = files(store)
+    forgotten = store.forget("s1#1")
+    assert found(store, "wifi fridge") == []
+    assert files(store) == before
+    store.rebuild()
+    assert found(store, "wifi fridge") == []
+    store.close()
+    store = open_store()
+    assert found(store, "wifi fridge") == []
+    store.undo(forgotten.run_id)
+    assert found(store, "wifi fridge") == ["s1#1"]
+
+
+def test_what_was_forgotten_can_be_remembered_again(store: MemoryStore) -> None:
+    node_id = store.remember("Lunch is at noon", channel="shop").result()
+    store.forget(node_id)
+    assert store.remember("Lunch is at noon", channel="shop").result() == node_id
+    assert node_id in found(store, "lunch noon")
+
+
+def test_a_session_is_not_forgotten_whole(store: MemoryStore) -> None:
+    talk(store, "s1", "shop", "hello there friend")
+    with pytest.raises(InvalidInput, match="whole session"):
+        store.forget("s1")
+
+
+def changeset(run_id: str, *texts: str) -> Changeset:
+    actions = tuple(
+        Action(
+            kind=ActionKind.CREATE,
+            path=f"facts/{run_id}-{n}.md",
+            node_id=f"{run_id}-{n}",
+            stage="consolidate",
+            reason="said so",
+            content=(
+                f"---\ntype: Fact\ntitle: {text}\nnode_id: {run_id}-{n}\nlevel: L1\nkind: fact\nchannel: shop\n"
+                f'sources:\n  - {{ id: t1, resource: /sessions/x.md, title: "s1#1" }}\n---\n\n{text}\n'
+            ).encode(),
+            fingerprint=f"L1:{text}",
+        )
+        for n, text in enumerate(texts)
+    )
+    return Changeset(run_id=run_id, actions=actions, cursors={("consolidate", "s1"): 1})
+
+
+def test_a_dream_is_applied_undone_and_not_dreamt_again(store: MemoryStore, paths: StorePaths) -> None:
+    talk(store, "s1", "shop", "I moved the bookings to Postgres last week")
+    before = files(store)
+    applied = store.apply(changeset("run-1", "The bookings are in Postgres"))
+    assert applied.applied == 1
+    hit = store.recall("Where are the bookings?", channel="shop").hits[0]
+    assert (hit.node_id, [e.external_id for e in hit.evidence]) == ("run-1-0", ["s1-0"])
+    assert store.undo("run-1").restored == 1
+    assert files(store) == before
+    assert store.apply(changeset("run-2", "The bookings are in Postgres")).applied == 0
+    with pytest.raises(NotFound):
+        store.undo("no-such-run")
+
+
+def test_an_edit_by_hand_is_found(store: MemoryStore, paths: StorePaths) -> None:
+    node_id = store.remember("The boat is green", channel="shop").result()
+    path = paths.vault / store.show(node_id).path
+    path.write_text(path.read_text().replace("green", "turquoise"))
+    store.file_changed([str(path.relative_to(paths.vault))])
+    assert found(store, "turquoise") == [node_id]
+
+
+def test_a_file_of_somebody_else_is_found_and_not_rewritten(store: MemoryStore, paths: StorePaths) -> None:
+    note = paths.vault / "notes" / "kettle.md"
+    note.parent.mkdir()
+    note.write_text("Descale the kettle in March.\n")
+    store.reconcile()
+    assert [hit.text for hit in store.recall("kettle").hits] == ["Descale the kettle in March."]
+    assert note.read_text() == "Descale the kettle in March.\n"
+
+
+def test_broken_frontmatter_is_reported_kept_and_searchable(store: MemoryStore, paths: StorePaths) -> None:
+    broken = paths.vault / "facts" / "broken.md"
+    broken.parent.mkdir()
+    broken.write_text("---\ntype: [unclosed\n---\nThe heron nests in April.\n")
+    store.reconcile()
+    assert [problem.path for problem in store.check()] == ["facts/broken.md"]
+    assert store.status()["broken_files"] == 1
+    assert len(store.recall("heron nests").hits) == 1
+
+
+def test_two_files_with_one_id_the_first_keeps_it(store: MemoryStore, paths: StorePaths) -> None:
+    node_id = store.remember("The lift is broken", channel="shop").result()
+    original = paths.vault / store.show(node_id).path
+    (original.parent / "zz-copy.md").write_bytes(original.read_bytes())
+    store.reconcile()
+    assert store.show(node_id).path == str(original.relative_to(paths.vault))
+    assert [problem.path for problem in store.check()] == ["facts/zz-copy.md"]
+    original.unlink()
+    store.reconcile()
+    assert store.show(node_id).path == "facts/zz-copy.md"
+    assert store.check() == []
+
+
+def test_many_files_gone_at_once_are_not_believed(store: MemoryStore, paths: StorePaths) -> None:
+    for n in range(20):
+        store.remember(f"Shelf {n} holds screws of size {n}", channel="shop").result()
+    store.recall("screws", channel="shop")
+    for path in sorted((paths.vault / "facts").glob("*.md"))[:12]:
+        path.unlink()
+    assert len(store.reconcile().withheld) == 12
+    assert len(store.recall("screws", channel="shop", limit=50).hits) == 20
+    assert any("dreamctl check --accept" in problem for problem in store.status()["problems"])
+    store.check(accept=True)
+    assert len(store.recall("screws", channel="shop", limit=50).hits) == 8
+
+
+@pytest.mark.parametrize("damage", ["missing", "garbage", "newer"])
+def test_an_unusable_index_is_made_anew_and_the_vault_stays(
+    store: MemoryStore, open_store: OpenStore, paths: StorePaths, damage: str
+) -> None:
+    talk(store, "s1", "shop", "The alarm code is taped under the desk")
+    node_id = store.remember("The alarm rings at six", channel="shop").result()
+    answers = found(store, "alarm")
+    before = files(store)
+    store.close()
+    if damage == "missing":
+        for path in paths.index.parent.glob("index.db*"):
+            path.unlink()
+    elif damage == "garbage":
+        paths.index.write_bytes(os.urandom(8192))
+    else:
+        import apsw
+
+        connection = apsw.Connection(str(paths.index))
+        connection.execute("PRAGMA user_version = 999")
+        connection.close()
+    again = open_store()
+    assert found(again, "alarm") == answers
+    assert again.show(node_id).text == "The alarm rings at six"
+    assert files(again) == before
+
+
+def test_a_rebuild_answers_as_before_and_embeds_nothing_again(store: MemoryStore) -> None:
+    talk(store, "s1", "shop", *(f"Order {n} was delivered by courier {n % 3}" for n in range(30)))
+    store.rebuild()
+    before = [(hit.node_id, hit.score) for hit in store.recall("courier delivered order 7", channel="shop").hits]
+    rebuilt = store.rebuild()
+    after = [(hit.node_id, hit.score) for hit in store.recall("courier delivered order 7", channel="shop").hits]
+    assert after == before
+    assert (rebuilt.embedded, rebuilt.chunks) == (0, 30)
+
+
+def test_appending_gives_the_index_that_a_rebuild_gives(store: MemoryStore) -> None:
+    for n in range(7):
+        talk(store, "s1", "shop", *(f"Step {m} of the bicycle repair" for m in range(n + 1)))
+        store.recall("bicycle", channel="shop")
+    appended = {turn.node_id: turn.digest() for turn in store.catalog.turns("s1")}
+    store.rebuild()
+    assert {turn.node_id: turn.digest() for turn in store.catalog.turns("s1")} == appended
+
+
+def test_paused_learns_nothing(store: MemoryStore) -> None:
+    store.pause()
+    with pytest.raises(StoreReadOnly, match="paused"):
+        store.remember("Nothing of this")
+    talk(store, "s1", "shop", "nor of this")
+    store.resume()
+    store.set_channel("shop", learning=False)
+    with pytest.raises(StoreReadOnly, match="off in shop"):
+        store.remember("Nor this", channel="shop")
+    store.set_channel("shop", learning=True)
+    kept = store.remember("But this", channel="shop").result()
+    assert found(store, "this") == [kept]
+
+
+def test_what_was_true_then(store: MemoryStore, paths: StorePaths) -> None:
+    folder = paths.vault / "facts"
+    folder.mkdir()
+    old, new = "valid_from: 2024-01-01\nvalid_to: 2025-06-01\nsuperseded_by: new", "valid_from: 2025-06-01"
+    for name, validity, host in (("old", old, "Heroku"), ("new", new, "Fly")):
+        (folder / f"{name}.md").write_text(
+            f"---\ntype: Fact\ntitle: {host}\nnode_id: {name}\nlevel: L1\nchannel: shop\n{validity}\n---\n\n"
+            f"The site is hosted on {host}.\n"
+        )
+    store.reconcile()
+    assert found(store, "where is the site hosted") == ["new"]
+    then = store.recall("where is the site hosted", channel="shop", as_of=datetime(2024, 8, 1, tzinfo=UTC))
+    assert [hit.node_id for hit in then.hits] == ["old"]
+
+
+def test_nothing_near_is_said_and_not_made_up(store: MemoryStore) -> None:
+    store.remember("The kettle is on the left", channel="shop").result()
+    recalled = store.recall("zzyzx quux", channel="shop")
+    assert (recalled.hits, recalled.abstained) == ([], True)
