@@ -108,14 +108,14 @@ def _told(
     candidate: Candidate, ranking: Ranking, facts: Sequence[Node], terms: Collection[str]
 ) -> tuple[str, list[Node]]:
     """The words for a candidate, and the nodes that they are from: a turn's facts where they are fewer tokens."""
-    node, _ = _shown(candidate, ranking)
-    turn = ranking.nodes.get(candidate.unit, node)
-    whole = _dated(turn, condensed(turn.text, terms))
-    if facts and (turn is node or turn.kind is not Kind.TURN or len(facts) > 1 or facts[0] is node):
-        brief = _dated(facts[0], condensed(" ".join(_sentence(fact.text) for fact in facts), terms), with_role=False)
-        if turn.kind is not Kind.TURN or estimate_tokens(brief) < estimate_tokens(whole):
-            return brief, list(facts)
-    return whole, [turn]
+    node = ranking.nodes.get(candidate.unit) or _shown(candidate, ranking)[0]
+    whole = _dated(node, condensed(node.text, terms), by=node.role)
+    if not facts:
+        return whole, [node]
+    brief = _dated(facts[0], condensed(" ".join(_sentence(fact.text) for fact in facts), terms))
+    if node.kind is Kind.TURN and estimate_tokens(whole) <= estimate_tokens(brief):
+        return whole, [node]
+    return brief, list(facts)
 
 
 def condensed(text: str, terms: Collection[str], limit_tokens: int = SLOT_TOKENS) -> str:
@@ -149,10 +149,9 @@ def _sentence(text: str) -> str:
     return line if line.endswith((".", "!", "?", "…", ":")) else f"{line}."
 
 
-def _dated(node: Node, text: str, with_role: bool = True) -> str:
+def _dated(node: Node, text: str, by: str = "") -> str:
     day = f"[{node.created_at:%Y-%m-%d}] " if node.created_at else ""
-    who = f"{node.role}: " if with_role and node.role else ""
-    return f"{day}{who}{text}"
+    return f"{day}{by}: {text}" if by else f"{day}{text}"
 
 
 def _shown(candidate: Candidate, ranking: Ranking) -> tuple[Node, NodeId]:
