@@ -11,12 +11,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-_MONTHS = (
-    "January February March April May June July August September October November December".split()
-)
-_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}  # first month, northern
-_NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()
+_NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _COUNTS = {"a": 1, "an": 1, "couple": 2} | {word: n for n, word in enumerate(_NUMBERS, start=1)}
 _MOST_YEARS = 150  # "4000 years ago" is history, not a date of somebody's life
 
@@ -24,7 +35,9 @@ _DAY_PART = "morning|afternoon|evening|night"
 _UNIT = "day|night|week|weekend|month|year"
 _SPAN = "|".join(["week", "weekend", "month", "year", *_SEASONS, *_DAYS, *_MONTHS])
 _COUNT = r"\d{1,4}|a\ couple(?:\ of)?|an?|" + "|".join(_NUMBERS)
-_FUTURE = re.compile(r"\b(?:will|won't|going to|gonna|plan\w*|soon|can't wait|hop\w+ to|[a-z]+'ll|is|are|am|'m|'re)\b", re.I)
+_FUTURE = re.compile(
+    r"\b(?:will|won't|going to|gonna|plan\w*|soon|can't wait|hop\w+ to|[a-z]+'ll|is|are|am|'m|'re)\b", re.I
+)
 
 _RELATIVE = re.compile(
     rf"""\b(?:

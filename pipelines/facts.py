@@ -9,31 +9,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 
 from ..store.model import Kind, NodeId, Turn
+from . import answers, outlines
+from .answers import LEANS
 from .kinds import IMPLIED, Nature, nature
 from .rewriting import ASSISTANT, USER, Voices, stand_alone
 from .sentences import Sentence, split
-from .trimming import plain, request_weight, trim, without_request
-from .words import content_words, words
+from .trimming import ASKED, plain, trim, without_request
+from .words import words
 from .worth import Speaker, is_question, judge, names_of
 
-_LEANS = re.compile(
-    r"^(?:it|it's|its|that|that's|this|they|they're|them|he|he's|she|she's|her|his|their|these|those|there|both|and|but|so|also|plus|"
-    r"then|because|which|especially|even)\b",
-    re.IGNORECASE,
-)
 _LONGEST_FACT_WORDS = 60  # a fact that leans on and on is cut here, well inside one chunk
-_SHORT_ANSWER_WORDS = 4
-_LONGEST_QUESTION_WORDS = 25
-_CONCLUSIONS = 4  # of one assistant turn; its full text stays one link away
-_OUTLINE_ITEMS = 12
+_PHOTO_OF = re.compile(
+    r"^an? (?:photo(?:graph|graphy)?|picture|image|screenshot|close[- ]?up)(?: shot)? of\s+", re.IGNORECASE
+)
 _IMAGE = re.compile(r"\[image:\s*([^\]]+)\]", re.IGNORECASE)
 _RECALLED = re.compile(
     r"<(?P<tag>dreamd|memory|memories|recalled|recall|system-reminder)\b[^>]*>.*?</(?P=tag)>", re.DOTALL | re.IGNORECASE
 )
-_MY_NAME = re.compile(r"\b(?:[Mm]y name is|[Ii](?:'|’)m|[Ii] am|[Cc]all me) ([A-Z][a-z]{2,}(?: [A-Z][a-z]+)?)(?=[,.!]| and\b|$)")
+_MY_NAME = re.compile(
+    r"\b(?:[Mm]y name is|[Ii](?:'|’)m|[Ii] am|[Cc]all me) ([A-Z][a-z]{2,}(?: [A-Z][a-z]+)?)(?=[,.!]| and\b|$)"
+)
 _ASSISTANT_ROLES = frozenset({"assistant", "model", "ai", "bot", "system", "tool"})
 _USER_ROLES = frozenset({"user", "human"})
 
@@ -46,6 +44,8 @@ class Draft:
     nature: Nature
     sources: tuple[NodeId, ...]
     at: datetime | None
+    about: str = ""
+    """Who said it, as a tag: a name, `user` or `assistant`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,6 @@ class _Part:
     original: str
     text: str
     leans: bool
-    block: int
 
 
 def drafts_of(turns: Sequence[Turn], new_from: int = 1) -> list[Draft]:
@@ -69,7 +68,9 @@ def drafts_of(turns: Sequence[Turn], new_from: int = 1) -> list[Draft]:
         if turn.ordinal < new_from or turn.role.lower() in {"system", "tool"}:
             continue
         previous = turns[position - 1] if position else None
-        drafts += _of_turn(turn, previous, _voices(turn.role, roles, user_name))
+        voices = _voices(turn.role, roles, user_name)
+        about = voices.speaker.removeprefix("the ")
+        drafts += [replace(draft, about=about) for draft in _of_turn(turn, previous, voices)]
     return drafts
 
 
@@ -97,23 +98,55 @@ def _voices(role: str, people: list[str], user_name: str) -> Voices:
 
 def _of_turn(turn: Turn, previous: Turn | None, voices: Voices) -> Iterator[Draft]:
     text = _RECALLED.sub(" ", turn.text)
-    captions = _IMAGE.findall(text)
     sentences = split(_IMAGE.sub(" ", text))
     speaker = speaker_of(turn.role)
     if speaker is Speaker.ASSISTANT:
         yield from _of_assistant(turn, sentences, voices)
         return
     parts = list(_parts(sentences, speaker, voices, turn))
-    question = _question_before(previous, turn, voices)
-    if question and (answer := _short_answer(sentences, parts, voices)):
-        parts = [part for part in parts if part is not answer[1]]
-        yield _answered(turn, question, answer[0], voices, previous)
-    for group in _groups(parts):
-        joined = " ".join(part.text for part in group)
-        yield Draft(joined, nature(" ".join(part.original for part in group), speaker), (turn.node_id,), turn.at)
-    for caption in captions:
-        shared = f"{_capital(voices.speaker)} shared an image: {caption.strip()}"
-        yield Draft(shared, Nature(Kind.EPISODE, "past", IMPLIED, "observed"), (turn.node_id,), turn.at)
+    if previous is not None and (answered := _answered(turn, previous, sentences, parts, voices)):
+        draft, used = answered
+        parts = [part for part in parts if part is not used]
+        yield draft
+    yield from _with_images([_draft(turn, group, voices) for group in _groups(parts)], text, turn, voices)
+
+
+def _of_assistant(turn: Turn, sentences: Sequence[Sentence], voices: Voices) -> Iterator[Draft]:
+    for text in outlines.conclusions(sentences, names_of(voices.speaker, voices.addressee)):
+        told = _attributed(stand_alone(text, voices, _day(turn)), voices)
+        yield Draft(told, nature(text, Speaker.ASSISTANT), (turn.node_id,), turn.at)
+    if points := outlines.points(sentences):
+        told = f"{_capital(voices.speaker)} outlined: {'; '.join(points)}"
+        yield Draft(told, Nature(Kind.EPISODE, "past", IMPLIED, "extracted"), (turn.node_id,), turn.at)
+
+
+def _answered(
+    turn: Turn, previous: Turn, sentences: Sequence[Sentence], parts: Sequence[_Part], voices: Voices
+) -> tuple[Draft, _Part | None] | None:
+    """Question and answer as one draft, and the part that the answer would have been."""
+    if previous.role == turn.role or voices.addressee is None or speaker_of(previous.role) is Speaker.ASSISTANT:
+        return None
+    answer = answers.short_answer(sentences, voices.addressee) or (None if parts else answers.yes_or_no(sentences))
+    question = answers.question_of(previous, voices.speaker) if answer else None
+    if answer is None or question is None:
+        return None
+    asker = Voices(voices.addressee, voices.speaker, voices.people)
+    told = f"{stand_alone(question, asker, _day(previous))} – {stand_alone(answer, voices, _day(turn))}"
+    sources = (turn.node_id, previous.node_id)
+    used = next((part for part in parts if part.original == answer), None)
+    return Draft(told, nature(answer, speaker_of(turn.role)), sources, turn.at), used
+
+
+def _with_images(drafts: list[Draft], text: str, turn: Turn, voices: Voices) -> list[Draft]:
+    """What is seen on the images of a turn goes with the last thing said."""
+    captions = [_PHOTO_OF.sub("", caption.strip()) for caption in _IMAGE.findall(text)]
+    if not captions:
+        return drafts
+    shown = f"[image: {'; '.join(captions)}]"
+    if drafts:
+        return [*drafts[:-1], replace(drafts[-1], text=f"{drafts[-1].text} {shown}")]
+    told = f"{_capital(voices.speaker)} shared {shown}"
+    return [Draft(told, Nature(Kind.EPISODE, "past", IMPLIED, "observed"), (turn.node_id,), turn.at)]
 
 
 def _parts(sentences: Sequence[Sentence], speaker: Speaker, voices: Voices, turn: Turn) -> Iterator[_Part]:
@@ -128,14 +161,29 @@ def _parts(sentences: Sequence[Sentence], speaker: Speaker, voices: Voices, turn
         if not judge(trimmed, speaker, names).kept:
             continue
         text = _told(trimmed, speaker, voices, turn)
-        yield _Part(trimmed, text, bool(_LEANS.match(trimmed)), sentence.block)
+        yield _Part(trimmed, text, bool(LEANS.match(trimmed)))
 
 
 def _told(trimmed: str, speaker: Speaker, voices: Voices, turn: Turn) -> str:
-    rewritten = stand_alone(trimmed, voices, turn.at.date() if turn.at else None)
-    if speaker is Speaker.USER and is_question(trimmed) and voices.speaker.lower() not in rewritten.lower()[:40]:
+    if speaker is Speaker.USER and _MY_NAME.search(trimmed):
+        voices = replace(voices, speaker=USER)  # "The user is Craig", not "Craig is Craig"
+    rewritten = stand_alone(trimmed.removeprefix(ASKED), voices, _day(turn))
+    if speaker is Speaker.USER and (is_question(trimmed) or trimmed.startswith(ASKED)):
         return f"{_capital(voices.speaker)} asked: {rewritten[:1].lower() + rewritten[1:]}"
     return rewritten
+
+
+def _draft(turn: Turn, group: Sequence[_Part], voices: Voices) -> Draft:
+    text = _attributed(" ".join(part.text for part in group), voices)
+    stated = nature(" ".join(part.original for part in group), speaker_of(turn.role))
+    return Draft(text, stated, (turn.node_id,), turn.at)
+
+
+def _attributed(text: str, voices: Voices) -> str:
+    """The text, with who said it in front where it names neither of the two."""
+    if any(name and name.lower() in text.lower() for name in (voices.speaker, voices.addressee)):
+        return text
+    return f"{_capital(voices.speaker)}: {text}"
 
 
 def _groups(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
@@ -153,75 +201,9 @@ def _groups(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
         yield group
 
 
-def _question_before(previous: Turn | None, turn: Turn, voices: Voices) -> str | None:
-    """The last question of the turn before, told by its asker, if somebody else asked it."""
-    if previous is None or previous.role == turn.role or speaker_of(previous.role) is Speaker.ASSISTANT:
-        return None
-    asked = [sentence.text for sentence in split(previous.text) if is_question(sentence.text)]
-    if not asked or len(words(asked[-1])) > _LONGEST_QUESTION_WORDS or voices.addressee is None:
-        return None
-    question = trim(plain(asked[-1]), voices.speaker)
-    asker = Voices(voices.addressee, voices.speaker, voices.people)
-    return stand_alone(question, asker, previous.at.date() if previous.at else None)
-
-
-def _short_answer(
-    sentences: Sequence[Sentence], parts: Sequence[_Part], voices: Voices
-) -> tuple[str, _Part | None] | None:
-    """The first thing said, if it is no sentence of its own; with the part that it would have been."""
-    for sentence in sentences:
-        trimmed = trim(plain(sentence.text), voices.addressee)
-        weight = len(content_words(trimmed))
-        if not weight or is_question(trimmed):
-            continue
-        part = next((part for part in parts if part.original == trimmed), None)
-        if part is None:
-            continue
-        leans = part.leans
-        bare = weight <= _SHORT_ANSWER_WORDS and not re.match(r"(?:I|We|My|Our|You)\b", trimmed)
-        return (trimmed, part) if bare or leans else None
-    return None
-
-
-def _answered(turn: Turn, question: str, answer: str, voices: Voices, previous: Turn | None) -> Draft:
-    told = stand_alone(answer, voices, turn.at.date() if turn.at else None)
-    sources = (turn.node_id, previous.node_id) if previous else (turn.node_id,)
-    return Draft(f"{question} – {told}", nature(answer, speaker_of(turn.role)), sources, turn.at)
-
-
-def _of_assistant(turn: Turn, sentences: Sequence[Sentence], voices: Voices) -> Iterator[Draft]:
-    kept = []
-    for sentence in sentences:
-        if sentence.shape in {"heading", "row"}:
-            continue
-        text = plain(sentence.text)
-        if judge(text, Speaker.ASSISTANT, names_of(voices.speaker, voices.addressee)).kept:
-            kept.append(text)
-    for text in kept[:_CONCLUSIONS]:
-        told = stand_alone(text, voices, turn.at.date() if turn.at else None)
-        yield Draft(told, nature(text, Speaker.ASSISTANT), (turn.node_id,), turn.at)
-    if outline := _outline(sentences):
-        told = f"{_capital(voices.speaker)} outlined: {'; '.join(outline)}"
-        yield Draft(told, Nature(Kind.EPISODE, "past", IMPLIED, "extracted"), (turn.node_id,), turn.at)
-
-
-def _outline(sentences: Sequence[Sentence]) -> list[str]:
-    """The headings and bold openings of a long answer, which say what it is about."""
-    points: list[str] = []
-    for sentence in sentences:
-        bold = re.match(r"\*\*([^*]{3,80})\*\*", sentence.text)
-        if sentence.shape == "heading" or bold:
-            point = plain(bold[1] if bold else sentence.text).rstrip(":. ")
-            point = re.sub(r"^(?:step )?\d+[.:)]\s*", "", point, flags=re.IGNORECASE)
-            if request_weight(point) >= 1 and point not in points:
-                points.append(point)
-    return points[:_OUTLINE_ITEMS] if len(points) >= 2 else []
+def _day(turn: Turn) -> date | None:
+    return turn.at.date() if turn.at else None
 
 
 def _capital(name: str) -> str:
     return name[:1].upper() + name[1:]
-
-
-def renumbered(draft: Draft, text: str) -> Draft:
-    """The draft with another text."""
-    return replace(draft, text=text)

@@ -1,4 +1,4 @@
-"""Rewriting: a sentence made to stand alone, by its speaker's name for "I", the other's for "you", dates for "yesterday".
+"""Rewriting: a sentence made to stand alone: its speaker's name for "I", the other's for "you", dates for "yesterday".
 
 Numbers, names and negations are never touched, nor what stands in quotation marks or in code.
 """
@@ -12,27 +12,18 @@ from datetime import date
 
 from . import dates
 from .inflection import is_participle, is_present, third_person
-from .words import lexicon
+from .words import lexicon, phrases
 
 USER, ASSISTANT = "the user", "the assistant"
 
 _OPAQUE = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|https?://\S+")
 _TOKEN = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)?|[^A-Za-z]+")
 _CONTRACTIONS = {
-    "i'm": "i am", "im": "i am", "i've": "i have", "ive": "i have", "i'll": "i will", "i'd": "i 'd", "you're": "you are",
-    "you've": "you have", "you'll": "you will", "you'd": "you 'd", "ya": "you", "u": "you", "ur": "your",
-    "we're": "we are", "we've": "we have", "we'll": "we will", "we'd": "we 'd",
+    "i'm": "i am", "im": "i am", "i've": "i have", "ive": "i have", "i'll": "i will", "i'd": "i 'd",
+    "you're": "you are", "you've": "you have", "you'll": "you will", "you'd": "you 'd",
+    "ya": "you", "u": "you", "ur": "your", "we're": "we are", "we've": "we have", "we'll": "we will", "we'd": "we 'd",
 }  # fmt: skip
-# "you" is nobody in particular here: what "helps you relax" helps anyone.
-_GENERIC_YOU = re.compile(
-    r"\b(?:make|makes|made|help|helps|let|lets|give|gives|show|shows|remind|reminds|take|takes|get|gets|keep|keeps|teach|"
-    r"teaches|when|if|once|before|after|where|what|than|how|the more) you\b|\byou (?:never|know|can(?:'t)?|can never|have to|"
-    r"need to|just have|gotta)\b|\bthank you\b|\bas you\b",
-    re.IGNORECASE,
-)
-_INVERTED = frozenset(
-    "am are was were do did does have had can could will would should may might don't didn't haven't aren't won't".split()
-)
+_GENERIC_YOU = re.compile(rf"\b{phrases('generic_you')}\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +106,10 @@ class _Named:
                 yield " "
                 yield rest
 
-    def _pronoun(self, token: str, tokens: list[str], position: int) -> str | None:
-        word = token.lower()
+    def _pronoun(self, spoken: str, tokens: list[str], position: int) -> str | None:
+        word = spoken.lower()
         speaker = self._voices.speaker
-        if token == "I" or (word == "i" and _alone(tokens, position)):
+        if word == "i" and (spoken.isupper() or _alone(tokens, position)):
             self._speaker_named = True
             return speaker
         if word in {"me", "my", "mine", "myself"}:
@@ -128,9 +119,14 @@ class _Named:
             return {"me": speaker, "myself": "themselves"}.get(word, _possessive(speaker))
         if word in {"you", "your", "yours", "yourself"}:
             return None if self._generic_you else self._addressed(word)
-        if self._voices.people and not self._speaker_named and word in {"we", "us", "our", "ours"}:
+        if (
+            self._voices.people
+            and not self._speaker_named
+            and word in {"we", "our"}
+            and _opens_clause(tokens, position)
+        ):
             self._speaker_named = True
-            return _possessive(speaker) if word in {"our", "ours"} else f"{speaker} and others"
+            return _possessive(speaker) if word == "our" else f"{speaker} and others"
         return None
 
     def _addressed(self, word: str) -> str | None:
@@ -141,14 +137,14 @@ class _Named:
 
     def _agree_before(self, out: list[str], pronoun: str) -> None:
         """Inflect the auxiliary of an inverted question: "have I", "are you"."""
-        if len(out) >= 3 and out[-2].isspace() and out[-3].lower() in _INVERTED:
+        if len(out) >= 3 and out[-2].isspace() and out[-3].lower() in lexicon("auxiliaries"):
             verb = out[-3]
             changed = third_person(verb.lower())
             out[-3] = changed.capitalize() if verb[0].isupper() else changed
 
     def _agree_after(self, tokens: list[str], position: int) -> int:
         """Inflect the verb that follows; adverbs between are passed over. Returns the position to go on from."""
-        if position >= 2 and tokens[position - 1].isspace() and tokens[position - 2].lower() in _INVERTED:
+        if position >= 2 and tokens[position - 1].isspace() and tokens[position - 2].lower() in lexicon("auxiliaries"):
             return position
         at = position + 1
         while at + 1 < len(tokens) and tokens[at].isspace():
@@ -169,10 +165,20 @@ class _Named:
         return position
 
     def _agree_coordinated(self, tokens: list[str], at: int, verb: str) -> None:
-        """"runs and reads": the second of two verbs follows the first where nothing stands between them."""
+        """ "runs and reads": the second of two verbs follows the first where nothing stands between them."""
         after = [token.lower() for token in tokens[at + 1 : at + 5]]
         if is_present(verb) and len(after) == 4 and after[1] == "and" and is_present(after[3]):
             tokens[at + 4] = third_person(after[3])
+
+
+def _opens_clause(tokens: list[str], position: int) -> bool:
+    """Whether "we" begins what is said: elsewhere it is often everybody ("what we can do")."""
+    before = [token.strip().lower() for token in tokens[:position] if token.strip()]
+    return (
+        not before
+        or not before[-1].isalpha()
+        or before[-1] in {"and", "but", "so", "when", "because", "since", "then", "where", "while"}
+    )
 
 
 def _alone(tokens: list[str], position: int) -> bool:
@@ -182,8 +188,10 @@ def _alone(tokens: list[str], position: int) -> bool:
 
 
 def _with_company(tokens: list[str], position: int) -> bool:
-    """"My kids and I": the verb stays plural."""
+    """ "My kids and I": the verb stays plural."""
     before = [token for token in tokens[:position] if not token.isspace()]
+    clause = max((at for at, token in enumerate(before) if not token.isalpha() and "'" not in token), default=-1) + 1
+    before = before[clause + 1 if before[clause : clause + 1] == ["and"] else clause :]
     return 2 <= len(before) <= 4 and before[-1].lower() == "and" and all(token.isalpha() for token in before)
 
 

@@ -22,6 +22,7 @@ _EMOJI = "\U0001f300-\U0001faff\u2600-\u27bf\u2b50\ufe0f\u200d\u2764"
 _BREAK = re.compile(
     rf"(?P<stop>[.!?…]+)[\"'”’)\]*_]*[{_EMOJI}\s]*(?<=[\s{_EMOJI}])(?=\S)|(?P<wide>[。！？])|[{_EMOJI}]+\s+(?=[A-Z])"
 )
+_INITIALS = re.compile(r"^(?:[a-z]\.)*[a-z]$")
 _LAST_WORD = re.compile(r"[\w.'’-]+$")
 
 
@@ -112,13 +113,15 @@ def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _ends(before: str, stop: str, after: str) -> bool:
+    if after in "/×*=+<>-–)%&|,;" or (before[-1:].isdigit() and stop == "!" and not after.isupper()):
+        return False  # a formula or an aside goes on
     if "!" in stop or "?" in stop:
         return True
     if len(stop) > 1:  # an ellipsis trails on unless a capital follows
         return not after.islower()
     word = _LAST_WORD.search(before)
     last = word.group().lower() if word else ""
-    if last in lexicon("abbreviations") or (len(last) == 1 and last.isalpha() and last != "i"):
+    if last in lexicon("abbreviations") or (_INITIALS.match(last) and last != "i"):
         return False
     if after.islower():
         return len(before.split()) >= 3 and not last.isdigit()

@@ -19,17 +19,17 @@ WORD = re.compile(r"[^\W_][\w]*(?:[.'’_+#/@-]+\w+)*", re.UNICODE)
 @cache
 def lexicon(name: str) -> frozenset[str]:
     """The words of one list, lower case."""
-    return frozenset(word for line in _lines(name) for word in line.lower().split())
+    return frozenset(word for line in _lines(f"{name}.txt") for word in line.lower().split())
 
 
 @cache
-def groups(name: str) -> tuple[frozenset[str], ...]:
-    """The lines of one list as groups of stems."""
-    return tuple(frozenset(stem(word) for word in line.lower().split()) for line in _lines(name))
+def phrases(name: str) -> str:
+    """The lines of one list of patterns as one alternation, for a regular expression."""
+    return "(?:" + "|".join(_lines(f"{name}.phrases")) + ")"
 
 
 def _lines(name: str) -> list[str]:
-    text = (_FOLDER / f"{name}.txt").read_text(encoding="utf-8")
+    text = (_FOLDER / name).read_text(encoding="utf-8")
     return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .trimming import request_weight
-from .words import content_words, lexicon, weighty_words, words
+from .trimming import ASKED, request_weight
+from .words import content_words, lexicon, phrases, weighty_words, words
 
 
 class Speaker(StrEnum):
@@ -26,45 +26,49 @@ class Verdict:
     reason: str
 
 
-_FIRST_PERSON = frozenset("i i'm i've i'll i'd im my me mine myself we we're we've we'll us our ours".split())
-_SECOND_PERSON = frozenset("you you're you've you'll you'd your yours yourself ya u ur".split())
 _SPECIFIC = re.compile(r"\d|(?<=[a-z,;] )(?!I\b)[A-Z][a-z]{2,}|[\"“`]|\b[A-Z]{2,}\b")
-_STANDING = re.compile(r"^(?:please )?(?:always|never|don't ever|from now on|remember (?:that|to)|make sure (?:to|you) always)\b", re.I)
-_CONCLUSION = re.compile(
-    r"\b(?:fixed|resolved|root cause|the (?:problem|issue|bug|error|reason|cause|fix|solution) (?:is|was)|because|turns? out|"
-    r"decided|created|added|updated|removed|renamed|changed|moved|installed|committed|merged|deployed|implemented|refactored|"
-    r"configured|passes|passed|fail(?:s|ed)|now (?:works|uses|returns|passes)|works now|done|completed|recommend(?:ed)?|"
-    r"suggest(?:ed)?|should use|instead of|conclusion|in summary|result(?:s|ed)?|verified|confirmed|found)\b",
+_TAG_QUESTION = re.compile(
+    r",\s*(?:right|huh|eh|no|you know|correct"
+    r"|(?:is|are|was|were|do|does|did|have|has|can|wo|ca|would|should)n'?t \w+)\?$",
     re.IGNORECASE,
 )
-_BOILERPLATE = re.compile(
-    r"^(?:certainly|sure|of course|absolutely|great question|i'?d be happy|i can help|i'?ll help|let'?s|let me|here(?:'s| is| are)|"
-    r"below (?:is|are)|feel free|if you (?:have|need|want|would|could|'d)|would you like|do you (?:want|need|have)|i hope|"
-    r"don'?t hesitate|happy (?:coding|to)|good luck|by following|with these|by (?:implementing|using|doing)|to (?:achieve|help|ensure|do) "
-    r"(?:this|that|these|you)|this (?:will|should|approach|setup|ensures|helps)|you'?re welcome|thank you for|please (?:let|provide|share)|"
-    r"i understand|i'?m (?:sorry|here)|as an ai|note that this|remember to|now,? (?:let|i'?ll))",
-    re.IGNORECASE,
+_APPLAUSE = re.compile(rf"^{phrases('applause')}\b", re.IGNORECASE)
+_STANDING = re.compile(
+    r"^(?:please )?(?:always|never|don't ever|from now on|remember (?:that|to)|make sure (?:to|you) always)\b", re.I
 )
+_CONCLUSION = re.compile(rf"\b{phrases('conclusions')}\b", re.IGNORECASE)
+_BOILERPLATE = re.compile(rf"^{phrases('boilerplate')}", re.IGNORECASE)
 
 
 def judge(text: str, speaker: Speaker, names: frozenset[str] = frozenset()) -> Verdict:
     """Judge one trimmed sentence. `names` are the lower-case names of the two who talk: naming them adds nothing."""
-    said = [word for word in words(text)]
+    said = words(text)
     weight = sum(word.removesuffix("'s") not in names for word in weighty_words(text))
     if not said or _is_blank(said):
         return Verdict(False, "nothing said")
     if speaker is Speaker.ASSISTANT:
         return _judge_assistant(text, weight)
-    if _STANDING.match(text):
+    if speaker is Speaker.USER and is_standing(text):
         return Verdict(True, "standing instruction")
-    if text.rstrip().endswith("?"):
+    if speaker is Speaker.USER and text.startswith(ASKED):
+        kept = request_weight(text.removeprefix(ASKED)) >= 2
+        return Verdict(kept, "asked the assistant" if kept else "a request without substance")
+    if speaker is Speaker.USER and text.rstrip().endswith(":") and weight < 2:
+        return Verdict(False, "leads to code")
+    if is_question(text):
         return _judge_question(text, speaker, said, weight)
     return _judge_statement(text, said, weight)
 
 
+def is_standing(text: str) -> bool:
+    """Whether a sentence tells an assistant what to do from now on."""
+    return bool(_STANDING.match(text))
+
+
 def is_question(text: str) -> bool:
-    """Whether a sentence asks."""
-    return text.rstrip().rstrip("\"')*_ ").endswith("?")
+    """Whether a sentence asks; "…, right?" tells."""
+    bare = text.rstrip().rstrip("\"')*_ ")
+    return bare.endswith("?") and not _TAG_QUESTION.search(bare)
 
 
 def _is_blank(said: list[str]) -> bool:
@@ -75,17 +79,21 @@ def _judge_question(text: str, speaker: Speaker, said: list[str], weight: int) -
     if speaker is Speaker.USER:
         kept = request_weight(text) >= 2
         return Verdict(kept, "asked the assistant" if kept else "a request without substance")
-    own = any(word in _FIRST_PERSON for word in said)
+    own = any(word in lexicon("first_person") for word in said)
     kept = own and weight >= 3
     return Verdict(kept, "tells while asking" if kept else "question")
 
 
 def _judge_statement(text: str, said: list[str], weight: int) -> Verdict:
-    first = any(word in _FIRST_PERSON for word in said)
-    second = any(word in _SECOND_PERSON for word in said)
+    first = any(word in lexicon("first_person") for word in said)
+    second = any(word in lexicon("second_person") for word in said)
     specific = bool(_SPECIFIC.search(text))
+    if said[0] in lexicon("third_person") and content_words(text):
+        return Verdict(True, "about others")
     if weight == 0 and not (specific and first):
         return Verdict(False, "reaction")
+    if _APPLAUSE.match(text) and not (first and weight >= 3):
+        return Verdict(False, "kind words")
     if second and not first and weight < 3:
         return Verdict(False, "kind words")
     if not first and not specific and weight < 2 and len(content_words(text)) < 4:

@@ -1,0 +1,112 @@
+"""The child process of a dream: reads one request from stdin, plans, says so on stdout; ends when stdin ends."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+import threading
+from typing import BinaryIO
+
+# Before numpy is imported: a dream has one thread of arithmetic, whatever the machine has.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+PR_SET_PDEATHSIG = 1
+ADDRESS_SPACE_FACTOR = 6
+"""Mapped is not used: onnxruntime and SQLite map several times what they touch. The daemon watches what is resident."""
+
+
+def main() -> int:
+    """Dream once. The exit code is 0 after `Done` and 1 after `Failed`."""
+    _die_with_parent()
+    _yield_processor()
+    from .messages import Failed, Progress, RunRequest, encode
+
+    out = sys.stdout.buffer
+    line = sys.stdin.buffer.readline()
+    if not line.strip():
+        return 1
+    _end_with(sys.stdin.fileno())
+    telling = threading.Lock()
+
+    def tell(message: Progress) -> None:
+        with telling:
+            _write(out, encode(message))
+
+    try:
+        request = RunRequest.model_validate_json(line)
+        _bound_memory(request.pipelines.limits.memory_mib)
+        from .dream import dream
+
+        done = dream(request, tell)
+    except Exception as error:  # the boundary of the process: the daemon is told, the traceback goes to its log
+        failed = Failed(reason=_reason(error), hint=getattr(error, "hint", ""))
+        _write(out, encode(failed))
+        return 1
+    _write(out, encode(done))
+    return 0
+
+
+def _write(out: BinaryIO, data: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        out.write(data)
+        out.flush()
+
+
+def _reason(error: Exception) -> str:
+    """What happened, without a person's text: our own errors speak for themselves, others by their kind and place."""
+    from ..store.model import StoreError
+
+    if isinstance(error, StoreError):
+        return str(error)
+    traceback = error.__traceback__
+    while traceback and traceback.tb_next:
+        traceback = traceback.tb_next
+    place = f" in {os.path.basename(traceback.tb_frame.f_code.co_filename)}:{traceback.tb_lineno}" if traceback else ""  # noqa: PTH119
+    return f"{type(error).__name__}{place}"
+
+
+def _end_with(stdin: int) -> None:
+    """End this process when the daemon's end of the pipe is gone; a plan that nobody takes is worth nothing.
+
+    Reads the bare descriptor: a thread inside Python's own buffer would abort the interpreter when it ends.
+    """
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(stdin, 4096):
+                pass
+        os._exit(3)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+def _die_with_parent() -> None:
+    if sys.platform != "linux":
+        return
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _yield_processor() -> None:
+    """Take the processor only when nobody else wants it."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.nice(19)
+    with contextlib.suppress(OSError, AttributeError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def _bound_memory(memory_mib: int) -> None:
+    limit = memory_mib * ADDRESS_SPACE_FACTOR * 2**20
+    with contextlib.suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        bound = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""A run: the order of the stages, and what came of each. What one stage proposes, the next one sees."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from ..store.keep.history import Run
+from ..store.model import Changeset, Level
+from . import catalogue, consolidate, digest, lint, profiles, scenarios
+from .lint import Finding, Linted
+from .messages import Done, Progress, RunRequest, write_changeset
+from .proposals import Planned
+from .settings import Stage
+from .view import View
+
+Tell = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a stage: `plan` looks at the copy and proposes."""
+
+    stage: Stage
+    name: str
+    plan: Callable[[View, datetime], Planned]
+
+
+# A new stage goes where the design has it: drift after consolidate, then synthesis once a week, decay after lint.
+STEPS: tuple[Step, ...] = (
+    Step(Stage.CONSOLIDATE, consolidate.STAGE, consolidate.plan),
+    Step(Stage.CONSOLIDATE, scenarios.STAGE, scenarios.plan),
+    Step(Stage.CONSOLIDATE, profiles.STAGE, profiles.plan),
+    Step(Stage.LINT, lint.STAGE, lint.plan),
+)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the steps did."""
+
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    findings: tuple[Finding, ...] = ()
+
+
+def plan(view: View, now: datetime, stages: Mapping[Stage, bool], tell: Tell) -> Outcome:
+    """Let every step that is switched on propose, in order."""
+    outcome = Outcome()
+    steps = [step for step in STEPS if stages.get(step.stage, True)]
+    for done, step in enumerate(steps):
+        tell(Progress(stage=step.name, done=done, total=len(steps)))
+        began_s = time.monotonic()
+        planned = step.plan(view, now)
+        view.apply(planned.actions, planned.cursors)
+        outcome.seconds[step.name] = time.monotonic() - began_s
+        outcome.counts[step.name] = dict(planned.counts)
+        outcome.notes += planned.notes
+        if isinstance(planned, Linted):
+            outcome.findings = planned.findings
+        tell(Progress(stage=step.name, done=done + 1, total=len(steps), note=_told(planned)))
+    return outcome
+
+
+def finish(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run], gaps: Sequence[str] = ()) -> Done:
+    """Write the changeset and say what the run is: the digest, the derived pages, the numbers."""
+    changeset = Changeset(run_id=request.run_id, actions=tuple(view.actions), cursors=view.cursors)
+    path = request.folder / "changeset.jsonl"
+    if changeset.actions or changeset.cursors:
+        write_changeset(path, changeset)
+    page = digest.render(_night(view, request, outcome, gaps))
+    return Done(
+        changeset_path=path if path.exists() else None,
+        digest=page,
+        derived={
+            digest.path_of(request.local_date): page,
+            "index.md": catalogue.index_page(view),
+            "log.md": catalogue.log_page([*runs, _this_run(request, changeset)], request.utc_offset_s),
+        },
+        report=_report(changeset, outcome),
+    )
+
+
+def _this_run(request: RunRequest, changeset: Changeset) -> Run:
+    return Run(request.run_id, request.kind, "applied" if changeset.actions else "nothing", request.now)
+
+
+def _night(view: View, request: RunRequest, outcome: Outcome, gaps: Sequence[str]) -> digest.Night:
+    levels: Counter[Level] = Counter(memory.level for memory in view.memories())
+    return digest.Night(
+        day=request.local_date,
+        run_id=request.run_id,
+        actions=view.actions,
+        counts=outcome.counts,
+        seconds=outcome.seconds,
+        notes=outcome.notes,
+        findings=outcome.findings,
+        gaps=gaps,
+        memories=levels,
+    )
+
+
+def _report(changeset: Changeset, outcome: Outcome) -> dict[str, Any]:
+    """What `runs` shows: numbers, no texts. A run that did nothing says so."""
+    return {
+        "actions": len(changeset.actions),
+        "did_nothing": not changeset.actions,
+        "stages": outcome.counts,
+        "seconds": {name: round(seconds, 3) for name, seconds in outcome.seconds.items()},
+        "findings": len(outcome.findings),
+        "notes": outcome.notes,
+    }
+
+
+def _told(planned: Planned) -> str:
+    return ", ".join(f"{number} {what}" for what, number in planned.counts.items()) or "nothing to do"

@@ -1,0 +1,128 @@
+"""The snapshot: index and ledger copied in one step each, and the vault read where it lies."""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from ..store.find.catalog import Catalog
+from ..store.find.projection import Node
+from ..store.keep.database import Connections, backup, open_database
+from ..store.keep.disk import Disk
+from ..store.keep.ledger import Ledger
+from ..store.keep.vault import Vault
+from ..store.model import Kind, Level, Memory, NodeId, NotFound, Status, StoreError, Turn
+from .view import History, SessionState
+
+CURSOR_STAGES = ("consolidate", "scenarios", "profiles")
+
+
+class NoSpace(StoreError):  # noqa: N818
+    """A copy needs twice its size free."""
+
+
+class Snapshot:
+    """The memory as it was when the copies were made; files are read from the vault when asked for."""
+
+    def __init__(self, folder: Path, vault: Path, index: Path, ledger: Path) -> None:
+        _check_space(folder, index, ledger)
+        backup(index, folder / "index.db")
+        backup(ledger, folder / "ledger.db")
+        self._vault = Vault(vault, Disk())
+        self._connections = Connections(lambda: open_database(folder / "index.db", durable=False, read_only=True))
+        self._catalog = Catalog(self._connections.get)
+        self.ledger = Ledger(folder / "ledger.db", read_only=True)
+
+    def close(self) -> None:
+        """Let go of the copies."""
+        self._connections.close()
+        self.ledger.close()
+
+    def history(self) -> History:
+        """What of the ledger a dream must know."""
+        return History(
+            tombstones=frozenset(self.ledger.tombstones()),
+            cursors={
+                (stage, key): ordinal for stage in CURSOR_STAGES for key, ordinal in self.ledger.cursors(stage).items()
+            },
+            paused=self.ledger.paused,
+            channels_off=self.ledger.channels_off,
+        )
+
+    def sessions(self) -> list[SessionState]:
+        """Every session, by id."""
+        last = self._catalog.sessions()
+        nodes = self._catalog.nodes(last.keys())
+        return [
+            SessionState(session_id, node.channel, node.path, last[session_id])
+            for session_id, node in sorted(nodes.items())
+            if node.kind is Kind.SESSION
+        ]
+
+    def turns(self, session_id: NodeId) -> list[Turn]:
+        """The turns of a session that were not forgotten, in order."""
+        return [
+            Turn(session_id, node.ordinal, node.role, node.text, node.created_at, node.external_id)
+            for node in self._catalog.turns(session_id)
+            if node.kind is Kind.TURN and node.live
+        ]
+
+    def memories(self) -> list[Memory]:
+        """Every memory above L0, by id, with what the index holds of it."""
+        sources: dict[NodeId, list[NodeId]] = defaultdict(list)
+        for source, target in self._connections.get().execute(
+            "SELECT source, target FROM link WHERE kind = 'cites' ORDER BY source, rank"
+        ):
+            sources[source].append(target)
+        levels = (Level.FACT, Level.SCENARIO, Level.PROFILE)
+        found = [
+            _memory(node, tuple(sources[node.node_id])) for level in levels for node in self._catalog.list(level=level)
+        ]
+        return sorted(found, key=lambda memory: memory.node_id)
+
+    def read(self, path: str) -> bytes | None:
+        """A file of the vault, or None."""
+        try:
+            return self._vault.read(path)
+        except NotFound:
+            return None
+
+    def paths(self) -> Collection[str]:
+        """Every kept file of the vault."""
+        return [stamp.path for stamp in self._vault.walk()]
+
+    def indexed_paths(self) -> Mapping[str, str | None]:
+        """Every file that the index has seen, and what is wrong with it."""
+        return {path: row.problem for path, row in self._catalog.files().items()}
+
+
+def _memory(node: Node, sources: tuple[NodeId, ...]) -> Memory:
+    return Memory(
+        node_id=node.node_id,
+        level=node.level,
+        kind=node.kind,
+        title=node.title,
+        text=node.text,
+        channel=node.channel,
+        tags=node.tags,
+        status=Status.STABLE if node.live else Status.DEPRECATED,
+        created_at=node.created_at,
+        valid_from=node.valid_from,
+        valid_to=node.valid_to,
+        session_id=node.session_id,
+        certainty=node.certainty,
+        sources=sources,
+        path=node.path,
+    )
+
+
+def _check_space(folder: Path, *databases: Path) -> None:
+    needed = 2 * sum(path.stat().st_size for path in databases if path.exists())
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise NoSpace(
+            f"a dream needs {needed / 2**20:.0f} MiB free and {free / 2**20:.0f} MiB are",
+            hint="Free some space; nothing was changed.",
+        )

@@ -1,0 +1,81 @@
+"""A memory that fits in a test: sessions and files in dictionaries, embeddings without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from dreamd.pipelines.view import History, SessionState, Vectors, View
+from dreamd.store.find.embedding import StubEmbedder
+from dreamd.store.keep import okf
+from dreamd.store.model import Memory, NodeId, Turn
+
+MAY_8 = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+
+
+def turns(*said: tuple[str, str], session_id: str = "s1", at: datetime | None = MAY_8) -> list[Turn]:
+    """Turns of one session, half a minute apart."""
+    return [
+        Turn(session_id, n, role, text, at + timedelta(seconds=30 * n) if at else None, f"x{n}")
+        for n, (role, text) in enumerate(said, start=1)
+    ]
+
+
+class FakeSource:
+    """A `Source` in memory."""
+
+    def __init__(self, channel: str = "proj") -> None:
+        self.channel = channel
+        self.channels: dict[NodeId, str] = {}
+        self.said: dict[NodeId, list[Turn]] = {}
+        self.files: dict[str, bytes] = {}
+        self.problems: dict[str, str | None] = {}
+        self.failing: set[NodeId] = set()
+
+    def add(self, session_id: NodeId, *said: tuple[str, str], channel: str | None = None, at: datetime = MAY_8) -> None:
+        self.said[session_id] = turns(*said, session_id=session_id, at=at)
+        self.channels[session_id] = channel or self.channel
+
+    def sessions(self) -> list[SessionState]:
+        return [
+            SessionState(name, self.channels[name], f"sessions/2023/05/08/{name}.md", said[-1].ordinal if said else 0)
+            for name, said in sorted(self.said.items())
+        ]
+
+    def turns(self, session_id: NodeId) -> list[Turn]:
+        if session_id in self.failing:
+            raise ValueError(session_id)
+        return self.said[session_id]
+
+    def memories(self) -> list[Memory]:
+        return [okf.to_memory(path, okf.parse(data)) for path, data in self.files.items()]
+
+    def read(self, path: str) -> bytes | None:
+        return self.files.get(path)
+
+    def paths(self) -> Collection[str]:
+        return [*self.files, *(session.path for session in self.sessions())]
+
+    def indexed_paths(self) -> Mapping[str, str | None]:
+        return {path: self.problems.get(path) for path in self.paths()} | self.problems
+
+    def view(self, history: History | None = None, run_id: str = "run-1") -> View:
+        return View(self, history or History(), embed, run_id)
+
+    def take(self, view: View) -> History:
+        """Let the proposals of a view become true, as the daemon would; the history that the next dream sees."""
+        for action in view.actions:
+            assert view.history is not None
+            if action.content is None:
+                del self.files[action.path]
+            else:
+                self.files[action.path] = action.content
+        return History(view.history.tombstones, {**view.history.cursors, **view.cursors})
+
+
+def embed(texts: Sequence[str]) -> Vectors:
+    """The stub's vectors as rows."""
+    embedder = StubEmbedder()
+    return np.stack(embedder.embed_passages(texts)) if texts else np.empty((0, embedder.dimension), np.float32)

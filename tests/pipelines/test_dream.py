@@ -1,0 +1,188 @@
+"""Whole dreams on a real store: planned on a copy, applied, looked at, undone; and the child that has them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from dreamd.pipelines import messages
+from dreamd.pipelines.dream import dream
+from dreamd.pipelines.messages import Done, Failed, Progress, RunRequest
+from dreamd.store.find.embedding import StubEmbedder
+from dreamd.store.keep import okf
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import Level, NewTurn, SessionHead
+from dreamd.store.settings import EmbeddingSettings, StoreSettings
+
+NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+SETTINGS = StoreSettings(embedding=EmbeddingSettings(model="stub"))
+SAID = (
+    ("user", "I prefer pnpm over npm in this repository."),
+    ("assistant", "Noted. I've updated package.json to use pnpm."),
+    ("user", "We decided to use Postgres 16 for the billing service. My password=hunter2secret stays out."),
+    ("user", "Yesterday the deploy to staging failed because of a missing index."),
+    ("user", "I love short functions. Always add type hints to new Python code."),
+)
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> StorePaths:
+    return StorePaths(
+        tmp_path / "vault", tmp_path / "ledger.db", tmp_path / "index.db", tmp_path / "vectors.db", tmp_path / "runs"
+    )
+
+
+@pytest.fixture
+def store(paths: StorePaths) -> Iterator[MemoryStore]:
+    opened = MemoryStore.open(paths, SETTINGS, StubEmbedder(), lambda: NOW)
+    head = SessionHead("s1", "shop", started_at=NOW - timedelta(hours=9))
+    said = [
+        NewTurn(role, text, NOW - timedelta(hours=9) + timedelta(minutes=n), f"m{n}")
+        for n, (role, text) in enumerate(SAID)
+    ]
+    opened.observe(head, said).result()
+    opened.recall("pnpm")  # what was acknowledged is indexed
+    yield opened
+    opened.close()
+
+
+def request_of(paths: StorePaths, run_id: str) -> RunRequest:
+    folder = paths.runs / run_id
+    folder.mkdir(parents=True)
+    return RunRequest(
+        run_id=run_id,
+        folder=folder,
+        vault=paths.vault,
+        ledger=paths.ledger,
+        index=paths.index,
+        embeddings=paths.embeddings,
+        now=NOW,
+        local_date=date(2026, 11, 21),
+        store=SETTINGS,
+    )
+
+
+def vault_files(paths: StorePaths) -> dict[str, bytes]:
+    return {str(path.relative_to(paths.vault)): path.read_bytes() for path in paths.vault.rglob("*.md")}
+
+
+def test_a_dream_is_planned_applied_and_undone(store: MemoryStore, paths: StorePaths) -> None:
+    before = vault_files(paths)
+    told: list[Progress] = []
+    done = dream(request_of(paths, "run-1"), told.append)
+    assert vault_files(paths) == before
+    assert done.changeset_path is not None
+    changeset = messages.read_changeset(done.changeset_path)
+    applied = store.apply(changeset)
+    assert applied.refused == ()
+    assert applied.applied == len(changeset.actions) > 4
+
+    hits = store.recall("Postgres for the billing service", channel="shop", levels=[Level.FACT]).hits
+    assert "Postgres 16" in hits[0].text
+    assert hits[0].evidence[0].external_id == "m2"
+    assert "hunter2secret" not in str(vault_files(paths))
+    assert {progress.stage for progress in told} >= {"consolidate", "scenarios", "profiles", "lint"}
+    assert done.report["did_nothing"] is False
+    assert done.report["stages"]["consolidate"]["facts"] >= 5
+    for path, data in vault_files(paths).items():
+        assert okf.conformance(path, data) == []
+
+    again = dream(request_of(paths, "run-2"), told.append)
+    assert again.changeset_path is None
+    assert again.report["did_nothing"] is True
+    assert "nothing to change" in again.digest
+
+    assert store.undo("run-1").refused == ()
+    assert vault_files(paths) == before
+    third = dream(request_of(paths, "run-3"), told.append)
+    assert third.report["actions"] == 0
+
+
+def test_a_digest_reads_well_and_the_derived_pages_are_okf(store: MemoryStore, paths: StorePaths) -> None:
+    done = dream(request_of(paths, "run-1"), lambda _: None)
+    assert set(done.derived) == {"digests/2026-11-21.md", "index.md", "log.md"}
+    assert done.derived["digests/2026-11-21.md"] == done.digest
+    assert done.digest.startswith("# The night before 21 November 2026\n")
+    for section in ("## Learned", "## Numbers"):
+        assert section in done.digest
+    assert "dreamctl undo run-1" in done.digest
+    assert "The user prefers pnpm over npm in this repository" in done.digest
+    for name in ("index.md", "log.md"):
+        assert okf.conformance(name, done.derived[name].encode()) == []
+    assert "okf_version" in done.derived["index.md"]
+    assert "## 2026-11-21" in done.derived["log.md"]
+
+
+def test_a_forgotten_turn_is_not_learned(store: MemoryStore, paths: StorePaths) -> None:
+    store.forget("s1#1")
+    done = dream(request_of(paths, "run-1"), lambda _: None)
+    assert done.changeset_path is not None
+    texts = b"".join(action.content or b"" for action in messages.read_changeset(done.changeset_path).actions)
+    assert b"pnpm over npm" not in texts
+
+
+def test_a_hand_edit_between_plan_and_apply_wins(store: MemoryStore, paths: StorePaths) -> None:
+    done = dream(request_of(paths, "run-1"), lambda _: None)
+    assert done.changeset_path is not None
+    changeset = messages.read_changeset(done.changeset_path)
+    mine = paths.vault / changeset.actions[0].path
+    mine.parent.mkdir(parents=True, exist_ok=True)
+    mine.write_bytes(b"---\ntype: Note\n---\n\nMine.\n")
+    applied = store.apply(changeset)
+    assert [refused.path for refused in applied.refused] == [changeset.actions[0].path]
+    assert mine.read_bytes().endswith(b"Mine.\n")
+
+
+def test_the_child_plans_and_ends(store: MemoryStore, paths: StorePaths) -> None:
+    with _child() as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(messages.encode(request_of(paths, "run-1")))
+        child.stdin.flush()
+        said = [messages.decode(line) for line in child.stdout]
+        assert child.wait(30) == 0
+    assert all(isinstance(message, Progress) for message in said[:-1])
+    last = said[-1]
+    assert isinstance(last, Done)
+    assert last.changeset_path is not None
+    assert messages.read_changeset(last.changeset_path).run_id == "run-1"
+
+
+def test_the_child_says_why_it_failed_without_a_persons_text(tmp_path: Path, paths: StorePaths) -> None:
+    request = request_of(paths, "run-1")
+    with _child() as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(messages.encode(request))
+        child.stdin.flush()
+        failed = messages.decode(child.stdout.readlines()[-1])
+        assert child.wait(30) == 1
+    assert isinstance(failed, Failed)
+    assert failed.reason
+
+
+def test_the_child_ends_with_its_parents_pipe(store: MemoryStore, paths: StorePaths) -> None:
+    with _child() as child:
+        assert child.stdin is not None
+        child.stdin.write(messages.encode(request_of(paths, "run-1")))
+        child.stdin.close()
+        assert child.wait(30) in {0, 1, 3}
+
+
+def test_the_child_without_a_request_ends_at_once() -> None:
+    with _child() as child:
+        out, _ = child.communicate(b"", timeout=30)
+    assert (child.returncode, out) == (1, b"")
+
+
+def _child() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "dreamd.pipelines"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
