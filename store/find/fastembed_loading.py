@@ -7,7 +7,6 @@ import ctypes
 import hashlib
 import importlib
 import importlib.util
-import os
 import shutil
 import sys
 import tempfile
