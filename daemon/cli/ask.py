@@ -10,11 +10,13 @@ from .terminal import Terminal
 from .wire import ask
 from .words import BOLD, DIM, Look, clean, clip, count, listing, table
 
+ALL_CHANNELS = "*"
 LEVELS = ("L0", "L1", "L2", "L3")
 KINDS = (
     *("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode"),
     *("turn", "session", "scenario", "profile"),
 )
+CHANNEL_HELP = "one project's memories, '*' all; if left out this folder's, where it has some, else all"
 MOST_LINES_OF_A_HIT = 12
 MOST_SOURCES = 4
 MOST_CANDIDATES = 20
@@ -24,7 +26,7 @@ def recall_arguments(parser: ArgumentParser) -> None:
     """What recall takes."""
     parser.add_argument("text", nargs="+", help="what to look for, in your own words")
     parser.add_argument("--limit", type=int, metavar="N", help="at most so many memories (10)")
-    parser.add_argument("--channel", help="one project's memories; '*' is all of them")
+    parser.add_argument("--channel", help=CHANNEL_HELP)
     parser.add_argument("--level", action="append", choices=LEVELS, help="L0 said, L1 facts, L2 scenarios, L3 profiles")
     parser.add_argument("--explain", action="store_true", help="say how each was found")
     parser.add_argument("--why-not", metavar="NODE", help="say where this memory was dropped")
@@ -35,7 +37,7 @@ def recall(options: Namespace, terminal: Terminal) -> int:
     params = {
         "query": " ".join(options.text),
         "limit": options.limit,
-        "channel": options.channel,
+        "channel": options.channel or channel_here(terminal),
         "levels": options.level,
         "explain": options.explain or None,
         "why_not": options.why_not,
@@ -61,7 +63,7 @@ def context_arguments(parser: ArgumentParser) -> None:
     """What context takes."""
     parser.add_argument("text", nargs="+", help="what the agent is about to do")
     parser.add_argument("--budget", type=int, metavar="TOKENS", help="at most so many tokens (1000)")
-    parser.add_argument("--channel", help="one project's memories; '*' is all of them")
+    parser.add_argument("--channel", help=CHANNEL_HELP)
     parser.add_argument("--session", help="the session that asks; its own turns are known to it")
 
 
@@ -70,7 +72,7 @@ def context(options: Namespace, terminal: Terminal) -> int:
     params = {
         "query": " ".join(options.text),
         "budget_tokens": options.budget,
-        "channel": options.channel,
+        "channel": options.channel or channel_here(terminal),
         "session": options.session,
     }
     answer = ask(terminal, "context", params)
@@ -128,6 +130,22 @@ def list_(options: Namespace, terminal: Terminal) -> int:
     else:
         terminal.note("there are no such memories; `dreamctl import` and `dreamctl remember` make some")
     return 0
+
+
+def channel_here(terminal: Terminal) -> str:
+    """The channel of the working directory if it is known, else all of them: a person may look everywhere."""
+    from pathlib import Path
+
+    from ...store.channel import channel_of_folder
+
+    try:
+        channel = channel_of_folder(Path.cwd())
+    except OSError:  # the folder is gone
+        return ALL_CHANNELS
+    if not ask(terminal, "list", {"channel": channel, "limit": 1})["memories"]:
+        return ALL_CHANNELS
+    terminal.note(f"this is about {channel}; --channel '*' looks everywhere")
+    return channel
 
 
 def hits_in_words(hits: Iterable[dict[str, Any]], look: Look) -> list[str]:
@@ -188,27 +206,27 @@ def memories_in_words(memories: Iterable[dict[str, Any]], look: Look) -> list[st
 
 
 def trace_in_words(trace: dict[str, Any], look: Look) -> list[str]:
-    """How the answer came about: the time of each step, and where each arm had each candidate."""
+    """How the answer came about: the time of each step, and where each arm of the search had each candidate."""
     timings = [f"{step} {ms:.1f} ms" for step, ms in (trace.get("timings_ms") or {}).items()]
     candidates = trace.get("candidates") or []
+    arms = list(dict.fromkeys(arm for candidate in candidates for arm in candidate["ranks"]))
     rows = [
-        (str(place), f"{candidate['score']:.3f}", candidate["unit"], arms_in_words(candidate))
+        (str(place), f"{candidate['score']:.3f}", *(arm_in_words(candidate, arm) for arm in arms), candidate["unit"])
         for place, candidate in enumerate(candidates[:MOST_CANDIDATES], 1)
     ]
     lines = [*look.wrap("Took: " + ", ".join(timings) + ".")] if timings else []
-    lines += table(rows, look, ("place", "score", "node", "found by"), right=(0,))
+    lines += table(rows, look, ("place", "score", *arms, "node"), right=range(2 + len(arms))) if rows else []
     if len(candidates) > MOST_CANDIDATES:
         lines.append(f"… and {len(candidates) - MOST_CANDIDATES} more (--json has them)")
     return lines
 
 
-def arms_in_words(candidate: dict[str, Any]) -> str:
-    """`keyword #1 (12.40), vector #3 (0.61)`."""
-    scores = candidate.get("scores") or {}
-    return ", ".join(
-        f"{arm} #{rank}" + (f" ({scores[arm]:.2f})" if arm in scores else "")
-        for arm, rank in (candidate.get("ranks") or {}).items()
-    )
+def arm_in_words(candidate: dict[str, Any], arm: str) -> str:
+    """`#3 0.61`: its rank in this arm, and its score there."""
+    if arm not in candidate["ranks"]:
+        return "-"
+    score = candidate["scores"].get(arm)
+    return f"#{candidate['ranks'][arm]}" + (f" {score:.2f}" if score is not None else "")
 
 
 def why_not_in_words(why_not: dict[str, Any], look: Look) -> list[str]:

@@ -14,6 +14,7 @@ from .terminal import Terminal
 from .wire import ask
 from .words import BOLD, DIM, RED, YELLOW, Look, clean, count, duration, listing, pairs, sentence, when
 
+LEVEL_NOUNS = {"L0": "session", "L1": "fact", "L2": "scenario", "L3": "profile"}
 STATUS_TIMEOUT_S = 5.0
 STOP_TIMEOUT_S = 30.0
 
@@ -153,20 +154,20 @@ def status_in_words(answer: dict[str, Any], look: Look) -> list[str]:
 
 def memories_in_words(answer: dict[str, Any]) -> str:
     """`10 sessions with 150 turns, 40 facts`."""
-    if not answer.get("files"):
-        return "none yet; `dreamctl import` and `dreamctl remember` make some"
-    sessions = count(answer.get("sessions", 0), "session") + " with " + count(answer.get("turns", 0), "turn")
-    others = [count(answer[f"{noun}s"], noun) for noun in ("fact", "scenario", "profile") if answer.get(f"{noun}s")]
-    return ", ".join([sessions, *others] if answer.get("sessions") else others)
+    numbers = answer.get("memories") or {}
+    parts = [count(numbers[level], noun) for level, noun in LEVEL_NOUNS.items() if numbers.get(level)]
+    if numbers.get("L0"):
+        parts[0] += " with " + count(answer.get("turns", 0), "turn")
+    return ", ".join(parts) or "none yet; `dreamctl import` and `dreamctl remember` make some"
 
 
 def searchable_in_words(answer: dict[str, Any]) -> str:
     """How much is found by words, and how much of it not yet by meaning."""
     if not answer.get("chunks"):
         return ""
-    if not answer.get("model_ready", True):
+    if not (answer.get("embedding") or {}).get("ready", True):
         return count(answer["chunks"], "chunk") + "; by words only until the embedding model is loaded"
-    waiting = answer.get("embedding_queue") or 0
+    waiting = answer.get("pending_embeddings") or 0
     return count(answer["chunks"], "chunk") + (f"; {waiting:,} by words only, until embedded" if waiting else "")
 
 

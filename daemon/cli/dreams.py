@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from .progress import shown_progress
 from .terminal import Terminal
 from .wire import ask
-from .words import Look, clean, count, duration, listing, sentence, table
+from .words import BOLD, Look, count, duration, listing, sentence, table
 
+# A page's links lead nowhere in a terminal.
+LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
+MOST_PLANNED = 20
 OUTCOMES = {
     "running": "The dream {run} has begun. `dreamctl status` shows how far it is.",
     "applied": "The dream {run} is done after {took}.",
@@ -86,7 +90,8 @@ def digest(options: Namespace, terminal: Terminal) -> int:
     if terminal.as_json:
         terminal.document(answer)
     else:
-        terminal.lines([clean(answer["text"]).rstrip()])
+        lines = terminal.look.wrap(LINK.sub(r"\1", answer["text"]))
+        terminal.lines(terminal.look.paint(line, BOLD) if line.startswith("#") else line for line in lines)
     return 0
 
 
@@ -103,12 +108,12 @@ def dream_in_words(answer: dict[str, Any], look: Look) -> list[str]:
             (step["stage"], step["kind"], ": ".join(part for part in (step["path"], step.get("reason")) if part))
             for step in plan
         ]
-        lines += ["", *table(rows, look)]
+        shown = rows[:MOST_PLANNED]
+        lines += ["", *table(shown, look)]
+        if len(rows) > len(shown):
+            lines.append(f"… and {len(rows) - len(shown):,} more (--json has them)")
     if answer["state"] == "applied":
-        lines += [
-            "",
-            *look.wrap(f"`dreamctl digest` tells what it learned, `dreamctl undo {answer['run_id']}` takes it back."),
-        ]
+        lines += ["", "Read:  dreamctl digest", f"Undo:  dreamctl undo {answer['run_id']}"]
     return lines
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from .terminal import Terminal
 from .words import clean
+
+PLAIN_INTERVAL_S = 5.0
 
 OnProgress = Callable[[dict[str, Any]], None]
 
@@ -26,23 +29,20 @@ def shown_progress(terminal: Terminal, title: str) -> Iterator[OnProgress | None
 
 
 class PlainLines:
-    """A line when a stage begins, and at each further quarter of it."""
+    """A line when a stage begins and at each further quarter of it, or every few seconds when its size is unknown."""
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._stage = ""
-        self._quarter = 0
+        self._said: tuple[str, int] = ("", -1)
 
     def __call__(self, progress: dict[str, Any]) -> None:
         """Say so if there is something new to say."""
         stage, done, total = clean(progress["stage"]), progress["done"], progress["total"]
-        quarter = 4 * done // total if total else 0
-        if (stage, quarter) == (self._stage, self._quarter):
+        step = 4 * done // total if total else int(time.monotonic() / PLAIN_INTERVAL_S)
+        if stage == self._said[0] and step <= self._said[1]:
             return
-        if stage == self._stage and quarter < self._quarter:
-            return
-        self._stage, self._quarter = stage, quarter
-        amount = f" {done:,}/{total:,}" if total else ""
+        self._said = (stage, step)
+        amount = f" {done:,}/{total:,}" if total else f" {done:,}" if done else ""
         print(f"{self._title}: {stage}{amount}", file=sys.stderr, flush=True)
 
 

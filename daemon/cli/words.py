@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 MAX_COLUMNS = 100
+# A last column narrower than this says nothing.
+LEAST_ROOM = 24
 
 BOLD, DIM, RED, YELLOW, GREEN = "1", "2", "31", "33", "32"
 
@@ -16,6 +18,8 @@ BOLD, DIM, RED, YELLOW, GREEN = "1", "2", "31", "33", "32"
 _COMMANDS = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 )
+
+_BULLET = re.compile(r"(?:[-*+]|\d{1,3}[.)])\s+")
 
 
 class Look:
@@ -38,12 +42,17 @@ class Look:
         return relative(at, self.now) if at else "undated"
 
     def wrap(self, text: str, indent: str = "", max_lines: int = 0) -> list[str]:
-        """A text in lines of the width, its own paragraphs and lists kept."""
+        """A text in lines of the width; its own paragraphs, lists and tables stay."""
         lines: list[str] = []
         for line in clean(text).expandtabs(4).splitlines() or [""]:
             lead = indent + line[: len(line) - len(line.lstrip())][:12]
+            line = line.strip()
+            if line.startswith("|"):
+                lines.append(lead + line)
+                continue
+            hang = lead + " " * len(bullet.group()) if (bullet := _BULLET.match(line)) else lead
             lines += textwrap.wrap(
-                line.strip(), max(self.width, 20), initial_indent=lead, subsequent_indent=lead, break_on_hyphens=False
+                line, max(self.width, 20), initial_indent=lead, subsequent_indent=hang, break_on_hyphens=False
             ) or [""]
         while lines and not lines[-1]:
             lines.pop()
@@ -155,19 +164,25 @@ def clip(text: str, width: int) -> str:
 
 
 def table(rows: Iterable[Sequence[str]], look: Look, heads: Sequence[str] = (), right: Iterable[int] = ()) -> list[str]:
-    """Rows in aligned columns, the last one clipped to what is left of the width; `right` aligns numbers."""
+    """Rows in aligned columns, the last one clipped to what is left, or under the others; `right` aligns numbers."""
     cells = [[clean(cell) for cell in row] for row in rows]
     every = [list(heads), *cells] if heads else cells
     if not every:
         return []
     last = len(every[0]) - 1
     widths = [max(columns_of(row[i]) for row in every) for i in range(last)]
-    room = max(look.width - sum(widths) - 2 * last, 16)
+    room = look.width - sum(widths) - 2 * last
     right = set(right)
+    beside = room >= min(LEAST_ROOM, max(columns_of(" ".join(row[last].split())) for row in every))
     lines = []
     for row in every:
-        padded = [_pad(row[i], widths[i], i in right) for i in range(last)]
-        lines.append("  ".join([*padded, clip(row[last], room)]).rstrip())
+        head = "  ".join(_pad(row[i], widths[i], i in right) for i in range(last))
+        if beside:
+            lines.append(f"{head}  {clip(row[last], room)}".rstrip())
+        else:  # too little is left for the last column: it gets a line of its own
+            lines += [head.rstrip(), "    " + clip(row[last], look.width - 4)] if row[last] else [head.rstrip()]
+    if heads and not beside:
+        lines[:2] = [f"{lines[0]}  {lines[1].strip()}"]
     if heads:
         lines[0] = look.paint(lines[0], DIM)
     return lines

@@ -23,6 +23,7 @@ from dreamd.ipc.call import Call, Handler
 from dreamd.ipc.listener import open_listener
 from dreamd.ipc.protocol import NOT_FOUND, ProtocolError, Refused
 from dreamd.ipc.server import Server
+from dreamd.store.channel import channel_of_folder
 from pydantic import BaseModel, ConfigDict
 
 HIT = {
@@ -174,6 +175,25 @@ def test_recall_says_what_it_found_and_where_from(daemon: FakeDaemon, run: Run) 
     assert out == "L1 fact · undated · work · 0.90  k2m4\n  The office is in Linz.\n  from s#1\n"
     assert err == "12 chunks wait for their embedding.\n"
     assert code == 0
+
+
+def test_recall_looks_in_this_folder_s_channel_where_it_is_known_else_everywhere(
+    daemon: FakeDaemon, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    here = channel_of_folder(tmp_path)
+    for command in ("recall", "context"):
+        _, _, err = run(command, "office")
+        assert err.startswith(f"This is about {here}; --channel '*' looks everywhere.\n")
+        assert [asked["channel"] for _, asked in daemon.asked[-2:]] == [here, here]
+    daemon.answers["list"] = {"memories": [], "next": None}
+    run("recall", "office")
+    assert [asked["channel"] for _, asked in daemon.asked[-2:]] == [here, "*"]
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    run("recall", "office")
+    assert daemon.asked[-1][1]["channel"] == "*"
 
 
 def test_nothing_found_is_exit_code_4(daemon: FakeDaemon, run: Run) -> None:

@@ -99,7 +99,7 @@ def test_a_memory_cannot_command_the_terminal(evil: str) -> None:
 def test_wrapped_lines_fit_and_keep_every_word(text: str, width: int, max_lines: int) -> None:
     lines = Look(width, False, NOW).wrap(text, "  ", max_lines)
     assert not max_lines or len(lines) <= max_lines
-    assert all(len(line) <= min(width, 100) for line in lines if "more lines" not in line)
+    assert all(len(line) <= min(width, 100) for line in lines if "more lines" not in line and "|" not in line)
     if not max_lines:
         assert "".join("".join(lines).split()) == "".join(words.clean(text).split())
 
@@ -110,6 +110,21 @@ def test_tables_fit_unless_a_name_alone_is_too_long(rows: list[tuple[str, str]],
     widest = max(words.columns_of(words.clean(name)) for name, _ in rows)
     for line in words.table(rows, look):
         assert words.columns_of(line) <= max(width, widest + 2 + 16)
+
+
+def test_a_last_column_with_no_room_goes_under_the_others() -> None:
+    rows = [("a" * 60, "a title of some length that nobody could read in a few columns"), ("b", "")]
+    assert words.table(rows, LOOK, ("node", "title")) == [
+        "node  title",
+        "a" * 60,
+        "    a title of some length that nobody could read in a few columns",
+        "b",
+    ]
+
+
+def test_lists_hang_and_tables_stay() -> None:
+    lines = Look(24, False, NOW).wrap("- one two three four five six\n\n| a | b | c | d | e | f | g | h |\n1. x")
+    assert lines == ["- one two three four", "  five six", "", "| a | b | c | d | e | f | g | h |", "1. x"]
 
 
 def test_columns_align_with_wide_characters() -> None:
@@ -161,15 +176,11 @@ STATUS: dict[str, Any] = {
     "protocol": 1,
     "uptime_s": 11_000.0,
     "vault": "/home/ada/.local/share/dreamd/vault",
-    "files": 64,
-    "sessions": 11,
-    "facts": 40,
-    "scenarios": 1,
-    "profiles": 0,
+    "memories": {"L0": 11, "L1": 40, "L2": 1, "L3": 0},
     "turns": 1500,
     "chunks": 1712,
-    "embedding_queue": 12,
-    "model_ready": True,
+    "pending_embeddings": 12,
+    "embedding": {"model": "minilm", "ready": True},
     "paused": False,
     "channels_off": ["work"],
     "dream": None,
@@ -191,8 +202,9 @@ def test_status_says_what_there_is() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"files": 0}, "none yet"),
-        ({"model_ready": False}, "by words only until the embedding model is loaded"),
+        ({"memories": {"L0": 0}}, "none yet"),
+        ({"memories": {"L1": 1}}, "memories    1 fact\n"),
+        ({"embedding": {"ready": False}}, "by words only until the embedding model is loaded"),
         ({"paused": True}, "paused; `dreamctl resume` ends it"),
         ({"channels_off": []}, "learning    on\n"),
         ({"last_dream": None, "next_dream": None}, "none yet"),
@@ -234,7 +246,7 @@ def test_an_import_says_what_it_took_and_what_it_passed_over() -> None:
             {"state": "applied", "run_id": "r1", "seconds": 3.0, "actions": {"consolidate": 12, "lint": 0}},
             "12 by consolidate.",
         ),
-        ({"state": "applied", "run_id": "r1", "seconds": 3.0}, "`dreamctl undo r1` takes it back"),
+        ({"state": "applied", "run_id": "r1", "seconds": 3.0}, "\nUndo:  dreamctl undo r1"),
         (
             {
                 "state": "planned",
@@ -288,9 +300,7 @@ def test_a_check_names_every_problem() -> None:
 def test_a_trace_and_a_why_not_are_read_by_people() -> None:
     candidate = {"unit": "s1#4", "nodes": ["s1#4"], "score": 0.5, "ranks": {"keyword": 1}, "scores": {"keyword": 12.4}}
     said = text_of(ask.trace_in_words({"timings_ms": {"embed": 2.31}, "candidates": [candidate] * 25}, LOOK))
-    assert said.startswith(
-        "Took: embed 2.3 ms.\nplace  score  node  found by\n    1  0.500  s1#4  keyword #1 (12.40)\n"
-    )
+    assert said.startswith("Took: embed 2.3 ms.\nplace  score   keyword  node\n    1  0.500  #1 12.40  s1#4\n")
     assert said.endswith("… and 5 more (--json has them)")
     assert ask.why_not_in_words({"node_id": "a", "place": None, "reason": "its level is L1"}, LOOK) == [
         "a was not found: its level is L1."
