@@ -110,7 +110,7 @@ class Demo:
             raise DemoFailure(f"importing again added {again['turns_added']} turns, skipped {again['skipped_total']}")
         self._channel = again["channels"][0]
         self.good(f"Imported once more: all {again['turns_known']} turns were known, nothing was added.")
-        self.wait_for("the queue of embeddings", lambda: not self.call("status").get("embedding_queue"))
+        self.wait_for_embeddings()
         self.check_secrets()
 
     def check_secrets(self) -> None:
@@ -141,6 +141,7 @@ class Demo:
         if newest["state"] != "applied" or not newest["created"]:
             raise DemoFailure(f"the dream is {newest['state']} and made {newest['created']} memories")
         self.check_secrets()
+        self.wait_for_embeddings()
         return str(newest["run_id"])
 
     def undo(self, run_id: str, before: Mapping[str, str]) -> None:
@@ -223,6 +224,10 @@ class Demo:
             if time.monotonic() > deadline_s:
                 raise DemoFailure(f"{what} did not come within {WAIT_S} s")
             time.sleep(POLL_S)
+
+    def wait_for_embeddings(self) -> None:
+        """What is new is found by its words at once, and by its meaning when the queue has come to it."""
+        self.wait_for("the end of the embedding queue", lambda: not self.call("status").get("embedding_queue"))
 
     def log_tail(self) -> str:
         """The daemon's last words, for a failure's report."""
