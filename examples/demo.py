@@ -261,6 +261,8 @@ class Demo:
 
 def main() -> int:
     """Run the demo; 0 if every step held."""
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, signal.default_int_handler)
     console = Console(highlight=False)
     began_s = time.monotonic()
     problem = ""

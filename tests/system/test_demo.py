@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.system
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_the_demo_runs_and_leaves_nothing(tmp_path: Path) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(
@@ -22,7 +22,7 @@ def test_the_demo_runs_and_leaves_nothing(tmp_path: Path) -> None:
         env=environment,
         cwd=tmp_path,
         capture_output=True,
-        timeout=200,
+        timeout=280,
         encoding="utf-8",
     )
     assert done.returncode == 0, done.stderr[-3000:]
