@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from .terminal import Terminal
-from .words import clean
+from .words import clean, clip
 
 PLAIN_INTERVAL_S = 5.0
+NOTE_COLUMNS = 16
 
 OnProgress = Callable[[dict[str, Any]], None]
 
@@ -49,29 +50,37 @@ class PlainLines:
 @contextmanager
 def _bars(title: str) -> Iterator[OnProgress]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-    from rich.text import Text
+    from rich.progress import BarColumn, Progress, Task, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
-        MofNCompleteColumn(),
+        TextColumn("{task.fields[amount]}", markup=False),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[note]}", style="dim"),
+        TextColumn("{task.fields[note]}", style="dim", markup=False),
     )
-    tasks: dict[str, Any] = {}
-    with Progress(*columns, console=Console(stderr=True), transient=False) as bars:
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[str, Task] = {}
+
+        def end_all() -> None:
+            """Only the latest message of a moment is sent, so the last one of a stage may never have come."""
+            for task in tasks.values():
+                whole = task.total if task.total is not None else task.completed
+                bars.update(task.id, completed=whole, total=whole, amount=_amount(whole, task.total), note="")
+                bars.stop_task(task.id)
 
         def on_progress(progress: dict[str, Any]) -> None:
-            stage, done, total = progress["stage"], progress["done"], progress["total"] or None
+            stage, done, total = clean(progress["stage"]), progress["done"], progress["total"] or None
             if stage not in tasks:
-                for (
-                    earlier
-                ) in tasks.values():  # only the latest message of a moment is sent: the last one may be missing
-                    task = bars.tasks[earlier]
-                    bars.update(earlier, completed=task.total if task.total is not None else task.completed, note="")
-                    bars.stop_task(earlier)
-                tasks[stage] = bars.add_task(Text.from_markup(stage).plain.ljust(14), total=total, note="")
-            bars.update(tasks[stage], completed=done, total=total, note=clean(progress["note"])[:30])
+                end_all()
+                task_id = bars.add_task(stage.ljust(14), total=total, note="", amount="")
+                tasks[stage] = next(task for task in bars.tasks if task.id == task_id)
+            note = clip(progress["note"], NOTE_COLUMNS)
+            bars.update(tasks[stage].id, completed=done, total=total, amount=_amount(done, total), note=note)
 
         yield on_progress
+        end_all()
+
+
+def _amount(done: float, total: float | None) -> str:
+    return f"{done:,.0f}/{total:,.0f}" if total is not None else f"{done:,.0f}"
