@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -33,6 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     from dreamd.ipc.listener import AlreadyRunning, ListenerError
     from dreamd.store.model import StoreError
 
+    os.umask(0o077)  # whatever it makes is for its person alone
     logs.set_up(loaded.log)
     try:
         asyncio.run(app.Daemon(loaded).run())

@@ -78,6 +78,7 @@ class Daemon:
         embedder.start()
         self.store = await asyncio.to_thread(MemoryStore.open, self.paths, self.settings.store, embedder, utc_now)
         self.dreamer = Dreamer(self.store, self.paths, self.settings, local_now)
+        self.dreamer.remove_orphans()  # before any dream of ours has a folder there
         self.schedule = Schedule(self.store, self.dreamer, self.activity, self.settings.pipelines, local_now)
         store = self.store
         self.watcher = Watcher(self.settings.vault, self.settings.watch, store.file_changed, lambda: store.reconcile())
@@ -148,11 +149,9 @@ class Daemon:
             await asyncio.sleep(every_s)
 
     async def _live_at_night(self) -> None:
-        """What can wait until the first answers are out: old copies removed, the schedule with its imports."""
-        assert self.dreamer is not None
+        """What can wait until the first answers are out: the schedule, for its imports."""
         assert self.schedule is not None
         await asyncio.sleep(LATER_S)
-        await asyncio.to_thread(self.dreamer.remove_orphans)
         if self.settings.pipelines.schedule.enabled:
             async with self.schedule.ticking():
                 await asyncio.Event().wait()

@@ -116,7 +116,6 @@ class Commands:
         daemon, due = self._daemon, self._schedule.next_due()
         dreams = [run for run in self._store.runs(50) if run.kind in ("daily", "weekly")]
         answer = {**hello_answer(), **plain(self._store.status())}
-        by_level = {"L0": "sessions", "L1": "facts", "L2": "scenarios", "L3": "profiles"}
         problems = list(answer["problems"])
         if self._watcher.state.startswith(("cannot", "the vault")):
             problems.append(f"Edits by hand are not seen: {self._watcher.state}.")
@@ -125,9 +124,6 @@ class Commands:
         return answer | {
             "uptime_s": round(time.monotonic() - daemon.began_s, 1),
             "vault": str(daemon.settings.vault),
-            "memories": {level: answer.pop(name) for level, name in by_level.items()},
-            "pending_embeddings": answer.pop("embedding_queue"),
-            "embedding": {"model": answer.pop("model"), "ready": answer.pop("model_ready")},
             "dream": self._running_dream(),
             "last_dream": instant(dreams[0].started_at) if dreams else None,
             "next_dream": instant(due.not_before) if daemon.settings.pipelines.schedule.enabled else None,

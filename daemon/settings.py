@@ -125,7 +125,7 @@ def _explain(error: ValidationError, file: Path, values: Mapping[str, Any]) -> S
     first = problems[0]
     loc = [str(part) for part in first["loc"]]
     in_file = _is_in(values, loc)
-    place = f"{file}: {'.'.join(loc)}" if in_file else _variable(".".join(loc))
+    place = f"{file}: {'.'.join(loc)}" if in_file else _that_is_set(_variable(".".join(loc)))
     more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
     if first["type"] != "extra_forbidden":
         return SettingsError(f"{place}: {first['msg'].lower()}{more}.", "Mend it or leave it out for the default.")
@@ -151,6 +151,11 @@ def _advice(loc: list[str], *, in_file: bool) -> str:
     if not near:
         return "Leave it out."
     return f"Did you mean {near[0] if in_file else _variable(near[0])}?"
+
+
+def _that_is_set(variable: str) -> str:
+    """The variable that a person wrote, of which the unknown key may be the beginning only."""
+    return next((name for name in sorted(os.environ) if name.upper().startswith(variable)), variable)
 
 
 def _variable(key: str) -> str:

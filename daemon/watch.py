@@ -9,6 +9,7 @@ from pathlib import Path
 
 from loguru import logger
 
+from ..store.keep.vault import is_kept
 from .settings import WatchSettings
 
 # The kernel's queue holds 16,384 events (fs.inotify.max_queued_events), and a file that is moved in makes several. A
@@ -79,9 +80,10 @@ class Watcher:
             if not told:  # what changed until now nobody has seen, what changes from now on is
                 self._lost()
                 told = True
-            in_flood += len(burst)
+            paths = self._inside(burst)
+            in_flood += len(paths)
             if burst:
-                self._tell({path for _, path in burst})
+                self._tell(paths)
             elif in_flood:  # quiet again
                 told, in_flood = in_flood < FLOOD, 0
             if not self._is_still(folder):
@@ -109,15 +111,19 @@ class Watcher:
         except OSError:
             return False
 
+    def _inside(self, burst: Collection[tuple[object, str]]) -> set[str]:
+        prefixes = (f"{self._vault}/", f"{os.path.realpath(self._vault)}/")
+        return {path.removeprefix(prefix) for _, path in burst for prefix in prefixes if path.startswith(prefix)}
+
     def _tell(self, paths: Collection[str]) -> None:
-        root = os.path.realpath(self._vault)
-        prefixes = (f"{self._vault}/", f"{root}/")
-        relative = {path.removeprefix(prefix) for path in paths for prefix in prefixes if path.startswith(prefix)}
-        if relative:
-            self._changed(relative)
+        """A folder that came or went is told of alone, without what is in it."""
+        if files := {path for path in paths if is_kept(path)}:
+            self._changed(files)
+        if any("." not in path.rpartition("/")[2] and not (self._vault / path).is_file() for path in paths):
+            self._lost()
 
 
 def _is_ours(path: str) -> bool:
-    """Markdown only, and nothing below a dot folder; a folder that moved has no suffix and is let through."""
-    name = os.path.basename(path)  # noqa: PTH119 - called for every event of a flood
+    """Markdown, and what may be a folder. A first sieve, called for every event of a flood."""
+    name = path.rpartition("/")[2]
     return not name.startswith(".") and (name.endswith(".md") or "." not in name)

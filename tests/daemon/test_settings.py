@@ -89,6 +89,13 @@ def test_a_misspelt_first_name_in_the_environment_is_refused_too(monkeypatch: py
     assert raised.value.hint == "Did you mean DREAMD_STORE__EMBEDDING__MODEL?"
 
 
+def test_an_unknown_name_in_the_middle_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DREAMD_STORE__EMBEDING__MODEL", "x")
+    with pytest.raises(SettingsError, match="^DREAMD_STORE__EMBEDING__MODEL is no setting") as raised:
+        load()
+    assert raised.value.hint == "Did you mean DREAMD_STORE__EMBEDDING?"
+
+
 def test_what_others_read_from_the_environment_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DREAMD_SOCKET", "/tmp/x.sock")
     load()

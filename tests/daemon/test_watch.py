@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import queue
 import shutil
 import time
@@ -41,6 +41,19 @@ class Watched:
         while self.news.get(timeout=max(0.01, deadline - time.monotonic())) != path:
             pass
 
+    def write_and_wait(self, path: str) -> None:
+        """Write a file; told of by its name, or by a look at everything that began after it was there."""
+        (self.vault / path).write_text("x")
+        written, deadline = time.monotonic(), time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline:
+            with contextlib.suppress(queue.Empty):
+                if self.news.get(timeout=0.01) == path:
+                    return
+            with contextlib.suppress(queue.Empty):
+                if self.losses.get(timeout=0.01) > written:
+                    return
+        raise AssertionError(f"nobody told of {path}")
+
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[Watched]:
@@ -72,9 +85,28 @@ def test_temp_and_rename_as_editors_do(watched: Watched) -> None:
 def test_a_folder_that_is_new(watched: Watched) -> None:
     folder = watched.vault / "profiles" / "x"
     folder.mkdir(parents=True)
-    watched.wait_for("profiles")
+    watched.losses.get(timeout=DEADLINE_S)
     (folder / "b.md").write_text("three")
     watched.wait_for("profiles/x/b.md")
+
+
+def test_a_folder_that_is_moved_in_or_out_asks_for_a_look_at_everything(watched: Watched, tmp_path: Path) -> None:
+    staged = tmp_path / "staged"
+    staged.mkdir()
+    (staged / "a.md").write_text("x")
+    staged.rename(watched.vault / "notes")
+    watched.losses.get(timeout=DEADLINE_S)
+    (watched.vault / "notes").rename(tmp_path / "out")
+    watched.losses.get(timeout=DEADLINE_S)
+
+
+def test_what_is_derived_or_hidden_is_not_told(watched: Watched) -> None:
+    (watched.vault / "digests").mkdir()
+    for path in ("index.md", "log.md", "digests/2026-11-21.md", ".hidden.md", "facts/LICENSE", "facts/picture.png"):
+        (watched.vault / path).write_text("x")
+    (watched.vault / "facts" / "last.md").write_text("x")
+    watched.wait_for("facts/last.md")
+    assert watched.news.empty()
 
 
 def test_a_deleted_file(watched: Watched) -> None:
@@ -86,12 +118,10 @@ def test_a_deleted_file(watched: Watched) -> None:
 
 
 def test_a_flood_asks_for_a_look_at_everything(watched: Watched, tmp_path: Path) -> None:
-    staged = tmp_path / "staged"
-    staged.mkdir()
+    note = tmp_path / "note.md"
+    note.write_text("x")
     for number in range(10_000):
-        (staged / f"{number}.md").write_text("x")
-    for name in os.listdir(staged):
-        (staged / name).rename(watched.vault / name)
+        (watched.vault / f"{number}.md").hardlink_to(note)
     watched.losses.get(timeout=DEADLINE_S)
     (watched.vault / "after.md").write_text("still there")
     watched.wait_for("after.md")
@@ -100,17 +130,13 @@ def test_a_flood_asks_for_a_look_at_everything(watched: Watched, tmp_path: Path)
 def test_a_vault_that_vanishes_and_comes_back(watched: Watched) -> None:
     shutil.rmtree(watched.vault)
     watched.vault.mkdir()
-    watched.losses.get(timeout=DEADLINE_S)
-    (watched.vault / "d.md").write_text("back")
-    watched.wait_for("d.md")
+    watched.write_and_wait("d.md")
 
 
 def test_a_vault_that_is_replaced_by_another(watched: Watched, tmp_path: Path) -> None:
     watched.vault.rename(tmp_path / "old")
     watched.vault.mkdir()
-    watched.losses.get(timeout=DEADLINE_S)
-    (watched.vault / "e.md").write_text("new")
-    watched.wait_for("e.md")
+    watched.write_and_wait("e.md")
 
 
 def test_a_reader_that_fails_once_is_not_the_end(tmp_path: Path) -> None:
