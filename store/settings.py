@@ -26,6 +26,7 @@ class SearchSettings(BaseModel):
     rrf_k: int = Field(60, ge=1)
     reach: int = Field(100, ge=10, le=2000)
     vector_weight: float = Field(1.0, ge=0.0, le=10.0)
+    assistant_weight: float = Field(0.83, ge=0.0, le=1.0)
 
 
 class ChunkSettings(BaseModel):

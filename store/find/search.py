@@ -67,7 +67,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class Ranking:
-    """The answer before it is worded, and how it came about."""
+    """The answer before it is worded, and how it came about. `nodes` holds every matched node and every unit."""
 
     candidates: list[Candidate]
     nodes: dict[NodeId, Node]
@@ -118,6 +118,8 @@ class Search:
             if vector is not None and self._settings.fusion == "score":
                 self._complete_cosines(ranking, vector)
             self._fuse(ranking)
+        with ranking.timed("score"):
+            weigh_speakers(ranking, self._settings.assistant_weight)
         return ranking
 
     def _embed(self, text: str, ranking: Ranking) -> Vector | None:
@@ -133,11 +135,12 @@ class Search:
         """Make units of matched chunks: the chunks of one node, and the facts of one turn, are one candidate."""
         ranking.nodes = self._catalog.nodes({node_of_chunk(match.id) for found in arms.values() for match in found})
         unit_of = self._catalog.units(ranking.nodes)
+        ranking.nodes.update(self._catalog.nodes(set(unit_of.values()) - ranking.nodes.keys()))
         candidates: dict[NodeId, Candidate] = {}
         for arm, found in arms.items():
             for match in found:
                 node_id = node_of_chunk(match.id)
-                if node_id in ranking.nodes:  # it may have been removed since the arm was asked
+                if node_id in unit_of:  # it may have been removed since the arm was asked
                     unit = unit_of[node_id]
                     candidates.setdefault(unit, Candidate(unit)).add(arm, node_id, match)
         ranking.candidates = list(candidates.values())
@@ -174,6 +177,15 @@ class Search:
         for unit, score in fused:
             by_unit[unit].score = score / best
         ranking.candidates = [by_unit[unit] for unit, _ in fused]
+
+
+def weigh_speakers(ranking: Ranking, assistant_weight: float) -> None:
+    """Scale what an assistant said: it paraphrases the question's words, and its person's word counts for more."""
+    for candidate in ranking.candidates:
+        unit = ranking.nodes.get(candidate.unit)
+        if unit is not None and unit.role == "assistant":
+            candidate.score *= assistant_weight
+    ranking.candidates.sort(key=lambda candidate: (-candidate.score, candidate.unit))
 
 
 def normalised_filter(question: Question) -> Filter:
