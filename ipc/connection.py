@@ -23,7 +23,8 @@ from .protocol import (
 )
 
 if TYPE_CHECKING:
-    from .server import Running, Server
+    from .running import Running
+    from .server import Server
 
 HANGUP_INTERVAL_S = 0.25
 # Answers are joined up to this size; more is written at once, so that a full socket is noticed before the next answer.

@@ -13,7 +13,7 @@ from typing import Any
 from loguru import logger
 from pydantic import ValidationError
 
-from .call import Call, Cancelled, Handler
+from .call import Cancelled, Handler
 from .connection import Connection
 from .errors import invalid_params, unknown_method, wire_error
 from .listener import BACKLOG, Listener
@@ -28,6 +28,7 @@ from .protocol import (
     encode_error,
     encode_notification,
 )
+from .running import Running
 from .settings import IpcSettings
 
 # A progress bar needs no more; a stage that reports every item must not fill the wire.
@@ -35,37 +36,6 @@ PROGRESS_INTERVAL_S = 0.05
 LAST_ANSWERS_S = 0.5
 # A message this long costs its handler milliseconds (redaction, hashing): not in the loop.
 BULKY_BYTES = 32 * 1024
-
-
-class Running:
-    """A request between its arrival and its answer."""
-
-    __slots__ = ("_post", "call", "connection", "handler", "key", "ordered", "progress", "progress_at", "stop_work")
-
-    def __init__(
-        self,
-        connection: Connection,
-        request: Request | Notification,
-        handler: Handler,
-        post: Callable[[Running, Future[Any] | None], None],
-    ) -> None:
-        request_id = request.id if isinstance(request, Request) else None
-        self.connection = connection
-        self.handler = handler
-        self.key: object = self if request_id is None else request_id
-        self.call = Call(request_id, request.method, self.report)
-        self.ordered = False
-        self.progress: tuple[str, int, int, str] | None = None
-        self.progress_at = 0.0
-        self.stop_work: Callable[[], object] | None = None
-        self._post = post
-
-    def report(self, stage: str, done: int, total: int, note: str) -> None:
-        """From any thread: have the latest progress sent. While one waits to be sent, it is replaced."""
-        waits = self.progress is not None
-        self.progress = (stage, done, total, note)
-        if not waits:
-            self._post(self, None)
 
 
 class Server:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from dreamd import __version__
-from dreamd.ipc import handlers
+from dreamd.ipc import answers
+from dreamd.ipc.answers import cut_to_bytes, plain
 from dreamd.ipc.client import Client, DaemonError
-from dreamd.ipc.handlers import cut_to_bytes, plain, store_handlers
+from dreamd.ipc.handlers import store_handlers
 from dreamd.ipc.protocol import INVALID_PARAMS, NOT_FOUND, encode
 from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -120,7 +121,7 @@ def test_list_answers_in_pages_until_none_is_left(client: Client) -> None:
 
 
 def test_a_long_memory_is_shown_in_pages(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handlers, "MAX_TEXT_BYTES", 1000)
+    monkeypatch.setattr(answers, "MAX_TEXT_BYTES", 1000)
     text = "\n".join(f'Line {number} "ümlaut" \\ tab\t' for number in range(200))
     node_id = client.call("remember", {"text": text})["node_id"]
     shown, offset = "", 0
@@ -194,11 +195,11 @@ def test_parameters_out_of_bounds_are_named(serve: Serve, method: str, params: d
 def test_hits_too_long_for_the_line_are_counted_in_a_note(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         client.call("remember", {"text": f"Parrot {number}. " + f"squawk{number} " * 30})
-    monkeypatch.setattr(handlers, "MAX_TEXT_BYTES", 700)
+    monkeypatch.setattr(answers, "MAX_TEXT_BYTES", 700)
     answer = client.call("recall", {"query": "parrot squawk", "limit": 1000})
     assert len(answer["hits"]) == 2
     assert answer["notes"][-1].startswith("1 more")
-    monkeypatch.setattr(handlers, "MAX_TEXT_BYTES", 100)
+    monkeypatch.setattr(answers, "MAX_TEXT_BYTES", 100)
     answer = client.call("recall", {"query": "parrot squawk", "limit": 1000})
     assert [len(hit["text"]) for hit in answer["hits"]] == [100]
 

@@ -1,0 +1,119 @@
+"""What each method of the store takes: types and bounds, checked before anything is called."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..store.model import GLOBAL_CHANNEL, Kind, Level
+from .protocol import PROTOCOL_VERSION
+
+Limit = Annotated[int, Field(strict=True, ge=1, le=1000)]
+Offset = Annotated[int, Field(strict=True, ge=0, le=2**53)]
+Query = Annotated[str, Field(max_length=2**16)]
+Name = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Words = Annotated[str, Field(min_length=1, max_length=2**20)]
+
+
+class Params(BaseModel):
+    """Parameters of a method: unknown ones are refused by name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NoParams(Params):
+    """A method that takes none."""
+
+
+class HelloParams(Params):
+    """Who calls, and the newest protocol that it speaks."""
+
+    client: Annotated[str, Field(max_length=256)] = ""
+    protocol: Annotated[int, Field(strict=True, ge=1)] = PROTOCOL_VERSION
+
+
+class RecallParams(Params):
+    """What to find. No channel: the caller's own and the global one; `*`: all of them."""
+
+    query: Query
+    limit: Limit = 10
+    channel: Name | None = None
+    levels: Annotated[tuple[Level, ...], Field(max_length=4)] = ()
+    include_archived: bool = False
+    as_of: datetime | None = None
+    explain: bool = False
+    why_not: Name | None = None
+
+
+class ContextParams(Params):
+    """What to find, and how many tokens an agent has for it."""
+
+    query: Query
+    budget_tokens: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1000
+    channel: Name | None = None
+    session: Name | None = None
+
+
+class RememberParams(Params):
+    """One thing to keep."""
+
+    text: Words
+    kind: Literal["note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode"] = "note"
+    channel: Name = GLOBAL_CHANNEL
+    tags: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
+    agent_id: Name | None = None
+
+
+class SessionParams(Params):
+    """What is known of a session besides its turns."""
+
+    session_id: Name
+    channel: Name = GLOBAL_CHANNEL
+    title: Annotated[str, Field(max_length=1024)] = ""
+    started_at: datetime | None = None
+    agent_id: Name | None = None
+    task_id: Name | None = None
+    user_id: Name | None = None
+    cwd: Annotated[str, Field(max_length=4096)] | None = None
+
+
+class TurnParams(Params):
+    """One message of a session."""
+
+    role: Name
+    text: Annotated[str, Field(max_length=2**20)]
+    at: datetime | None = None
+    external_id: Name | None = None
+
+
+class ObserveParams(Params):
+    """Turns of a session, in order. Sending one again adds nothing."""
+
+    session: SessionParams
+    turns: Annotated[tuple[TurnParams, ...], Field(max_length=10_000)]
+
+
+class ShowParams(Params):
+    """One memory or turn; a long text comes in pages, `offset` in characters."""
+
+    node_id: Name
+    offset: Offset = 0
+
+
+class ListParams(Params):
+    """A page of memories, newest first."""
+
+    channel: Name | None = None
+    level: Level | None = None
+    kind: Kind | None = None
+    limit: Limit = 50
+    offset: Offset = 0
+
+
+class ForgetParams(Params):
+    """One memory to take back, as a run that `undo` can undo."""
+
+    node_id: Name
+    reason: Annotated[str, Field(max_length=1024)] = ""
