@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..model import Chunk, NodeId
 from .tokens import estimate_tokens
@@ -89,7 +90,7 @@ class _Cutter:
     def _grouped(self, cuts: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Neighbouring sections joined while they fit together; one that does not fit alone stays alone."""
         begin, used = cuts[0], 0
-        for cut, following in zip(cuts, cuts[1:], strict=False):
+        for cut, following in pairwise(cuts):
             tokens = self._count(self._text[cut:following])
             if cut > begin and used + tokens > self._room:
                 yield begin, cut

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from .seam import Condition, Scalar, Vector
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-MASKS_KEPT = 16
+SCOPES_KEPT = 16
 """Filters whose rows are remembered between two changes: an agent asks with the same one again and again."""
 
 
@@ -50,7 +50,8 @@ class FieldColumn:
             return self._among(condition.values)
         if condition.op == "not_in":
             return ~self._among(condition.values)
-        return self._compared(condition.values[0], lte=condition.op == "lte")
+        holds = self._compared(condition.values[0], lte=condition.op == "lte")
+        return holds | self._null() if None in condition.values else holds
 
     def _null(self) -> Mask:
         return np.isnan(self._numbers) & (self._places < 0)
@@ -76,8 +77,16 @@ class FieldColumn:
         return self._numbers <= bound if lte else self._numbers > bound
 
 
+class Scope(NamedTuple):
+    """What a filter lets through, and what is usual there."""
+
+    mask: Mask
+    count: int
+    mean_size: float
+
+
 class Columns:
-    """A collection's columns, indexed by row number; about 120 bytes a row. Not locked: the owner locks."""
+    """A collection's columns, indexed by row number; about 130 bytes a row. Not locked: the owner locks."""
 
     def __init__(self, dimension: int, fields: Sequence[str]) -> None:
         self.stamp = 0
@@ -87,17 +96,12 @@ class Columns:
         self._coded = np.zeros(0, bool)
         self._codes = np.zeros((-(-dimension // 64), 0), np.uint64)  # column-major: one pass a word, all in cache lines
         self._fields = {name: FieldColumn() for name in fields}
-        self._masks: dict[tuple[Condition, ...], Mask] = {}
+        self._scopes: dict[tuple[Condition, ...], Scope] = {}
 
     @property
     def capacity(self) -> int:
         """Rows below this number can be held."""
         return len(self._alive)
-
-    @property
-    def mean_size(self) -> float:
-        """Characters of an average point."""
-        return int(self.sizes.sum(dtype=np.int64)) / self.count if self.count else 1.0
 
     def holds(self, fields: Sequence[str]) -> bool:
         """Whether these are the fields held."""
@@ -139,17 +143,22 @@ class Columns:
             self._codes[:, rows[coded]] = packed.reshape(-1, len(self._codes)).T
         self._changed()
 
-    def mask(self, where: tuple[Condition, ...]) -> Mask:
+    def scope(self, where: tuple[Condition, ...]) -> Scope:
         """The living rows for which every condition holds; the same filter again costs nothing until a change."""
-        known = self._masks.get(where)
+        known = self._scopes.get(where)
         if known is None:
-            known = self._alive.copy()
+            mask = self._alive.copy()
             for condition in where:
-                known &= self._fields[condition.field].test(condition)
-            if len(self._masks) >= MASKS_KEPT:
-                self._masks.clear()
-            self._masks[where] = known
+                mask &= self._fields[condition.field].test(condition)
+            if len(self._scopes) >= SCOPES_KEPT:
+                self._scopes.clear()
+            known = self._scopes[where] = self.measured(mask)
         return known
+
+    def measured(self, mask: Mask) -> Scope:
+        """A mask with its figures; whole numbers are summed, so the order of rows does not matter."""
+        count = int(np.count_nonzero(mask))
+        return Scope(mask, count, int(self.sizes[mask].sum(dtype=np.int64)) / count if count else 1.0)
 
     def nearest(self, code: bytes, keep: int, mask: Mask) -> Rows:
         """The rows whose signs differ least from the code, at least `keep` of those the mask lets through.
@@ -184,7 +193,7 @@ class Columns:
 
     def _changed(self) -> None:
         self.count = int(np.count_nonzero(self._alive))
-        self._masks.clear()
+        self._scopes.clear()
 
 
 def _grown(array: Any, capacity: int, fill: object) -> Any:

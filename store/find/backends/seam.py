@@ -30,7 +30,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One test on a payload field. `in`: equals one of `values`; `not_in`: equals none; `is_null`; `lte`, `gt`."""
+    """One test on a payload field, which is null where the payload does not have it.
+
+    `in`: equals one of `values`, where None is null; `not_in`: equals none of them; `is_null`. `lte` and `gt` compare
+    with the first of `values`, text with text and number with number; null does not hold, unless None is among them.
+    """
 
     field: str
     op: Literal["in", "not_in", "is_null", "lte", "gt"]
@@ -43,7 +47,7 @@ Filter = tuple[Condition, ...]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A point that matched: higher scores are better. Vector scores are cosines in [-1, 1], keyword scores -bm25 > 0."""
+    """A point that matched: higher scores are better. Vector scores are cosines in [-1, 1], keyword scores bm25 > 0."""
 
     id: str
     score: float

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ...keep.database import transaction
 from ...model import InvalidInput, NotFound, StoreError
 from . import bm25
-from .columns import Columns, Mask, Rows, code_of
+from .columns import Columns, Rows, Scope, code_of
 from .seam import Capabilities, Condition, Filter, Match, Point, Scalar, Vector
 from .words import spell_out
 
@@ -30,6 +30,11 @@ TOKENIZER = ("unicode61", "remove_diacritics", "2")
 
 MAX_POSTINGS = 20_000
 """Rows that the words of one question may list together; the most frequent words beyond it are left out."""
+
+COMMON = 0.3
+"""A word that more than this share of contexts have is looked up in texts alone: half the rows, the same recall@10."""
+
+FREQUENCIES_KEPT = 50_000
 
 RESCORED = 200
 """Vectors compared exactly, at least: on real turns the best 10 by cosine are nearly always among so many by signs."""
@@ -75,7 +80,7 @@ class SqliteVecStore:
         self._reader = reader
         self._held: dict[str, Columns] = {}
         self._holding = threading.Lock()
-        self._frequencies: dict[tuple[str, str], tuple[int, int]] = {}
+        self._frequencies: dict[tuple[str, str], tuple[int, int, int]] = {}
 
     def capabilities(self) -> Capabilities:
         """Both ways of searching."""
@@ -152,8 +157,8 @@ class SqliteVecStore:
             return []
         with self._reading() as connection:
             with self._columns(connection, name) as columns:
-                mask = self._mask(connection, name, columns, where)
-                rows = columns.nearest(code_of(asked), max(8 * limit, RESCORED), mask)
+                mask = self._scope(connection, name, columns, where).mask
+                rows = columns.nearest(code_of(asked), limit + RESCORED, mask)
             return [
                 Match(point_id, score)
                 for point_id, score in connection.execute(
@@ -170,22 +175,20 @@ class SqliteVecStore:
             return []
         with self._reading() as connection:
             with self._columns(connection, name) as columns:
-                count, mean_size = columns.count, columns.mean_size
-                words = self._affordable(connection, name, _split(connection, terms), count)
-                listed = [_list_rows(connection, name, word) for word in words]
+                words = self._affordable(connection, name, _split(connection, terms), columns.count)
+                scope = self._scope(connection, name, columns, where)
                 scores = np.zeros(columns.capacity, np.float32)
-                for in_text, in_context in listed:
-                    _add_weights(scores, in_text, in_context, columns.sizes, count, mean_size)
-                rows, best = _highest(scores, self._mask(connection, name, columns, where), limit)
+                for word, with_context in words:
+                    _add_weights(scores, *_list_rows(connection, name, word, with_context), columns.sizes, scope)
+                rows, best = _highest(scores, limit)
             ids = dict(
                 connection.execute(
                     f"SELECT p.row, p.id FROM json_each(?) AS best JOIN {name}_point AS p ON p.row = best.value",
                     (_json(rows),),
                 )
             )
-        matches = [
-            Match(ids[row], score) for row, score in zip(rows.tolist(), best.tolist(), strict=True) if row in ids
-        ]
+        scored = zip(rows.tolist(), best.tolist(), strict=True)
+        matches = [Match(ids[row], score) for row, score in scored if row in ids]
         return sorted(matches, key=lambda match: (-match.score, match.id))[:limit]
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
@@ -307,40 +310,51 @@ class SqliteVecStore:
             rows, sizes, codes, payloads = zip(*changed, strict=True)
             columns.put(np.array(rows), sizes, codes, [json.loads(payload) for payload in payloads])
 
-    def _mask(self, connection: apsw.Connection, name: str, columns: Columns, where: Filter) -> Mask:
+    def _scope(self, connection: apsw.Connection, name: str, columns: Columns, where: Filter) -> Scope:
         held = tuple(condition for condition in where if columns.knows(condition.field))
-        mask = columns.mask(held)
+        scope = columns.scope(held)
+        if len(held) == len(where):
+            return scope
+        mask = scope.mask
         for condition in where:
             if not columns.knows(condition.field):
                 mask = mask & columns.rows_mask(_rows_where(connection, name, condition))
-        return mask
+        return columns.measured(mask)
 
-    def _affordable(self, connection: apsw.Connection, name: str, words: Mapping[str, str], count: int) -> list[str]:
-        """The words to look up, rarest first, while they list few enough rows; the rarest in any case."""
-        frequencies = {stem: self._frequency(connection, name, stem, count) for stem in words}
-        chosen: list[str] = []
+    def _affordable(
+        self, connection: apsw.Connection, name: str, words: Mapping[str, str], count: int
+    ) -> list[tuple[str, bool]]:
+        """The words to look up, rarest first, while they list few enough rows; the rarest in any case.
+
+        With each, whether to look into contexts too.
+        """
+        listed = {stem: self._frequency(connection, name, stem, count) for stem in words}
+        chosen: list[tuple[str, bool]] = []
         postings = 0
-        for stem in sorted(words, key=lambda stem: (frequencies[stem], stem)):
-            postings += frequencies[stem]
+        for stem in sorted(words, key=lambda stem: (sum(listed[stem]), stem)):
+            in_text, in_context = listed[stem]
+            with_context = in_context <= COMMON * max(count, 100)
+            postings += in_text + (in_context if with_context else 0)
             if chosen and postings > MAX_POSTINGS:
                 break
-            if frequencies[stem]:
-                chosen.append(words[stem])
+            if in_text or in_context:
+                chosen.append((words[stem], with_context))
         return chosen
 
-    def _frequency(self, connection: apsw.Connection, name: str, stem: str, count: int) -> int:
-        """How many rows the word lists; remembered until the collection has grown or shrunk by a tenth."""
-        known, at_count = self._frequencies.get((name, stem), (0, 0))
-        if known and abs(count - at_count) * 10 <= at_count:
-            return known
-        found = sum(
+    def _frequency(self, connection: apsw.Connection, name: str, stem: str, count: int) -> tuple[int, int]:
+        """How many texts and contexts have the word; remembered until the collection has changed by a tenth."""
+        in_text, in_context, at_count = self._frequencies.get((name, stem), (0, 0, 0))
+        if at_count and abs(count - at_count) * 10 <= at_count:
+            return in_text, in_context
+        in_text, in_context = (
             int(_one(connection, f"SELECT coalesce(sum(doc), 0) FROM {name}_{part}_terms WHERE term = ?", stem))
             for part in ("words", "near")
         )
-        if len(self._frequencies) >= 50_000:
-            self._frequencies.clear()
-        self._frequencies[name, stem] = (found, count)
-        return found
+        if in_text or in_context:  # a new word may come any time
+            if len(self._frequencies) >= FREQUENCIES_KEPT:
+                self._frequencies.clear()
+            self._frequencies[name, stem] = (in_text, in_context, count)
+        return in_text, in_context
 
 
 _PARTS = (("point", "row"), ("text", "row"), ("vector", "row"), ("words", "rowid"), ("near", "rowid"))
@@ -381,36 +395,43 @@ def _tokens(tokenizer: apsw.FTS5Tokenizer, text: str) -> Any:
     return tokenizer(text.encode("utf-8", "replace"), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False)
 
 
-def _list_rows(connection: apsw.Connection, name: str, word: str) -> tuple[Rows, Rows]:
+def _list_rows(connection: apsw.Connection, name: str, word: str, with_context: bool) -> tuple[Rows, Rows]:
     """The rows that have the word in their text, and those that have it in their context.
 
     One text of numbers is three times faster to hand over than as many rows.
     """
     in_text, in_context = (
         _numbers(_one(connection, f"SELECT group_concat(rowid) FROM {table} WHERE {table} MATCH ?", f'"{word}"'))
-        for table in (f"{name}_words", f"{name}_near")
+        if wanted
+        else _numbers(None)
+        for table, wanted in ((f"{name}_words", True), (f"{name}_near", with_context))
     )
     return in_text, in_context
 
 
 def _add_weights(
-    scores: NDArray[np.float32], in_text: Rows, in_context: Rows, sizes: NDArray[np.int32], count: int, mean_size: float
+    scores: NDArray[np.float32], in_text: Rows, in_context: Rows, sizes: NDArray[np.int32], scope: Scope
 ) -> None:
-    """Add one word's weights to the scores of the rows that have it."""
+    """Add one word's weights to the scores of the rows in scope that have it.
+
+    A word is as rare as it is there: a name that is in every turn of one project says nothing in it. Rows newer than
+    the columns are left out.
+    """
     in_text, in_context = in_text[in_text < len(scores)], in_context[in_context < len(scores)]
-    both = np.zeros(len(scores), bool)
-    both[in_context] = True
-    frequency = np.float32(1.0) + np.float32(bm25.CONTEXT_WEIGHT) * both[in_text]
-    both[in_text] = False
-    around = in_context[both[in_context]]
-    rarity = np.float32(bm25.idf(count, len(in_text) + len(around)))
-    scores[in_text] += rarity * bm25.weight(frequency, sizes[in_text], mean_size)
-    scores[around] += rarity * bm25.weight(np.float32(bm25.CONTEXT_WEIGHT), sizes[around], mean_size)
+    in_text, in_context = in_text[scope.mask[in_text]], in_context[scope.mask[in_context]]
+    marked = np.zeros(len(scores), bool)
+    marked[in_context] = True
+    frequency = np.float32(1.0) + np.float32(bm25.CONTEXT_WEIGHT) * marked[in_text]
+    marked[in_text] = False
+    around = in_context[marked[in_context]]
+    rarity = np.float32(bm25.idf(scope.count, len(in_text) + len(around)))
+    scores[in_text] += rarity * bm25.weight(frequency, sizes[in_text], scope.mean_size)
+    scores[around] += rarity * bm25.weight(bm25.CONTEXT_WEIGHT, sizes[around], scope.mean_size)
 
 
-def _highest(scores: NDArray[np.float32], mask: Mask, limit: int) -> tuple[Rows, NDArray[np.float32]]:
+def _highest(scores: NDArray[np.float32], limit: int) -> tuple[Rows, NDArray[np.float32]]:
     """The rows with the best scores above zero, every one that ties with the last included (within TIES)."""
-    rows = np.flatnonzero((scores > 0.0) & mask)
+    rows = np.flatnonzero(scores)
     if len(rows) > limit:
         last = np.partition(scores[rows], len(rows) - limit)[len(rows) - limit]
         ties = rows[scores[rows] == last][:TIES]
@@ -434,15 +455,17 @@ def _rows_where(connection: apsw.Connection, name: str, condition: Condition) ->
     """The rows that hold a condition on a field that is not held in memory: a slow scan of all payloads."""
     field = "payload ->> ?"
     path = f'$."{condition.field}"'
-    values = [value for value in condition.values if value is not None]
-    listed = f"{field} IN (SELECT value FROM json_each(?))"
-    among = f"coalesce({listed}, {int(None in condition.values)})"
+    first = condition.values[0] if condition.values else None
+    listed = json.dumps([value for value in condition.values if value is not None])
+    or_null = int(None in condition.values)
+    among = f"coalesce({field} IN (SELECT value FROM json_each(?)), {or_null})"
+    compared = f"typeof({field}) {'=' if isinstance(first, str) else '!='} 'text' AND {field}"
     sql, arguments = {
         "is_null": (f"{field} IS NULL", (path,)),
-        "in": (among, (path, json.dumps(values))),
-        "not_in": (f"NOT {among}", (path, json.dumps(values))),
-        "lte": (f"{field} <= ?", (path, *condition.values)),
-        "gt": (f"{field} > ?", (path, *condition.values)),
+        "in": (among, (path, listed)),
+        "not_in": (f"NOT {among}", (path, listed)),
+        "lte": (f"coalesce({compared} <= ?, {or_null})", (path, path, first)),
+        "gt": (f"coalesce({compared} > ?, {or_null})", (path, path, first)),
     }[condition.op]
     rows = connection.execute(f"SELECT group_concat(row) FROM {name}_point WHERE {sql}", arguments).fetchone()
     return _numbers(rows[0])

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 import snowballstemmer
 
@@ -80,7 +81,7 @@ def _pairs(run: re.Match[str]) -> str:
     letters = run.group()
     if len(letters) == 1:
         return f" {letters} "
-    return f" {' '.join(map(''.join, zip(letters, letters[1:], strict=False)))} "
+    return f" {' '.join(map(''.join, pairwise(letters)))} "
 
 
 def _singles_and_pairs(run: re.Match[str]) -> str:
