@@ -33,6 +33,8 @@ _HEADER = re.compile(
     rb' bytes=(\d{1,12}) sha256="([0-9a-f]{16})" -->\r?\n'
 )
 _TORN = re.compile(rb"<!-- turn torn n=(\d{1,9}) -->\r?\n")
+# The closing line itself may have been cut short, and closed in its turn.
+_TORN_AT_LAST = re.compile(rb"(?:<!-- turn [^\n]*(?<!-->)\n+)*(<!-- turn torn n=\d{1,9} -->\r?\n)")
 _NEWLINES = re.compile(rb"[\r\n]+")
 _HEAD = re.compile(rb"---\r?\n(?:.*\r?\n)*?---[ \t]*\r?\n(\r?\n)?")
 _HEAD_END = b"\n---\n\n"
@@ -174,13 +176,13 @@ def parse(data: bytes, from_offset: int = 0, session_id: NodeId = "", next_ordin
         else:
             mark = _MARK_LINE.search(data, start)
             if mark is None:
-                if end > size or b"\0" in raw:
-                    return _torn(data, found.start(), turns, next_ordinal, ordinal)
-            elif _TORN.match(data, mark.start()):
-                position = mark.start()
+                if end > size or b"\0" in raw or _ends_in_part_of_mark(data):
+                    return _torn(data, found.start(), turns, next_ordinal, ordinal, found)
+            elif closed := _TORN_AT_LAST.match(data, mark.start()):
+                position = closed.start(1)
                 continue
             elif _is_unfinished(data, mark.start()):
-                return _torn(data, found.start(), turns, next_ordinal, ordinal)
+                return _torn(data, found.start(), turns, next_ordinal, ordinal, found)
             raw, position = _edited(data, start)
             end = start + len(raw)
         turns.append(_turn(session_id, ordinal, found, raw, end))
@@ -225,8 +227,8 @@ def _edited(data: bytes, start: int) -> tuple[bytes, int]:
 
 
 def _is_unfinished(data: bytes, start: int) -> bool:
-    """Whether the line that begins here is the file's last and was never ended, or was never filled."""
-    return b"\n" not in data[start:] or b"\0" in data[start:]
+    """Whether the comment line that begins here was never ended."""
+    return data.find(b"\n", start) < 0
 
 
 def _ended(data: bytes, position: int, turns: list[Turn], next_ordinal: int) -> Parsed:
@@ -238,9 +240,29 @@ def _ended(data: bytes, position: int, turns: list[Turn], next_ordinal: int) -> 
     return Parsed(tuple(turns), len(data), False, next_ordinal, next_ordinal, closing)
 
 
-def _torn(data: bytes, start: int, turns: list[Turn], resume_ordinal: int, torn_ordinal: int) -> Parsed:
+def _torn(
+    data: bytes,
+    start: int,
+    turns: list[Turn],
+    resume_ordinal: int,
+    torn_ordinal: int,
+    header: re.Match[bytes] | None = None,
+) -> Parsed:
     closing = f"\n<!-- turn torn n={torn_ordinal} -->\n\n".encode()
+    # What closes a turn must not be what it lacked: the end of its comment line, or the last bytes of its text.
+    if header is None:
+        closing = b"~" + closing
+    else:
+        missing = header.end() + int(header[5]) - len(data)
+        if missing > 0 and _digest(data[header.end() :] + closing[:missing]).encode() == header[6]:
+            closing = b"~" + closing
     return Parsed(tuple(turns), start, True, torn_ordinal + 1, resume_ordinal, closing)
+
+
+def _ends_in_part_of_mark(data: bytes) -> bool:
+    """Whether the last line, unended, may be the beginning of a comment line."""
+    last = data[data.rfind(b"\n") + 1 :]
+    return last != b"" and _MARK.startswith(last)
 
 
 def _after_newlines(data: bytes, position: int) -> int:
