@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from ..model import InvalidInput
 from .disk import Disk
-from .journal import AppliedFile, Entry, by_path, settle
+from .journal import AppliedFile, ChangeKind, Entry, by_path, settle
 from .vault import Vault
 
 SYNC_ALL_FROM: Final = 8
@@ -79,21 +79,35 @@ class Placer:
         """Bring a file to where its entries lead, whatever is found there now; return what gave way."""
         for _ in range(_TRIES):
             found = self._read(full)
-            settled = settle(found, group)
-            if settled.content == found or self._turn_into(full, found, settled.content):
-                return settled.kept_out
+            content, kept_out = settle(found, group)
+            if content == found or self._turn_into(full, found, content, group[0].kind):
+                return kept_out
         return tuple(group)  # somebody saves this file faster than we can look at it
 
-    def _turn_into(self, full: Path, found: bytes | None, wanted: bytes | None) -> bool:
-        """Replace what was found by what is wanted; False, with everything as it was, when it is no longer there."""
-        if found is None:
-            if wanted is not None:
-                self._disk.write_temp_then_rename(full, wanted)
-            return True
+    def _turn_into(self, full: Path, found: bytes | None, wanted: bytes | None, first: ChangeKind) -> bool:
+        """Make what was found into what is wanted; False, with everything as it was, when it is no longer there.
+
+        `first` is the kind of the first entry: after an append, the journal holds the end of the file alone.
+        """
         if wanted is None:
-            return self._remove(full, found)
+            return found is None or self._remove(full, found)
+        if found is None:
+            self._disk.write_temp_then_rename(full, wanted)
+            return True
+        if first != "replace" and wanted.startswith(found):
+            self._disk.append(full, wanted[len(found) :])
+            return True
+        return self._replace(full, found, wanted, sync_first=first == "append")
+
+    def _replace(self, full: Path, found: bytes, wanted: bytes, *, sync_first: bool) -> bool:
+        """Put a new file in the place of an old one; False when a person was there first.
+
+        It must be synced first when it holds what only the old one has held durably so far.
+        """
         temp = self._disk.write_temp(full.parent, wanted)
         try:
+            if sync_first:
+                self._disk.fsync(temp)
             return self._exchange(temp, full, found, wanted)
         except FileNotFoundError:  # deleted in the meantime
             return False
@@ -153,13 +167,10 @@ class Placer:
             found = self._read(full)
             settled = settle(found, group)
             kept_out.extend(settled.kept_out)
-            if settled.content is not None:
-                if found is None:
-                    self._disk.write_temp_then_rename(full, settled.content)
-                else:
-                    self._turn_into(full, found, settled.content)
-            elif found is not None:
-                self._remove(full, found)
+            if found is not None and settled.content is not None:
+                self._replace(full, found, settled.content, sync_first=True)
+            else:
+                self._turn_into(full, found, settled.content, group[0].kind)
             self._unsynced.add(path)
         self.sync()
         return kept_out

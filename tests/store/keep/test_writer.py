@@ -393,6 +393,40 @@ def test_replay_mends_what_is_torn_and_keeps_what_is_edited(tmp_path: Path, left
         store.close()
 
 
+class Recording(Disk):
+    """Notes the order of what matters."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def fsync(self, path: Path) -> None:
+        self.done.append(f"sync {path.suffix}")
+        super().fsync(path)
+
+    def exchange(self, a: Path, b: Path) -> bool:
+        self.done.append("exchange")
+        return super().exchange(a, b)
+
+
+def test_a_torn_session_is_not_exchanged_for_one_that_is_not_synced(tmp_path: Path) -> None:
+    """Its beginning is in no journal any more: an unsynced copy of it may not take its place."""
+    store = Store(tmp_path)
+    store.writer.start()
+    store.writer.submit(append("sessions/s.md", b"long durable ")).result(10)
+    store.close()
+    store = Store(tmp_path)
+    store.writer.submit(append("sessions/s.md", b"turn"))
+    store.writer._turn()
+    store.crash()
+    (tmp_path / "vault/sessions/s.md").write_bytes(b"long durable \0\0\0")
+    disk = Recording()
+    store = Store(tmp_path, disk)
+    store.writer.start()
+    assert disk.done == ["sync .tmp", "exchange", "sync .md"]
+    assert store.kept() == {"sessions/s.md": b"long durable turn"}
+    store.close()
+
+
 contents = st.binary(max_size=12)
 
 
