@@ -62,7 +62,7 @@ def units(environ: Mapping[str, str], python: str) -> dict[str, str]:
         raise InstallError(complaint, "Set DREAMD_SOCKET to a shorter path.")
     return {
         SERVICE: _template("systemd", SERVICE)
-        .replace("@PYTHON@", _quoted(python))
+        .replace("@PYTHON@", _quoted(python).replace("$", "$$"))
         .replace("@ENVIRONMENT@\n", "".join(f"Environment={_quoted(f'{k}={v}')}\n" for k, v in own.items())),
         SOCKET: _template("systemd", SOCKET).replace("@SOCKET@", _literal(named) or "%t/dreamd/dreamd.sock"),
     }
@@ -138,10 +138,10 @@ def _systemctl(*arguments: str, check: bool = True) -> subprocess.CompletedProce
 
 
 def _quoted(word: str) -> str:
-    """One word of a unit file, whatever is in it (systemd.syntax(7), systemd.unit(5) on specifiers)."""
+    """One word of a unit file (systemd.syntax(7), systemd.unit(5) on specifiers); `$` means something in commands only."""
     if "\n" in word:
         raise InstallError("A line break cannot be written into a unit.", "Take it out of the variable or path.")
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{_literal(escaped)}"'
 
 

@@ -49,9 +49,7 @@ class FakeStore:
         self.summaries: list[Mapping[str, Any]] = []
         self.recorded: list[Run] = []
 
-    def apply(
-        self, changeset: Changeset, *, kind: str, started_at: datetime, summary: Mapping[str, Any]
-    ) -> AppliedRun:
+    def apply(self, changeset: Changeset, *, kind: str, started_at: datetime, summary: Mapping[str, Any]) -> AppliedRun:
         self.applied.append(changeset)
         self.summaries.append(summary)
         return AppliedRun(changeset.run_id, len(changeset.actions))

@@ -14,7 +14,11 @@ ALWAYS = (0, 24)
 
 
 def verdict(
-    quiet_s: float = 601, machine: Machine = Machine(0.1), hour: int = 3, hours: tuple[int, int] = ALWAYS, overdue: bool = False
+    quiet_s: float = 601,
+    machine: Machine = Machine(0.1),
+    hour: int = 3,
+    hours: tuple[int, int] = ALWAYS,
+    overdue: bool = False,
 ) -> str:
     answer = judge(quiet_s, machine, hour, SETTINGS, hours=hours, overdue=overdue)
     assert answer.idle == (answer.reason == "")

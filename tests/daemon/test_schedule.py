@@ -93,8 +93,13 @@ def test_a_missed_weekly_is_made_up_for_on_the_next_day() -> None:
 
 
 def test_a_new_vault_gets_its_first_weekly_on_the_first_sunday() -> None:
-    assert next_due(at("2026-11-20T12:00"), [past("2026-11-19T03:00"), past("2026-11-20T03:00")], SETTINGS).kind == "daily"
-    assert next_due(at("2026-11-22T12:00"), [past("2026-11-19T03:00"), past("2026-11-21T03:00")], SETTINGS).kind == "weekly"
+    assert (
+        next_due(at("2026-11-20T12:00"), [past("2026-11-19T03:00"), past("2026-11-20T03:00")], SETTINGS).kind == "daily"
+    )
+    assert (
+        next_due(at("2026-11-22T12:00"), [past("2026-11-19T03:00"), past("2026-11-21T03:00")], SETTINGS).kind
+        == "weekly"
+    )
 
 
 def test_a_clock_set_back_does_not_stop_the_dreams() -> None:

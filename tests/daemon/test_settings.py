@@ -77,7 +77,7 @@ def test_an_unknown_key_is_refused_with_its_file_and_the_nearest_name(
 
 def test_an_unknown_variable_is_refused_by_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DREAMD_STORE__EMBEDDING__MODLE", "x")
-    with pytest.raises(SettingsError, match="^DREAMD_STORE__EMBEDDING__MODLE is no setting") as raised:
+    with pytest.raises(SettingsError, match=r"^DREAMD_STORE__EMBEDDING__MODLE is no setting") as raised:
         load()
     assert raised.value.hint == "Did you mean DREAMD_STORE__EMBEDDING__MODEL?"
 
@@ -91,7 +91,7 @@ def test_a_misspelt_first_name_in_the_environment_is_refused_too(monkeypatch: py
 
 def test_an_unknown_name_in_the_middle_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DREAMD_STORE__EMBEDING__MODEL", "x")
-    with pytest.raises(SettingsError, match="^DREAMD_STORE__EMBEDING__MODEL is no setting") as raised:
+    with pytest.raises(SettingsError, match=r"^DREAMD_STORE__EMBEDING__MODEL is no setting") as raised:
         load()
     assert raised.value.hint == "Did you mean DREAMD_STORE__EMBEDDING?"
 
@@ -107,7 +107,7 @@ def test_a_value_out_of_bounds_names_its_place(tmp_path: Path, monkeypatch: pyte
         load(file)
     file.write_text("")
     monkeypatch.setenv("DREAMD_LLM__DEADLINE_S", "soon")
-    with pytest.raises(SettingsError, match="^DREAMD_LLM__DEADLINE_S: "):
+    with pytest.raises(SettingsError, match=r"^DREAMD_LLM__DEADLINE_S: "):
         load(file)
 
 

@@ -1,0 +1,93 @@
+"""Units and the launch agent as text; what they do for real is in tests/system."""
+
+from __future__ import annotations
+
+import configparser
+import plistlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from dreamd.daemon import install
+from dreamd.daemon.install import SERVICE, SOCKET, InstallError, launch_agent, units
+
+
+def service(environ: dict[str, str], python: str = "/opt/venv/bin/python") -> str:
+    return units(environ, python)[SERVICE]
+
+
+def test_the_units_are_for_this_interpreter_and_this_users_folder() -> None:
+    made = units({}, "/opt/venv/bin/python")
+    assert 'ExecStart="/opt/venv/bin/python" -P -m dreamd.daemon' in made[SERVICE]
+    assert "Type=notify" in made[SERVICE]
+    assert "ListenStream=%t/dreamd/dreamd.sock" in made[SOCKET]
+    assert "SocketMode=0600" in made[SOCKET]
+    assert "DirectoryMode=0700" in made[SOCKET]
+    assert not [line for text in made.values() for line in text.splitlines() if "@" in line]
+
+
+def test_settings_of_the_shell_are_taken_along_and_nothing_else() -> None:
+    environ = {"DREAMD_DATA_DIR": "/d", "PATH": "/bin", "HOME": "/h", "SECRET": "s"}
+    assert [line for line in service(environ).splitlines() if line.startswith("Environment")] == [
+        'Environment="DREAMD_DATA_DIR=/d"'
+    ]
+    assert "Environment" not in service({})
+
+
+def test_a_socket_of_ones_own_is_systemds_to_make() -> None:
+    made = units({"DREAMD_SOCKET": "/run/my 100%/s"}, "/p")
+    assert "ListenStream=/run/my 100%%/s" in made[SOCKET]
+    assert "DREAMD_SOCKET" not in made[SERVICE]
+
+
+def test_whatever_is_in_a_path_is_quoted() -> None:
+    text = service({"DREAMD_DATA_DIR": 'a "b" \\ 100% $HOME'}, '/odd $dir/py"thon%h')
+    assert 'ExecStart="/odd $$dir/py\\"thon%%h" -P' in text
+    assert 'Environment="DREAMD_DATA_DIR=a \\"b\\" \\\\ 100%% $HOME"' in text
+    with pytest.raises(InstallError):
+        service({"DREAMD_DATA_DIR": "a\nExecStartPre=/bin/evil"})
+
+
+def test_the_units_are_well_formed() -> None:
+    for text in units({"DREAMD_DATA_DIR": "/d"}, "/p").values():
+        parser = configparser.RawConfigParser(strict=True)
+        parser.read_string(text)
+        assert "Unit" in parser.sections()
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")
+def test_systemd_itself_finds_no_fault(tmp_path: Path) -> None:
+    for name, text in units({"DREAMD_DATA_DIR": "/d"}, "/bin/true").items():
+        (tmp_path / name).write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--user", "--man=no", *map(str, tmp_path.iterdir())],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    )
+    assert str(tmp_path) not in done.stderr, done.stderr
+
+
+def test_the_launch_agent_is_a_property_list_of_the_right_shape() -> None:
+    agent = launch_agent({"DREAMD_DATA_DIR": "/d & <e>"}, "/opt/py", Path("/Users/a/Library/Logs/dreamd.log"))
+    assert plistlib.loads(plistlib.dumps(agent)) == agent
+    assert agent["ProgramArguments"] == ["/opt/py", "-P", "-m", "dreamd.daemon"]
+    assert agent["EnvironmentVariables"] == {"DREAMD_DATA_DIR": "/d & <e>"}
+    assert agent["KeepAlive"] == {"SuccessfulExit": False}
+    assert agent["Umask"] == 0o077
+    assert not [value for value in agent.values() if "@" in str(value)]
+
+
+def test_without_systemd_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install.sys, "platform", "linux")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(InstallError, match="no systemd") as raised:
+        install.install()
+    assert raised.value.hint
+
+
+def test_uninstalling_what_is_not_there_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install.sys, "platform", "linux")
+    assert install.uninstall({"HOME": str(tmp_path)}).notes == ["Nothing was installed."]
