@@ -81,7 +81,7 @@ class Scope(NamedTuple):
     """What a filter lets through, and what is usual there."""
 
     mask: Mask
-    count: int
+    points: int
     mean_size: float
 
 

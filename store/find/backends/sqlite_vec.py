@@ -424,7 +424,7 @@ def _add_weights(
     frequency = np.float32(1.0) + np.float32(bm25.CONTEXT_WEIGHT) * marked[in_text]
     marked[in_text] = False
     around = in_context[marked[in_context]]
-    rarity = np.float32(bm25.idf(scope.count, len(in_text) + len(around)))
+    rarity = np.float32(bm25.idf(scope.points, len(in_text) + len(around)))
     scores[in_text] += rarity * bm25.weight(frequency, sizes[in_text], scope.mean_size)
     scores[around] += rarity * bm25.weight(bm25.CONTEXT_WEIGHT, sizes[around], scope.mean_size)
 
@@ -467,5 +467,4 @@ def _rows_where(connection: apsw.Connection, name: str, condition: Condition) ->
         "lte": (f"coalesce({compared} <= ?, {or_null})", (path, path, first)),
         "gt": (f"coalesce({compared} > ?, {or_null})", (path, path, first)),
     }[condition.op]
-    rows = connection.execute(f"SELECT group_concat(row) FROM {name}_point WHERE {sql}", arguments).fetchone()
-    return _numbers(rows[0])
+    return _numbers(_one(connection, f"SELECT group_concat(row) FROM {name}_point WHERE {sql}", *arguments))
