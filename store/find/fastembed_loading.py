@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import importlib
 import importlib.util
+import os
 import shutil
 import sys
 import tempfile
@@ -20,6 +21,10 @@ MINILM_ID = "all-MiniLM-L6-v2-onnx-int8"
 MINILM_DIMENSION = 384
 TOKENIZER_FILES = ("config.json", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json")
 WEIGHTS_FILE = "model.onnx"
+
+# Since 1.29, ONNX Runtime's own packages keep a device id and send events to Microsoft unless this is set before they
+# are loaded (its pull request 27379). A memory that is nobody else's business does not do that.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 
 def load_minilm(cache_dir: Path, threads: int) -> Any:
