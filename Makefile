@@ -29,8 +29,9 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	    $$found -m venv --clear $(VENV) || { \
 	        echo "$$found could not make a virtual environment (on Debian: apt-get install python3-venv)." >&2; exit 1; }; \
 	fi
-	$(PIP) install --quiet --no-compile --require-hashes -r requirements-dev.lock
+	$(PIP) install --quiet --require-hashes -r requirements-dev.lock
 	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q daemon ipc llm pipelines store  # where PYTHONDONTWRITEBYTECODE is set, nothing else would
 	@touch $@
 
 lint: style types contracts  ## format, lint, types and import contracts

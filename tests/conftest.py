@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-SHARED_DATA = Path(os.environ.get("DREAMD_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+SHARED_DATA = Path(os.environ.get("SHARED_DATA_DIR", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 # Two workers on a busy machine: a slow example is no failure, and the same examples are tried everywhere.
 settings.register_profile("house", deadline=None, derandomize=True)

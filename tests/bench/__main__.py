@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=sorted(SUITES), help="this suite (may be given again)")
     parser.add_argument("--results", type=Path, default=Options().results, help="where the table goes")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no daemon is left behind
     options = Options(quick=given.quick, results=given.results)
     rows: list[Row] = []
     for name in given.only or SUITES:

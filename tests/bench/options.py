@@ -15,7 +15,7 @@ class Options:
 
     quick: bool = False
     results: Path = ROOT / "bench-results"
-    data: Path = Path(os.environ.get("DREAMD_SHARED_DATA", ROOT.parent / "shared" / "data"))
+    data: Path = Path(os.environ.get("SHARED_DATA_DIR", ROOT.parent / "shared" / "data"))
 
     def of(self, whole: int, part: int) -> int:
         """Choose the size of something."""
