@@ -19,7 +19,7 @@ from .view import History, SessionState
 CURSOR_STAGES = ("consolidate", "scenarios", "profiles")
 
 
-class NoSpace(StoreError):  # noqa: N818
+class NoSpace(StoreError):
     """A copy needs twice its size free."""
 
 
@@ -78,7 +78,9 @@ class Snapshot:
             sources[source].append(target)
         levels = (Level.FACT, Level.SCENARIO, Level.PROFILE)
         found = [
-            _memory(node, tuple(sources[node.node_id])) for level in levels for node in self._catalog.list(level=level)
+            _memory(node, tuple(sources[node.node_id]))
+            for level in levels
+            for node in self._catalog.listing(level=level)
         ]
         return sorted(found, key=lambda memory: memory.node_id)
 

@@ -27,7 +27,7 @@ from .keep.history import Run
 from .keep.intake import Observed, SessionPlans
 from .keep.journal import AppliedFile, sha256
 from .keep.ledger import Ledger
-from .keep.vault import Vault
+from .keep.vault import Vault, is_kept
 from .keep.writer import Writer
 from .model import (
     GLOBAL_CHANNEL,
@@ -305,7 +305,7 @@ class MemoryStore:
     ) -> list[Listed]:
         """Memories and sessions, newest first; turns when asked for by kind."""
         self._settle()
-        nodes = self.catalog.list(channel, level, kind, limit, offset)
+        nodes = self.catalog.listing(channel, level, kind, limit, offset)
         return [Listed(n.node_id, n.level, n.kind, n.title, n.channel, n.created_at, n.live) for n in nodes]
 
     # ---- what a person takes back
@@ -357,7 +357,7 @@ class MemoryStore:
             self._rehide([turn])
         return undone
 
-    def runs(self, limit: int = 20) -> list[Run]:
+    def runs(self, limit: int = 20) -> Sequence[Run]:
         """The latest runs, newest first."""
         return self.ledger.runs(limit)
 
@@ -394,6 +394,7 @@ class MemoryStore:
 
     def file_changed(self, paths: Collection[str]) -> None:
         """Read these files again: somebody else may have changed them. Paths are the vault's own."""
+        paths = [path for path in paths if is_kept(path)]
         known = self.catalog.files()
         gone = [path for path in paths if path in known and not self.vault.exists(path)]
         if len(gone) >= 2 or not self.vault.has_marker():
@@ -421,7 +422,7 @@ class MemoryStore:
         nodes = sum(counts[name] for name in ("sessions", "facts", "scenarios", "profiles", "turns"))
         return Rebuilt(counts["files"], nodes, counts["chunks"], embedded, round(time.monotonic() - began, 3))
 
-    def check(self, accept: bool = False) -> list[Problem]:
+    def check(self, accept: bool = False) -> Sequence[Problem]:
         """What is wrong with the vault and the databases; `accept` believes that what is gone is meant to be gone."""
         found = self.reconcile(accept_vanished=accept)
         problems = [Problem(path, problem) for path, problem in self.catalog.problems()]
@@ -495,10 +496,10 @@ class MemoryStore:
     def _path_of(self, node_id: NodeId) -> str | None:
         return self.catalog.path_of(node_id)
 
-    def _paths_citing(self, node_id: NodeId) -> list[str]:
+    def _paths_citing(self, node_id: NodeId) -> Sequence[str]:
         return [node.path for node in self.catalog.nodes(self.catalog.cited_by(node_id)).values() if node.live]
 
-    def _resting_only_on(self, node_id: NodeId) -> list[Node]:
+    def _resting_only_on(self, node_id: NodeId) -> Sequence[Node]:
         citing = self.catalog.nodes(self.catalog.cited_by(node_id)).values()
         return [node for node in citing if set(self.catalog.links(node.node_id, "cites")) == {node_id}]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..model import Envelope, Evidence, Hit, Kind, NodeId, Slot
-from .catalog import Catalog
+from .catalog import Catalog, ChunkRow
 from .chunking import estimate_tokens
 from .projection import Node
 from .search import Candidate, Ranking
@@ -16,6 +17,9 @@ from .terms import query_terms
 
 SHOWN_WHOLE_CHARS = 2000
 """A longer memory answers with the chunk that matched; `show` has the rest."""
+
+READ_AT_ONCE = 32
+"""Candidates whose texts are read together: an envelope of 500 tokens has about 15 of them."""
 
 LINE_TOKENS, SMALLEST_SLOT_TOKENS = 1, 12
 """What a line break may cost, and when it is no use to look for something that still fits."""
@@ -49,20 +53,21 @@ def abstains(ranking: Ranking) -> bool:
 
 def hits(ranking: Ranking, catalog: Catalog, limit: int) -> list[Hit]:
     """The best candidates, each shown by the node that matched: a fact rather than the turn that it cites."""
-    best = [(candidate, _shown(candidate, ranking)) for candidate in ranking.candidates[:limit]]
-    evidence = evidence_of([node for _, (node, _) in best], catalog)
-    places = catalog.chunks([chunk for _, (node, chunk) in best if len(node.text) > SHOWN_WHOLE_CHARS])
+    best = [(candidate, *candidate.best()) for candidate in ranking.candidates[:limit]]
+    nodes = catalog.nodes([node_id for _, node_id, _ in best])
+    evidence = evidence_of(nodes.values(), catalog)
+    places = catalog.chunks([chunk for _, node_id, chunk in best if chunk != node_id])
     found = []
-    for candidate, (node, chunk) in best:
-        place = places.get(chunk)
-        text = f"…{node.text[place.start : place.end].strip()}…" if place else node.text
+    for candidate, node_id, chunk in best:
+        if (node := nodes.get(node_id)) is None:  # forgotten since it was ranked
+            continue
         found.append(
             Hit(
                 node_id=node.node_id,
                 level=node.level,
                 kind=node.kind,
                 title=node.title,
-                text=text,
+                text=_excerpt(node, places.get(chunk)),
                 score=round(candidate.score, 4),
                 channel=node.channel,
                 created_at=node.created_at,
@@ -70,6 +75,12 @@ def hits(ranking: Ranking, catalog: Catalog, limit: int) -> list[Hit]:
             )
         )
     return found
+
+
+def _excerpt(node: Node, place: ChunkRow | None) -> str:
+    if place is None or len(node.text) <= SHOWN_WHOLE_CHARS:
+        return node.text
+    return f"…{node.text[place.start : place.end].strip()}…"
 
 
 def evidence_of(nodes: Iterable[Node], catalog: Catalog) -> dict[NodeId, tuple[Evidence, ...]]:
@@ -84,14 +95,14 @@ def envelope(ranking: Ranking, catalog: Catalog, question: str, budget_tokens: i
 
     `tokens` is an upper estimate of the whole text's.
     """
-    facts = catalog.facts_of([candidate.unit for candidate in ranking.candidates])
     terms = set(query_terms(question))
     packed: list[tuple[str, int, list[Node]]] = []
+    texts: set[str] = set()
     left = budget_tokens
-    for candidate in ranking.candidates:
-        text, nodes = _told(candidate, ranking, facts.get(candidate.unit, []), terms)
+    for text, nodes in _told(ranking.candidates, catalog, terms):
         tokens = estimate_tokens(text) + LINE_TOKENS
-        if tokens <= left and all(text != other for other, _, _ in packed):
+        if tokens <= left and text not in texts:
+            texts.add(text)
             packed.append((text, tokens, nodes))
             left -= tokens
         if left < SMALLEST_SLOT_TOKENS:
@@ -105,20 +116,27 @@ def envelope(ranking: Ranking, catalog: Catalog, question: str, budget_tokens: i
 
 
 def _told(
-    candidate: Candidate, ranking: Ranking, facts: Sequence[Node], terms: Collection[str]
-) -> tuple[str, list[Node]]:
-    """The words for a candidate, and the nodes that they are from: a turn's facts where they are fewer tokens."""
-    node = ranking.nodes.get(candidate.unit) or _shown(candidate, ranking)[0]
-    whole = _dated(node, condensed(node.text, terms), by=node.role)
-    if not facts:
-        return whole, [node]
-    brief = _dated(facts[0], condensed(" ".join(_sentence(fact.text) for fact in facts), terms))
-    if node.kind is Kind.TURN and estimate_tokens(whole) <= estimate_tokens(brief):
-        return whole, [node]
-    return brief, list(facts)
+    candidates: Sequence[Candidate], catalog: Catalog, terms: AbstractSet[str]
+) -> Iterator[tuple[str, list[Node]]]:
+    """The words for each candidate, and the nodes that they are from: a turn's facts where they are fewer tokens."""
+    for start in range(0, len(candidates), READ_AT_ONCE):
+        some = candidates[start : start + READ_AT_ONCE]
+        facts_of = catalog.facts_of([candidate.unit for candidate in some])
+        nodes = catalog.nodes({node_id for candidate in some for node_id in (candidate.unit, candidate.best()[0])})
+        for candidate in some:
+            node = nodes.get(candidate.unit) or nodes.get(candidate.best()[0])
+            if node is None:  # forgotten since it was ranked
+                continue
+            whole = _dated(node, condensed(node.text, terms), by=node.role)
+            if not (facts := facts_of.get(candidate.unit)):
+                yield whole, [node]
+                continue
+            brief = _dated(facts[0], condensed(" ".join(_sentence(fact.text) for fact in facts), terms))
+            shorter = node.kind is not Kind.TURN or estimate_tokens(brief) < estimate_tokens(whole)
+            yield (brief, facts) if shorter else (whole, [node])
 
 
-def condensed(text: str, terms: Collection[str], limit_tokens: int = SLOT_TOKENS) -> str:
+def condensed(text: str, terms: AbstractSet[str], limit_tokens: int = SLOT_TOKENS) -> str:
     """The text, or of a long one the sentences that share most with the question, in their order.
 
     A sentence counts its distinct terms; ties go to the earlier one. At least one sentence stays, cut if it must be.
@@ -152,13 +170,6 @@ def _sentence(text: str) -> str:
 def _dated(node: Node, text: str, by: str = "") -> str:
     day = f"[{node.created_at:%Y-%m-%d}] " if node.created_at else ""
     return f"{day}{by}: {text}" if by else f"{day}{text}"
-
-
-def _shown(candidate: Candidate, ranking: Ranking) -> tuple[Node, NodeId]:
-    """The node that stands for a candidate and its chunk: the best matching memory, else the turn itself."""
-    matched = candidate.matched()
-    node_id = next((n for n in matched if ranking.nodes[n].kind is not Kind.TURN), next(iter(matched)))
-    return ranking.nodes[node_id], matched[node_id]
 
 
 def trace(ranking: Ranking) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -77,6 +77,13 @@ class ChunkRow:
     end: int
 
 
+class Unit(NamedTuple):
+    """One piece of evidence, and who said it: the name or part of the speaker, "" where nobody spoke."""
+
+    node_id: NodeId
+    role: str
+
+
 class Catalog:
     """Reads of the index's own tables, through whichever connection the asking thread is given."""
 
@@ -124,7 +131,7 @@ class Catalog:
         """Every session's id and its last ordinal."""
         return dict(self._rows("SELECT session_id, max(ordinal) FROM node WHERE level = 'L0' GROUP BY session_id"))
 
-    def list(
+    def listing(
         self,
         channel: str | None = None,
         level: Level | None = None,
@@ -157,16 +164,17 @@ class Catalog:
             found[node_id] = tuple(Evidence(turn, external_id) for turn, external_id in turns)
         return found
 
-    def units(self, node_ids: Collection[NodeId]) -> dict[NodeId, NodeId]:
-        """What each node is one piece of evidence for: the first turn that a fact cites, itself for anything else."""
-        sql = (
-            "SELECT link.source, link.target FROM link JOIN node ON node.node_id = link.source"
-            " WHERE link.source IN (SELECT value FROM json_each(?)) AND link.kind = 'cites' AND link.rank = 0"
-            " AND node.level = 'L1'"
-        )
-        units = {node_id: node_id for node_id in node_ids}
-        units.update(self._rows(sql, (json.dumps(list(node_ids)),)))  # type: ignore[arg-type]
-        return units
+    def units(self, node_ids: Collection[NodeId]) -> dict[NodeId, Unit]:
+        """What each node is evidence for: the first turn that a fact cites, itself for anything else."""
+        sql = """
+        SELECT node.node_id, coalesce(link.target, node.node_id), coalesce(turn.role, node.role)
+        FROM node
+        LEFT JOIN link ON link.source = node.node_id AND link.kind = 'cites' AND link.rank = 0 AND node.level = 'L1'
+        LEFT JOIN node AS turn ON turn.node_id = link.target
+        WHERE node.node_id IN (SELECT value FROM json_each(?))
+        """
+        rows = self._rows(sql, (json.dumps(list(node_ids)),))
+        return {node_id: Unit(unit, role) for node_id, unit, role in rows}
 
     def facts_of(self, turns: Collection[NodeId]) -> dict[NodeId, list[Node]]:
         """The living facts whose first evidence is each turn, in the order in which they were written down."""

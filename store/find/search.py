@@ -17,7 +17,6 @@ from .catalog import Catalog
 from .embedding import Embedder, ModelUnavailable
 from .fusion import fuse_by_reciprocal_rank, fuse_by_score
 from .index import COLLECTION
-from .projection import Node
 from .terms import query_terms
 
 BY_DEFAULT = (Level.SESSION, Level.FACT)
@@ -42,10 +41,12 @@ class Question:
 class Candidate:
     """One unit of evidence on its way through the pipeline: a turn with the facts that cite it, or a memory.
 
-    `chunks` holds the best matching chunk of each of its nodes by arm; `scores` the best score by arm.
+    `role` is who said it. `chunks` holds the best matching chunk of each of its nodes, and `scores` the best score,
+    by arm.
     """
 
     unit: NodeId
+    role: str = ""
     chunks: dict[str, dict[NodeId, Match]] = field(default_factory=dict)
     scores: dict[str, float] = field(default_factory=dict)
     ranks: dict[str, int] = field(default_factory=dict)
@@ -55,6 +56,12 @@ class Candidate:
         """Take a match; an arm's matches come best first, so the first of a node is its best."""
         self.chunks.setdefault(arm, {}).setdefault(node_id, match)
         self.scores[arm] = max(match.score, self.scores.get(arm, match.score))
+
+    def best(self) -> tuple[NodeId, NodeId]:
+        """The node that stands for it, and its matching chunk: a memory rather than the turn that it cites."""
+        matched = self.matched()
+        node_id = next((node_id for node_id in matched if not is_turn(node_id)), next(iter(matched)))
+        return node_id, matched[node_id]
 
     def matched(self) -> dict[NodeId, NodeId]:
         """The nodes that matched, with the chunk that did: by meaning if it did so, else by keyword."""
@@ -67,10 +74,9 @@ class Candidate:
 
 @dataclass(slots=True)
 class Ranking:
-    """The answer before it is worded, and how it came about. `nodes` holds every matched node and every unit."""
+    """The answer before it is worded, and how it came about."""
 
     candidates: list[Candidate]
-    nodes: dict[NodeId, Node]
     timings_ms: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -101,7 +107,7 @@ class Search:
 
         Without a model that is ready, the keyword arm answers alone and a note says so.
         """
-        ranking = Ranking([], {})
+        ranking = Ranking([])
         where = normalised_filter(question)
         reach = max(self._settings.reach, 3 * question.limit)
         arms: dict[str, list[Match]] = {}
@@ -133,16 +139,14 @@ class Search:
 
     def _group(self, ranking: Ranking, arms: Mapping[str, Sequence[Match]]) -> None:
         """Make units of matched chunks: the chunks of one node, and the facts of one turn, are one candidate."""
-        ranking.nodes = self._catalog.nodes({node_of_chunk(match.id) for found in arms.values() for match in found})
-        unit_of = self._catalog.units(ranking.nodes)
-        ranking.nodes.update(self._catalog.nodes(set(unit_of.values()) - ranking.nodes.keys()))
+        unit_of = self._catalog.units({node_of_chunk(match.id) for found in arms.values() for match in found})
         candidates: dict[NodeId, Candidate] = {}
         for arm, found in arms.items():
             for match in found:
                 node_id = node_of_chunk(match.id)
                 if node_id in unit_of:  # it may have been removed since the arm was asked
-                    unit = unit_of[node_id]
-                    candidates.setdefault(unit, Candidate(unit)).add(arm, node_id, match)
+                    unit, role = unit_of[node_id]
+                    candidates.setdefault(unit, Candidate(unit, role)).add(arm, node_id, match)
         ranking.candidates = list(candidates.values())
 
     def _complete_cosines(self, ranking: Ranking, vector: Vector) -> None:
@@ -182,8 +186,7 @@ class Search:
 def weigh_speakers(ranking: Ranking, assistant_weight: float) -> None:
     """Scale what an assistant said: it paraphrases the question's words, and its person's word counts for more."""
     for candidate in ranking.candidates:
-        unit = ranking.nodes.get(candidate.unit)
-        if unit is not None and unit.role == "assistant":
+        if candidate.role == "assistant":
             candidate.score *= assistant_weight
     ranking.candidates.sort(key=lambda candidate: (-candidate.score, candidate.unit))
 
@@ -200,6 +203,11 @@ def normalised_filter(question: Question) -> Filter:
     elif not question.include_archived:
         conditions.append(Condition("live", "in", (1,)))
     return tuple(conditions)
+
+
+def is_turn(node_id: NodeId) -> bool:
+    """Whether an id is a turn's, SESSION#N."""
+    return "#" in node_id
 
 
 def node_of_chunk(chunk_id: NodeId) -> NodeId:
