@@ -162,8 +162,8 @@ def reads_of(source: str) -> list[str]:
         given = TAKES_A_MOMENT.get(name)
         if given is not None and arguments is not None and arguments >= given:
             continue
-        if WALL_CLOCKS.match(name) or ENVIRONMENT.match(name):
-            found.append(f"line {line}: {name}")
+        if read := WALL_CLOCKS.match(name) or ENVIRONMENT.match(name):
+            found.append(f"line {line}: {read[0]}")
     return found
 
 
