@@ -53,7 +53,7 @@ QUESTIONS = (
 )
 
 
-class DemoFailure(Exception):  # noqa: N818  (what it is called is what it is)
+class DemoFailure(Exception):
     """A step did not do what it promises."""
 
 

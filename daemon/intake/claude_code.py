@@ -72,7 +72,7 @@ def read(path: Path) -> Iterator[SessionRead | Skipped]:
     yield from reading.rest()
 
 
-class _MalformedError(ValueError):
+class _Malformed(ValueError):
     """A line that should be a message and is not."""
 
 
@@ -93,7 +93,7 @@ class _Reading:
         """What one line adds."""
         try:
             turn = self._turn(number, value)
-        except _MalformedError as error:
+        except _Malformed as error:
             self._bad += 1
             yield Skipped(self._path, number, str(error))
             return
@@ -111,7 +111,7 @@ class _Reading:
 
     def _turn(self, number: int, value: Any) -> NewTurn | None:
         if not isinstance(value, dict) or not isinstance(value.get("type"), str):
-            raise _MalformedError("not a line of Claude Code: no object with a type")
+            raise _Malformed("not a line of Claude Code: no object with a type")
         match value["type"]:
             case "user" | "assistant":
                 role, text = self._said(value)
@@ -138,7 +138,7 @@ class _Reading:
         """A message's role and text; the text is empty where there is nothing to keep."""
         message = value.get("message")
         if not isinstance(message, dict) or not isinstance(content := message.get("content"), str | list):
-            raise _MalformedError(f"a {value['type']} line without a message")
+            raise _Malformed(f"a {value['type']} line without a message")
         if value.get("isMeta") or value.get("isCompactSummary") or value.get("isApiErrorMessage"):
             return value["type"], ""
         if message.get("model") == "<synthetic>":
