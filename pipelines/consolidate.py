@@ -72,8 +72,8 @@ class _Extraction:
         known.add(node_id, draft.text)
 
     def finish(self) -> None:
-        """Turn everything into actions, in the order of ids."""
-        for _, memory in sorted(self._new.items()):
+        """Turn everything into actions, in the order in which it was said."""
+        for memory in self._new.values():
             action = create(self._view, memory, STAGE, f"said in {memory.session_id}", self._paths)
             if action and self._view.read(memory.path) is None:
                 self._planned.actions.append(action)

@@ -33,7 +33,17 @@ _MOST_YEARS = 150  # "4000 years ago" is history, not a date of somebody's life
 
 _DAY_PART = "morning|afternoon|evening|night"
 _UNIT = "day|night|week|weekend|month|year"
-_SPAN = "|".join(["week", "weekend", "month", "year", *_SEASONS, *_DAYS, *_MONTHS])
+_SHORT_DAYS = {
+    "mon": 0,
+    "tue": 1,
+    "tues": 1,
+    "wed": 2,
+    "thu": 3,
+    "thur": 3,
+    "thurs": 3,
+    "fri": 4,
+}  # sat and sun are words
+_SPAN = "|".join(["week", "weekend", "month", "year", *_SEASONS, *_DAYS, *_MONTHS, *_SHORT_DAYS])
 _COUNT = r"\d{1,4}|a\ couple(?:\ of)?|an?|" + "|".join(_NUMBERS)
 _FUTURE = re.compile(
     r"\b(?:will|won't|going to|gonna|plan\w*|soon|can't wait|hop\w+ to|[a-z]+'ll|is|are|am|'m|'re)\b", re.I
@@ -205,6 +215,8 @@ def _span(match: re.Match[str], text: str, said_on: date) -> _Reading | None:
         return "in", str(year), date(year, 1, 1), date(year, 12, 31)
     if span in _SEASONS:
         return _season(span, sign, said_on)
+    if span in _SHORT_DAYS:
+        return _weekday(_DAYS[_SHORT_DAYS[span]], sign, said_on)
     if span.capitalize() in _DAYS:
         return _weekday(span.capitalize(), sign, said_on)
     return _named_month(span.capitalize(), sign, said_on)

@@ -54,6 +54,8 @@ def nature(text: str, speaker: Speaker) -> Nature:
     tense = _tense(text)
     standing = speaker is Speaker.USER and is_standing(text)
     kind = Kind.PREFERENCE if standing else _kind(text, tense)
+    if kind is Kind.CORRECTION and speaker is Speaker.PEER and text.lower().startswith("actually"):
+        kind = Kind.EPISODE if tense == "past" else Kind.FACT  # among people it is a filler
     return Nature(kind, tense, _certainty(text, speaker), _provenance(kind, speaker))
 
 

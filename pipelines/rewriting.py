@@ -54,7 +54,8 @@ def _dated(line: str, said_on: date) -> str:
 
 
 def _generic(line: str, voices: Voices) -> bool:
-    return voices.people and bool(_GENERIC_YOU.search(line))
+    """Whether "you" is anybody; who says "I love how you paint" means somebody."""
+    return voices.people and not re.match(r"(?:I|My)\b", line) and bool(_GENERIC_YOU.search(line))
 
 
 def _pieces(line: str) -> Iterator[tuple[str, bool]]:

@@ -19,6 +19,7 @@ SATURDAY = date(2023, 7, 15)
         ("since yesterday", "since 14 July 2023"),
         ("We met last Friday.", "We met the Friday before 15 July 2023."),
         ("We met last Saturday.", "We met the Saturday before 15 July 2023."),
+        ("joined last Tues.", "joined the Tuesday before 15 July 2023."),
         ("last week we met", "The week before 15 July 2023 we met"),
         ("this past weekend", "The weekend before 15 July 2023"),
         ("I painted it last year!", "I painted it in 2022!"),

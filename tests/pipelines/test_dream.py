@@ -82,8 +82,8 @@ def test_a_dream_is_planned_applied_and_undone(store: MemoryStore, paths: StoreP
     assert applied.applied == len(changeset.actions) > 4
 
     hits = store.recall("Postgres for the billing service", channel="shop", levels=[Level.FACT]).hits
-    assert "Postgres 16" in hits[0].text
-    assert hits[0].evidence[0].external_id == "m2"
+    (hit,) = [hit for hit in hits if "Postgres 16" in hit.text]
+    assert hit.evidence[0].external_id == "m2"
     assert "hunter2secret" not in str(vault_files(paths))
     assert {progress.stage for progress in told} >= {"consolidate", "scenarios", "profiles", "lint"}
     assert done.report["did_nothing"] is False
