@@ -8,7 +8,7 @@ from .words import lexicon, phrases, weighty_words
 
 _LEAD_INS = rf"(?:{phrases('lead_ins')}(?:\s+(?:there|man|bro|dude|buddy|guys|everyone))?)"
 _LEAD_IN = re.compile(rf"^(?:{_LEAD_INS}\s*(?:[,!.…:;–—-]+\s*|\s+-\s+))+", re.IGNORECASE)
-_ALL_LEAD_IN = re.compile(rf"{_LEAD_INS}[^\w]*", re.IGNORECASE)
+_ALL_LEAD_IN = re.compile(rf"(?:{_LEAD_INS}|(?:hey|hi|hello)\s+\w+)[^\w]*", re.IGNORECASE)
 ASKED = "asked: "
 _GREETING = r"(?:hey|hi|hello|yo|thanks|thank you|congrats|wow|oh|well done|good (?:morning|evening|afternoon))"
 _NO = re.compile(r"^no\s*[,!.]\s*", re.IGNORECASE)
