@@ -54,8 +54,8 @@ _STEMMER = snowballstemmer.stemmer("porter")
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """The word's Porter stem; other scripts stay as they are."""
-    return str(_STEMMER.stemWord(word)) if word.isascii() else word
+    """The word's Porter stem; other scripts and, as in FTS5, words of two letters stay as they are."""
+    return str(_STEMMER.stemWord(word)) if len(word) > 2 and word.isascii() else word
 
 
 def _fused(text: str) -> Iterator[str]:

@@ -436,7 +436,7 @@ def test_files_survive_a_restart_and_a_torn_line(tmp_path: Path) -> None:
 def test_files_are_written_anew_when_most_lines_are_idle(tmp_path: Path) -> None:
     store = FilesStore(tmp_path)
     store.ensure_collection(NAME, DIMENSION)
-    for n in range(2_100):
+    for n in range(2_050):
         store.upsert(NAME, [Point("a", f"version {n}")])
     lines = (tmp_path / f"{NAME}.jsonl").read_text().splitlines()
     assert len(lines) < 1_100
@@ -484,7 +484,7 @@ def test_a_text_finds_itself(text: str) -> None:
 
 @pytest.mark.parametrize("piece", ["a", "a-", "aA", "東", "a_", "_", "-", "a1", "a.b/", "A"])
 def test_spelling_out_is_linear(piece: str) -> None:
-    assert len(spell_out(piece * 300_000)) >= 300_000
+    assert len(spell_out(piece * 100_000)) >= 100_000
 
 
 def test_the_stem_is_the_one_of_fts5(sqlite: Sqlite, shared_data: Path) -> None:
@@ -494,4 +494,4 @@ def test_the_stem_is_the_one_of_fts5(sqlite: Sqlite, shared_data: Path) -> None:
     theirs = [token for (token,) in tokenizer(spelled, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False)]
     ours = words(text)
     different = sum(a != b for a, b in zip(theirs, ours, strict=True))
-    assert different <= len(ours) // 200
+    assert different <= len(ours) // 1000
