@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -37,11 +37,6 @@ class Placer:
         self._disk = disk
         self._folders: dict[str, Path] = {}
         self._unsynced: set[str] = set()
-
-    @property
-    def unsynced(self) -> int:
-        """How many files have been written and not synced."""
-        return len(self._unsynced)
 
     def place(self, entries: Sequence[Entry]) -> Placed:
         """Make entries visible in the vault; entries that have been placed before are found to be there."""
@@ -142,21 +137,25 @@ class Placer:
 
     # ---- durability
 
-    def sync(self) -> None:
-        """Make every file that was written durable, with the folders that name it."""
-        files = [self._vault.root / path for path in self._unsynced]
-        folders = self._folders_of(self._unsynced)
+    def take_unsynced(self) -> set[str]:
+        """Hand over which files have been written since the last time, for `sync`."""
+        paths, self._unsynced = self._unsynced, set()
+        self._folders.clear()
+        return paths
+
+    def sync(self, paths: Collection[str]) -> None:
+        """Make files durable, with the folders that name them. May be called from another thread."""
+        files = [self._vault.root / path for path in paths]
+        folders = self._folders_of(paths)
         if len(files) >= SYNC_ALL_FROM:
             self._disk.sync_filesystem(self._vault.root, files, folders)
-        else:
-            for file in files:
-                with contextlib.suppress(FileNotFoundError):
-                    self._disk.fsync(file)
-            for folder in folders:
-                with contextlib.suppress(FileNotFoundError):
-                    self._disk.fsync_dir(folder)
-        self._unsynced.clear()
-        self._folders.clear()
+            return
+        for file in files:
+            with contextlib.suppress(FileNotFoundError):
+                self._disk.fsync(file)
+        for folder in folders:
+            with contextlib.suppress(FileNotFoundError):
+                self._disk.fsync_dir(folder)
 
     def rescue(self, entries: Sequence[Entry]) -> list[Entry]:
         """Write every file of these entries anew and sync it: after a failed fsync the old ones cannot be trusted."""
@@ -172,10 +171,10 @@ class Placer:
             else:
                 self._turn_into(full, found, settled.content, group[0].kind)
             self._unsynced.add(path)
-        self.sync()
+        self.sync(self.take_unsynced())
         return kept_out
 
-    def _folders_of(self, paths: set[str]) -> list[Path]:
+    def _folders_of(self, paths: Collection[str]) -> list[Path]:
         """Every folder above these files, deepest first, up to the root: a new folder is a name in its parent."""
         names = {path.rpartition("/")[0] for path in paths}
         for name in list(names):

@@ -33,6 +33,7 @@ MAX_BATCH_BYTES: Final = 4 * 2**20
 MAX_LAG: Final = 2_000
 MAX_TURN_ROWS: Final = 512
 CHECKPOINT_ROWS: Final = 5_000
+MAX_UNSYNCED_ROWS: Final = 20_000
 CHECKPOINT_BYTES: Final = 64 * 2**20
 CHECKPOINT_AFTER_S: Final = 1.0
 
@@ -102,6 +103,8 @@ class Writer:
         self._seq = self._acknowledged = self._visible = ledger.last_seq()
         self._unsynced_rows = self._unsynced_bytes = 0
         self._synced_at = monotonic()
+        self._syncing: Future[None] | None = None
+        self._syncing_seq = 0
         self._cost_s = 0.0005  # of placing and indexing one entry, as last seen
 
     # ---- for everyone
@@ -117,7 +120,7 @@ class Writer:
         """Put into the vault, durably, what a crash left undone. Raises StoreReadOnly when the disk refuses."""
         try:
             placed = self._placer.place(self._ledger.pending())
-            self._placer.sync()
+            self._placer.sync(self._placer.take_unsynced())
         except OSError as error:
             raise _disk_failed(error) from error
         self._keep_out(placed.kept_out)
@@ -205,8 +208,10 @@ class Writer:
         behind = bool(self._barriers) or len(self._waiting) >= MAX_LAG
         if self._waiting and (behind or self._idling):
             self._make_visible(FORCED_TURN_S if behind else IDLE_TURN_S)
+        if self._syncing is not None and (self._syncing.done() or self._unsynced_rows >= MAX_UNSYNCED_ROWS):
+            self._end_checkpoint()
         if self._checkpoint_due():
-            self._checkpoint()
+            self._begin_checkpoint()
         self._release_barriers()
 
     def _take(self) -> list[_Item]:
@@ -231,6 +236,8 @@ class Writer:
             return None
         if self._waiting:
             return 0.0 if self._idling or self._barriers or len(self._waiting) >= MAX_LAG else GRACE_S
+        if self._syncing is not None:
+            return None
         if self._unsynced_rows or self._ledger.has_later:
             return max(0.0, self._synced_at + CHECKPOINT_AFTER_S - self._monotonic())
         return None
@@ -354,7 +361,7 @@ class Writer:
             self.index_failure = error
 
     def _checkpoint_due(self) -> bool:
-        if self._refusal is not None:
+        if self._refusal is not None or self._syncing is not None:
             return False
         if self._unsynced_rows >= CHECKPOINT_ROWS or self._unsynced_bytes >= CHECKPOINT_BYTES:
             return True
@@ -362,22 +369,47 @@ class Writer:
             return False
         return self._monotonic() >= self._synced_at + CHECKPOINT_AFTER_S
 
-    def _checkpoint(self, *, closing: bool = False) -> None:
-        """Make the files durable, then let the journal forget them."""
+    def _begin_checkpoint(self) -> None:
+        """Have the files synced that are visible now; acknowledgements go on meanwhile."""
         self._nudged = False
-        try:
+        self._unsynced_rows = self._unsynced_bytes = 0
+        self._syncing_seq = self._visible
+        self._syncing = self._sync(self._placer.take_unsynced())
+        self._syncing.add_done_callback(lambda _: self._queue.put(_WAKE))
+
+    def _sync(self, paths: set[str]) -> Future[None]:
+        """Sync in a thread of its own: the system may take seconds when others have written much."""
+        done: Future[None] = Future()
+
+        def run() -> None:
             try:
-                self._placer.sync()
-            except OSError as first:
-                logger.warning("a sync failed (%s); writing the files anew", type(first).__name__)
-                visible = [entry for entry in self._ledger.pending() if entry.seq <= self._visible]
+                self._placer.sync(paths)
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        threading.Thread(target=run, name="dreamd-sync", daemon=True).start()
+        return done
+
+    def _end_checkpoint(self, *, closing: bool = False) -> None:
+        """Let the journal forget what is durable in its files; wait for the sync if it is still under way."""
+        if self._syncing is None:
+            return
+        syncing, self._syncing = self._syncing, None
+        try:
+            up_to_seq = self._syncing_seq
+            try:
+                syncing.result()
+            except OSError as error:
+                logger.warning("a sync failed (%s); writing the files anew", type(error).__name__)
+                up_to_seq = self._visible
+                visible = [entry for entry in self._ledger.pending() if entry.seq <= up_to_seq]
                 self._keep_out(self._placer.rescue(visible))
-            self._ledger.forget_done(self._visible)
+            self._ledger.forget_done(up_to_seq)
             self._ledger.checkpoint(anyway=closing)
         except (OSError, apsw.Error) as error:
             self._refuse(_disk_failed(error))
-            return
-        self._unsynced_rows = self._unsynced_bytes = 0
         self._synced_at = self._monotonic()
 
     def _release_barriers(self) -> None:
@@ -399,8 +431,10 @@ class Writer:
     def _finish(self) -> None:
         while self._waiting and self._refusal is None:
             self._make_visible(FORCED_TURN_S)
+        self._end_checkpoint()
         if self._refusal is None:
-            self._checkpoint(closing=True)
+            self._begin_checkpoint()
+            self._end_checkpoint(closing=True)
         self._release_barriers()
 
 

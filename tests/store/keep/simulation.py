@@ -50,6 +50,16 @@ class PumpedWriter(Writer):
     def __init__(self, vault: Vault, ledger: Ledger, disk: Disk) -> None:
         super().__init__(vault, ledger, lambda _: None, disk, lambda: self.clock)
 
+    def _sync(self, paths: set[str]) -> Future[None]:
+        done: Future[None] = Future()
+        try:
+            self._placer.sync(paths)
+        except OSError as error:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+        return done
+
     def pump_until(self, done: Callable[[], bool]) -> None:
         while not done():
             self.clock += 0.01
@@ -69,7 +79,7 @@ class PumpedWriter(Writer):
         """Let time pass with nobody asking for anything, until there is nothing left to do."""
         self.clock += seconds
         self._idling = True
-        while self.lag or self._checkpoint_due():
+        while self.lag or self._checkpoint_due() or self._syncing is not None:
             self._turn()
 
     def work(self, turns: int) -> None:

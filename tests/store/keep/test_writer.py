@@ -258,6 +258,35 @@ def test_rows_that_may_be_lost_are_written_soon(store: Store, monkeypatch: pytes
     assert store.ledger.flags() == {"seen": "1"}
 
 
+class Slow(Disk):
+    """A disk whose syncs of memories take until they are let go."""
+
+    def __init__(self) -> None:
+        self.entered, self.leave = threading.Event(), threading.Event()
+
+    def fsync(self, path: Path) -> None:
+        if path.parent.name == "facts":
+            self.entered.set()
+            self.leave.wait(10)
+        super().fsync(path)
+
+
+def test_acknowledgements_do_not_wait_for_a_slow_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "CHECKPOINT_AFTER_S", 0.0)
+    disk = Slow()
+    store = Store(tmp_path, disk)
+    store.writer.start()
+    store.writer.submit(create("facts/a.md", b"a")).result(10)
+    assert disk.entered.wait(10)
+    store.writer.submit(create("facts/b.md", b"b")).result(10)
+    assert store.writer.barrier(10)
+    assert store.ledger.counts()["journal"] == 2
+    disk.leave.set()
+    store.writer.close()
+    assert store.ledger.counts()["journal"] == 0
+    store.ledger.close()
+
+
 def test_an_index_that_fails_stops_nobody(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(files: Sequence[AppliedFile]) -> None:
         raise ValueError("no index today")
