@@ -168,7 +168,7 @@ class FastembedEmbedder:
         encoding = self._ready_model().tokenizer.encode(text)
         parts = [encoding, *encoding.overflowing]  # each with special tokens of its own
         content = sum(len(part.ids) - sum(part.special_tokens_mask) for part in parts)
-        return content + sum(encoding.special_tokens_mask)
+        return int(content + sum(encoding.special_tokens_mask))
 
     def _embed(self, texts: list[str]) -> list[Vector]:
         model = self._ready_model()

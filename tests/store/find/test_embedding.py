@@ -19,6 +19,7 @@ from dreamd.store.find.embedding import (
     rule_for,
 )
 from dreamd.store.find.fastembed_loading import MINILM_DIMENSION, TOKENIZER_FILES, WEIGHTS_FILE, assemble_minilm
+from dreamd.store.find.tokens import estimate_tokens
 from dreamd.store.settings import EmbeddingSettings
 from hypothesis import given
 from hypothesis import strategies as st
@@ -147,7 +148,7 @@ def test_batches_hold_every_text_once_in_bounds(texts: list[str], batch_tokens: 
     batches = list(batches_by_length(texts, batch_tokens))
     assert sorted(place for batch in batches for place in batch) == list(range(len(texts)))
     for batch in batches:
-        longest = max(min(embedding.MAX_TOKENS, embedding.estimate_tokens(texts[place])) for place in batch)
+        longest = max(min(embedding.MAX_TOKENS, estimate_tokens(texts[place])) for place in batch)
         assert len(batch) == 1 or longest * len(batch) <= batch_tokens
 
 
