@@ -138,7 +138,7 @@ def _systemctl(*arguments: str, check: bool = True) -> subprocess.CompletedProce
 
 
 def _quoted(word: str) -> str:
-    """One word of a unit file (systemd.syntax(7), systemd.unit(5) on specifiers); `$` means something in commands only."""
+    """One word of a unit file, see systemd.syntax(7) and, on specifiers, systemd.unit(5)."""
     if "\n" in word:
         raise InstallError("A line break cannot be written into a unit.", "Take it out of the variable or path.")
     escaped = word.replace("\\", "\\\\").replace('"', '\\"')
