@@ -24,14 +24,12 @@ MAX_DEPTH = 50
 MAX_BYTES = 1 << 20
 MAX_VALUES = 50_000  # bounds what a few nested aliases can grow into
 
-_MAY_BE_DEEP = re.compile(
-    rf"(?:[-?:][ \t]+){{{MAX_DEPTH}}}|^[ \t]{{{MAX_DEPTH}}}|(?:[\[{{][^\[{{]*){{{MAX_DEPTH}}}", re.M
-)
+_MAY_BE_DEEP = re.compile(rf"(?:[-?:][ \t]+){{{MAX_DEPTH}}}|^[ \t]{{{MAX_DEPTH}}}", re.M)
 _UNSAFE_IN_QUOTES = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 # Letters first, then nothing that any YAML (1.1 or 1.2, block or flow) could take for something else.
-_PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_/.+@-]|[ ,](?=[A-Za-z0-9_/(])|'(?=[a-z])|:(?=[A-Za-z]))*")
+_PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_/.+@()-]|,? (?=[A-Za-z0-9_/(])|'(?=[a-z])|:(?=[A-Za-z]))*")
 _PLAIN_IN_FLOW = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_/.+@-]| (?=[A-Za-z0-9_/])|:(?=[A-Za-z]))*")
 _NOT_A_STRING = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
@@ -101,7 +99,11 @@ def edit(text: str, changes: Mapping[str, Any], newline: str) -> str:
     """Set or (None) remove top-level keys. Raises Malformed when that cannot be done without touching others."""
     before = load(text)
     wanted = {key: written(value) for key, value in changes.items()}
-    changed = {key: value for key, value in wanted.items() if not _same(value, before.get(key))}
+    changed = {
+        key: value
+        for key, value in wanted.items()
+        if (key in before if value is None else key not in before or not _same(value, before[key]))
+    }
     if not changed:
         return text
     after = {key: value for key, value in (before | wanted).items() if key not in wanted or value is not None}
@@ -118,13 +120,13 @@ def edit(text: str, changes: Mapping[str, Any], newline: str) -> str:
 _REFUSALS = (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError, OverflowError, RecursionError)
 
 
-def _compose(text: str) -> yaml.Node | None:
+def _compose(text: str) -> yaml.MappingNode | None:
     if len(text) > MAX_BYTES:
         raise Malformed("its frontmatter is larger than 1 MiB")
     try:
-        if _MAY_BE_DEEP.search(text) and _depth(text) > MAX_DEPTH:
-            raise Malformed("its frontmatter is nested too deeply")
-        node: yaml.Node | None = yaml.compose(text, Loader=_Loader)
+        if text.count("[") + text.count("{") > MAX_DEPTH or _MAY_BE_DEEP.search(text):
+            _check_depth(text)
+        node = yaml.compose(text, Loader=_Loader)
     except _REFUSALS as refused:
         raise Malformed(_reason(refused)) from refused
     if node is not None and not isinstance(node, yaml.MappingNode):
@@ -132,15 +134,15 @@ def _compose(text: str) -> yaml.Node | None:
     return node
 
 
-def _depth(text: str) -> int:
-    depth = deepest = 0
+def _check_depth(text: str) -> None:
+    depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            deepest = max(deepest, depth)
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-    return deepest
+        if depth > MAX_DEPTH:  # at once: the scanner's own time is quadratic in the depth
+            raise Malformed("its frontmatter is nested too deeply")
 
 
 def _reason(refused: Exception) -> str:
@@ -276,7 +278,7 @@ def _splice(text: str, changed: Mapping[str, Any], newline: str, *, keep_style: 
     return "".join(pieces)
 
 
-def _entries(text: str, root: yaml.Node) -> Iterator[_Entry]:
+def _entries(text: str, root: yaml.MappingNode) -> Iterator[_Entry]:
     for key, value in root.value:
         start = text.rfind("\n", 0, key.start_mark.index) + 1 if key.start_mark.column else key.start_mark.index
         if value.start_mark.index < key.end_mark.index:  # an alias: the node stands elsewhere
@@ -353,7 +355,7 @@ def _styled(value: Any, style: str | None, *, in_flow: bool) -> str:
         return _scalar(value)
     if style == "'" and value.isprintable():
         return "'" + value.replace("'", "''") + "'"
-    if style is None and _reads_plain(value, in_flow=in_flow):
+    if not style and _reads_plain(value, in_flow=in_flow):
         return value
     if style == '"':
         return _scalar(value, _NEVER)
@@ -371,11 +373,13 @@ def _reads_plain(value: str, *, in_flow: bool) -> bool:
         node = yaml.compose(f"[{value}]" if in_flow else f"k: {value}", Loader=_Loader)
     except yaml.YAMLError:
         return False
+    if not isinstance(node, yaml.CollectionNode):
+        return False
     items = node.value if in_flow else node.value[0][1:]
     return (
         len(items) == 1
         and isinstance(items[0], yaml.ScalarNode)
-        and items[0].style is None
+        and not items[0].style
         and items[0].tag == "tag:yaml.org,2002:str"
         and items[0].value == value
     )

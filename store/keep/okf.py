@@ -153,7 +153,7 @@ def to_memory(path: str, doc: Document, created_at: datetime | None = None) -> M
         text=text,
         channel=_string(meta.get("channel")) or GLOBAL_CHANNEL if ours else GLOBAL_CHANNEL,
         description=_string(meta.get("description")) or "",
-        tags=_strings(meta.get("tags")),
+        tags=_tags(meta.get("tags")),
         scope=_string(meta.get("scope")) or "project",
         status=_member(Status, meta.get("status"), Status.STABLE),
         created_at=written_at or created_at,
@@ -382,7 +382,7 @@ def _title_of(path: str, text: str) -> str:
 
 def _member(enum: type[_E], value: object, default: _E) -> _E:
     try:
-        return enum(value)
+        return enum(str(value))
     except ValueError:
         return default
 
@@ -397,6 +397,13 @@ def _strings(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     return tuple(text for item in value if (text := _string(item))) if isinstance(value, list) else ()
+
+
+def _tags(value: object) -> tuple[str, ...]:
+    """A list; many write the words with commas between them instead."""
+    if isinstance(value, str):
+        return tuple(tag for part in value.split(",") if (tag := part.strip()))
+    return _strings(value)
 
 
 def _number(value: object) -> float | None:
