@@ -5,6 +5,7 @@ A session is read from where the last dream stopped. One that cannot be read kee
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import datetime
 
@@ -54,6 +55,7 @@ class _Extraction:
         self._paths = view.session_paths()
         self._new: dict[NodeId, Memory] = {}
         self._heard_again: dict[NodeId, list[NodeId]] = {}
+        self._drawn: Counter[NodeId] = Counter()
 
     def take(self, session: SessionState, draft: Draft) -> None:
         """Make a new fact of a draft, or evidence of an old one."""
@@ -64,7 +66,8 @@ class _Extraction:
             self._planned.count("duplicates")
             self._again(same, draft.sources[:1])
             return
-        memory = fact(session, draft, node_id, self._view.run_id, self._now)
+        self._drawn[draft.sources[0]] += 1
+        memory = fact(session, draft, node_id, self._view.run_id, self._now, self._drawn[draft.sources[0]])
         if create(self._view, memory, STAGE, "", self._paths) is None:
             self._planned.count("forbidden")
             return
@@ -100,8 +103,11 @@ class _Extraction:
             self._new[node_id] = replace(new, sources=(*new.sources, *fresh))
 
 
-def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now: datetime) -> Memory:
-    """The memory that a draft becomes. Its time is when it was said; when it was learned is kept beside."""
+def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now: datetime, ordinal: int = 1) -> Memory:
+    """The memory that a draft becomes; `ordinal` is its place among the facts of its turn.
+
+    Its time is when it was said; when it was learned is kept beside.
+    """
     title = title_of(draft.text)
     return Memory(
         node_id=node_id,
@@ -120,7 +126,7 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
         sources=draft.sources,
         run=run_id,
         path=okf.path_for(Level.FACT, title, node_id, session.channel),
-        extra={"learned_at": now.isoformat()},
+        extra={"ordinal": ordinal, "learned_at": now.isoformat()},
     )
 
 

@@ -50,7 +50,7 @@ from .settings import StoreSettings
 
 logger = logging.getLogger(__name__)
 
-READ_YOUR_WRITES_S = 0.5
+READ_YOUR_WRITES_S = 2.0
 """How long a question waits for what was acknowledged before it to become visible."""
 
 MODEL_WAIT_S = 1.5
@@ -267,7 +267,7 @@ class MemoryStore:
         ranking.leave_out_session(session)
         if answer.abstains(ranking):
             return Envelope("", 0, (), abstained=True)
-        envelope = answer.envelope(ranking, self.catalog, query, budget_tokens)
+        envelope = answer.envelope(ranking, self.catalog, budget_tokens)
         self._writer.later(*history.log_usage([slot.node_id for slot in envelope.slots], self._now()))
         return envelope
 

@@ -13,7 +13,7 @@ from .catalog import Catalog, ChunkRow
 from .chunking import estimate_tokens
 from .projection import Node
 from .search import Candidate, Ranking
-from .terms import query_terms
+from .terms import words_of
 
 SHOWN_WHOLE_CHARS = 2000
 """A longer memory answers with the chunk that matched; `show` has the rest."""
@@ -52,14 +52,16 @@ def abstains(ranking: Ranking) -> bool:
 
 
 def hits(ranking: Ranking, catalog: Catalog, limit: int) -> list[Hit]:
-    """The best candidates, each shown by the node that matched: a fact rather than the turn that it cites."""
+    """The best candidates, each shown by what matched: a turn by the fact of it that is nearest to the question."""
     best = [(candidate, *candidate.best()) for candidate in ranking.candidates[:limit]]
     nodes = catalog.nodes([node_id for _, node_id, _ in best])
-    evidence = evidence_of(nodes.values(), catalog)
+    facts = catalog.facts_of(nodes) if ranking.tells_facts else {}
+    shown = {node_id: _nearest(node, facts.get(node_id, ()), ranking.terms) for node_id, node in nodes.items()}
+    evidence = evidence_of(shown.values(), catalog)
     places = catalog.chunks([chunk for _, node_id, chunk in best if chunk != node_id])
     found = []
     for candidate, node_id, chunk in best:
-        if (node := nodes.get(node_id)) is None:  # forgotten since it was ranked
+        if (node := shown.get(node_id)) is None:  # forgotten since it was ranked
             continue
         found.append(
             Hit(
@@ -67,7 +69,7 @@ def hits(ranking: Ranking, catalog: Catalog, limit: int) -> list[Hit]:
                 level=node.level,
                 kind=node.kind,
                 title=node.title,
-                text=_excerpt(node, places.get(chunk)),
+                text=_excerpt(node, places.get(chunk) if node.node_id == node_id else None),
                 score=round(candidate.score, 4),
                 channel=node.channel,
                 created_at=node.created_at,
@@ -75,6 +77,12 @@ def hits(ranking: Ranking, catalog: Catalog, limit: int) -> list[Hit]:
             )
         )
     return found
+
+
+def _nearest(node: Node, facts: Sequence[Node], terms: AbstractSet[str]) -> Node:
+    """The fact that shares most words with the question, the first of those that do; the turn itself if none does."""
+    shared = [len(terms & words_of(fact.text)) for fact in facts]
+    return facts[shared.index(max(shared))] if any(shared) else node
 
 
 def _excerpt(node: Node, place: ChunkRow | None) -> str:
@@ -90,16 +98,15 @@ def evidence_of(nodes: Iterable[Node], catalog: Catalog) -> dict[NodeId, tuple[E
     return turns | catalog.evidence([node.node_id for node in listed if node.kind is not Kind.TURN])
 
 
-def envelope(ranking: Ranking, catalog: Catalog, question: str, budget_tokens: int) -> Envelope:
+def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int) -> Envelope:
     """Pack the best candidates until the budget is full; what does not fit makes room for what still does.
 
     `tokens` is an upper estimate of the whole text's.
     """
-    terms = set(query_terms(question))
     packed: list[tuple[str, int, list[Node]]] = []
     texts: set[str] = set()
     left = budget_tokens
-    for text, nodes in _told(ranking.candidates, catalog, terms):
+    for text, nodes in _told(ranking.candidates, catalog, ranking.terms):
         tokens = estimate_tokens(text) + LINE_TOKENS
         if tokens <= left and text not in texts:
             texts.add(text)
@@ -145,7 +152,7 @@ def condensed(text: str, terms: AbstractSet[str], limit_tokens: int = SLOT_TOKEN
         return " ".join(text.split())
     sentences = [" ".join(match.group().split()) for match in _SENTENCE.finditer(text)]
     sentences = [sentence for sentence in sentences if sentence]
-    order = sorted(range(len(sentences)), key=lambda i: (-len(terms & _stems(sentences[i])), i))
+    order = sorted(range(len(sentences)), key=lambda i: (-len(terms & words_of(sentences[i])), i))
     kept: list[int] = []
     left = limit_tokens
     for i in order:
@@ -156,10 +163,6 @@ def condensed(text: str, terms: AbstractSet[str], limit_tokens: int = SLOT_TOKEN
     if not kept:
         return sentences[order[0]][: 3 * limit_tokens] + "…"
     return " ".join(sentences[i] for i in sorted(kept))
-
-
-def _stems(sentence: str) -> set[str]:
-    return set(query_terms(sentence))
 
 
 def _sentence(text: str) -> str:

@@ -177,12 +177,12 @@ class Catalog:
         return {node_id: Unit(unit, role) for node_id, unit, role in rows}
 
     def facts_of(self, turns: Collection[NodeId]) -> dict[NodeId, list[Node]]:
-        """The living facts whose first evidence is each turn, in the order in which they were written down."""
+        """The living facts whose first evidence is each turn, in the order in which it said them."""
         columns = ", ".join(f"node.{name.strip()}" for name in NODE_COLUMNS.split(","))
         sql = (
             f"SELECT {columns}, link.target FROM link JOIN node ON node.node_id = link.source"
             " WHERE link.target IN (SELECT value FROM json_each(?)) AND link.kind = 'cites' AND link.rank = 0"
-            " AND node.level = 'L1' AND node.live ORDER BY node.id"
+            " AND node.level = 'L1' AND node.live ORDER BY node.ordinal, node.node_id"
         )
         facts: dict[NodeId, list[Node]] = {}
         for row in self._rows(sql, (json.dumps(list(turns)),)):

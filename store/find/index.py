@@ -12,7 +12,7 @@ from datetime import datetime
 import apsw
 
 from ..keep.vault import FileStamp, Vault
-from ..model import Kind, NodeId
+from ..model import Kind, Level, NodeId
 from .backends.seam import Point, Vector, VectorStore
 from .catalog import NODE_COLUMNS, Catalog, FileRow, node_row
 from .chunking import chunk
@@ -22,6 +22,7 @@ from .projection import (
     Node,
     Projection,
     is_session,
+    is_turn,
     project_appended,
     project_memory,
     project_session,
@@ -30,7 +31,7 @@ from .projection import (
 
 COLLECTION = "chunks"
 
-PAYLOAD_INDEXES = ("channel", "level", "live", "kind", "valid_from", "valid_to")
+PAYLOAD_INDEXES = ("channel", "level", "live", "ranks", "kind", "valid_from", "valid_to")
 
 YOUNG_NS = 2_000_000_000
 """A file changed less than this before it was read may have changed again within its timestamp's grain."""
@@ -219,12 +220,29 @@ class Index:
             projection = replace(projection, problem=problem or projection.problem)
         else:
             projection = project_memory(path, data, datetime.fromtimestamp(stamp.mtime_ns / 1e9).astimezone())
+            projection = self._ranked(projection)
         projection = self._without_doubles(path, projection)
         known = dict(self._connection.execute("SELECT node_id, digest FROM node WHERE path = ?", (path,)))
         self._remove_nodes(known.keys() - {node.node_id for node in projection.nodes})
         self._write(projection.nodes, known)
         self._write_links(projection.nodes, projection.links)
         self._record(stamp, projection)
+
+    def _ranked(self, projection: Projection) -> Projection:
+        """Let a fact be found by its turn, where that can be found.
+
+        Short facts with names in them win every comparison against whole turns: ranked beside them, they lowered
+        evidence recall@10 from .771 to .740 (LoCoMo, two conversations); told by the turns that rank, .771 stays, and
+        an envelope of 500 tokens holds .791 of the evidence instead of .759.
+        """
+        drawn_from = next((link.target for link in projection.links if link.kind == "cites"), None)
+        turn = self._catalog.node(drawn_from) if drawn_from and is_turn(drawn_from) else None
+        if turn is None or not turn.live:
+            return projection
+        return replace(
+            projection,
+            nodes=tuple(replace(node, ranks=node.level is not Level.FACT) for node in projection.nodes),
+        )
 
     def _without_doubles(self, path: str, projection: Projection) -> Projection:
         """The first file to claim a node id keeps it, as long as it exists; the other is reported."""

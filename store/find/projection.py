@@ -32,8 +32,9 @@ PEOPLE_ROLES = frozenset({"user", "assistant", "system", "tool"})
 class Node:
     """One thing that can be found and shown: a memory, a session or a turn.
 
-    `text` is what is shown, `context` are its neighbours' words, which help keyword search alone. `live` is what
-    recall may answer without being asked for archived memories.
+    `ordinal` is a turn's place in its session, or a fact's among those of its turn. `text` is what is shown, `context` are its neighbours' words, which help keyword search alone. `live` is what
+    recall may answer without being asked for archived memories; a fact that does not rank is found by the turn that it
+    was drawn from, and tells it.
     """
 
     node_id: NodeId
@@ -45,6 +46,7 @@ class Node:
     context: str = ""
     channel: str = GLOBAL_CHANNEL
     live: bool = True
+    ranks: bool = True
     created_at: datetime | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
@@ -76,6 +78,7 @@ class Node:
             "kind": self.kind.value,
             "session": self.session_id,
             "live": int(self.live),
+            "ranks": int(self.ranks),
             "valid_from": _epoch(self.valid_from or self.created_at, ALWAYS),
             "valid_to": _epoch(self.valid_to, FOREVER),
         }
@@ -105,6 +108,11 @@ class Projection:
     problem: str | None = None
 
 
+def is_turn(node_id: NodeId) -> bool:
+    """Whether an id is a turn's, SESSION#N."""
+    return "#" in node_id
+
+
 def is_session(path: str) -> bool:
     """Whether the file is read as a session."""
     return path.startswith(SESSIONS)
@@ -132,6 +140,7 @@ def memory_node(memory: Memory) -> Node:
         valid_from=memory.valid_from,
         valid_to=memory.valid_to,
         session_id=memory.session_id,
+        ordinal=_ordinal(memory.extra.get("ordinal")),
         certainty=memory.certainty,
         tags=memory.tags,
     )
@@ -220,6 +229,10 @@ def with_neighbours(turns: Sequence[Node]) -> list[Node]:
 def _said(turn: Node) -> str:
     heading, text = turn.heading(), turn.text[:NEIGHBOUR_CHARS]
     return f"{heading}: {text}" if heading else text
+
+
+def _ordinal(value: object) -> int:
+    return value if isinstance(value, int) and 0 < value < 2**31 else 0
 
 
 def _one_line(text: str, limit: int = 80) -> str:

@@ -17,7 +17,8 @@ from .catalog import Catalog
 from .embedding import Embedder, ModelUnavailable
 from .fusion import fuse_by_reciprocal_rank, fuse_by_score
 from .index import COLLECTION
-from .terms import query_terms
+from .projection import is_turn
+from .terms import query_terms, stems_of
 
 BY_DEFAULT = (Level.SESSION, Level.FACT)
 """Scenarios and profiles retell many facts: they answer when asked for, and would crowd out what they retell."""
@@ -74,9 +75,14 @@ class Candidate:
 
 @dataclass(slots=True)
 class Ranking:
-    """The answer before it is worded, and how it came about."""
+    """The answer before it is worded, and how it came about.
+
+    `terms` are the stems of the question's telling words. `tells_facts`: turns stand for the facts drawn from them.
+    """
 
     candidates: list[Candidate]
+    terms: frozenset[str] = frozenset()
+    tells_facts: bool = False
     timings_ms: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -107,12 +113,13 @@ class Search:
 
         Without a model that is ready, the keyword arm answers alone and a note says so.
         """
-        ranking = Ranking([])
+        terms = query_terms(question.text)
+        ranking = Ranking([], stems_of(terms), tells_facts=not question.levels)
         where = normalised_filter(question)
         reach = max(self._settings.reach, 3 * question.limit)
         arms: dict[str, list[Match]] = {}
         with ranking.timed("keyword"):
-            arms["keyword"] = self._backend.search_keyword(COLLECTION, query_terms(question.text), reach, where)
+            arms["keyword"] = self._backend.search_keyword(COLLECTION, terms, reach, where)
         with ranking.timed("embed"):
             vector = self._embed(question.text, ranking)
         if vector is not None:
@@ -194,6 +201,8 @@ def weigh_speakers(ranking: Ranking, assistant_weight: float) -> None:
 def normalised_filter(question: Question) -> Filter:
     """Which memories may answer, as conditions that every engine understands."""
     conditions = [Condition("level", "in", tuple(level.value for level in question.levels or BY_DEFAULT))]
+    if not question.levels:
+        conditions.append(Condition("ranks", "in", (1,)))
     if question.channel != ALL_CHANNELS:
         channels = (question.channel, GLOBAL_CHANNEL) if question.channel else (GLOBAL_CHANNEL,)
         conditions.append(Condition("channel", "in", tuple(dict.fromkeys(channels))))
@@ -203,11 +212,6 @@ def normalised_filter(question: Question) -> Filter:
     elif not question.include_archived:
         conditions.append(Condition("live", "in", (1,)))
     return tuple(conditions)
-
-
-def is_turn(node_id: NodeId) -> bool:
-    """Whether an id is a turn's, SESSION#N."""
-    return "#" in node_id
 
 
 def node_of_chunk(chunk_id: NodeId) -> NodeId:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+import snowballstemmer
 
 WORD = re.compile(r"[^\W_]+(?:[-_./:'’][^\W_]+)*", re.UNICODE)
 """A word with what may stand inside one: identifiers, paths, versions and error codes stay whole."""
@@ -12,9 +16,12 @@ STOP_WORDS = frozenset(
     "does doing don for from had has have having he her here hers him his how i if in into is it its itself just me "
     "more most my no nor not of off on once only or other our out over own please s same she should so some such t "
     "tell than that the their them then there these they this those through to too under up us very was we were what "
-    "when where which while who whom whose why will with would you your yours".split()  # noqa: SIM905
+    "when where which while who whom whose why will with would you your yours".split()
 )
 """English words that say how a question is asked, not what it asks for."""
+
+
+_STEMMER = snowballstemmer.stemmer("english")
 
 
 def query_terms(text: str, limit: int = 64) -> list[str]:
@@ -26,3 +33,18 @@ def query_terms(text: str, limit: int = 64) -> list[str]:
 
 def _bare(word: str) -> str:
     return word.replace("’", "'").split("'")[0]
+
+
+def stems_of(words: Iterable[str]) -> frozenset[str]:
+    """Their stems, so that "prefers" and "preferred" are one word."""
+    return frozenset(_stem(word) for word in words)
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The stems of a text's telling words."""
+    return stems_of(query_terms(text))
+
+
+@lru_cache(maxsize=20_000)
+def _stem(word: str) -> str:
+    return str(_STEMMER.stemWord(_bare(word)))
