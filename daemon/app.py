@@ -80,8 +80,9 @@ class Daemon:
         self.dreamer = Dreamer(self.store, self.paths, self.settings, local_now)
         self.dreamer.remove_orphans()  # before any dream of ours has a folder there
         self.schedule = Schedule(self.store, self.dreamer, self.activity, self.settings.pipelines, local_now)
-        store = self.store
-        self.watcher = Watcher(self.settings.vault, self.settings.watch, store.file_changed, lambda: store.reconcile())
+        self.watcher = Watcher(
+            self.settings.vault, self.settings.watch, self.store.file_changed, self._look_at_everything
+        )
         commands = Commands(self)
         self.server = Server(commands.handlers(), self.settings.ipc, lambda method: self.activity.touch())
         await self.server.start(self.listener)
@@ -121,6 +122,11 @@ class Daemon:
     def stop(self) -> None:
         """Ask for the end; the first time politely."""
         self.stopping.set()
+
+    def _look_at_everything(self) -> None:
+        """For the watcher, which cannot say what changed."""
+        assert self.store is not None
+        self.store.reconcile()
 
     def _catch_signals(self) -> None:
         loop = asyncio.get_running_loop()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import time
 from collections.abc import Callable
-from datetime import date as Day
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -58,7 +58,7 @@ class UndoParams(Params):
 class DigestParams(Params):
     """Which day's digest; the newest if none is named."""
 
-    date: Day | None = None
+    date: datetime.date | None = None
 
 
 class CheckParams(Params):

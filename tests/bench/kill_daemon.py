@@ -170,7 +170,7 @@ class Trial:
         self.daemon.wait_until_it_answers()
 
     def _is_half_applied(self) -> bool:
-        """Whether the dead daemon had journaled a run and not finished it; asked of a copy, which alone is recovered."""
+        """Whether the dead daemon had journaled a run and not finished it; a copy is asked, and recovered."""
         data = self.daemon.folder / "data"
         with tempfile.TemporaryDirectory() as folder:
             for file in data.glob("ledger.db*"):

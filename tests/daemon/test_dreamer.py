@@ -33,9 +33,11 @@ request = RunRequest.model_validate_json(sys.stdin.readline())
 def say(message):
     sys.stdout.buffer.write(encode(message)); sys.stdout.flush()
 def changeset(**kind):
-    actions = (Action(kind=ActionKind.CREATE, path="facts/a.md", node_id="a", stage="consolidate", reason="r", content=b"x"),)
-    path = request.folder / "changeset.jsonl"
-    write_changeset(path, Changeset(run_id=kind.get("run_id", request.run_id), actions=actions, cursors={("s", "t"): 3}))
+    path, run_id = request.folder / "changeset.jsonl", kind.get("run_id", request.run_id)
+    action = Action(
+        kind=ActionKind.CREATE, path="facts/a.md", node_id="a", stage="consolidate", reason="r", content=b"x"
+    )
+    write_changeset(path, Changeset(run_id=run_id, actions=(action,), cursors={("s", "t"): 3}))
     return path
 """
 GOOD = "say(Progress(stage='consolidate', done=1, total=2)); say(Done(changeset_path=changeset(), digest='# d'))"

@@ -11,11 +11,12 @@ from dreamd.pipelines.settings import IdleSettings
 
 SETTINGS = IdleSettings()
 ALWAYS = (0, 24)
+CALM = Machine(0.1)
 
 
 def verdict(
     quiet_s: float = 601,
-    machine: Machine = Machine(0.1),
+    machine: Machine = CALM,
     hour: int = 3,
     hours: tuple[int, int] = ALWAYS,
     overdue: bool = False,

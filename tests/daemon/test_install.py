@@ -6,6 +6,7 @@ import configparser
 import plistlib
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,7 @@ def test_the_launch_agent_is_a_property_list_of_the_right_shape() -> None:
 
 
 def test_without_systemd_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(install.sys, "platform", "linux")
+    monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(InstallError, match="no systemd") as raised:
         install.install()
@@ -89,5 +90,5 @@ def test_without_systemd_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_uninstalling_what_is_not_there_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(install.sys, "platform", "linux")
+    monkeypatch.setattr(sys, "platform", "linux")
     assert install.uninstall({"HOME": str(tmp_path)}).notes == ["Nothing was installed."]

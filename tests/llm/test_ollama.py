@@ -30,7 +30,7 @@ class FakeOllama:
         fake = self
 
         class Handler(BaseHTTPRequestHandler):
-            def log_message(self, format: str, *args: Any) -> None:
+            def log_message(self, *args: Any) -> None:
                 pass
 
             def do_GET(self) -> None:
@@ -41,7 +41,8 @@ class FakeOllama:
                 fake.asked.append((self.path, request))
                 fake.hold.wait(10)
                 content = {"role": "assistant", "content": fake.say(request)}
-                self._answer({"model": request["model"], "done": True, "done_reason": fake.done_reason, "message": content})
+                ending = {"done": True, "done_reason": fake.done_reason}
+                self._answer({"model": request["model"], "message": content} | ending)
 
             def _answer(self, body: dict[str, Any]) -> None:
                 data = json.dumps(body).encode()
