@@ -27,7 +27,8 @@ _PHOTO_OF = re.compile(
 )
 _IMAGE = re.compile(r"\[image:\s*([^\]]+)\]", re.IGNORECASE)
 _RECALLED = re.compile(
-    r"<(?P<tag>dreamd-memory|dreamd|memory|memories|recalled|recall|system-reminder)\b[^>]*>.*?</(?P=tag)>", re.DOTALL | re.IGNORECASE
+    r"<(?P<tag>dreamd-memory|dreamd|memory|memories|recalled|recall|system-reminder)\b[^>]*>.*?</(?P=tag)>",
+    re.DOTALL | re.IGNORECASE,
 )
 _MY_NAME = re.compile(
     r"\b(?:[Mm]y name is|[Ii](?:'|’)m|[Ii] am|[Cc]all me) ([A-Z][a-z]{2,}(?: [A-Z][a-z]+)?)(?=[,.!]| and\b|$)"

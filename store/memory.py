@@ -528,7 +528,8 @@ class MemoryStore:
 
     def _rehide(self, node_ids: Collection[NodeId]) -> None:
         self._hidden = self._read_hidden()
-        self.index.reread(node_ids)
+        drawn_from_them = [fact for node_id in node_ids for fact in self.catalog.cited_by(node_id)]
+        self.index.reread([*node_ids, *drawn_from_them])
 
 
 def _title(text: str, limit: int = 80) -> str:

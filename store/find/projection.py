@@ -32,9 +32,9 @@ PEOPLE_ROLES = frozenset({"user", "assistant", "system", "tool"})
 class Node:
     """One thing that can be found and shown: a memory, a session or a turn.
 
-    `ordinal` is a turn's place in its session, or a fact's among those of its turn. `text` is what is shown, `context` are its neighbours' words, which help keyword search alone. `live` is what
-    recall may answer without being asked for archived memories; a fact that does not rank is found by the turn that it
-    was drawn from, and tells it.
+    `ordinal` is a turn's place in its session, or a fact's among those of its turn. `text` is what is shown, `context`
+    are its neighbours' words, which help keyword search alone. `live` is what recall may answer without being asked for
+    archived memories. A fact that does not rank is found by the turn that it was drawn from, and tells it.
     """
 
     node_id: NodeId

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import numpy as np
-
 from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, Level, NodeId
 from ..settings import SearchSettings
 from .backends.seam import Condition, Filter, Match, Vector, VectorStore
@@ -162,12 +160,8 @@ class Search:
         for candidate in ranking.candidates:
             if "vector" not in candidate.scores:
                 asked.update((chunk_id, candidate) for chunk_id in candidate.matched().values())
-        points = [point for point in self._backend.get(COLLECTION, list(asked)) if point.vector is not None]
-        if not points:
-            return
-        cosines = np.stack([point.vector for point in points if point.vector is not None]) @ vector
-        for point, cosine in zip(points, cosines.tolist(), strict=True):
-            candidate = asked[point.id]
+        for chunk_id, cosine in self._backend.cosines(COLLECTION, vector, asked).items():
+            candidate = asked[chunk_id]
             candidate.scores["vector"] = max(cosine, candidate.scores.get("vector", -1.0))
 
     def _fuse(self, ranking: Ranking) -> None:

@@ -29,7 +29,7 @@ HISTORY_BYTES: Final = 2**30
 _SETTLE_S: Final = 120.0
 
 
-class Expired(StoreError):  # noqa: N818
+class Expired(StoreError):
     """The images that an undo needs are older than the history that is kept."""
 
 

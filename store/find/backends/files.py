@@ -110,6 +110,10 @@ class FilesStore:
         """Nothing: there are no vectors here."""
         return []
 
+    def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
+        """None: there are no vectors here."""
+        return {}
+
     def search_keyword(self, name: str, terms: Sequence[str], limit: int, where: Filter = ()) -> list[Match]:
         """The best points by bm25 over any of the terms."""
         with self._lock:

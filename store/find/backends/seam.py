@@ -97,6 +97,10 @@ class VectorStore(Protocol):
         """The nearest points by cosine."""
         ...
 
+    def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
+        """How near these points are; those without a vector, or unknown, are left out."""
+        ...
+
     def search_keyword(self, name: str, terms: Sequence[str], limit: int, where: Filter = ()) -> list[Match]:
         """The best points by bm25 over any of the terms (plain words; the engine stems and escapes them)."""
         ...

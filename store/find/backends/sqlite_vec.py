@@ -169,6 +169,15 @@ class SqliteVecStore:
                 )
             ]
 
+    def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
+        """How near these points are; those without a vector, or unknown, are left out."""
+        found = self._reader().execute(
+            f"SELECT p.id, 1.0 - vec_distance_cosine(v.embedding, ?) FROM json_each(?) AS wanted "
+            f"JOIN {name}_point AS p ON p.id = wanted.value JOIN {name}_vector AS v ON v.row = p.row",
+            (np.asarray(vector, np.float32).tobytes(), json.dumps(list(ids))),
+        )
+        return dict(found)
+
     def search_keyword(self, name: str, terms: Sequence[str], limit: int, where: Filter = ()) -> list[Match]:
         """The best points by bm25 over any of the terms, rare ones first while their postings are in bounds."""
         if limit < 1:

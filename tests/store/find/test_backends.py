@@ -294,6 +294,20 @@ def test_the_nearest_come_first_with_exact_cosines(vectors: VectorStore) -> None
     assert [match.id for match in vectors.search_vector(NAME, unit(7), 1)] == ["p007"]
 
 
+def test_cosines_are_of_the_points_asked_for_and_have_a_vector(vectors: VectorStore) -> None:
+    rng = np.random.default_rng(7)
+    given = {name: _unit(rng) for name in "abc"}
+    vectors.upsert(NAME, [*(Point(name, "x", vector=vector) for name, vector in given.items()), Point("bare", "x")])
+    asked = _unit(rng)
+    found = vectors.cosines(NAME, asked, ["c", "a", "bare", "unknown"])
+    assert found == pytest.approx({name: float(given[name] @ asked) for name in "ac"}, abs=1e-5)
+
+
+def _unit(rng: np.random.Generator) -> Vector:
+    vector = rng.standard_normal(DIMENSION).astype(np.float32)
+    return vector / np.linalg.norm(vector)
+
+
 def test_equal_vectors_go_by_id(vectors: VectorStore) -> None:
     vectors.upsert(NAME, [Point(point_id, "text", vector=unit(1)) for point_id in ("c", "a", "b")])
     assert [match.id for match in vectors.search_vector(NAME, unit(1), 2)] == ["a", "b"]
