@@ -17,10 +17,11 @@ from .backends.sqlite_vec import SqliteVecStore
 from .catalog import MIGRATIONS, Catalog
 from .embedding import Embedder
 from .index import Index, Reconciled
+from .projection import PROJECTION_VERSION
 
 logger = logging.getLogger(__name__)
 
-MODEL_KEY, SEEN_KEY = "model", "seen_files"
+MADE_BY_KEY = "made_by"
 
 
 class OpenIndex:
@@ -38,7 +39,8 @@ class OpenIndex:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self.note = ""
-        self._connection = self._open_or_replace(embedder.model_id)
+        made_by = f"{embedder.model_id}, projection {PROJECTION_VERSION}"
+        self._connection = self._open_or_replace(made_by)
         self._readers = Connections(lambda: open_database(path, durable=False, read_only=True, migrations=MIGRATIONS))
         self.catalog = Catalog(self._readers.get)
         self.index = Index(
@@ -51,7 +53,7 @@ class OpenIndex:
             overlap_tokens=settings.chunks.overlap_tokens,
             is_hidden=is_hidden,
         )
-        self.index.set_meta(MODEL_KEY, embedder.model_id)
+        self.index.set_meta(MADE_BY_KEY, made_by)
 
     def problems(self) -> list[str]:
         """What SQLite's own check finds wrong; reads the whole file."""
@@ -62,19 +64,19 @@ class OpenIndex:
         self._readers.close()
         self._connection.close()
 
-    def _open_or_replace(self, model_id: str) -> apsw.Connection:
+    def _open_or_replace(self, made_by: str) -> apsw.Connection:
         try:
             connection = open_database(self.path, durable=False, migrations=MIGRATIONS)
         except (Corrupt, SchemaTooNew) as error:
             return self._replace(f"the index was made anew: {error}")
         try:
-            row = connection.execute("SELECT value FROM meta WHERE key = ?", (MODEL_KEY,)).fetchone()
+            row = connection.execute("SELECT value FROM meta WHERE key = ?", (MADE_BY_KEY,)).fetchone()
         except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError) as error:
             connection.close()
             return self._replace(f"the index was made anew: {error}")
-        if row is not None and row[0] != model_id:
+        if row is not None and row[0] != made_by:
             connection.close()
-            return self._replace(f"the index was made anew for the embedding model {model_id}")
+            return self._replace(f"the index was made anew for {made_by}, it was for {row[0]}")
         return connection
 
     def _replace(self, why: str) -> apsw.Connection:

@@ -11,6 +11,9 @@ from ..keep import okf, session
 from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, SessionHead, Status, Turn
 from .backends.seam import Scalar
 
+PROJECTION_VERSION = 1
+"""What a file becomes here; counted up with every change of that, so that an index made by older rules is made anew."""
+
 NEIGHBOURS, NEIGHBOUR_CHARS = 2, 250
 """How many turns on either side help to find a turn by keyword, and how much of the beginning of each.
 

@@ -7,13 +7,13 @@ is plain (str, int, float, bool, None, list, dict with str keys), bounded in siz
 from __future__ import annotations
 
 import base64
-import json
 import re
 from typing import Any
 
 import yaml
 
 from ..model import InvalidInput
+from .frontmatter_quick import load_ours
 
 # PyYAML's C loader recurses on the C stack: 65,000 open brackets end the process. No metadata is as deep as this.
 MAX_DEPTH = 50
@@ -23,12 +23,13 @@ MAX_VALUES = 50_000  # bounds what a few nested aliases can grow into
 _MAY_BE_DEEP = re.compile(rf"(?:[-?:][ \t]+){{{MAX_DEPTH}}}|^[ \t]{{{MAX_DEPTH}}}", re.M)
 
 
-
 class Malformed(InvalidInput):
     """The text is no frontmatter; the message says why, with a line where one is known."""
 
 
 class Loader(yaml.CSafeLoader):
+    """PyYAML's loader with the resolvers of YAML 1.2's core schema."""
+
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own shape
 
 
@@ -44,6 +45,12 @@ for _tag, _pattern, _firsts in (
 
 def load(text: str) -> dict[str, Any]:
     """Read frontmatter without its fences. Raises Malformed."""
+    ours = load_ours(text)
+    return load_yaml(text) if ours is None else ours
+
+
+def load_yaml(text: str) -> dict[str, Any]:
+    """Read any frontmatter, whoever wrote it. Raises Malformed."""
     root = compose(text)
     if root is None:
         return {}
@@ -61,6 +68,7 @@ _REFUSALS = (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError, Ov
 
 
 def compose(text: str) -> yaml.MappingNode | None:
+    """Return the nodes of a frontmatter with their places, or None for an empty one. Raises Malformed."""
     if len(text) > MAX_BYTES:
         raise Malformed("its frontmatter is larger than 1 MiB")
     try:
@@ -104,7 +112,7 @@ def _plain_mapping(value: Any) -> dict[str, Any]:
         if item is None or isinstance(item, (str, bool, int, float)):
             return item
         if isinstance(item, dict):
-            return {key if isinstance(key, str) else key_text(key): plain(inner, depth + 1) for key, inner in item.items()}
+            return {key_text(key): plain(inner, depth + 1) for key, inner in item.items()}
         if isinstance(item, (list, tuple, set)):
             return [plain(inner, depth + 1) for inner in item]
         return base64.b64encode(item).decode() if isinstance(item, bytes) else str(item)
@@ -114,8 +122,9 @@ def _plain_mapping(value: Any) -> dict[str, Any]:
 
 
 def key_text(key: object) -> str:
+    """Return a key as the string that it is for us."""
+    if isinstance(key, str):
+        return key
     if isinstance(key, bool) or key is None:
         return {True: "true", False: "false", None: "null"}[key]
     return str(key)
-
-

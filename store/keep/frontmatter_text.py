@@ -19,11 +19,14 @@ PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_/.+@()-]|,? (?=[A-Za-z0-9_/(])|'(?=
 PLAIN_IN_FLOW = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_/.+@-]| (?=[A-Za-z0-9_/])|:(?=[A-Za-z]))*")
 NOT_A_STRING = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
+_MAX_KEY = 500  # YAML's bound is 1,024, quotes and escapes included
 _quote = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def entry(key: str, value: Any, newline: str = "\n") -> str:
-    """Return the line or lines of one key."""
+    """Return the line or lines of one key. Raises InvalidInput for what frontmatter cannot hold."""
+    if len(key) > _MAX_KEY:
+        raise InvalidInput("a key of the frontmatter is longer than 500 characters")
     return f"{scalar(key)}:{after_colon(written(value), newline)}{newline}"
 
 
@@ -51,6 +54,7 @@ def written(value: Any) -> Any:
 
 
 def after_colon(value: Any, newline: str) -> str:
+    """Return what follows a key's colon: one line, or a list of flat mappings on lines of their own."""
     if isinstance(value, list) and value and all(_is_flat(item) for item in value):
         return "".join(f"{newline}  - {_block_item(item, newline)}" for item in value)
     return f" {_flow(value)}"
@@ -81,6 +85,7 @@ def _flow_pairs(value: Mapping[str, Any]) -> str:
 
 
 def scalar(value: Any, plain: re.Pattern[str] = PLAIN) -> str:
+    """Return a single value: unquoted when no reader could mistake it, else in double quotes."""
     if isinstance(value, str):
         if plain.fullmatch(value) and value.lower() not in NOT_A_STRING:
             return value

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from ..model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, NodeId, Status
-from . import frontmatter
+from . import frontmatter, frontmatter_edit, frontmatter_text
 from .vault import RESERVED_NAMES
 
 OKF_VERSION = "0.2"
@@ -101,8 +101,8 @@ def parse(data: bytes) -> Document:
 
 def render(meta: Mapping[str, Any], body: str) -> bytes:
     """Return a file of these keys, in this order, and this body."""
-    lines = [frontmatter.entry(key, value) for key, value in meta.items()]
-    return frontmatter.encode("".join(("---\n", *lines, "---\n", body)))
+    lines = [frontmatter_text.entry(key, value) for key, value in meta.items()]
+    return frontmatter_text.encode("".join(("---\n", *lines, "---\n", body)))
 
 
 def edit(data: bytes, changes: Mapping[str, Any], *, add_frontmatter: bool = False) -> bytes:
@@ -119,7 +119,7 @@ def edit(data: bytes, changes: Mapping[str, Any], *, add_frontmatter: bool = Fal
             raise InvalidInput("the file has no frontmatter to edit", "Give it one: '---', a 'type', '---'.")
         return render({key: value for key, value in changes.items() if value is not None}, "\n") + data
     try:
-        edited = frontmatter.edit(parts.yaml.decode(), changes, parts.newline.decode())
+        edited = frontmatter_edit.edit(parts.yaml.decode(), changes, parts.newline.decode())
     except (UnicodeDecodeError, frontmatter.Malformed) as malformed:
         raise InvalidInput(f"the frontmatter cannot be edited: {malformed}", "Mend it by hand first.") from malformed
     return b"".join((parts.opening, edited.encode(), parts.closing, parts.body))

@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 import apsw
 
 from ..model import StoreBusy, StoreError, StoreReadOnly
+from .checkpoint import Checkpoint
 from .disk import Disk
 from .history import Write
 from .journal import AppliedFile, Entry, FileChange
@@ -32,10 +33,6 @@ MAX_BATCH_PLANS: Final = 256
 MAX_BATCH_BYTES: Final = 4 * 2**20
 MAX_LAG: Final = 2_000
 MAX_TURN_ROWS: Final = 512
-CHECKPOINT_ROWS: Final = 5_000
-MAX_UNSYNCED_ROWS: Final = 20_000
-CHECKPOINT_BYTES: Final = 64 * 2**20
-CHECKPOINT_AFTER_S: Final = 1.0
 
 GRACE_S: Final = 0.002
 """Files and index wait so long after an acknowledgement for the next request: a client that asks again at once is not
@@ -101,10 +98,7 @@ class Writer:
         self._barriers: list[_Barrier] = []
         self._waiting: deque[Entry] = deque()  # acknowledged, not visible yet
         self._seq = self._acknowledged = self._visible = ledger.last_seq()
-        self._unsynced_rows = self._unsynced_bytes = 0
-        self._synced_at = monotonic()
-        self._syncing: Future[None] | None = None
-        self._syncing_seq = 0
+        self._checkpoint = Checkpoint(self._placer, ledger, monotonic)
         self._cost_s = 0.0005  # of placing and indexing one entry, as last seen
 
     # ---- for everyone
@@ -123,7 +117,9 @@ class Writer:
             self._placer.sync(self._placer.take_unsynced())
         except OSError as error:
             raise _disk_failed(error) from error
-        self._keep_out(placed.kept_out)
+        if placed.kept_out:
+            self._ledger.keep_out(placed.kept_out)
+            _warn_of(placed.kept_out)
         self._ledger.forget_done(self._seq)
         self._ledger.checkpoint(anyway=True)
         return [AppliedFile(file.path, 0) for file in placed.applied]
@@ -208,9 +204,9 @@ class Writer:
         behind = bool(self._barriers) or len(self._waiting) >= MAX_LAG
         if self._waiting and (behind or self._idling):
             self._make_visible(FORCED_TURN_S if behind else IDLE_TURN_S)
-        if self._syncing is not None and (self._syncing.done() or self._unsynced_rows >= MAX_UNSYNCED_ROWS):
+        if self._checkpoint.must_end:
             self._end_checkpoint()
-        if self._checkpoint_due():
+        if self._refusal is None and self._checkpoint.is_due(idle=self._idling and not self._waiting):
             self._begin_checkpoint()
         self._release_barriers()
 
@@ -236,11 +232,7 @@ class Writer:
             return None
         if self._waiting:
             return 0.0 if self._idling or self._barriers or len(self._waiting) >= MAX_LAG else GRACE_S
-        if self._syncing is not None:
-            return None
-        if self._unsynced_rows or self._ledger.has_later:
-            return max(0.0, self._synced_at + CHECKPOINT_AFTER_S - self._monotonic())
-        return None
+        return self._checkpoint.due_in_s()
 
     # ---- acknowledging
 
@@ -338,20 +330,16 @@ class Writer:
             except OSError as second:
                 self._refuse(_disk_failed(second))
                 return
-        self._keep_out(placed.kept_out)
+        if placed.kept_out:
+            self._ledger.keep_out(placed.kept_out)
+            _warn_of(placed.kept_out)
         for _ in entries:
             self._waiting.popleft()
         self._files.placed(entries)
         self._index(placed.applied)
-        self._unsynced_rows += len(entries)
-        self._unsynced_bytes += sum(len(entry.content) for entry in entries)
+        self._checkpoint.note(entries)
         self._visible = entries[-1].seq if self._waiting else self._acknowledged
         self._cost_s = max(1e-5, (self._monotonic() - began) / len(entries))
-
-    def _keep_out(self, entries: Sequence[Entry]) -> None:
-        if entries:
-            self._ledger.keep_out(entries)
-            logger.warning("%d changes gave way to files that a person has changed", len(entries))
 
     def _index(self, applied: Sequence[AppliedFile]) -> None:
         try:
@@ -360,57 +348,15 @@ class Writer:
             logger.warning("the index did not take %d files (%s)", len(applied), type(error).__name__)
             self.index_failure = error
 
-    def _checkpoint_due(self) -> bool:
-        if self._refusal is not None or self._syncing is not None:
-            return False
-        if self._unsynced_rows >= CHECKPOINT_ROWS or self._unsynced_bytes >= CHECKPOINT_BYTES:
-            return True
-        if not self._idling or self._waiting or not (self._unsynced_rows or self._ledger.has_later):
-            return False
-        return self._monotonic() >= self._synced_at + CHECKPOINT_AFTER_S
-
     def _begin_checkpoint(self) -> None:
-        """Have the files synced that are visible now; acknowledgements go on meanwhile."""
         self._nudged = False
-        self._unsynced_rows = self._unsynced_bytes = 0
-        self._syncing_seq = self._visible
-        self._syncing = self._sync(self._placer.take_unsynced())
-        self._syncing.add_done_callback(lambda _: self._queue.put(_WAKE))
-
-    def _sync(self, paths: set[str]) -> Future[None]:
-        """Sync in a thread of its own: the system may take seconds when others have written much."""
-        done: Future[None] = Future()
-
-        def run() -> None:
-            try:
-                self._placer.sync(paths)
-            except BaseException as error:
-                done.set_exception(error)
-            else:
-                done.set_result(None)
-
-        threading.Thread(target=run, name="dreamd-sync", daemon=True).start()
-        return done
+        self._checkpoint.begin(self._visible, lambda: self._queue.put(_WAKE))
 
     def _end_checkpoint(self, *, closing: bool = False) -> None:
-        """Let the journal forget what is durable in its files; wait for the sync if it is still under way."""
-        if self._syncing is None:
-            return
-        syncing, self._syncing = self._syncing, None
         try:
-            up_to_seq = self._syncing_seq
-            try:
-                syncing.result()
-            except OSError as error:
-                logger.warning("a sync failed (%s); writing the files anew", type(error).__name__)
-                up_to_seq = self._visible
-                visible = [entry for entry in self._ledger.pending() if entry.seq <= up_to_seq]
-                self._keep_out(self._placer.rescue(visible))
-            self._ledger.forget_done(up_to_seq)
-            self._ledger.checkpoint(anyway=closing)
+            _warn_of(self._checkpoint.end(self._visible, closing=closing))
         except (OSError, apsw.Error) as error:
             self._refuse(_disk_failed(error))
-        self._synced_at = self._monotonic()
 
     def _release_barriers(self) -> None:
         if not self._barriers:
@@ -436,6 +382,11 @@ class Writer:
             self._begin_checkpoint()
             self._end_checkpoint(closing=True)
         self._release_barriers()
+
+
+def _warn_of(kept_out: Sequence[Entry]) -> None:
+    if kept_out:
+        logger.warning("%d changes gave way to files that a person has changed", len(kept_out))
 
 
 def _disk_failed(error: BaseException) -> StoreReadOnly:

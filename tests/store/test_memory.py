@@ -307,3 +307,14 @@ def test_nothing_near_is_said_and_not_made_up(store: MemoryStore) -> None:
     store.remember("The kettle is on the left", channel="shop").result()
     recalled = store.recall("zzyzx quux", channel="shop")
     assert (recalled.hits, recalled.abstained) == ([], True)
+
+
+def test_an_index_made_by_older_rules_is_made_anew(
+    store: MemoryStore, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node_id = store.remember("The ferry leaves at nine", channel="shop").result()
+    store.close()
+    monkeypatch.setattr("dreamd.store.find.opening.PROJECTION_VERSION", 2)
+    again = open_store()
+    assert found(again, "ferry") == [node_id]
+    assert any("made anew" in problem for problem in again.status()["problems"])

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from dreamd.store.keep import session
 from dreamd.store.keep.changes import Changes
+from dreamd.store.keep.checkpoint import Checkpoint
 from dreamd.store.keep.disk import Disk
 from dreamd.store.keep.journal import FileChange, sha256
 from dreamd.store.keep.ledger import Ledger
@@ -41,14 +42,8 @@ class World:
         return World(dict(self.files), dict(self.cursors), dict(self.runs))
 
 
-class PumpedWriter(Writer):
-    """A writer without a thread: its turns are taken by whoever submits, so a seed gives the same run every time."""
-
-    clock = 0.0
-    held = False
-
-    def __init__(self, vault: Vault, ledger: Ledger, disk: Disk) -> None:
-        super().__init__(vault, ledger, lambda _: None, disk, lambda: self.clock)
+class InlineCheckpoint(Checkpoint):
+    """Syncs without a thread."""
 
     def _sync(self, paths: set[str]) -> Future[None]:
         done: Future[None] = Future()
@@ -59,6 +54,17 @@ class PumpedWriter(Writer):
         else:
             done.set_result(None)
         return done
+
+
+class PumpedWriter(Writer):
+    """A writer without a thread: its turns are taken by whoever submits, so a seed gives the same run every time."""
+
+    clock = 0.0
+    held = False
+
+    def __init__(self, vault: Vault, ledger: Ledger, disk: Disk) -> None:
+        super().__init__(vault, ledger, lambda _: None, disk, lambda: self.clock)
+        self._checkpoint = InlineCheckpoint(self._placer, ledger, lambda: self.clock)
 
     def pump_until(self, done: Callable[[], bool]) -> None:
         while not done():
@@ -79,7 +85,7 @@ class PumpedWriter(Writer):
         """Let time pass with nobody asking for anything, until there is nothing left to do."""
         self.clock += seconds
         self._idling = True
-        while self.lag or self._checkpoint_due() or self._syncing is not None:
+        while self.lag or self._checkpoint.is_running or self._checkpoint.is_due(idle=True):
             self._turn()
 
     def work(self, turns: int) -> None:

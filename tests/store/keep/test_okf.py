@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from dreamd.store.keep import frontmatter, okf
+from dreamd.store.keep import frontmatter, frontmatter_quick, frontmatter_text, okf
 from dreamd.store.model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, Status
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -87,6 +87,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 @given(metas, bodies)
+@example({"long": "x: " * 1000, "l": ["x: " * 1000, {"a": "y: " * 1000}], "m": [{"a": "z: " * 1000}]}, "")
 @example({"sources": [{"id": "t1", "resource": "/a.md", "title": "x#3"}, {"id": "t2"}]}, "")
 def test_what_is_rendered_is_read_back(meta: dict[str, Any], body: str) -> None:
     data = okf.render(meta, body)
@@ -103,6 +104,65 @@ def test_other_readers_take_our_strings_for_strings(meta: dict[str, str]) -> Non
     """YAML 1.1, with its `no` and its timestamps, is what most consumers speak."""
     text = okf.render(meta, "").decode().removeprefix("---\n").removesuffix("---\n")
     assert (yaml.safe_load(text) or {}) == meta
+
+
+rendered = metas.map(lambda meta: okf.render(meta, "").decode().removeprefix("---\n").removesuffix("---\n"))
+alike = st.lists(
+    st.sampled_from(
+        [
+            "type: Fact\n",
+            "tags: [a, b]\n",
+            "tags: []\n",
+            "n: 3\n",
+            "a: -0\n",
+            "a: 01\n",
+            "a: 1.50\n",
+            "a:\n",
+            "  - id: x\n",
+            "    b: y\n",
+        ]
+        + [
+            "  - c: 1\n",
+            'q: "a\\n\\u00e9"\n',
+            'q: "\t"\n',
+            "b: { by: x, at: y }\n",
+            "b: {by: x}\n",
+            "# c\n",
+            "\n",
+            "a: b # c\n",
+            "a: b: c\n",
+        ]
+        + [
+            "a: no\n",
+            "a: true\n",
+            "a:b\n",
+            "  c\n",
+            "- a\n",
+            "a: b, c's (d)\n",
+            "a: [b, c: d]\n",
+            'q: "\u2028"\n',
+            "a: x'y\n",
+            "a: b:c\n",
+        ]
+    ),
+    max_size=5,
+).map("".join)
+
+
+@given(rendered | alike, st.integers(0, 80), st.sampled_from(["", *"\n :#-[]{},\"'\\ax0.&*!\t\r\u2028\u00e9"]))
+def test_the_quick_reader_reads_as_the_slow_one_or_declines(text: str, at: int, put: str) -> None:
+    for changed in (text, text[:at] + put + text[at + 1 :], text[:at] + put + text[at:]):
+        quick = frontmatter_quick.load_ours(changed)
+        if quick is not None:
+            assert same(quick, frontmatter.load_yaml(changed))
+
+
+def test_the_quick_reader_reads_what_we_write() -> None:
+    memory = Memory(
+        node_id="abc", level=Level.FACT, kind=Kind.FACT, title="A: b", text="", created_at=AT, sources=("s#1", "s#2")
+    )
+    data = okf.from_memory(dataclasses.replace(memory, tags=("a", "1"), certainty=0.5, supersedes=("x",)))
+    assert frontmatter_quick.load_ours(data.decode().split("---\n")[1]) == okf.parse(data).meta
 
 
 def test_a_rendered_file_is_pleasant_to_read() -> None:
@@ -240,7 +300,7 @@ def test_an_edit_changes_the_lines_of_its_key_alone(key: str, newline: bytes) ->
     for value in ("new", "", ["x", "y: z"], {"a": 1}, [{"a": "b"}], 7, True, "two\nlines", AT):
         edited = okf.edit(data, {key: value})
         after = okf.parse(edited)
-        assert same(after.meta, {**before.meta, key: frontmatter.written(value)})
+        assert same(after.meta, {**before.meta, key: frontmatter_text.written(value)})
         assert after.body == before.body
         assert newline == b"\n" or edited.count(b"\n") == edited.count(b"\r\n")
         kept = [line for line in lines_of(data) if line in lines_of(edited)]

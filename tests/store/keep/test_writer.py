@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from dreamd.store.keep import history, writer
+from dreamd.store.keep import checkpoint, history, writer
 from dreamd.store.keep.disk import Disk
 from dreamd.store.keep.journal import AppliedFile, ChangeKind, Entry, FileChange, is_torn, settle, sha256
 from dreamd.store.keep.ledger import Ledger
@@ -241,7 +241,7 @@ def test_close_finishes_what_was_submitted(tmp_path: Path) -> None:
 
 
 def test_rows_that_may_be_lost_are_written_soon(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "CHECKPOINT_AFTER_S", 0.01)
+    monkeypatch.setattr(checkpoint, "DUE_AFTER_S", 0.01)
     flushed = threading.Event()
     forget_done = store.ledger.forget_done
 
@@ -272,7 +272,7 @@ class Slow(Disk):
 
 
 def test_acknowledgements_do_not_wait_for_a_slow_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "CHECKPOINT_AFTER_S", 0.0)
+    monkeypatch.setattr(checkpoint, "DUE_AFTER_S", 0.0)
     disk = Slow()
     store = Store(tmp_path, disk)
     store.writer.start()
