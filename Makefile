@@ -44,7 +44,7 @@ style: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 	@if command -v node >/dev/null && command -v npm >/dev/null && $(BIN)/pyright --version >/dev/null 2>&1; then \
-	    $(BIN)/pyright; \
+	    $(BIN)/pyright --pythonpath $(BIN)/python; \
 	else \
 	    echo "pyright: skipped, it needs node and npm (mypy has checked the types)"; \
 	fi

@@ -148,11 +148,12 @@ def _drive(
 ) -> float:
     """Drive every connection until each line is acknowledged; return the seconds that took."""
     began = time.perf_counter()
-    for connection in sockets:
-        connection.send(next(lines))  # a line is smaller than the socket's buffer
+    for first in sockets:
+        first.send(next(lines))  # a line is smaller than the socket's buffer
     while waiting:
         for key, _ in ready.select():
-            connection = key.fileobj  # type: ignore[assignment]
+            connection = key.fileobj
+            assert isinstance(connection, socket.socket)
             answer = connection.recv(65536)
             if b'"result"' not in answer or not answer.endswith(b"\n"):
                 raise RuntimeError(f"a write was not acknowledged: {answer[:500]!r}")
