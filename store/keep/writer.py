@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -191,7 +192,8 @@ class Writer:
             try:
                 self._turn()
             except Exception as error:
-                logger.exception("the writer stops after an unexpected %s", type(error).__name__)
+                frame = traceback.extract_tb(error.__traceback__)[-1]  # not the message: it may hold a person's text
+                logger.error("the writer stops: %s at %s:%d", type(error).__name__, frame.filename, frame.lineno)  # noqa: TRY400
                 self._refuse(StoreReadOnly(f"the writer failed: {type(error).__name__}", hint="Restart dreamd."))
         self._finish()
 
@@ -202,7 +204,7 @@ class Writer:
             self._acknowledge(items)
         self._idling = not items
         behind = bool(self._barriers) or len(self._waiting) >= MAX_LAG
-        if self._waiting and (behind or self._idling):
+        if self._waiting and self._refusal is None and (behind or self._idling):
             self._make_visible(FORCED_TURN_S if behind else IDLE_TURN_S)
         if self._checkpoint.must_end:
             self._end_checkpoint()
