@@ -45,6 +45,8 @@ for _tag, _pattern, _firsts in (
 
 def load(text: str) -> dict[str, Any]:
     """Read frontmatter without its fences. Raises Malformed."""
+    if len(text) > MAX_BYTES:
+        raise Malformed("its frontmatter is larger than 1 MiB")
     ours = load_ours(text)
     return load_yaml(text) if ours is None else ours
 
@@ -69,8 +71,6 @@ _REFUSALS = (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError, Ov
 
 def compose(text: str) -> yaml.MappingNode | None:
     """Return the nodes of a frontmatter with their places, or None for an empty one. Raises Malformed."""
-    if len(text) > MAX_BYTES:
-        raise Malformed("its frontmatter is larger than 1 MiB")
     try:
         if text.count("[") + text.count("{") > MAX_DEPTH or _MAY_BE_DEEP.search(text):
             _check_depth(text)
