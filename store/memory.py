@@ -129,7 +129,10 @@ class Rebuilt:
 
 
 class MemoryStore:
-    """One vault with its ledger and its index. Open it once; every method may be called from any thread."""
+    """One vault with its ledger and its index. Open it once; every method may be called from any thread.
+
+    `paused`: all learning is switched off; `channels_off`: the channels in which nothing is learned.
+    """
 
     def __init__(
         self,
@@ -151,6 +154,7 @@ class MemoryStore:
         self.vault = Vault(paths.vault, disk)
         self.ledger = Ledger(paths.ledger)
         self._withheld: tuple[str, ...] = ()
+        self._read_switches()
         self._hidden = self._read_hidden()
         self._opened = OpenIndex(paths.index, self.vault, embedder, settings, now, self._is_hidden)
         self.index, self.catalog = self._opened.index, self._opened.catalog
@@ -249,7 +253,7 @@ class MemoryStore:
             include_archived=include_archived,
             as_of=as_of,
         )
-        self._settle()
+        self.settle()
         ranking = self._search().rank(question)
         if answer.abstains(ranking):
             return Recalled([], True, ranking.notes, answer.trace(ranking) if explain else {})
@@ -262,7 +266,7 @@ class MemoryStore:
     ) -> Envelope:
         """Find what answers a question, packed into a budget of tokens. `session` is left out: its agent has it."""
         limit = max(10, min(200, budget_tokens // 10))
-        self._settle()
+        self.settle()
         ranking = self._search().rank(Question(text=query, limit=limit, channel=channel))
         ranking.leave_out_session(session)
         if answer.abstains(ranking):
@@ -273,7 +277,7 @@ class MemoryStore:
 
     def show(self, node_id: NodeId) -> Shown:
         """One memory, session or turn. Raises NotFound."""
-        self._settle()
+        self.settle()
         node = self._node(node_id)
         text = node.text
         if node.kind is Kind.SESSION:
@@ -304,7 +308,7 @@ class MemoryStore:
         offset: int = 0,
     ) -> list[Listed]:
         """Memories and sessions, newest first; turns when asked for by kind."""
-        self._settle()
+        self.settle()
         nodes = self.catalog.listing(channel, level, kind, limit, offset)
         return [Listed(n.node_id, n.level, n.kind, n.title, n.channel, n.created_at, n.live) for n in nodes]
 
@@ -316,7 +320,7 @@ class MemoryStore:
         A turn stays in its session's file and is found no more; facts that rest on nothing else go with it. Raises
         NotFound, and InvalidInput for a session.
         """
-        self._settle()
+        self.settle()
         node = self._node(node_id)
         if node.kind is Kind.SESSION:
             raise InvalidInput(f"{node_id} is a whole session", hint="Forget its turns, by their ids SESSION#N.")
@@ -367,28 +371,21 @@ class MemoryStore:
 
     # ---- learning, on and off
 
-    @property
-    def paused(self) -> bool:
-        """Whether all learning is switched off."""
-        return self.ledger.paused
-
-    @property
-    def channels_off(self) -> frozenset[str]:
-        """The channels in which nothing is learned."""
-        return self.ledger.channels_off
-
     def pause(self) -> None:
         """Learn nothing more until `resume`."""
         self._writer.write(history.set_flag("paused")).result()
+        self._read_switches()
 
     def resume(self) -> None:
         """Learn again."""
         self._writer.write(history.clear_flag("paused")).result()
+        self._read_switches()
 
     def set_channel(self, channel: str, learning: bool) -> None:
         """Switch learning in one channel on or off."""
         flag = f"off:{channel}"
         self._writer.write(history.clear_flag(flag) if learning else history.set_flag(flag)).result()
+        self._read_switches()
 
     # ---- the vault and its projection
 
@@ -414,7 +411,7 @@ class MemoryStore:
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Rebuilt:
         """Make the index anew from vault and ledger; what was embedded before is not embedded again."""
-        self._settle()
+        self.settle()
         began = time.monotonic()
         rebuild(self.index, progress)
         embedded = self._queue.drain()
@@ -469,8 +466,9 @@ class MemoryStore:
             self._embedder.wait(MODEL_WAIT_S)
         return Search(self.catalog, self.index.backend, self._embedder, self._settings.search)
 
-    def _settle(self) -> None:
-        self._writer.barrier(READ_YOUR_WRITES_S)
+    def settle(self, timeout_s: float = READ_YOUR_WRITES_S) -> bool:
+        """Wait until what was acknowledged before is found; False when that takes longer."""
+        return self._writer.barrier(timeout_s)
 
     def _on_applied(self, files: Sequence[AppliedFile]) -> None:
         """The writer has put these files into the vault."""
@@ -521,6 +519,11 @@ class MemoryStore:
 
     def _is_hidden(self, node_id: NodeId) -> bool:
         return node_id in self._hidden
+
+    def _read_switches(self) -> None:
+        """Keep in mind what is asked of every write."""
+        self.paused = self.ledger.paused
+        self.channels_off = self.ledger.channels_off
 
     def _read_hidden(self) -> frozenset[NodeId]:
         """The turns that were forgotten: they stay in their files."""
