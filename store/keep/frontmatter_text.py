@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 from ..model import InvalidInput
@@ -19,12 +20,25 @@ PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_/.+@()-]|,? (?=[A-Za-z0-9_/(])|'(?=
 PLAIN_IN_FLOW = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_/.+@-]| (?=[A-Za-z0-9_/])|:(?=[A-Za-z]))*")
 NOT_A_STRING = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
+_SHORT = 40
 _MAX_KEY = 500  # YAML's bound is 1,024, quotes and escapes included
 _quote = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def entry(key: str, value: Any, newline: str = "\n") -> str:
     """Return the line or lines of one key. Raises InvalidInput for what frontmatter cannot hold."""
+    if isinstance(value, str) and len(value) <= _SHORT:
+        return _short_entry(key, str(value), newline)
+    return _entry(key, value, newline)
+
+
+@lru_cache(maxsize=2048)
+def _short_entry(key: str, value: str, newline: str) -> str:
+    """Remembered, because most lines of most files are the same: types, levels, kinds, channels."""
+    return _entry(key, value, newline)
+
+
+def _entry(key: str, value: Any, newline: str) -> str:
     if len(key) > _MAX_KEY:
         raise InvalidInput("a key of the frontmatter is longer than 500 characters")
     return f"{scalar(key)}:{after_colon(written(value), newline)}{newline}"
