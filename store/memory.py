@@ -419,6 +419,11 @@ class MemoryStore:
         nodes = sum(counts[name] for name in ("sessions", "facts", "scenarios", "profiles", "turns"))
         return Rebuilt(counts["files"], nodes, counts["chunks"], embedded, round(time.monotonic() - began, 3))
 
+    def tidy(self) -> None:
+        """Let go of what nobody can ask for any more: history beyond its bounds, vectors of texts that are gone."""
+        self._changes.prune(self._now())
+        self._cache.prune(self.index.text_hashes())
+
     def check(self, accept: bool = False) -> Sequence[Problem]:
         """What is wrong with the vault and the databases; `accept` believes that what is gone is meant to be gone."""
         found = self.reconcile(accept_vanished=accept)
@@ -443,6 +448,8 @@ class MemoryStore:
             )
         if self._writer.refusal:
             problems.append(f"No more writes are accepted: {self._writer.refusal}. {self._writer.refusal.hint}")
+        if self._writer.index_failure is not None:
+            problems.append("The index did not take some files; `dreamctl rebuild` makes it anew.")
         if ledger["conflicts"]:
             problems.append(f"{ledger['conflicts']} changes gave way to files edited by hand.")
         problems += [text for text in (self._queue.problem, self._opened.note) if text]

@@ -318,3 +318,14 @@ def test_an_index_made_by_older_rules_is_made_anew(
     again = open_store()
     assert found(again, "ferry") == [node_id]
     assert any("made anew" in problem for problem in again.status()["problems"])
+
+
+def test_tidying_keeps_what_can_be_asked_for(store: MemoryStore) -> None:
+    node_id = store.remember("The gate code is on the calendar", channel="shop").result()
+    gone = store.remember("The gate squeaks", channel="shop").result()
+    store.rebuild()
+    forgotten = store.forget(gone)
+    store.tidy()
+    assert store.rebuild().embedded == 0
+    assert store.undo(forgotten.run_id).restored == 1
+    assert set(found(store, "gate")) == {node_id, gone}
