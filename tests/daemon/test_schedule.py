@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
+from types import SimpleNamespace
+from typing import cast
 from zoneinfo import ZoneInfo
 
 import pytest
 from dreamd.daemon.clock import local_now, local_zone
-from dreamd.daemon.schedule import Past, next_due
+from dreamd.daemon.dreamer import Dreamer, DreamError
+from dreamd.daemon.idle import Activity, LoadMeter, Machine
+from dreamd.daemon.schedule import Past, Schedule, next_due
 from dreamd.pipelines.messages import RunKind
-from dreamd.pipelines.settings import ScheduleSettings
+from dreamd.pipelines.settings import PipelineSettings, ScheduleSettings
+from dreamd.store.keep.history import Run
+from dreamd.store.memory import MemoryStore
 from freezegun import freeze_time
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -161,3 +168,98 @@ def test_the_clock_is_in_the_persons_zone(monkeypatch: pytest.MonkeyPatch) -> No
     assert now.isoformat() == "2026-07-01T08:00:00-04:00"
     monkeypatch.setenv("TZ", "No/Such_Place")
     assert local_zone().key == "UTC"
+
+
+# ---- the tick
+
+
+class Night:
+    """A schedule with everything around it made up."""
+
+    def __init__(self, *, quiet_s: float = 3600, load: float = 0.0, paused: bool = False) -> None:
+        self.now = at("2026-11-18T03:00")
+        self.history: list[Run] = []
+        self.dreamt: list[str] = []
+        self.fails = False
+        self.store = SimpleNamespace(runs=lambda limit: self.history[::-1][:limit], paused=paused)
+        self.dreamer = SimpleNamespace(running=None, child_pid=None, dream=self.dream)
+        self.activity = SimpleNamespace(quiet_s=lambda: quiet_s)
+        self.schedule = Schedule(
+            cast(MemoryStore, self.store),
+            cast(Dreamer, self.dreamer),
+            cast(Activity, self.activity),
+            PipelineSettings(),
+            lambda: self.now,
+        )
+        self.schedule._load = cast(LoadMeter, SimpleNamespace(read=lambda child_pid: Machine(load)))
+
+    async def dream(self, kind: RunKind) -> None:
+        self.dreamt.append(kind)
+        state = "failed" if self.fails else "applied"
+        self.history.append(Run(f"r{len(self.dreamt)}", kind, state, self.now.astimezone(UTC)))
+        if self.fails:
+            raise DreamError("no")
+
+    def tick(self) -> str:
+        asyncio.run(self.schedule.tick())
+        return self.schedule.waiting_for
+
+
+def test_a_tick_at_night_dreams_once() -> None:
+    night = Night()
+    for _ in range(5):
+        night.tick()
+        night.now += timedelta(minutes=1)
+    assert night.dreamt == ["daily"]
+    assert night.schedule.waiting_for == "due 2026-11-19 03:00"
+
+
+def test_a_tick_says_what_it_waits_for() -> None:
+    assert "last activity 5 s ago" in Night(quiet_s=5).tick()
+    assert "load 0.90" in Night(load=0.9).tick()
+    assert Night(paused=True).tick() == "learning is paused"
+
+
+def test_a_failed_dream_is_tried_again_after_its_wait_and_the_schedule_lives() -> None:
+    night = Night()
+    night.fails = True
+    night.tick()
+    night.now += timedelta(minutes=14)
+    night.tick()
+    assert len(night.dreamt) == 1
+    night.now += timedelta(minutes=1)
+    night.fails = False
+    night.tick()
+    assert [run.state for run in night.history] == ["failed", "applied"]
+
+
+def test_an_undone_dream_is_not_dreamt_again_the_same_day() -> None:
+    night = Night()
+    night.history.append(Run("r", "daily", "undone", night.now.astimezone(UTC)))
+    night.now += timedelta(hours=1)
+    night.tick()
+    assert night.dreamt == []
+
+
+def test_forgetting_is_no_dream() -> None:
+    night = Night()
+    night.history.append(Run("r", "forget", "applied", night.now.astimezone(UTC)))
+    night.tick()
+    assert night.dreamt == ["daily"]
+
+
+def test_no_second_one_beside_a_running_one() -> None:
+    night = Night()
+    night.dreamer.running = "r"
+    assert night.tick() == ""
+    assert night.dreamt == []
+
+
+def test_the_minute_is_apschedulers() -> None:
+    night = Night()
+
+    async def live() -> None:
+        async with night.schedule.ticking():
+            pass
+
+    asyncio.run(live())
