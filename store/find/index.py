@@ -80,6 +80,7 @@ class Index:
         self._is_hidden = is_hidden
         self._lock = threading.RLock()
         self._depth = 0
+        self._points: list[Point] = []  # of this transaction, for the engine, which likes them many at a time
         self._catalog = Catalog(lambda: connection)  # sees what this transaction has written already
         self.backend = backend
         backend.ensure_collection(COLLECTION, dimension)
@@ -97,11 +98,12 @@ class Index:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._send_points()
+                self._connection.execute("COMMIT")
             except BaseException:
+                self._points.clear()
                 self._connection.execute("ROLLBACK")
                 raise
-            else:
-                self._connection.execute("COMMIT")
             finally:
                 self._depth -= 1
 
@@ -181,6 +183,7 @@ class Index:
                     (item.chunk_id, item.text_hash),
                 ).fetchall()
             }
+            self._send_points()
             self.backend.set_vectors(COLLECTION, fresh)
 
     def reembed(self) -> None:
@@ -267,7 +270,6 @@ class Index:
 
     def _write(self, nodes: Collection[Node] | Iterator[Node], known: Mapping[NodeId, str] | None = None) -> None:
         """Write nodes whose digest is not the known one; chunks whose text is the same keep their vectors."""
-        points: list[Point] = []
         for given in nodes:
             node = replace(given, live=False) if given.live and self._is_hidden(given.node_id) else given
             digest = node.digest()
@@ -277,21 +279,23 @@ class Index:
                 f"INSERT OR REPLACE INTO node({NODE_COLUMNS}, digest) VALUES({', '.join('?' * 20)})",
                 (*node_row(node), digest),
             )
-            points += self._write_chunks(node)
-        if points:
-            self.backend.upsert(COLLECTION, points)
+            self._write_chunks(node)
 
-    def _write_chunks(self, node: Node) -> list[Point]:
+    def _send_points(self) -> None:
+        if self._points:
+            self.backend.upsert(COLLECTION, self._points)
+            self._points.clear()
+
+    def _write_chunks(self, node: Node) -> None:
         before = dict(
             self._connection.execute("SELECT chunk_id, text_hash FROM chunk WHERE node_id = ?", (node.node_id,))
         )
         pieces = chunk(node.node_id, node.text, self._chunk_tokens, self._overlap_tokens) if node.searchable else []
         payload = node.payload()
-        points: list[Point] = []
         for piece in pieces:
             text = embedded_text(node, piece.start, piece.end)
             text_hash = hashlib.sha256(text.encode()).digest()
-            points.append(Point(piece.chunk_id, text, node.context, payload=payload))
+            self._points.append(Point(piece.chunk_id, text, node.context, payload=payload))
             self._connection.execute(
                 'INSERT INTO chunk(chunk_id, node_id, start, "end", text_hash) VALUES(?, ?, ?, ?, ?)'
                 " ON CONFLICT DO UPDATE SET node_id = excluded.node_id, start = excluded.start,"
@@ -300,7 +304,6 @@ class Index:
                 (piece.chunk_id, node.node_id, piece.start, piece.end, text_hash),
             )
         self._remove_chunks(before.keys() - {piece.chunk_id for piece in pieces})
-        return points
 
     def _write_links(self, nodes: Sequence[Node], links: Sequence[Link]) -> None:
         for node in nodes:
@@ -324,6 +327,7 @@ class Index:
 
     def _remove_chunks(self, chunk_ids: Collection[NodeId]) -> None:
         if chunk_ids:
+            self._send_points()
             self._connection.executemany(
                 "DELETE FROM chunk WHERE chunk_id = ?", [(chunk_id,) for chunk_id in chunk_ids]
             )

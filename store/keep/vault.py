@@ -7,12 +7,16 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 from ..model import InvalidInput, NotFound
 from .disk import Disk, is_temp
 
 MARKER = ".dreamd"
 MARKER_CONTENT = b"This folder is a memory vault of dreamd. Without this file nothing in it is taken as deleted.\n"
+
+INSIDE_FOR_S = 1.0
+FOLDERS_IN_MIND = 1000
 
 DIGESTS_FOLDER = "digests"
 RESERVED_NAMES = frozenset({"index.md", "log.md"})  # OKF v0.2, 3.1
@@ -36,6 +40,7 @@ class Vault:
         self.root = Path(os.path.realpath(root))
         self.disk = disk
         self._root = f"{self.root}/"
+        self._inside: dict[str, float] = {}  # folders that were seen to be inside, and until when that is believed
 
     def resolve(self, path: str) -> Path:
         """Return where a path lies. Raises InvalidInput when it is not plainly inside the vault.
@@ -45,11 +50,14 @@ class Vault:
         parts = path.split("/")
         if "\0" in path or any(not part or part.startswith(".") for part in parts):
             raise InvalidInput(f"{path!r} is not a path inside the vault", "Use a relative path without '..'.")
-        full = self.root.joinpath(*parts)
-        folder = f"{os.path.realpath(full.parent)}/"
-        if not folder.startswith(self._root):
-            raise InvalidInput(f"{path!r} leads out of the vault", "Replace the symbolic link by a real folder.")
-        return full
+        folder = path.rpartition("/")[0]
+        if monotonic() > self._inside.get(folder, 0.0):
+            if not f"{os.path.realpath(self._root + folder)}/".startswith(self._root):
+                raise InvalidInput(f"{path!r} leads out of the vault", "Replace the symbolic link by a real folder.")
+            if len(self._inside) >= FOLDERS_IN_MIND:
+                self._inside.clear()
+            self._inside[folder] = monotonic() + INSIDE_FOR_S
+        return Path(self._root + path)
 
     def relative(self, full: Path) -> str | None:
         """Return the vault's own path of a file, or None for one outside."""
