@@ -30,6 +30,7 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 def load_minilm(cache_dir: Path, threads: int) -> Any:
     """The shipped model, as a fastembed model. Raises OSError, ImportError or what ONNX raises."""
     folder = assemble_minilm(cache_dir)
+    keep_large_blocks_apart()
     try:
         model = _open_minilm(import_text_models(), folder, cache_dir, threads)
     except (AttributeError, LookupError, TypeError):  # fastembed asks its missing parts for something after all
@@ -68,6 +69,7 @@ def load_named(name: str, cache_dir: Path, threads: int, allow_download: bool) -
     """Any model of fastembed's list, from its cache or, if allowed, from the net."""
     from fastembed import TextEmbedding
 
+    keep_large_blocks_apart()
     model = TextEmbedding(
         name,
         cache_dir=str(cache_dir / "fastembed"),
@@ -221,6 +223,22 @@ def _module(name: str, **attributes: object) -> ModuleType:
     module = ModuleType(name)
     vars(module).update(attributes)
     return module
+
+
+LARGE_BLOCK_BYTES = 2**20
+M_MMAP_THRESHOLD = -3
+"""From glibc's malloc.h."""
+
+
+def keep_large_blocks_apart() -> None:
+    """Have the allocator return every large block to the system when it is freed; for the whole process.
+
+    glibc raises its threshold to 32 MiB with the first such block that is freed, and ONNX's tensors then tear holes
+    into the heap: embedding in bulk peaked at 435 MiB instead of 229, and kept 244 instead of 160.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(AttributeError, OSError):
+            ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
 
 
 def return_freed_memory() -> None:
