@@ -13,7 +13,7 @@ from .params import RecallParams
 from .protocol import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
-    from ..store.memory import Shown
+    from ..store.results import Shown
 
 # Half a line for the texts of an answer: escapes and everything beside the texts fit into the other half.
 MAX_TEXT_BYTES = 2**19

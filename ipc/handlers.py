@@ -23,7 +23,8 @@ from .params import (
 )
 
 if TYPE_CHECKING:
-    from ..store.memory import Forgotten, MemoryStore
+    from ..store.memory import MemoryStore
+    from ..store.results import Forgotten
 
 # What the daemon's own methods are made of, in one place.
 __all__ = ["Call", "Handler", "Name", "NoParams", "Params", "hello_answer", "instant", "plain", "store_handlers"]

@@ -35,7 +35,6 @@ from .model import (
     ActionKind,
     Changeset,
     Envelope,
-    Evidence,
     InvalidInput,
     Kind,
     Level,
@@ -46,6 +45,7 @@ from .model import (
     SessionHead,
     StoreReadOnly,
 )
+from .results import Forgotten, Listed, Problem, Rebuilt, Shown
 from .settings import StoreSettings
 
 logger = logging.getLogger(__name__)
@@ -66,66 +66,6 @@ class StorePaths:
     index: Path
     embeddings: Path
     runs: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """One memory, session or turn, whole, with what it rests on and what rests on it."""
-
-    node_id: NodeId
-    level: Level
-    kind: Kind
-    title: str
-    text: str
-    channel: str
-    path: str
-    created_at: datetime | None
-    live: bool
-    tags: tuple[str, ...]
-    evidence: tuple[Evidence, ...]
-    cited_by: tuple[NodeId, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """One line of a list."""
-
-    node_id: NodeId
-    level: Level
-    kind: Kind
-    title: str
-    channel: str
-    created_at: datetime | None
-    live: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Forgotten:
-    """A memory that was taken back, by which run, and what only rested on it and went with it."""
-
-    node_id: NodeId
-    run_id: str
-    also: tuple[NodeId, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that a person should know of. `severity` is `error` or `warning`."""
-
-    path: str
-    problem: str
-    severity: str = "warning"
-
-
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """What a rebuild made. `embedded` counts the chunks that the model had to read: those never seen before."""
-
-    files: int
-    nodes: int
-    chunks: int
-    embedded: int
-    seconds: float
 
 
 class MemoryStore:
