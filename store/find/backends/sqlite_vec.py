@@ -37,7 +37,12 @@ COMMON = 0.3
 FREQUENCIES_KEPT = 50_000
 
 RESCORED = 200
-"""Vectors compared exactly, at least: on real turns the best 10 by cosine are nearly always among so many by signs."""
+"""Vectors compared exactly, at least, and four times the limit: of real turns, 99.97 % of the best 10 by cosine were
+among the best 200 by signs, 99.9 % of the best 30 among 400."""
+
+MERGE_AT = 1_000
+"""Points written, at least, and half of what is there, before FTS5's segments are merged into one: looking a word up
+takes half as long then."""
 
 TIES = 2_000
 """Points of equal score that are told apart by id; a question that more points answer alike has no best answer."""
@@ -81,6 +86,7 @@ class SqliteVecStore:
         self._held: dict[str, Columns] = {}
         self._holding = threading.Lock()
         self._frequencies: dict[tuple[str, str], tuple[int, int, int]] = {}
+        self._unmerged: dict[str, int] = {}
 
     def capabilities(self) -> Capabilities:
         """Both ways of searching."""
@@ -133,6 +139,7 @@ class SqliteVecStore:
             self._replace(connection, name, stamp, [(*known[p.id], p) for p in latest.values() if p.id in known])
             given = [(new[p.id] if p.id in new else known[p.id][0], p.vector) for p in latest.values()]
             self._put_vectors(connection, name, stamp, [(row, v) for row, v in given if v is not None])
+            self._merge_at_times(connection, name, len(latest), first)
 
     def set_vectors(self, name: str, vectors: Mapping[str, Vector]) -> None:
         """Give vectors to points that are there; ids that are not are passed over."""
@@ -158,16 +165,13 @@ class SqliteVecStore:
         with self._reading() as connection:
             with self._columns(connection, name) as columns:
                 mask = self._scope(connection, name, columns, where).mask
-                rows = columns.nearest(code_of(asked), limit + RESCORED, mask)
-            return [
-                Match(point_id, score)
-                for point_id, score in connection.execute(
-                    f"SELECT p.id, 1.0 - vec_distance_cosine(v.embedding, ?) AS score FROM json_each(?) AS near "
-                    f"JOIN {name}_vector AS v ON v.row = near.value JOIN {name}_point AS p ON p.row = v.row "
-                    "ORDER BY score DESC, p.id LIMIT ?",
-                    (asked.tobytes(), _json(rows), limit),
-                )
-            ]
+                rows = columns.nearest(code_of(asked), max(4 * limit, RESCORED), mask)
+            scored = connection.execute(
+                f"SELECT v.row, 1.0 - vec_distance_cosine(v.embedding, ?) FROM json_each(?) AS near "
+                f"JOIN {name}_vector AS v ON v.row = near.value",
+                (asked.tobytes(), _json(rows)),
+            ).fetchall()
+            return _best(connection, name, np.array(scored, np.float64).reshape(-1, 2), limit)
 
     def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
         """How near these points are; those without a vector, or unknown, are left out."""
@@ -189,16 +193,8 @@ class SqliteVecStore:
                 scores = np.zeros(columns.capacity, np.float32)
                 for word, with_context in words:
                     _add_weights(scores, *_list_rows(connection, name, word, with_context), columns.sizes, scope)
-                rows, best = _highest(scores, limit)
-            ids = dict(
-                connection.execute(
-                    f"SELECT p.row, p.id FROM json_each(?) AS best JOIN {name}_point AS p ON p.row = best.value",
-                    (_json(rows),),
-                )
-            )
-        scored = zip(rows.tolist(), best.tolist(), strict=True)
-        matches = [Match(ids[row], score) for row, score in scored if row in ids]
-        return sorted(matches, key=lambda match: (-match.score, match.id))[:limit]
+            rows = np.flatnonzero(scores)
+            return _best(connection, name, np.column_stack([rows, scores[rows]]), limit)
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
         """The points that are there, in the order asked; vectors included."""
@@ -269,6 +265,14 @@ class SqliteVecStore:
             f"UPDATE {name}_point SET stamp = {stamp}, code = ? WHERE row = ?",
             [(code_of(vector), row) for row, vector in floats],
         )
+
+    def _merge_at_times(self, connection: apsw.Connection, name: str, written: int, held: int) -> None:
+        unmerged = self._unmerged.get(name, 0) + written
+        if unmerged >= max(MERGE_AT, held // 2):
+            for part in ("words", "near"):
+                connection.execute(f"INSERT INTO {name}_{part}({name}_{part}) VALUES ('optimize')")
+            unmerged = 0
+        self._unmerged[name] = unmerged
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
@@ -438,14 +442,20 @@ def _add_weights(
     scores[around] += rarity * bm25.weight(bm25.CONTEXT_WEIGHT, sizes[around], scope.mean_size)
 
 
-def _highest(scores: NDArray[np.float32], limit: int) -> tuple[Rows, NDArray[np.float32]]:
-    """The rows with the best scores above zero, every one that ties with the last included (within TIES)."""
-    rows = np.flatnonzero(scores)
-    if len(rows) > limit:
-        last = np.partition(scores[rows], len(rows) - limit)[len(rows) - limit]
-        ties = rows[scores[rows] == last][:TIES]
-        rows = np.concatenate([rows[scores[rows] > last], ties])
-    return rows, scores[rows]
+def _best(connection: apsw.Connection, name: str, scored: NDArray[np.float64], limit: int) -> list[Match]:
+    """The best of (row, score) pairs, ties by id; those that tie with the last are told apart too (within TIES)."""
+    if len(scored) > limit:
+        scores = scored[:, 1]
+        last = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+        scored = np.concatenate([scored[scores > last], scored[scores == last][:TIES]])
+    ids = dict(
+        connection.execute(
+            f"SELECT p.row, p.id FROM json_each(?) AS best JOIN {name}_point AS p ON p.row = best.value",
+            (_json(scored[:, 0].astype(np.int64)),),
+        )
+    )
+    matches = [Match(ids[int(row)], score) for row, score in scored.tolist() if int(row) in ids]
+    return sorted(matches, key=lambda match: (-match.score, match.id))[:limit]
 
 
 def _numbers(joined: str | None) -> Rows:
