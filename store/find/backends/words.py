@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
-
-import snowballstemmer
+from typing import Any
 
 LONGEST_WORD = 64
 """Characters of a fused identifier; a longer one is a hash or a path that is found by its parts."""
@@ -49,13 +48,17 @@ def words(text: str, *, query: bool = False) -> list[str]:
     return [stem(word) for word in _WORD.findall(spelled.lower())]
 
 
-_STEMMER = snowballstemmer.stemmer("porter")
-
-
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
     """The word's Porter stem; other scripts and, as in FTS5, words of two letters stay as they are."""
-    return str(_STEMMER.stemWord(word)) if len(word) > 2 and word.isascii() else word
+    return str(_stemmer().stemWord(word)) if len(word) > 2 and word.isascii() else word
+
+
+@cache
+def _stemmer() -> Any:
+    import snowballstemmer  # .06 s, and FTS5 stems by itself
+
+    return snowballstemmer.stemmer("porter")
 
 
 def _fused(text: str) -> Iterator[str]:
