@@ -44,9 +44,15 @@ def texts(daemon: DaemonUnderTest, query: str, **params: Any) -> list[str]:
     return [hit["text"] for hit in daemon.call("recall", query=query, channel="*", **params)["hits"]]
 
 
+def settle(daemon: DaemonUnderTest) -> None:
+    """Wait until what was acknowledged is in its files, and in the index with its vectors."""
+    until(lambda: daemon.call("status")["journal"] == 0)
+    daemon.wait_until_embedded(120)
+
+
 def contents(daemon: DaemonUnderTest) -> dict[str, str]:
     """Every memory's bytes by path; what is derived comes and goes with dreams."""
-    until(lambda: daemon.call("status")["journal"] == 0)  # acknowledged comes first, visible after it
+    settle(daemon)
     vault = daemon.folder / "data" / "vault"
     derived = {"index.md", "log.md"}
     return {
@@ -240,7 +246,7 @@ def test_no_digest_yet_is_said(shared: DaemonUnderTest) -> None:
 
 def test_rebuild_answers_the_same(daemon: DaemonUnderTest, tmp_path: Path) -> None:
     daemon.call("import", paths=[str(chat(tmp_path / "chat.jsonl"))])
-    daemon.wait_until_embedded()
+    settle(daemon)
     before = daemon.call("recall", query="what did Tom buy?", channel="*")
     rebuilt = daemon.call("rebuild")
     assert rebuilt["embedded"] == 0
@@ -252,6 +258,6 @@ def test_with_the_real_model(make: Make, tmp_path: Path) -> None:
     daemon.start()
     daemon.wait_until_it_answers()
     daemon.call("import", paths=[str(chat(tmp_path / "chat.jsonl"))])
-    daemon.wait_until_embedded(120)
+    settle(daemon)
     assert "bicycle" in texts(daemon, "Which vehicle was purchased by her sibling?")[0]
     daemon.stop()
