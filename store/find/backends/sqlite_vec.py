@@ -21,28 +21,14 @@ from numpy.typing import NDArray
 
 from ...keep.database import transaction
 from ...model import InvalidInput, NotFound, StoreError
-from . import bm25
+from . import fts
 from .columns import Columns, Rows, Scope, code_of
+from .fts import WordIndex, rows_listed
 from .seam import Capabilities, Condition, Filter, Match, Point, Scalar, Vector
-from .words import spell_out
-
-TOKENIZER = ("unicode61", "remove_diacritics", "2")
-
-MAX_POSTINGS = 20_000
-"""Rows that the words of one question may list together; the most frequent words beyond it are left out."""
-
-COMMON = 0.3
-"""A word that more than this share of contexts have is looked up in texts alone: half the rows, the same recall@10."""
-
-FREQUENCIES_KEPT = 50_000
 
 RESCORED = 200
 """Vectors compared exactly, at least, and four times the limit: of real turns, 99.97 % of the best 10 by cosine were
 among the best 200 by signs, 99.9 % of the best 30 among 400."""
-
-MERGE_AT = 1_000
-"""Points written, at least, and half of what is there, before FTS5's segments are merged into one: looking a word up
-takes half as long then."""
 
 TIES = 2_000
 """Points of equal score that are told apart by id; a question that more points answer alike has no best answer."""
@@ -57,19 +43,8 @@ CREATE TABLE {name}_text(row INTEGER PRIMARY KEY, text TEXT NOT NULL, context TE
 CREATE TABLE {name}_vector(row INTEGER PRIMARY KEY, embedding BLOB NOT NULL);
 CREATE TABLE {name}_gone(row INTEGER PRIMARY KEY, stamp INTEGER NOT NULL);
 CREATE INDEX {name}_gone_stamp ON {name}_gone(stamp);
-CREATE VIRTUAL TABLE {name}_words USING fts5(
-    text, content='', contentless_delete=1, detail=none, tokenize='porter unicode61 remove_diacritics 2'
-);
-CREATE VIRTUAL TABLE {name}_near USING fts5(
-    context, content='', contentless_delete=1, detail=none, tokenize='porter unicode61 remove_diacritics 2'
-);
-CREATE VIRTUAL TABLE {name}_words_terms USING fts5vocab({name}_words, row);
-CREATE VIRTUAL TABLE {name}_near_terms USING fts5vocab({name}_near, row);
 """
-"""`stamp` counts the collection's changes: whoever holds its columns in memory reads what is newer than they are.
-
-Text and context are two indexes, because a context changes (a turn gains a neighbour) while its text stays.
-"""
+"""`stamp` counts the collection's changes: whoever holds its columns in memory reads what is newer than they are."""
 
 
 class SqliteVecStore:
@@ -85,8 +60,7 @@ class SqliteVecStore:
         self._reader = reader
         self._held: dict[str, Columns] = {}
         self._holding = threading.Lock()
-        self._frequencies: dict[tuple[str, str], tuple[int, int, int]] = {}
-        self._unmerged: dict[str, int] = {}
+        self._words: dict[str, WordIndex] = {}
 
     def capabilities(self) -> Capabilities:
         """Both ways of searching."""
@@ -104,7 +78,7 @@ class SqliteVecStore:
             row = connection.execute("SELECT dimension FROM collection WHERE name = ?", (name,)).fetchone()
             if row is None:
                 connection.execute("INSERT INTO collection VALUES (?, ?, 0, '[]')", (name, dimension))
-                connection.execute(LAYOUT.format(name=name))
+                connection.execute((LAYOUT + fts.LAYOUT).format(name=name))
             elif row[0] != dimension:
                 raise StoreError(
                     f"collection {name} holds vectors of {row[0]} numbers, the model gives {dimension}",
@@ -144,7 +118,7 @@ class SqliteVecStore:
             self._replace(connection, name, stamp, [(*known[p.id], p) for p in latest.values() if p.id in known])
             given = [(new[p.id] if p.id in new else known[p.id][0], p.vector) for p in latest.values()]
             self._put_vectors(connection, name, stamp, [(row, v) for row, v in given if v is not None])
-            self._merge_at_times(connection, name, len(latest), first)
+            self._word_index(name).merge_at_times(connection, len(latest), first)
 
     def set_vectors(self, name: str, vectors: Mapping[str, Vector]) -> None:
         """Give vectors to points that are there; ids that are not are passed over."""
@@ -193,11 +167,8 @@ class SqliteVecStore:
             return []
         with self._reading() as connection:
             with self._columns(connection, name) as columns:
-                words = self._affordable(connection, name, _split(connection, terms), columns.count)
                 scope = self._scope(connection, name, columns, where)
-                scores = np.zeros(columns.capacity, np.float32)
-                for word, with_context in words:
-                    _add_weights(scores, *_list_rows(connection, name, word, with_context), columns.sizes, scope)
+                scores = self._word_index(name).scores(connection, terms, columns, scope)
             rows = np.flatnonzero(scores)
             return _best(connection, name, np.column_stack([rows, scores[rows]]), limit)
 
@@ -226,13 +197,9 @@ class SqliteVecStore:
         connection.executemany(
             f"INSERT INTO {name}_text VALUES (?, ?, ?)", [(row, p.text, p.context) for row, p in points]
         )
-        connection.executemany(
-            f"INSERT INTO {name}_words(rowid, text) VALUES (?, ?)", [(row, spell_out(p.text)) for row, p in points]
-        )
-        connection.executemany(
-            f"INSERT INTO {name}_near(rowid, context) VALUES (?, ?)",
-            [(row, spell_out(p.context)) for row, p in points if p.context],
-        )
+        index = self._word_index(name)
+        index.put_texts(connection, [(row, p.text) for row, p in points])
+        index.put_contexts(connection, [(row, p.context) for row, p in points if p.context])
 
     def _replace(
         self, connection: apsw.Connection, name: str, stamp: int, points: list[tuple[int, str, str, Point]]
@@ -245,14 +212,9 @@ class SqliteVecStore:
             f"UPDATE {name}_text SET text = ?, context = ? WHERE row = ?",
             [(p.text, p.context, row) for row, text, context, p in points if (text, context) != (p.text, p.context)],
         )
-        connection.executemany(
-            f"REPLACE INTO {name}_words(rowid, text) VALUES (?, ?)",
-            [(row, spell_out(p.text)) for row, text, _, p in points if text != p.text],
-        )
-        connection.executemany(
-            f"REPLACE INTO {name}_near(rowid, context) VALUES (?, ?)",
-            [(row, spell_out(p.context)) for row, _, context, p in points if context != p.context],
-        )
+        index = self._word_index(name)
+        index.put_texts(connection, [(row, p.text) for row, text, _, p in points if text != p.text])
+        index.put_contexts(connection, [(row, p.context) for row, _, context, p in points if context != p.context])
 
     def _put_vectors(
         self, connection: apsw.Connection, name: str, stamp: int, vectors: list[tuple[int, Vector]]
@@ -271,13 +233,8 @@ class SqliteVecStore:
             [(code_of(vector), row) for row, vector in floats],
         )
 
-    def _merge_at_times(self, connection: apsw.Connection, name: str, written: int, held: int) -> None:
-        unmerged = self._unmerged.get(name, 0) + written
-        if unmerged >= max(MERGE_AT, held // 2):
-            for part in ("words", "near"):
-                connection.execute(f"INSERT INTO {name}_{part}({name}_{part}) VALUES ('optimize')")
-            unmerged = 0
-        self._unmerged[name] = unmerged
+    def _word_index(self, name: str) -> WordIndex:
+        return self._words.setdefault(name, WordIndex(name))
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
@@ -320,7 +277,9 @@ class SqliteVecStore:
 
     def _bring_up(self, connection: apsw.Connection, name: str, columns: Columns) -> None:
         since = (columns.stamp,)
-        columns.remove(_numbers(_one(connection, f"SELECT group_concat(row) FROM {name}_gone WHERE stamp > ?", *since)))
+        columns.remove(
+            rows_listed(_one(connection, f"SELECT group_concat(row) FROM {name}_gone WHERE stamp > ?", *since))
+        )
         changed = connection.execute(
             f"SELECT row, size, code, payload FROM {name}_point WHERE stamp > ?", since
         ).fetchall()
@@ -338,41 +297,6 @@ class SqliteVecStore:
             if not columns.knows(condition.field):
                 mask = mask & columns.rows_mask(_rows_where(connection, name, condition))
         return columns.measured(mask)
-
-    def _affordable(
-        self, connection: apsw.Connection, name: str, words: Mapping[str, str], count: int
-    ) -> list[tuple[str, bool]]:
-        """The words to look up, rarest first, while they list few enough rows; the rarest in any case.
-
-        With each, whether to look into contexts too.
-        """
-        listed = {stem: self._frequency(connection, name, stem, count) for stem in words}
-        chosen: list[tuple[str, bool]] = []
-        postings = 0
-        for stem in sorted(words, key=lambda stem: (sum(listed[stem]), stem)):
-            in_text, in_context = listed[stem]
-            with_context = in_context <= COMMON * max(count, 100)
-            postings += in_text + (in_context if with_context else 0)
-            if chosen and postings > MAX_POSTINGS:
-                break
-            if in_text or in_context:
-                chosen.append((words[stem], with_context))
-        return chosen
-
-    def _frequency(self, connection: apsw.Connection, name: str, stem: str, count: int) -> tuple[int, int]:
-        """How many texts and contexts have the word; remembered until the collection has changed by a tenth."""
-        in_text, in_context, at_count = self._frequencies.get((name, stem), (0, 0, 0))
-        if at_count and abs(count - at_count) * 10 <= at_count:
-            return in_text, in_context
-        in_text, in_context = (
-            int(_one(connection, f"SELECT coalesce(sum(doc), 0) FROM {name}_{part}_terms WHERE term = ?", stem))
-            for part in ("words", "near")
-        )
-        if in_text or in_context:  # a new word may come any time
-            if len(self._frequencies) >= FREQUENCIES_KEPT:
-                self._frequencies.clear()
-            self._frequencies[name, stem] = (in_text, in_context, count)
-        return in_text, in_context
 
 
 _PARTS = (("point", "row"), ("text", "row"), ("vector", "row"), ("words", "rowid"), ("near", "rowid"))
@@ -398,55 +322,6 @@ def _rows_of(connection: apsw.Connection, name: str, ids: list[str]) -> dict[str
     )
 
 
-def _split(connection: apsw.Connection, terms: Sequence[str]) -> dict[str, str]:
-    """Stem → word, for the words of the terms as FTS5 itself splits them; what is left has no syntax in it."""
-    split = connection.fts5_tokenizer(TOKENIZER[0], list(TOKENIZER[1:]))
-    stemmed = connection.fts5_tokenizer("porter", list(TOKENIZER))
-    found: dict[str, str] = {}
-    for (word,) in _tokens(split, spell_out(" ".join(terms), query=True)):
-        for (stem,) in _tokens(stemmed, word):
-            found.setdefault(stem, word)
-    return found
-
-
-def _tokens(tokenizer: apsw.FTS5Tokenizer, text: str) -> Any:
-    return tokenizer(text.encode("utf-8", "replace"), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False)
-
-
-def _list_rows(connection: apsw.Connection, name: str, word: str, with_context: bool) -> tuple[Rows, Rows]:
-    """The rows that have the word in their text, and those that have it in their context.
-
-    One text of numbers is three times faster to hand over than as many rows.
-    """
-    in_text, in_context = (
-        _numbers(_one(connection, f"SELECT group_concat(rowid) FROM {table} WHERE {table} MATCH ?", f'"{word}"'))
-        if wanted
-        else _numbers(None)
-        for table, wanted in ((f"{name}_words", True), (f"{name}_near", with_context))
-    )
-    return in_text, in_context
-
-
-def _add_weights(
-    scores: NDArray[np.float32], in_text: Rows, in_context: Rows, sizes: NDArray[np.int32], scope: Scope
-) -> None:
-    """Add one word's weights to the scores of the rows in scope that have it.
-
-    A word is as rare as it is there: a name that is in every turn of one project says nothing in it. Rows newer than
-    the columns are left out.
-    """
-    in_text, in_context = in_text[in_text < len(scores)], in_context[in_context < len(scores)]
-    in_text, in_context = in_text[scope.mask[in_text]], in_context[scope.mask[in_context]]
-    marked = np.zeros(len(scores), bool)
-    marked[in_context] = True
-    frequency = np.float32(1.0) + np.float32(bm25.CONTEXT_WEIGHT) * marked[in_text]
-    marked[in_text] = False
-    around = in_context[marked[in_context]]
-    rarity = np.float32(bm25.idf(scope.points, len(in_text) + len(around)))
-    scores[in_text] += rarity * bm25.weight(frequency, sizes[in_text], scope.mean_size)
-    scores[around] += rarity * bm25.weight(bm25.CONTEXT_WEIGHT, sizes[around], scope.mean_size)
-
-
 def _best(connection: apsw.Connection, name: str, scored: NDArray[np.float64], limit: int) -> list[Match]:
     """The best of (row, score) pairs, ties by id; those that tie with the last are told apart too (within TIES)."""
     if len(scored) > limit:
@@ -461,10 +336,6 @@ def _best(connection: apsw.Connection, name: str, scored: NDArray[np.float64], l
     )
     matches = [Match(ids[int(row)], score) for row, score in scored.tolist() if int(row) in ids]
     return sorted(matches, key=lambda match: (-match.score, match.id))[:limit]
-
-
-def _numbers(joined: str | None) -> Rows:
-    return np.fromstring(joined, np.int64, sep=",") if joined else np.zeros(0, np.int64)
 
 
 def _json(rows: Rows) -> str:
@@ -491,4 +362,4 @@ def _rows_where(connection: apsw.Connection, name: str, condition: Condition) ->
         "lte": (f"coalesce({compared} <= ?, {or_null})", (path, path, first)),
         "gt": (f"coalesce({compared} > ?, {or_null})", (path, path, first)),
     }[condition.op]
-    return _numbers(_one(connection, f"SELECT group_concat(row) FROM {name}_point WHERE {sql}", *arguments))
+    return rows_listed(_one(connection, f"SELECT group_concat(row) FROM {name}_point WHERE {sql}", *arguments))

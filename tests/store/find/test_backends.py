@@ -426,7 +426,7 @@ def test_a_second_process_sees_what_the_first_wrote(tmp_path: Path) -> None:
 def test_a_word_that_is_everywhere_is_left_out_when_rare_ones_suffice(
     sqlite: Sqlite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dreamd.store.find.backends.sqlite_vec.MAX_POSTINGS", 20)
+    monkeypatch.setattr("dreamd.store.find.backends.fts.MAX_POSTINGS", 20)
     store = sqlite.store
     store.ensure_collection(NAME, DIMENSION)
     store.upsert(NAME, [Point(f"p{n}", f"common {'rare' if n < 3 else ''}") for n in range(100)])

@@ -1,0 +1,158 @@
+"""FTS5 as a list of who has a word: in the text, in the context. What a word weighs is worked out in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from . import bm25
+from .columns import Columns, Rows, Scope
+from .words import spell_out
+
+TOKENIZER = ("unicode61", "remove_diacritics", "2")
+
+MAX_POSTINGS = 20_000
+"""Rows that the words of one question may list together; the most frequent words beyond it are left out."""
+
+COMMON = 0.3
+"""A word that more than this share of contexts have is looked up in texts alone: half the rows, the same recall@10."""
+
+FREQUENCIES_KEPT = 50_000
+
+MERGE_AT = 1_000
+"""Points written, at least, and half of what is there, before FTS5's segments are merged into one: looking a word up
+takes half as long then."""
+
+LAYOUT = """
+CREATE VIRTUAL TABLE {name}_words USING fts5(
+    text, content='', contentless_delete=1, detail=none, tokenize='porter unicode61 remove_diacritics 2'
+);
+CREATE VIRTUAL TABLE {name}_near USING fts5(
+    context, content='', contentless_delete=1, detail=none, tokenize='porter unicode61 remove_diacritics 2'
+);
+CREATE VIRTUAL TABLE {name}_words_terms USING fts5vocab({name}_words, row);
+CREATE VIRTUAL TABLE {name}_near_terms USING fts5vocab({name}_near, row);
+"""
+"""Text and context are two indexes, because a context changes (a turn gains a neighbour) while its text stays."""
+
+
+class WordIndex:
+    """The words of one collection. It has no connection of its own; only how frequent words are is remembered."""
+
+    def __init__(self, name: str) -> None:
+        self._texts, self._contexts = f"{name}_words", f"{name}_near"
+        self._frequencies: dict[str, tuple[int, int, int]] = {}
+        self._unmerged = 0
+
+    def put_texts(self, connection: apsw.Connection, texts: Sequence[tuple[int, str]]) -> None:
+        """Index the texts of rows, in place of what they had."""
+        spelled = [(row, spell_out(text)) for row, text in texts]
+        connection.executemany(f"REPLACE INTO {self._texts}(rowid, text) VALUES (?, ?)", spelled)
+
+    def put_contexts(self, connection: apsw.Connection, contexts: Sequence[tuple[int, str]]) -> None:
+        """Index the contexts of rows, in place of what they had."""
+        spelled = [(row, spell_out(context)) for row, context in contexts]
+        connection.executemany(f"REPLACE INTO {self._contexts}(rowid, context) VALUES (?, ?)", spelled)
+
+    def merge_at_times(self, connection: apsw.Connection, written: int, held: int) -> None:
+        """Count what was written, and merge the segments when it is much against what was held."""
+        self._unmerged += written
+        if self._unmerged >= max(MERGE_AT, held // 2):
+            for table in (self._texts, self._contexts):
+                connection.execute(f"INSERT INTO {table}({table}) VALUES ('optimize')")
+            self._unmerged = 0
+
+    def scores(
+        self, connection: apsw.Connection, terms: Sequence[str], columns: Columns, scope: Scope
+    ) -> NDArray[np.float32]:
+        """bm25 by row over any of the terms, within scope; 0 where there is none of them."""
+        scores = np.zeros(columns.capacity, np.float32)
+        for word, with_context in self._affordable(connection, _split(connection, terms), columns.count):
+            in_text = _rows_with(connection, self._texts, word)
+            in_context = _rows_with(connection, self._contexts, word) if with_context else rows_listed(None)
+            _add_weights(scores, in_text, in_context, columns.sizes, scope)
+        return scores
+
+    def _affordable(self, connection: apsw.Connection, words: Mapping[str, str], count: int) -> list[tuple[str, bool]]:
+        """The words to look up, rarest first, while they list few enough rows; the rarest in any case.
+
+        With each, whether to look into contexts too.
+        """
+        listed = {stem: self._frequency(connection, stem, count) for stem in words}
+        chosen: list[tuple[str, bool]] = []
+        postings = 0
+        for stem in sorted(words, key=lambda stem: (sum(listed[stem]), stem)):
+            in_text, in_context = listed[stem]
+            with_context = in_context <= COMMON * max(count, 100)
+            postings += in_text + (in_context if with_context else 0)
+            if chosen and postings > MAX_POSTINGS:
+                break
+            if in_text or in_context:
+                chosen.append((words[stem], with_context))
+        return chosen
+
+    def _frequency(self, connection: apsw.Connection, stem: str, count: int) -> tuple[int, int]:
+        """How many texts and contexts have the word; remembered until the collection has changed by a tenth."""
+        in_text, in_context, at_count = self._frequencies.get(stem, (0, 0, 0))
+        if at_count and abs(count - at_count) * 10 <= at_count:
+            return in_text, in_context
+        in_text, in_context = (
+            sum(doc for (doc,) in connection.execute(f"SELECT doc FROM {table}_terms WHERE term = ?", (stem,)))
+            for table in (self._texts, self._contexts)
+        )
+        if in_text or in_context:  # a new word may come any time
+            if len(self._frequencies) >= FREQUENCIES_KEPT:
+                self._frequencies.clear()
+            self._frequencies[stem] = (in_text, in_context, count)
+        return in_text, in_context
+
+
+def _split(connection: apsw.Connection, terms: Sequence[str]) -> dict[str, str]:
+    """Stem → word, for the words of the terms as FTS5 itself splits them; what is left has no syntax in it."""
+    split = connection.fts5_tokenizer(TOKENIZER[0], list(TOKENIZER[1:]))
+    stemmed = connection.fts5_tokenizer("porter", list(TOKENIZER))
+    found: dict[str, str] = {}
+    for (word,) in _tokens(split, spell_out(" ".join(terms), query=True)):
+        for (stem,) in _tokens(stemmed, word):
+            found.setdefault(stem, word)
+    return found
+
+
+def _tokens(tokenizer: apsw.FTS5Tokenizer, text: str) -> Any:
+    return tokenizer(text.encode("utf-8", "replace"), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False)
+
+
+def _rows_with(connection: apsw.Connection, table: str, word: str) -> Rows:
+    """The rows that have a word. One text of numbers is three times faster to hand over than as many rows."""
+    sql = f"SELECT group_concat(rowid) FROM {table} WHERE {table} MATCH ?"
+    joined: Any = connection.execute(sql, (f'"{word}"',)).fetchall()[0][0]
+    return rows_listed(joined)
+
+
+def _add_weights(
+    scores: NDArray[np.float32], in_text: Rows, in_context: Rows, sizes: NDArray[np.int32], scope: Scope
+) -> None:
+    """Add one word's weights to the scores of the rows in scope that have it.
+
+    A word is as rare as it is there: a name that is in every turn of one project says nothing in it. Rows newer than
+    the columns are left out.
+    """
+    in_text, in_context = in_text[in_text < len(scores)], in_context[in_context < len(scores)]
+    in_text, in_context = in_text[scope.mask[in_text]], in_context[scope.mask[in_context]]
+    marked = np.zeros(len(scores), bool)
+    marked[in_context] = True
+    frequency = np.float32(1.0) + np.float32(bm25.CONTEXT_WEIGHT) * marked[in_text]
+    marked[in_text] = False
+    around = in_context[marked[in_context]]
+    rarity = np.float32(bm25.idf(scope.points, len(in_text) + len(around)))
+    scores[in_text] += rarity * bm25.weight(frequency, sizes[in_text], scope.mean_size)
+    scores[around] += rarity * bm25.weight(bm25.CONTEXT_WEIGHT, sizes[around], scope.mean_size)
+
+
+def rows_listed(joined: str | None) -> Rows:
+    """What SQLite's group_concat made of row numbers."""
+    return np.fromstring(joined, np.int64, sep=",") if joined else np.zeros(0, np.int64)
