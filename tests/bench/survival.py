@@ -46,13 +46,33 @@ def measure(options: Options) -> Iterator[Row]:
         command = [sys.executable, str(HERE / trial.script), trial.option, str(times)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         told = _last_object(done.stdout)
-        how = ", ".join(
-            f"{name.replace('_', ' ')} {value}" for name, value in told.items() if isinstance(value, int | float)
+        if not told:
+            why = f"{trial.script} ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}"
+            yield Row(trial.measure, "did not finish", trial.target, False, why)
+            continue
+        kept = done.returncode == 0
+        yield Row(
+            trial.measure,
+            f"{times} times, {'nothing lost' if kept else 'BROKEN'}",
+            trial.target,
+            kept,
+            _how(told, kept),
         )
-        if done.returncode not in (0, 1) or not told:
-            how = f"{' '.join(command)} ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}"
-        measured = f"{times} times, {'nothing lost' if done.returncode == 0 else 'something was lost'}"
-        yield Row(trial.measure, measured, trial.target, done.returncode == 0, how)
+
+
+def _how(told: dict[str, Any], kept: bool) -> str:
+    """Give the script's numbers, and what it complains of."""
+    numbers = [f"{name.replace('_', ' ')} {value}" for name, value in told.items() if isinstance(value, int | float)]
+    complaints = (
+        []
+        if kept
+        else [
+            f"{name.replace('_', ' ')}: {value}"
+            for name, value in told.items()
+            if isinstance(value, list | dict) and value
+        ]
+    )
+    return "; ".join([", ".join(numbers), *complaints])[:1500]
 
 
 def _last_object(printed: str) -> dict[str, Any]:
