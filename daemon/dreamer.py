@@ -47,6 +47,7 @@ LINE_BYTES = 16 * 2**20  # a digest travels in the last line
 WATCH_EVERY_S = 0.5
 END_GRACE_S = 2.0
 STDERR_LINES = 50
+SETTLE_S = 30.0
 STOP_TIMEOUT_S = 60.0  # as long as applying a large changeset may take
 CHILD = (sys.executable, "-P", "-m", "dreamd.pipelines")
 
@@ -136,7 +137,7 @@ class Dreamer:
             logger.warning("dream {} failed after {:.1f} s: {}", self.running, time.monotonic() - began_s, reason)
             if not dry_run:
                 run = Run(self.running, kind, "failed", began, self._local_now(), summary={"note": reason})
-                await asyncio.to_thread(self._store.record_run, run)
+                await asyncio.to_thread(self._record_failure, run)
             if isinstance(error, asyncio.CancelledError):
                 raise
             raise DreamError(f"The dream failed: {reason}.", getattr(error, "hint", "")) from error
@@ -190,6 +191,7 @@ class Dreamer:
 
     async def _dream(self, request: RunRequest, progress: ProgressSink) -> DreamResult:
         began_s = time.monotonic()
+        await asyncio.to_thread(self._store.settle, SETTLE_S)  # what was acknowledged before it is dreamt of
         request.folder.mkdir(mode=0o700, parents=True)
         try:
             done = await self._plan(request, progress)
@@ -309,9 +311,18 @@ class Dreamer:
             "deleted": kinds[ActionKind.DELETE],
         }
         applied = self._store.apply(changeset, kind=request.kind, started_at=request.now, summary=summary)
-        for path, text in done.derived.items():
-            self._vault.write_derived(path, text.encode())
+        try:
+            for path, text in done.derived.items():
+                self._vault.write_derived(path, text.encode())
+            self._store.tidy()
+        except (StoreError, OSError) as error:  # the dream is real; its digest is made again by the next
+            logger.warning("dream {} is applied, and tidying up after it failed: {}", request.run_id, _reason(error))
         return applied
+
+    def _record_failure(self, run: Run) -> None:
+        """Write a failed run down, unless it is journaled: then it is applied, now or at the next start."""
+        if all(known.run_id != run.run_id for known in self._store.runs(50)):
+            self._store.record_run(run)
 
 
 async def _finished(landing: asyncio.Future[AppliedRun]) -> AppliedRun:

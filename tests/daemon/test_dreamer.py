@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,6 +44,13 @@ def changeset(**kind):
 GOOD = "say(Progress(stage='consolidate', done=1, total=2)); say(Done(changeset_path=changeset(), digest='# d'))"
 
 
+class Slow:
+    """An application that waits for a word."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+
 class FakeStore:
     """Remembers what was applied and recorded."""
 
@@ -50,11 +58,25 @@ class FakeStore:
         self.applied: list[Changeset] = []
         self.summaries: list[Mapping[str, Any]] = []
         self.recorded: list[Run] = []
+        self.slow: Slow | None = None
+
+    def runs(self, limit: int) -> list[Run]:
+        return self.recorded[::-1][:limit]
 
     def apply(self, changeset: Changeset, *, kind: str, started_at: datetime, summary: Mapping[str, Any]) -> AppliedRun:
         self.applied.append(changeset)
         self.summaries.append(summary)
+        self.recorded.append(Run(changeset.run_id, kind, "applied", started_at))
+        if self.slow is not None:
+            self.slow.begun.set()
+            assert self.slow.go_on.wait(20)
         return AppliedRun(changeset.run_id, len(changeset.actions))
+
+    def settle(self, timeout_s: float) -> bool:
+        return True
+
+    def tidy(self) -> None:
+        pass
 
     def record_run(self, run: Run) -> None:
         self.recorded.append(run)
@@ -255,6 +277,31 @@ def test_cancelling_ends_a_dream_that_is_being_planned(bed: Callable[..., Bed]) 
     asyncio.run(story())
     assert it.store.recorded[0].summary["note"] == "it was cancelled"
     assert it.store.applied == []
+
+
+def test_cancelling_does_not_stop_an_application_nor_call_it_failed(bed: Callable[..., Bed]) -> None:
+    it = bed(GOOD)
+    it.store.slow = slow = Slow()
+
+    async def story() -> None:
+        task = asyncio.create_task(it.dreamer.dream())
+        await asyncio.to_thread(slow.begun.wait, 20)
+        task.cancel()
+        await asyncio.sleep(0)
+        assert not task.done()
+        slow.go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(story())
+    assert [run.state for run in it.store.recorded] == ["applied"]
+
+
+def test_a_digest_that_cannot_be_written_does_not_unmake_a_dream(bed: Callable[..., Bed]) -> None:
+    it = bed("say(Done(changeset_path=changeset(), derived={'digests/x.md': '# d'}))")
+    (it.paths.vault / "digests").write_text("a file is in the way")
+    assert it.dream().state == "applied"
+    assert [run.state for run in it.store.recorded] == ["applied"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="SCHED_IDLE is Linux's")
