@@ -19,7 +19,7 @@ from .find.embedding_cache import EmbeddingCache
 from .find.index import Reconciled
 from .find.opening import OpenIndex, rebuild
 from .find.projection import Node
-from .find.search import Question, Search
+from .find.search import Question, Ranking, Search
 from .keep import history, intake, okf
 from .keep.changes import FORGET, AppliedRun, Changes, Undone, fingerprint
 from .keep.disk import Disk
@@ -52,6 +52,9 @@ logger = logging.getLogger(__name__)
 
 READ_YOUR_WRITES_S = 2.0
 """How long a question waits for what was acknowledged before it to become visible."""
+
+BUSY_FOR_S = 0.1
+"""How long after a question the embedding of what came in stays out of the way of the next one."""
 
 MODEL_WAIT_S = 1.5
 """How long the first questions after a start wait for the embedding model before keywords answer alone."""
@@ -88,6 +91,7 @@ class MemoryStore:
         """
         self.paths = paths
         self._now = now
+        self._asked_at = 0.0
         self._embedder = embedder
         self._settings = settings
         disk = disk or Disk()
@@ -102,7 +106,8 @@ class MemoryStore:
             self.vault.ensure_marker()
         self._writer = Writer(self.vault, self.ledger, self._on_applied, disk)
         self._cache = EmbeddingCache(paths.embeddings, embedder.model_id)
-        self._queue = EmbedQueue(self.index, embedder, self._cache)
+        self._search = Search(self.catalog, self.index.backend, embedder, settings.search)
+        self._queue = EmbedQueue(self.index, embedder, self._cache, self._is_busy)
         self._sessions = SessionPlans(self._path_of)
         self._changes = Changes(self.vault, self.ledger, self._writer, self._paths_citing)
         self._on_applied(self._writer.start())
@@ -120,6 +125,7 @@ class MemoryStore:
         """Finish what was acknowledged and let go of everything."""
         self._writer.close()
         self._queue.stop()
+        self._search.close()
         self._opened.close()
         self._cache.close()
         self.ledger.close()
@@ -193,8 +199,7 @@ class MemoryStore:
             include_archived=include_archived,
             as_of=as_of,
         )
-        self.settle()
-        ranking = self._search().rank(question)
+        ranking = self._rank(question)
         if answer.abstains(ranking):
             return Recalled([], True, ranking.notes, answer.trace(ranking) if explain else {})
         found = answer.hits(ranking, self.catalog, limit)
@@ -206,8 +211,7 @@ class MemoryStore:
     ) -> Envelope:
         """Find what answers a question, packed into a budget of tokens. `session` is left out: its agent has it."""
         limit = max(10, min(200, budget_tokens // 10))
-        self.settle()
-        ranking = self._search().rank(Question(text=query, limit=limit, channel=channel))
+        ranking = self._rank(Question(text=query, limit=limit, channel=channel))
         ranking.leave_out_session(session)
         if answer.abstains(ranking):
             return Envelope("", 0, (), abstained=True)
@@ -408,10 +412,16 @@ class MemoryStore:
 
     # ---- inside
 
-    def _search(self) -> Search:
+    def _rank(self, question: Question) -> Ranking:
+        self.settle()
+        self._asked_at = time.monotonic()
         if not self._embedder.ready:
             self._embedder.wait(MODEL_WAIT_S)
-        return Search(self.catalog, self.index.backend, self._embedder, self._settings.search)
+        return self._search.rank(question)
+
+    def _is_busy(self) -> bool:
+        """Whether somebody asked, or wrote, a moment ago: then what can wait does."""
+        return time.monotonic() < self._asked_at + BUSY_FOR_S or self._writer.lag > 0
 
     def settle(self, timeout_s: float = READ_YOUR_WRITES_S) -> bool:
         """Wait until what was acknowledged before is found; False when that takes longer."""

@@ -12,7 +12,7 @@ import apsw
 
 from ..keep.database import Migration
 from ..model import Evidence, Kind, Level, NodeId, SessionHead
-from .projection import Node
+from .projection import Node, is_turn
 
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
@@ -166,15 +166,20 @@ class Catalog:
 
     def units(self, node_ids: Collection[NodeId]) -> dict[NodeId, Unit]:
         """What each node is evidence for: the first turn that a fact cites, itself for anything else."""
-        sql = """
-        SELECT node.node_id, coalesce(link.target, node.node_id), coalesce(turn.role, node.role)
-        FROM node
-        LEFT JOIN link ON link.source = node.node_id AND link.kind = 'cites' AND link.rank = 0 AND node.level = 'L1'
-        LEFT JOIN node AS turn ON turn.node_id = link.target
-        WHERE node.node_id IN (SELECT value FROM json_each(?))
-        """
-        rows = self._rows(sql, (json.dumps(list(node_ids)),))
-        return {node_id: Unit(unit, role) for node_id, unit, role in rows}
+        turns = [node_id for node_id in node_ids if is_turn(node_id)]
+        others = [node_id for node_id in node_ids if not is_turn(node_id)]
+        sql = "SELECT node_id, role FROM node WHERE node_id IN (SELECT value FROM json_each(?))"
+        units = {node_id: Unit(node_id, role) for node_id, role in self._rows(sql, (json.dumps(turns),))}
+        if others:
+            sql = """
+            SELECT node.node_id, coalesce(link.target, node.node_id), coalesce(turn.role, '')
+            FROM node
+            LEFT JOIN link ON link.source = node.node_id AND link.kind = 'cites' AND link.rank = 0 AND node.level = 'L1'
+            LEFT JOIN node AS turn ON turn.node_id = link.target
+            WHERE node.node_id IN (SELECT value FROM json_each(?))
+            """
+            units.update((node_id, Unit(unit, role)) for node_id, unit, role in self._rows(sql, (json.dumps(others),)))
+        return units
 
     def facts_of(self, turns: Collection[NodeId]) -> dict[NodeId, list[Node]]:
         """The living facts whose first evidence is each turn, in the order in which it said them."""

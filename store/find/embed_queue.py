@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from .backends.seam import Vector
 from .embedding import Embedder, ModelUnavailable
@@ -21,14 +22,24 @@ SLICE = 16
 
 RETRY_S = 60.0
 
+GIVE_WAY_S, GLANCE_S = 2.0, 0.05
+"""How long a slice waits for a quiet moment, and how often it looks for one."""
+
 
 class EmbedQueue:
     """Embeds what the index has pending, in a thread of its own or, by `drain`, in the caller's."""
 
-    def __init__(self, index: Index, embedder: Embedder, cache: EmbeddingCache) -> None:
+    def __init__(
+        self,
+        index: Index,
+        embedder: Embedder,
+        cache: EmbeddingCache,
+        is_busy: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._index = index
         self._embedder = embedder
         self._cache = cache
+        self._is_busy = is_busy
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -74,12 +85,20 @@ class EmbedQueue:
                 if not self._stopping.wait(RETRY_S):
                     self._wake.set()
 
+    def _give_way(self) -> None:
+        """Let those go first who wait for an answer, but not for ever."""
+        if threading.current_thread() is self._thread:
+            until = time.monotonic() + GIVE_WAY_S
+            while self._is_busy() and time.monotonic() < until and not self._stopping.wait(GLANCE_S):
+                pass
+
     def _embed(self, pending: Sequence[Pending]) -> int:
         known = self._cache.get_many({item.text_hash for item in pending})
         seen = [item for item in pending if item.text_hash in known]
         self._index.set_vectors(seen, [known[item.text_hash] for item in seen])
         unseen = sorted((item for item in pending if item.text_hash not in known), key=lambda item: len(item.text))
         for start in range(0, len(unseen), SLICE):
+            self._give_way()
             if self._stopping.is_set():
                 break
             some = unseen[start : start + SLICE]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +21,9 @@ from .terms import query_terms, stems_of
 
 BY_DEFAULT = (Level.SESSION, Level.FACT)
 """Scenarios and profiles retell many facts: they answer when asked for, and would crowd out what they retell."""
+
+QUESTIONS_AT_ONCE = 4
+"""Questions embedded at a time: as many as the wire answers at once."""
 
 CHUNK_MARK = "#chunk-"
 
@@ -105,6 +109,11 @@ class Search:
         self._backend = backend
         self._embedder = embedder
         self._settings = settings
+        self._embedding = ThreadPoolExecutor(QUESTIONS_AT_ONCE, thread_name_prefix="dreamd-question")
+
+    def close(self) -> None:
+        """End the threads that embed questions."""
+        self._embedding.shutdown()
 
     def rank(self, question: Question) -> Ranking:
         """Rank the units that answer a question, best first.
@@ -116,10 +125,11 @@ class Search:
         where = normalised_filter(question)
         reach = max(self._settings.reach, 3 * question.limit)
         arms: dict[str, list[Match]] = {}
+        embedding = self._embedding.submit(self._embed, question.text, ranking)  # neither holds Python up for long
         with ranking.timed("keyword"):
             arms["keyword"] = self._backend.search_keyword(COLLECTION, terms, reach, where)
-        with ranking.timed("embed"):
-            vector = self._embed(question.text, ranking)
+        with ranking.timed("embed, beyond keyword"):
+            vector = embedding.result()
         if vector is not None:
             with ranking.timed("vector"):
                 arms["vector"] = self._backend.search_vector(COLLECTION, vector, reach, where)

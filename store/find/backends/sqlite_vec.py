@@ -27,7 +27,7 @@ from .fts import WordIndex, rows_listed
 from .seam import Capabilities, Condition, Filter, Match, Point, Scalar, Vector
 
 RESCORED = 200
-"""Vectors compared exactly, at least, and four times the limit: of real turns, 99.97 % of the best 10 by cosine were
+"""Vectors compared exactly, at least, and twice the limit: of real turns, 99.97 % of the best 10 by cosine were
 among the best 200 by signs, 99.9 % of the best 30 among 400."""
 
 TIES = 2_000
@@ -144,7 +144,7 @@ class SqliteVecStore:
         with self._reading() as connection:
             with self._columns(connection, name) as columns:
                 mask = self._scope(connection, name, columns, where).mask
-                rows = columns.nearest(code_of(asked), max(4 * limit, RESCORED), mask)
+                rows = columns.nearest(code_of(asked), max(2 * limit, RESCORED), mask)
             scored = connection.execute(
                 f"SELECT v.row, 1.0 - vec_distance_cosine(v.embedding, ?) FROM json_each(?) AS near "
                 f"JOIN {name}_vector AS v ON v.row = near.value",
