@@ -22,7 +22,7 @@ from .chunking import estimate_tokens
 from .fastembed_loading import MINILM_DIMENSION, MINILM_ID, dimension_of, load_minilm, load_named
 
 BATCH_TOKENS = 512
-"""A batch's padded tokens. More made it no faster (2,170 tokens a second, 1,810 with 1,024, 1,600 with 2,048, all on a
+"""A batch's padded tokens. More made it no faster (1,740 tokens a second, 1,600 with 1,024, 1,540 with 2,048, all on a
 busy core) and took more memory: a peak of 229 MiB, 294, 431."""
 
 MAX_TOKENS = 512
