@@ -211,7 +211,7 @@ def test_a_dream_whose_client_goes_away_ends(daemon: DaemonUnderTest, tmp_path: 
     wire.close()
     until(lambda: daemon.call("status")["dream"] is None, timeout_s=60)
     assert daemon.call("runs")["runs"][0]["state"] in ("failed", "applied")  # unless it was applied in that instant
-    assert not list((daemon.folder / "data" / "runs").iterdir())
+    assert not list((daemon.folder / "data" / "runs").glob("*"))
 
 
 def test_paused_nothing_is_learned(shared: DaemonUnderTest, tmp_path: Path) -> None:
