@@ -15,6 +15,10 @@ EXIT_CONFIG = 78
 EXIT_ALREADY_RUNNING = 75
 EXIT_STORE = 65
 
+# How long a thread may keep Python from the others. By default 5 ms, which an acknowledgement waited for twice while
+# a batch was being indexed or embedded: once for the loop, once for the writer.
+SWITCH_INTERVAL_S = 0.0005
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run the daemon until it is told to stop; the exit code says why it could not."""
@@ -34,6 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     from dreamd.ipc.listener import AlreadyRunning, ListenerError
     from dreamd.store.model import StoreError
 
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     os.umask(0o077)  # whatever it makes is for its person alone
     logs.set_up(loaded.log)
     try:

@@ -54,7 +54,7 @@ READ_YOUR_WRITES_S = 2.0
 """How long a question waits for what was acknowledged before it to become visible."""
 
 BUSY_FOR_S = 0.1
-"""How long after a question the embedding of what came in stays out of the way of the next one."""
+"""How long after a call the embedding of what came in stays out of the way of the next one."""
 
 MODEL_WAIT_S = 1.5
 """How long the first questions after a start wait for the embedding model before keywords answer alone."""
@@ -91,7 +91,7 @@ class MemoryStore:
         """
         self.paths = paths
         self._now = now
-        self._asked_at = 0.0
+        self._called_at = 0.0
         self._embedder = embedder
         self._settings = settings
         disk = disk or Disk()
@@ -99,7 +99,7 @@ class MemoryStore:
         self.ledger = Ledger(paths.ledger)
         self._withheld: tuple[str, ...] = ()
         self._read_switches()
-        self._hidden = self._read_hidden()
+        self._read_tombstones()
         self._opened = OpenIndex(paths.index, self.vault, embedder, settings, now, self._is_hidden)
         self.index, self.catalog = self._opened.index, self._opened.catalog
         if not self.catalog.files():  # an index that knows files misses the marker of a folder that is gone
@@ -145,6 +145,7 @@ class MemoryStore:
 
         Raises InvalidInput for an empty text, StoreReadOnly while learning is paused.
         """
+        self._called_at = time.monotonic()
         self._refuse_if_off(channel)
         kept = intake.clean_text(text)
         node_id = okf.fact_id(channel, kept)
@@ -164,13 +165,15 @@ class MemoryStore:
             path=okf.path_for(Level.FACT, title, node_id),
             extra={"agent_id": agent_id} if agent_id else {},
         )
-        return self._writer.submit(intake.remember(memory, self._path_of, fingerprint(memory)))
+        name = fingerprint(memory) if self._tombstones else ""
+        return self._writer.submit(intake.remember(memory, self._path_of, name if name in self._tombstones else None))
 
     def observe(self, head: SessionHead, turns: Sequence[NewTurn]) -> Future[Observed]:
         """Keep turns of a session, each once by its external id; the future resolves when they survive a power cut.
 
         While learning is paused, or off in the channel, nothing is kept and all counts are 0.
         """
+        self._called_at = time.monotonic()
         if self.paused or head.channel in self.channels_off:
             nothing: Future[Observed] = Future()
             nothing.set_result(Observed(head.session_id, 0, 0, 0))
@@ -298,6 +301,7 @@ class MemoryStore:
         """Bring back what was there before a run. Raises NotFound, or Expired when its history is gone."""
         run = self.ledger.run(run_id)
         undone = self._changes.undo(run_id, now=self._now())
+        self._read_tombstones()
         if run.kind == FORGET and (turn := str(run.summary.get("node_id", ""))) in self._hidden:
             self._writer.write(
                 history.lift_tombstone(f"turn:{turn}"), history.run_undone(run_id, "undone", self._now())
@@ -414,14 +418,14 @@ class MemoryStore:
 
     def _rank(self, question: Question) -> Ranking:
         self.settle()
-        self._asked_at = time.monotonic()
+        self._called_at = time.monotonic()
         if not self._embedder.ready:
             self._embedder.wait(MODEL_WAIT_S)
         return self._search.rank(question)
 
     def _is_busy(self) -> bool:
         """Whether somebody asked, or wrote, a moment ago: then what can wait does."""
-        return time.monotonic() < self._asked_at + BUSY_FOR_S or self._writer.lag > 0
+        return time.monotonic() < self._called_at + BUSY_FOR_S or self._writer.lag > 0
 
     def settle(self, timeout_s: float = READ_YOUR_WRITES_S) -> bool:
         """Wait until what was acknowledged before is found; False when that takes longer."""
@@ -482,12 +486,13 @@ class MemoryStore:
         self.paused = self.ledger.paused
         self.channels_off = self.ledger.channels_off
 
-    def _read_hidden(self) -> frozenset[NodeId]:
-        """The turns that were forgotten: they stay in their files."""
-        return frozenset(t.removeprefix("turn:") for t in self.ledger.tombstones() if t.startswith("turn:"))
+    def _read_tombstones(self) -> None:
+        """Keep in mind what was forgotten or undone; of turns, which stay in their files, the ids."""
+        self._tombstones = self.ledger.tombstones()
+        self._hidden = frozenset(t.removeprefix("turn:") for t in self._tombstones if t.startswith("turn:"))
 
     def _rehide(self, node_ids: Collection[NodeId]) -> None:
-        self._hidden = self._read_hidden()
+        self._read_tombstones()
         drawn_from_them = [fact for node_id in node_ids for fact in self.catalog.cited_by(node_id)]
         self.index.reread([*node_ids, *drawn_from_them])
 

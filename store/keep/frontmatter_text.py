@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -29,6 +29,8 @@ def entry(key: str, value: Any, newline: str = "\n") -> str:
     """Return the line or lines of one key. Raises InvalidInput for what frontmatter cannot hold."""
     if isinstance(value, str) and len(value) <= _SHORT:
         return _short_entry(key, str(value), newline)
+    if isinstance(value, datetime):
+        return f'{key}: "{value.isoformat()}"{newline}' if key.isidentifier() else _entry(key, value, newline)
     return _entry(key, value, newline)
 
 

@@ -101,10 +101,12 @@ class SessionPlans:
             self._known.popitem(last=False)
 
 
-def remember(memory: Memory, path_of_node: Callable[[NodeId], str | None], fingerprint: str) -> Plan[NodeId]:
+def remember(
+    memory: Memory, path_of_node: Callable[[NodeId], str | None], tombstone: str | None = None
+) -> Plan[NodeId]:
     """Plan to keep a memory. The same content in the same channel is there already, under the same id.
 
-    What was forgotten may be remembered again: its tombstone is lifted. What was archived comes back to life.
+    What was forgotten may be remembered again: its `tombstone` is lifted. What was archived comes back to life.
     """
     content = okf.from_memory(memory)
 
@@ -112,7 +114,7 @@ def remember(memory: Memory, path_of_node: Callable[[NodeId], str | None], finge
         path = path_of_node(memory.node_id)
         path = path if path and files.exists(path) else memory.path
         if not files.exists(path):
-            lifted = (history.lift_tombstone(fingerprint),)
+            lifted = (history.lift_tombstone(tombstone),) if tombstone else ()
             return Planned(memory.node_id, (FileChange("create", path, content),), lifted)
         there = files.read(path)
         if okf.parse(there).meta.get("archived_at") is None:

@@ -32,7 +32,7 @@ T = TypeVar("T")
 MAX_QUEUE: Final = 10_000
 MAX_BATCH_PLANS: Final = 256
 MAX_BATCH_BYTES: Final = 4 * 2**20
-MAX_LAG: Final = 2_000
+MAX_LAG: Final = 10_000
 MAX_TURN_ROWS: Final = 512
 
 GRACE_S: Final = 0.002
