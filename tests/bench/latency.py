@@ -23,7 +23,7 @@ from typing import ParamSpec, TypeVar
 from .daemon_under_test import DaemonUnderTest, Wire, request
 from .datasets import many_queries, many_turns, write_chat
 from .options import Options
-from .table import Row
+from .table import Row, say
 
 CHUNKS = 10_000
 CHANNEL = "bench"
@@ -55,6 +55,7 @@ def _with_a_full_memory(scratch: Path, options: Options, rng: random.Random) -> 
     queries = many_queries(options.of(600, 120), turns, rng)
     chat = write_chat(scratch / "chat.jsonl", turns)
     with DaemonUnderTest(scratch / "full") as daemon:
+        say(f"importing and embedding {len(turns)} turns")
         daemon.call("import", paths=[str(chat)], format="chat-jsonl", channel=CHANNEL)
         chunks = daemon.wait_until_embedded()["chunks"]
         yield recall_against_embedding(daemon, queries, chunks)

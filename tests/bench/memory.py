@@ -12,7 +12,7 @@ from pathlib import Path
 from .daemon_under_test import MIB, DaemonUnderTest
 from .datasets import many_turns, write_chat
 from .options import Options
-from .table import Row
+from .table import Row, say
 
 TURNS = 10_000
 LONG_EVERY = 50  # one turn in fifty is as long as an assistant's: several chunks of the longest kind
@@ -31,6 +31,7 @@ def measure(options: Options) -> Iterator[Row]:
             turns[number] = "\n".join([turns[number], *rng.sample(turns, LONG_FROM)])
         chat = write_chat(scratch / "chat.jsonl", turns)
         with DaemonUnderTest(scratch / "daemon") as daemon:
+            say(f"importing and embedding {len(turns)} turns")
             empty = daemon.rss_bytes() / MIB
             began = time.perf_counter()
             daemon.call("import", paths=[str(chat)], format="chat-jsonl", channel="bench")

@@ -28,7 +28,7 @@ from .scoring import (
     score_envelope,
     wordpieces,
 )
-from .table import Row, skipped
+from .table import Row, say, skipped
 
 LOCOMO_RRF = "LoCoMo dev, evidence recall@10, fusion rrf"
 BEAM_RRF = "BEAM-100K dev, any@5, fusion rrf"
@@ -106,6 +106,7 @@ def _locomo_rows(data: Dataset, folder: Path, options: Options) -> Iterator[Row]
             "LoCoMo dev, evidence recall@10, default fusion", f"{fmean(before.recall_10):.3f}", "", None, str(before)
         )
         contexts = {budget: envelope_all(daemon, data, budget, count) for budget in BUDGETS}
+        say(f"{data.name}: a daily dream")
         dream = daemon.call("dream", kind="daily", wait=True)
         daemon.wait_until_embedded()
         after = recall_all(daemon, data)
@@ -135,6 +136,7 @@ def _beam_rows(data: Dataset, folder: Path, options: Options) -> Iterator[Row]:
 
 def recall_all(daemon: DaemonUnderTest, data: Dataset) -> Recalled:
     """Ask `recall` every question in its channel."""
+    say(f"{data.name}: recall, {len(data.questions)} questions")
     turns = list(_each(daemon, data, _recall))
     gold = [question.gold for question in data.questions]
     pairs = list(zip(turns, gold, strict=True))
@@ -148,6 +150,7 @@ def recall_all(daemon: DaemonUnderTest, data: Dataset) -> Recalled:
 
 def envelope_all(daemon: DaemonUnderTest, data: Dataset, budget: int, count: CountTokens) -> Enveloped:
     """Ask `context` every question in its channel."""
+    say(f"{data.name}: context of {budget} tokens, {len(data.questions)} questions")
 
     def ask(wire: Wire, question: Question) -> tuple[str, list[ScoredSlot]]:
         got = wire.call("context", query=question.text, budget_tokens=budget, channel=question.channel)
@@ -194,6 +197,7 @@ def _filled(data: Dataset, folder: Path, options: Options, environ: Mapping[str,
         daemon.embeddings.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(kept, daemon.embeddings)
     with daemon:
+        say(f"{data.name}: importing and embedding")
         took = daemon.call("import", paths=[str(path) for path in data.paths], format=data.format)
         if not took["turns_added"]:
             raise RuntimeError(f"nothing was imported: {took}")

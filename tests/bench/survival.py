@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .options import ROOT, Options
-from .table import Row, skipped
+from .table import Row, say, skipped
 
 HERE = Path(__file__).resolve().parent
 
@@ -44,6 +44,7 @@ def measure(options: Options) -> Iterator[Row]:
             continue
         times = options.of(trial.times, trial.quick_times)
         command = [sys.executable, str(HERE / trial.script), trial.option, str(times)]
+        say(f"{trial.measure}: {times} times")
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         told = _last_object(done.stdout)
         if not told:

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -29,6 +30,11 @@ class Row:
     def verdict(self) -> str:
         """Say it in one word."""
         return {True: "ok", False: "MISSED", None: "-"}[self.ok]
+
+
+def say(step: str) -> None:
+    """Tell what goes on, for the person who waits."""
+    print(f"       {datetime.now(UTC):%H:%M:%S} {step}", file=sys.stderr, flush=True)
 
 
 def skipped(measure: str, target: str, why: str) -> Row:
