@@ -14,7 +14,7 @@ from .words import BOLD, Look, count, duration, listing, sentence, table
 # A page's links lead nowhere in a terminal.
 LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
 MOST_PLANNED = 20
-OUTCOMES = {
+OUTCOMES: dict[str, str] = {
     "running": "The dream {run} has begun. `dreamctl status` shows how far it is.",
     "applied": "The dream {run} is done after {took}.",
     "nothing": "There was nothing to dream about.",
@@ -97,7 +97,8 @@ def digest(options: Namespace, terminal: Terminal) -> int:
 
 def dream_in_words(answer: dict[str, Any], look: Look) -> list[str]:
     """How it went, and what it did or would do."""
-    words = OUTCOMES.get(answer["state"], "The dream {run} is " + answer["state"] + ".")
+    state = str(answer["state"])
+    words: str = OUTCOMES.get(state, f"The dream {{run}} is {state}.")
     lines = look.wrap(words.format(run=answer.get("run_id"), took=duration(answer.get("seconds") or 0)))
     if why := answer.get("note") or answer.get("reason"):
         lines += look.wrap(sentence(str(why)))

@@ -170,7 +170,9 @@ class SqliteVecStore:
                 scope = self._scope(connection, name, columns, where)
                 scores = self._word_index(name).scores(connection, terms, columns, scope)
             rows = np.flatnonzero(scores)
-            return _best(connection, name, np.column_stack([rows, scores[rows]]), limit)
+            return _best(
+                connection, name, np.column_stack([rows.astype(np.float64), scores[rows]]).astype(np.float64), limit
+            )
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
         """The points that are there, in the order asked; vectors included."""
