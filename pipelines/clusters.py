@@ -51,7 +51,13 @@ def _labels(vectors: Vectors) -> NDArray[np.int64]:
     from sklearn.cluster import HDBSCAN  # 4 s to import: only a dream that clusters pays
 
     points = _reduced(vectors)
-    model = HDBSCAN(min_cluster_size=SMALLEST, min_samples=2, cluster_selection_method="leaf", n_jobs=1)
+    model = HDBSCAN(
+        min_cluster_size=SMALLEST,
+        min_samples=2,
+        cluster_selection_method="leaf",
+        copy=True,  # pyright: ignore[reportArgumentType]  # its default warns, and has the only type that is told
+        n_jobs=1,
+    )
     return np.asarray(model.fit_predict(points), np.int64)
 
 
