@@ -187,7 +187,10 @@ class Search:
         if self._settings.fusion == "rrf":
             fused = fuse_by_reciprocal_rank(list(rankings.values()), self._settings.rrf_k)
         else:
-            fused = fuse_by_score([arms["keyword"], arms["vector"]], [1.0, self._settings.vector_weight], [0.0, None])
+            weight = self._settings.vector_weight
+            waiting = arms["keyword"].keys() - arms["vector"].keys()  # for their vector: words speak for both arms
+            fused = fuse_by_score([arms["keyword"], arms["vector"]], [1.0, weight], [0.0, None])
+            fused = [(unit, score * (1.0 + weight) if unit in waiting else score) for unit, score in fused]
         best = 2 / (self._settings.rrf_k + 1) if self._settings.fusion == "rrf" else 1.0 + self._settings.vector_weight
         for unit, score in fused:
             by_unit[unit].score = score / best

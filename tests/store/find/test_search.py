@@ -95,6 +95,15 @@ def test_an_envelope_keeps_its_budget_and_names_its_turns(store: MemoryStore) ->
     assert envelope.slots
 
 
+def test_what_has_no_vector_yet_does_not_lose_to_what_has(store: MemoryStore) -> None:
+    for n in range(15):
+        store.remember(f"Writer 1 counted to {n}.", channel="shop").result()
+    store.rebuild()  # embeds them
+    store._queue.stop()
+    late = store.remember("Writer 2 counted to 19.", channel="shop").result()
+    assert store.recall("Writer 2 counted to 19.", channel="shop").hits[0].node_id == late
+
+
 def test_a_session_that_asks_is_left_out(store: MemoryStore) -> None:
     talk(store, "The anchor weighs nine kilos")
     assert store.context("anchor", channel="shop", session="s1").slots == ()
