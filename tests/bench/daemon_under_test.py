@@ -118,12 +118,13 @@ class DaemonUnderTest:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
+                Wire(self.socket_path).close()
                 self.call("ping")
             except OSError:
                 time.sleep(POLL_S)
             else:
                 return
-        raise RuntimeError(f"the daemon never answered:\n{self.log.read_text()[-4000:]}")
+        raise RuntimeError(f"the daemon never answered: {self._how_it_is()}")
 
     def stop(self, timeout_s: float = 60) -> None:
         """End it as a service manager would. Raises if it does not end well."""
@@ -151,14 +152,27 @@ class DaemonUnderTest:
     # -- what it is asked
 
     def wire(self) -> Wire:
-        """Make a connection of one's own."""
-        return Wire(self.socket_path)
+        """Make a connection of one's own. Raises RuntimeError with the end of the log if the daemon has ended."""
+        try:
+            return Wire(self.socket_path)
+        except OSError as error:
+            if self.process is not None and self.process.poll() is not None:
+                raise RuntimeError(f"{error}; {self._how_it_is()}") from error
+            raise
+
+    def _how_it_is(self) -> str:
+        """Say whether it lives, and the last it said."""
+        code = None if self.process is None else self.process.poll()
+        state = "it is running" if code is None else f"the daemon ended with {code}"
+        return f"{state}; its log ends:\n{self.log.read_text()[-4000:]}"
 
     def call(self, method: str, **params: Any) -> Any:
         """Ask once, over a new connection."""
         wire = self.wire()
         try:
             return wire.call(method, **params)
+        except OSError as error:
+            raise RuntimeError(f"{method}: {error}; {self._how_it_is()}") from error
         finally:
             wire.close()
 
