@@ -28,7 +28,7 @@ def dream(request: RunRequest, tell: Tell) -> Done:
     try:
         cache = _cache(request, embedder)
         view = View(snapshot, snapshot.history(), Embedded(embedder, cache, tell), request.run_id)
-        outcome = run.plan(view, request.now, request.pipelines.stages, tell)
+        outcome = run.plan(view, request.now, request.pipelines.stages, tell, weekly=request.kind == "weekly")
         return run.finish(view, request, outcome, snapshot.ledger.runs())
     finally:
         if cache:

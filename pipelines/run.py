@@ -28,6 +28,7 @@ class Step:
     stage: Stage
     name: str
     plan: Callable[[View, datetime], Planned]
+    weekly_only: bool = False
 
 
 # A new stage goes where the design has it: drift after consolidate, then synthesis once a week, decay after lint.
@@ -49,10 +50,10 @@ class Outcome:
     findings: tuple[Finding, ...] = ()
 
 
-def plan(view: View, now: datetime, stages: Mapping[Stage, bool], tell: Tell) -> Outcome:
+def plan(view: View, now: datetime, stages: Mapping[Stage, bool], tell: Tell, *, weekly: bool = False) -> Outcome:
     """Let every step that is switched on propose, in order."""
     outcome = Outcome()
-    steps = [step for step in STEPS if stages.get(step.stage, True)]
+    steps = [step for step in STEPS if stages.get(step.stage, True) and (weekly or not step.weekly_only)]
     for done, step in enumerate(steps):
         tell(Progress(stage=step.name, done=done, total=len(steps)))
         began_s = time.monotonic()

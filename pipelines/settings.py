@@ -12,7 +12,10 @@ class Stage(StrEnum):
     """The steps of a dream, in their order."""
 
     CONSOLIDATE = "consolidate"
+    DRIFT = "drift"
+    SYNTHESIS = "synthesis"
     LINT = "lint"
+    DECAY = "decay"
 
 
 class ScheduleSettings(BaseModel):

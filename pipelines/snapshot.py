@@ -49,6 +49,7 @@ class Snapshot:
             },
             paused=self.ledger.paused,
             channels_off=self.ledger.channels_off,
+            usage=self.ledger.usage(),
         )
 
     def sessions(self) -> list[SessionState]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..store.keep import okf
+from ..store.keep.ledger import Usage
 from ..store.model import Action, Level, Memory, NodeId, Status, Turn
 
 Vectors = NDArray[np.float32]
@@ -37,6 +38,7 @@ class History:
     cursors: Mapping[tuple[str, str], int] = field(default_factory=dict)
     paused: bool = False
     channels_off: frozenset[str] = frozenset()
+    usage: Mapping[NodeId, Usage] = field(default_factory=dict)
 
 
 class Source(Protocol):
