@@ -84,7 +84,7 @@ class _Extraction:
         known = {memory.node_id: memory for memory in self._view.memories(Level.FACT)} if self._heard_again else {}
         for node_id, turns in sorted(self._heard_again.items()):
             old = known.get(node_id)
-            action = add_sources(self._view, old.path, node_id, turns, STAGE, self._paths) if old else None
+            action = add_sources(self._view, old.path, node_id, turns, STAGE, self._paths, self._now) if old else None
             if action:
                 self._planned.actions.append(action)
                 self._planned.count("reinforced")

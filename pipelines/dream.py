@@ -27,7 +27,7 @@ def dream(request: RunRequest, tell: Tell) -> Done:
     cache: EmbeddingCache | None = None
     try:
         cache = _cache(request, embedder)
-        view = View(snapshot, snapshot.history(), Embedded(embedder, cache, tell), request.run_id)
+        view = View(snapshot, snapshot.history(), Embedded(embedder, cache, tell), request.run_id, request.pipelines)
         outcome = run.plan(view, request.now, request.pipelines.stages, tell, weekly=request.kind == "weekly")
         return run.finish(view, request, outcome, snapshot.ledger.runs())
     finally:

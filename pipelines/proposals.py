@@ -69,9 +69,18 @@ def replace_text(view: View, memory: Memory, stage: str, reason: str, paths: Map
 
 
 def add_sources(
-    view: View, path: str, node_id: NodeId, turns: Sequence[NodeId], stage: str, session_paths: Mapping[NodeId, str]
+    view: View,
+    path: str,
+    node_id: NodeId,
+    turns: Sequence[NodeId],
+    stage: str,
+    session_paths: Mapping[NodeId, str],
+    at: datetime | None = None,
 ) -> Action | None:
-    """The action that lets a known fact rest on more turns; every other byte of its file stays."""
+    """The action that lets a known fact rest on more turns; every other byte of its file stays.
+
+    `at` is kept beside each: when the fact was reinforced, which is from when it fades.
+    """
     data = view.read(path)
     if data is None:
         return None
@@ -84,7 +93,8 @@ def add_sources(
         return None
     for turn in fresh:
         place = session_paths.get(turn.partition("#")[0])
-        entries.append({"id": f"t{len(entries) + 1}", "resource": f"/{place}" if place else turn, "title": turn})
+        entry = {"id": f"t{len(entries) + 1}", "resource": f"/{place}" if place else turn, "title": turn}
+        entries.append(entry | ({"at": at.isoformat()} if at else {}))
     return Action(
         kind=ActionKind.REPLACE,
         path=path,

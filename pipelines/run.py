@@ -11,7 +11,7 @@ from typing import Any
 
 from ..store.keep.history import Run
 from ..store.model import Changeset, Level
-from . import catalogue, consolidate, digest, lint, profiles, scenarios
+from . import catalogue, consolidate, decay, digest, lint, profiles, scenarios
 from .lint import Finding, Linted
 from .messages import Done, Progress, RunRequest, write_changeset
 from .proposals import Planned
@@ -31,12 +31,13 @@ class Step:
     weekly_only: bool = False
 
 
-# A new stage goes where the design has it: drift after consolidate, then synthesis once a week, decay after lint.
+# A new stage goes where the design has it: drift after consolidate, then synthesis once a week.
 STEPS: tuple[Step, ...] = (
     Step(Stage.CONSOLIDATE, consolidate.STAGE, consolidate.plan),
     Step(Stage.CONSOLIDATE, scenarios.STAGE, scenarios.plan),
     Step(Stage.CONSOLIDATE, profiles.STAGE, profiles.plan),
     Step(Stage.LINT, lint.STAGE, lint.plan),
+    Step(Stage.DECAY, decay.STAGE, decay.plan),
 )
 
 

@@ -54,6 +54,31 @@ class LimitSettings(BaseModel):
     silence_s: float = Field(300, gt=0, description="a child that says nothing this long is ended")
 
 
+class TauSettings(BaseModel):
+    """After how many days a memory that nothing happens to is worth 37 % of what it was."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    correction: float = Field(365, gt=0)
+    preference: float = Field(90, gt=0, description="and decisions")
+    procedure: float = Field(60, gt=0, description="and what does not work")
+    fact: float = Field(30, gt=0, description="and whatever else is stated")
+    inferred: float = Field(7, gt=0, description="whatever its kind")
+
+
+class DecaySettings(BaseModel):
+    """When a memory fades; an archived one stays a file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tau_days: TauSettings = TauSettings()
+    archive_below: float = Field(0.05, gt=0, lt=1)
+    least_age_days: float = Field(30, ge=0)
+    unused_days: float = Field(30, ge=0)
+    share_a_night: float = Field(0.01, ge=0, le=1)
+    least_a_night: int = Field(10, ge=0)
+
+
 class PipelineSettings(BaseModel):
     """Everything a dream is told."""
 
@@ -63,3 +88,4 @@ class PipelineSettings(BaseModel):
     schedule: ScheduleSettings = ScheduleSettings()
     idle: IdleSettings = IdleSettings()
     limits: LimitSettings = LimitSettings()
+    decay: DecaySettings = DecaySettings()

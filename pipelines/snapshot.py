@@ -50,6 +50,7 @@ class Snapshot:
             paused=self.ledger.paused,
             channels_off=self.ledger.channels_off,
             usage=self.ledger.usage(),
+            feedback=self.ledger.feedback(),
         )
 
     def sessions(self) -> list[SessionState]:

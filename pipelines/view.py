@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..store.keep import okf
 from ..store.keep.ledger import Usage
 from ..store.model import Action, Level, Memory, NodeId, Status, Turn
+from .settings import PipelineSettings
 
 Vectors = NDArray[np.float32]
 
@@ -39,6 +40,7 @@ class History:
     paused: bool = False
     channels_off: frozenset[str] = frozenset()
     usage: Mapping[NodeId, Usage] = field(default_factory=dict)
+    feedback: Mapping[NodeId, Mapping[str, int]] = field(default_factory=dict)
 
 
 class Source(Protocol):
@@ -80,8 +82,16 @@ class Embed(Protocol):
 class View:
     """Reads of the copy, and the proposals of this run so far."""
 
-    def __init__(self, source: Source, history: History, embed: Embed, run_id: str) -> None:
+    def __init__(
+        self,
+        source: Source,
+        history: History,
+        embed: Embed,
+        run_id: str,
+        settings: PipelineSettings = PipelineSettings(),  # noqa: B008  (frozen)
+    ) -> None:
         self._source = source
+        self.settings = settings
         self._embed = embed
         self.history = history
         self.run_id = run_id

@@ -220,6 +220,13 @@ class Ledger:
         rows = self._ask("SELECT node_id, shown, last_at FROM usage")
         return {node_id: Usage(shown, datetime.fromisoformat(at)) for node_id, shown, at in rows}
 
+    def feedback(self) -> dict[NodeId, dict[str, int]]:
+        """What was said of each memory, and how often."""
+        found: dict[NodeId, dict[str, int]] = {}
+        for node_id, verdict, times in self._ask("SELECT node_id, verdict, count(*) FROM feedback GROUP BY 1, 2"):
+            found.setdefault(node_id, {})[verdict] = times
+        return found
+
     def problems(self) -> list[str]:
         """What SQLite's own check finds wrong; reads the whole file, so ask when nobody waits."""
         return integrity_problems(self._readers.get())
