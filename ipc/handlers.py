@@ -10,6 +10,7 @@ from .answers import cut_to_bytes, evidence, hello_answer, hits_that_fit, instan
 from .call import Call, Handler
 from .params import (
     ContextParams,
+    FeedbackParams,
     ForgetParams,
     HelloParams,
     ListParams,
@@ -17,6 +18,7 @@ from .params import (
     NoParams,
     ObserveParams,
     Params,
+    PurgeParams,
     RecallParams,
     RememberParams,
     ShowParams,
@@ -51,7 +53,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         if params.explain:
             answer["trace"] = plain(found.trace)
         if params.why_not is not None:
-            answer["why_not"] = why_not(store.show(params.why_not), params, found.trace)
+            answer["why_not"] = why_not(store.show(params.why_not, wanted=False), params, found.trace)
         return answer
 
     def context(params: ContextParams, call: Call) -> dict[str, Any]:
@@ -90,6 +92,13 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
     def forget(params: ForgetParams, call: Call) -> Forgotten:
         return store.forget(params.node_id, params.reason)
 
+    def feedback(params: FeedbackParams, call: Call) -> dict[str, Any]:
+        store.feedback(params.node_id, params.verdict)
+        return {"node_id": params.node_id, "verdict": params.verdict}
+
+    def purge(params: PurgeParams, call: Call) -> dict[str, Any]:
+        return {"questions": store.purge_questions() if params.probes else 0}
+
     def show(params: ShowParams, call: Call) -> dict[str, Any]:
         shown = plain(store.show(params.node_id))
         text: str = shown["text"]
@@ -120,6 +129,8 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         "remember": Handler(RememberParams, remember, activity=True, shape=lambda node_id: {"node_id": node_id}),
         "observe": Handler(ObserveParams, observe, activity=True, shape=plain),
         "forget": Handler(ForgetParams, forget, blocking=True, shape=plain),
+        "feedback": Handler(FeedbackParams, feedback, blocking=True),
+        "purge": Handler(PurgeParams, purge, blocking=True),
         "show": Handler(ShowParams, show, blocking=True),
         "list": Handler(ListParams, list_, blocking=True),
         "status": Handler(NoParams, status, blocking=True),

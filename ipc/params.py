@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..store.model import GLOBAL_CHANNEL, Kind, Level
+from ..store.model import GLOBAL_CHANNEL, Kind, Level, Verdict
 from .protocol import PROTOCOL_VERSION
 
 Limit = Annotated[int, Field(strict=True, ge=1, le=1000)]
@@ -117,3 +117,16 @@ class ForgetParams(Params):
 
     node_id: Name
     reason: Annotated[str, Field(max_length=1024)] = ""
+
+
+class FeedbackParams(Params):
+    """What somebody says of a memory that was shown to them."""
+
+    node_id: Name
+    verdict: Verdict
+
+
+class PurgeParams(Params):
+    """What to remove for good. `probes`: every past question, with what was of use for it."""
+
+    probes: bool = False

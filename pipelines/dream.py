@@ -29,7 +29,7 @@ def dream(request: RunRequest, tell: Tell) -> Done:
         cache = _cache(request, embedder)
         view = View(snapshot, snapshot.history(), Embedded(embedder, cache, tell), request.run_id, request.pipelines)
         outcome = run.plan(view, request.now, request.pipelines.stages, tell, weekly=request.kind == "weekly")
-        return run.finish(view, request, outcome, snapshot.ledger.runs())
+        return run.finish(view, request, outcome, snapshot.ledger.runs(), run.gaps_of(view.history))
     finally:
         if cache:
             cache.close()

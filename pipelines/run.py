@@ -16,7 +16,7 @@ from .lint import Finding, Linted
 from .messages import Done, Progress, RunRequest, write_changeset
 from .proposals import Planned
 from .settings import Stage
-from .view import View
+from .view import History, View
 
 Tell = Callable[[Progress], None]
 
@@ -86,6 +86,11 @@ def finish(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run
         },
         report=_report(changeset, outcome),
     )
+
+
+def gaps_of(history: History) -> list[str]:
+    """What was asked and not found, as the digest says it."""
+    return [gap.text if gap.times == 1 else f"{gap.text} (asked {gap.times} times)" for gap in history.gaps]
 
 
 def _this_run(request: RunRequest, changeset: Changeset) -> Run:

@@ -50,6 +50,8 @@ class Snapshot:
             paused=self.ledger.paused,
             channels_off=self.ledger.channels_off,
             usage=self.ledger.usage(),
+            probes=self.ledger.probes(),
+            gaps=self.ledger.gaps(),
             feedback=self.ledger.feedback(),
         )
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..store.keep import okf
 from ..store.keep.ledger import Usage
+from ..store.keep.questions import Gap, Probe
 from ..store.model import Action, Level, Memory, NodeId, Status, Turn
 from .settings import PipelineSettings
 
@@ -40,6 +41,8 @@ class History:
     paused: bool = False
     channels_off: frozenset[str] = frozenset()
     usage: Mapping[NodeId, Usage] = field(default_factory=dict)
+    probes: Sequence[Probe] = ()
+    gaps: Sequence[Gap] = ()
     feedback: Mapping[NodeId, Mapping[str, int]] = field(default_factory=dict)
 
 

@@ -20,6 +20,7 @@ from .find.index import Reconciled
 from .find.opening import OpenIndex, rebuild
 from .find.projection import Node
 from .find.search import Question, Ranking, Search
+from .follow_up import Answered, FollowUp
 from .keep import history, intake, okf
 from .keep.changes import FORGET, AppliedRun, Changes, Undone, fingerprint
 from .keep.disk import Disk
@@ -27,14 +28,18 @@ from .keep.history import Run
 from .keep.intake import Observed, SessionPlans
 from .keep.journal import AppliedFile, sha256
 from .keep.ledger import Ledger
+from .keep.pending import PendingFiles
+from .keep.questions import forget_questions, prune_questions
+from .keep.session import session_id as session_node_id
 from .keep.vault import Vault, is_kept
-from .keep.writer import Writer
+from .keep.writer import Planned, Writer
 from .model import (
     GLOBAL_CHANNEL,
     Action,
     ActionKind,
     Changeset,
     Envelope,
+    Hit,
     InvalidInput,
     Kind,
     Level,
@@ -43,7 +48,9 @@ from .model import (
     NodeId,
     NotFound,
     SessionHead,
+    Slot,
     StoreReadOnly,
+    Verdict,
 )
 from .results import Forgotten, Listed, Problem, Rebuilt, Shown
 from .settings import StoreSettings
@@ -109,10 +116,14 @@ class MemoryStore:
         self._search = Search(self.catalog, self.index.backend, embedder, settings.search)
         self._queue = EmbedQueue(self.index, embedder, self._cache, self._is_busy)
         self._sessions = SessionPlans(self._path_of)
+        self._follow_up = FollowUp(self._writer.later, self._is_busy, self.ledger.asked)
         self._changes = Changes(self.vault, self.ledger, self._writer, self._paths_citing)
         self._on_applied(self._writer.start())
         self.reconcile()
         self._queue.start()
+        self._follow_up.start()
+        if not settings.probes and self.ledger.asked():
+            self.purge_questions()
 
     @classmethod
     def open(
@@ -123,6 +134,7 @@ class MemoryStore:
 
     def close(self) -> None:
         """Finish what was acknowledged and let go of everything."""
+        self._follow_up.stop()
         self._writer.close()
         self._queue.stop()
         self._search.close()
@@ -178,6 +190,7 @@ class MemoryStore:
             nothing: Future[Observed] = Future()
             nothing.set_result(Observed(head.session_id, 0, 0, 0))
             return nothing
+        self._follow_up.was_said(session_node_id(head.session_id), head.channel, turns, self._now())
         return self._writer.submit(self._sessions.observe(head, turns))
 
     # ---- what is asked
@@ -203,10 +216,15 @@ class MemoryStore:
             as_of=as_of,
         )
         ranking = self._rank(question)
+        plainly = not (levels or include_archived or as_of or explain)
         if answer.abstains(ranking):
+            if plainly:
+                self._follow(query, channel, None, ranking, ())
             return Recalled([], True, ranking.notes, answer.trace(ranking) if explain else {})
         found = answer.hits(ranking, self.catalog, limit)
         self._writer.later(*history.log_usage([hit.node_id for hit in found], self._now()))
+        if plainly:
+            self._follow(query, channel, None, ranking, found)
         return Recalled(found, False, ranking.notes, answer.trace(ranking) if explain else {})
 
     def context(
@@ -217,15 +235,22 @@ class MemoryStore:
         ranking = self._rank(Question(text=query, limit=limit, channel=channel))
         ranking.leave_out_session(session)
         if answer.abstains(ranking):
+            self._follow(query, channel, session, ranking, ())
             return Envelope("", 0, (), abstained=True)
         envelope = answer.envelope(ranking, self.catalog, budget_tokens)
         self._writer.later(*history.log_usage([slot.node_id for slot in envelope.slots], self._now()))
+        self._follow(query, channel, session, ranking, envelope.slots)
         return envelope
 
-    def show(self, node_id: NodeId) -> Shown:
-        """One memory, session or turn. Raises NotFound."""
+    def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:
+        """One memory, session or turn. Raises NotFound.
+
+        `wanted`: somebody asks for it by its id, which says that the answer that named it was of use.
+        """
         self.settle()
         node = self._node(node_id)
+        if wanted:
+            self._follow_up.was_looked_at(node_id, self._now())
         text = node.text
         if node.kind is Kind.SESSION:
             turns = self.catalog.turns(node.node_id)
@@ -258,6 +283,28 @@ class MemoryStore:
         self.settle()
         nodes = self.catalog.listing(channel, level, kind, limit, offset)
         return [Listed(n.node_id, n.level, n.kind, n.title, n.channel, n.created_at, n.live) for n in nodes]
+
+    # ---- what becomes of an answer
+
+    def feedback(self, node_id: NodeId, verdict: Verdict) -> None:
+        """Keep what somebody says of a memory that was shown. Raises NotFound."""
+        self.settle()
+        node = self._node(node_id)
+        self._writer.write(history.record_feedback(node_id, verdict, self._now())).result()
+        gold = [turn.node_id for turn in answer.evidence_of([node], self.catalog)[node_id]] or [node_id]
+        self._follow_up.was_judged(node_id, gold, verdict == "useful")
+
+    def purge_questions(self) -> int:
+        """Remove every question that was kept, for good; return how many there were."""
+        self._follow_up.forget()
+        self._follow_up.settle(READ_YOUR_WRITES_S)
+
+        def erase(files: PendingFiles) -> Planned[int]:
+            held = len(self.ledger.asked())
+            self.ledger.erase(forget_questions())
+            return Planned(held)
+
+        return self._writer.submit(erase).result()
 
     # ---- what a person takes back
 
@@ -370,6 +417,7 @@ class MemoryStore:
     def tidy(self) -> None:
         """Let go of what nobody can ask for any more: history beyond its bounds, vectors of texts that are gone."""
         self._changes.prune(self._now())
+        self._writer.write(*prune_questions(self._now())).result()
         self._cache.prune(self.index.text_hashes())
 
     def check(self, accept: bool = False) -> Sequence[Problem]:
@@ -422,6 +470,22 @@ class MemoryStore:
         if not self._embedder.ready:
             self._embedder.wait(MODEL_WAIT_S)
         return self._search.rank(question)
+
+    def _follow(
+        self,
+        query: str,
+        channel: str | None,
+        session: NodeId | None,
+        ranking: Ranking,
+        found: Sequence[Hit] | Sequence[Slot],
+    ) -> None:
+        """Let the question be kept, and what becomes of its answer; costs the one who asks a place in a queue."""
+        if self._settings.probes and not self.paused and channel not in self.channels_off:
+            shown = [
+                Answered(one.node_id, one.text, tuple(t.node_id for t in one.evidence) or (one.node_id,))
+                for one in found
+            ]
+            self._follow_up.was_asked(query, channel, session, ranking, shown, self._now())
 
     def _is_busy(self) -> bool:
         """Whether somebody asked, or wrote, a moment ago: then what can wait does."""

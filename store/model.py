@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 NodeId = str
+
+Verdict = Literal["useful", "not-useful", "rejected"]
+"""What somebody says of a memory that was shown: it helped, it did not, it should not have been shown at all."""
 
 GLOBAL_CHANNEL = "_global"
 ALL_CHANNELS = "*"

@@ -46,3 +46,4 @@ class StoreSettings(BaseModel):
     embedding: EmbeddingSettings = EmbeddingSettings()
     search: SearchSettings = SearchSettings()
     chunks: ChunkSettings = ChunkSettings()
+    probes: bool = Field(True, description="keep past questions, redacted, for 30 days: dreams are tested on them")

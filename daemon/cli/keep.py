@@ -1,4 +1,4 @@
-"""The commands that keep and take back: remember, forget, import."""
+"""The commands that keep and take back: remember, forget, feedback, purge, import."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from .wire import ask
 from .words import Look, clean, clip, count, listing
 
 KINDS = ("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode")
+VERDICTS = ("useful", "not-useful", "rejected")
 FORMATS = ("claude-code", "chat-jsonl", "locomo", "beam", "markdown")
 MOST_SKIPPED = 10
 
@@ -50,6 +51,40 @@ def forget(options: Namespace, terminal: Terminal) -> int:
         terminal.document(answer)
     else:
         terminal.lines([f"Forgot {clean(options.node)}. `dreamctl undo {answer['run_id']}` brings it back."])
+    return 0
+
+
+def feedback_arguments(parser: ArgumentParser) -> None:
+    """What feedback takes."""
+    parser.add_argument("node", help="the memory's node id")
+    parser.add_argument("verdict", choices=VERDICTS, help="whether it helped, did not, or should not have been shown")
+
+
+def feedback(options: Namespace, terminal: Terminal) -> int:
+    """Say whether a memory was of use."""
+    answer = ask(terminal, "feedback", {"node_id": options.node, "verdict": options.verdict})
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        terminal.lines([f"Noted: {clean(options.node)} was {options.verdict.replace('-', ' ')}."])
+    return 0
+
+
+def purge_arguments(parser: ArgumentParser) -> None:
+    """What purge takes."""
+    parser.add_argument(
+        "--probes", action="store_true", required=True, help="the past questions that dreams are tested on"
+    )
+
+
+def purge(options: Namespace, terminal: Terminal) -> int:
+    """Remove something for good."""
+    answer = ask(terminal, "purge", {"probes": options.probes}, timeout_s=None)
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        questions = count(answer["questions"], "past question")
+        terminal.lines([f"{questions} removed for good; there is no undo for this."])
     return 0
 
 

@@ -29,6 +29,8 @@ COMMANDS = {
     "list": ("ask", "the newest memories"),
     "remember": ("keep", "keep one thing"),
     "forget": ("keep", "take one memory back (undo brings it again)"),
+    "feedback": ("keep", "say whether a memory that was shown was of use"),
+    "purge": ("keep", "remove for good what undo cannot bring back"),
     "import": ("keep", "take in transcripts, data sets or notes"),
     "dream": ("dreams", "think over what was learned, now"),
     "runs": ("dreams", "what dreams did"),

@@ -224,14 +224,6 @@ def record_feedback(node_id: NodeId, verdict: str, at: datetime, query: str | No
     )
 
 
-def record_probe(query: str, channel: str, gold: Sequence[NodeId], source: str, at: datetime) -> Write:
-    """Keep a query with what it should find."""
-    return Write(
-        "INSERT INTO probe (at, query, channel, gold, source) VALUES (?, ?, ?, ?, ?)",
-        (stored(at), query, channel, json.dumps(list(gold)), source),
-    )
-
-
 def expire(run_ids: Iterable[str]) -> list[Write]:
     """Let go of the images of these runs; what was done, and why, stays."""
     images = "UPDATE action SET pre_image = NULL, post_image = NULL WHERE run_id = ?"

@@ -19,6 +19,7 @@ from .database import Connections, integrity_problems, open_database, preallocat
 from .history import RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row
 from .journal import Entry
 from .ledger_schema import MIGRATIONS
+from .questions import Asked, Gap, Probe, asked_of_row
 
 WAL_PAGES: Final = 1000
 """When the WAL has this many pages they are copied into the database: 4 MiB, which is also what is preallocated."""
@@ -150,6 +151,20 @@ class Ledger:
                 self._writer().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             self._wal_pages = 0
 
+    def erase(self, writes: Iterable[Write]) -> None:
+        """Run these, which delete, and leave nothing of it on the disk: not in the database, not in the WAL.
+
+        Raises StoreBusy while somebody reads for longer than five seconds; the rows are gone by then, their traces in
+        the WAL with the next erasure or checkpoint.
+        """
+        connection = self._writer()
+        with translated(self.path), transaction(connection):
+            self._run(connection, self._drain())
+            self._run(connection, writes)
+        with translated(self.path):
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        self._wal_pages = 0
+
     def pending(self) -> list[Entry]:
         """What was acknowledged and is not known to be on the disk, in order."""
         rows: list[Any] = (
@@ -226,6 +241,19 @@ class Ledger:
         for node_id, verdict, times in self._ask("SELECT node_id, verdict, count(*) FROM feedback GROUP BY 1, 2"):
             found.setdefault(node_id, {})[verdict] = times
         return found
+
+    def asked(self) -> list[Asked]:
+        """The questions that are kept, newest first."""
+        return [asked_of_row(row) for row in self._ask(Asked.SELECT)]
+
+    def probes(self) -> list[Probe]:
+        """The questions of which it is known what was of use, newest first."""
+        return [Probe(asked.text, asked.channel, asked.gold, asked.last_at) for asked in self.asked() if asked.gold]
+
+    def gaps(self) -> list[Gap]:
+        """The questions that found nothing, the most often asked first, then the newest."""
+        gaps = [Gap(asked.text, asked.channel, asked.times, asked.last_at) for asked in self.asked() if asked.is_gap]
+        return sorted(gaps, key=lambda gap: -gap.times)
 
     def problems(self) -> list[str]:
         """What SQLite's own check finds wrong; reads the whole file, so ask when nobody waits."""

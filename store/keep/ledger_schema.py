@@ -108,4 +108,25 @@ MIGRATIONS: Final = (
         ) WITHOUT ROWID;
         """,
     ),
+    Migration(
+        "m004_questions",
+        # What was asked, once a channel ('' where none was given). shown, gold: node ids, JSON. near: what was shown
+        # was near the question. declined: somebody said that it did not help.
+        """
+        DROP TABLE probe;
+        CREATE TABLE question (
+            id       INTEGER PRIMARY KEY,
+            channel  TEXT NOT NULL,
+            text     TEXT NOT NULL,
+            times    INTEGER NOT NULL DEFAULT 1,
+            last_at  TEXT NOT NULL,
+            shown    TEXT NOT NULL,
+            near     INTEGER NOT NULL,
+            gold     TEXT NOT NULL DEFAULT '[]',
+            declined INTEGER NOT NULL DEFAULT 0,
+            UNIQUE (channel, text)
+        );
+        CREATE INDEX question_by_time ON question (last_at);
+        """,
+    ),
 )

@@ -54,6 +54,8 @@ class FakeDaemon:
             },
             "remember": {"node_id": "k2m4"},
             "forget": {"node_id": "k2m4", "run_id": "r1", "also": []},
+            "feedback": {"node_id": "k2m4", "verdict": "useful"},
+            "purge": {"questions": 3},
             "show": {**SHOWN, "offset": 0, "next": None},
             "list": {"memories": [{**SHOWN}], "next": 50},
             "import": {
@@ -132,6 +134,7 @@ EVERY_COMMAND = [
     ("status",), ("recall", "office"), ("context", "office"), ("show", "k2m4"), ("list",), ("remember", "a"),
     ("forget", "k2m4"), ("import", "/x"), ("dream",), ("dream", "weekly", "--dry-run"), ("runs",), ("undo", "r1"),
     ("digest",), ("rebuild",), ("check",), ("pause",), ("resume",), ("channel", "work", "off"), ("version",),
+    ("feedback", "k2m4", "useful"), ("purge", "--probes"),
 ]  # fmt: skip
 
 

@@ -102,7 +102,6 @@ def test_observations_are_written(ledger: Ledger) -> None:
         [
             history.record_event("remember", NOW, "a"),
             history.record_feedback("a", "used", NOW, "what was it"),
-            history.record_probe("what was it", "_global", ["s#1"], "shown", NOW),
             history.leave_tombstone("L1:abc", "run-1", NOW, "undone"),
             history.leave_tombstone("L1:def", "run-1", NOW, "undone"),
             history.lift_tombstone("L1:def"),
