@@ -32,7 +32,7 @@ TAU_OF = {
 }
 """Which of the time constants a kind has; every other kind fades like a fact."""
 
-_TRUST = {"used": 0.05, "useful": 0.05, "not-useful": -0.10, "rejected": -0.02}
+_TRUST = {"used": 0.05, "useful": 0.05, "not_useful": -0.10, "rejected": -0.02}
 _MOST_TRUST = 2.0
 _NEVER = datetime.min.replace(tzinfo=UTC)
 

@@ -290,7 +290,7 @@ class MemoryStore:
         """Keep what somebody says of a memory that was shown. Raises NotFound."""
         self.settle()
         node = self._node(node_id)
-        self._writer.write(history.record_feedback(node_id, verdict, self._now())).result()
+        self._writer.write(history.record_feedback(node_id, verdict.replace("-", "_"), self._now())).result()
         gold = [turn.node_id for turn in answer.evidence_of([node], self.catalog)[node_id]] or [node_id]
         self._follow_up.was_judged(node_id, gold, verdict == "useful")
 

@@ -90,7 +90,7 @@ def test_feedback_decides_also_after_a_restart(filled: MemoryStore, open_store: 
     again.feedback("s1#1", "not-useful")
     assert asked(again)[0].gold == ()
     assert [gap.text for gap in again.ledger.gaps()] == [QUESTION]
-    assert again.ledger.feedback() == {"s1#1": {"useful": 1, "not-useful": 1}}
+    assert again.ledger.feedback() == {"s1#1": {"useful": 1, "not_useful": 1}}
     with pytest.raises(NotFound):
         again.feedback("nobody", "useful")
 
