@@ -17,8 +17,23 @@ _IRREGULAR = {
     "ain't": "isn't",
 }
 _NEGATED = {"don't": "doesn't", "haven't": "hasn't", "aren't": "isn't", "weren't": "wasn't", "dont": "doesn't"}
+_PAST = dict(
+    pair.split(":")
+    for pair in (
+        "go:went get:got make:made take:took see:saw come:came find:found give:gave know:knew think:thought "
+        "tell:told become:became leave:left feel:felt put:put bring:brought begin:began keep:kept hold:held "
+        "write:wrote stand:stood hear:heard let:let mean:meant set:set meet:met run:ran pay:paid sit:sat "
+        "speak:spoke lead:led read:read grow:grew lose:lost fall:fell send:sent build:built understand:understood "
+        "draw:drew break:broke spend:spent cut:cut drive:drove buy:bought wear:wore choose:chose seek:sought "
+        "forget:forgot fly:flew eat:ate catch:caught teach:taught fight:fought throw:threw win:won swim:swam "
+        "sing:sang drink:drank sleep:slept hide:hid hit:hit hurt:hurt cost:cost do:did have:had is:was ride:rode "
+        "rise:rose say:said sell:sold shoot:shot steal:stole stick:stuck swing:swung wake:woke deal:dealt "
+        "feed:fed "
+    ).split()
+)
 _SIBILANT = re.compile(r"(?:s|x|z|ch|sh|o)$")
 _CONSONANT_Y = re.compile(r"[^aeiou]y$")
+_DOUBLES = re.compile(r"^[^aeiou]*[aeiou][^aeiouwxy]$")
 
 
 def third_person(verb: str) -> str:
@@ -56,3 +71,14 @@ def with_s(verb: str) -> str:
 def is_participle(word: str) -> bool:
     """Whether "I'd WORD" means "I had WORD"."""
     return word in lexicon("participles") or (word.endswith("ed") and word not in lexicon("odd_verbs"))
+
+
+def past_of(verb: str) -> str:
+    """The past form of a verb in its base form."""
+    if verb in _PAST:
+        return _PAST[verb]
+    if verb.endswith("e"):
+        return verb + "d"
+    if _CONSONANT_Y.search(verb):
+        return verb[:-1] + "ied"
+    return verb + (verb[-1] if _DOUBLES.search(verb) else "") + "ed"

@@ -40,7 +40,7 @@ def stand_alone(text: str, voices: Voices, said_on: date | None) -> str:
     line = " ".join(text.split())
     if said_on:
         line = _dated(line, said_on)
-    named = _Named(voices, _generic(line, voices))
+    named = _Named(voices, is_generic(line, voices))
     rewritten = "".join(piece if opaque else named.rewrite(piece) for piece, opaque in _pieces(line))
     return rewritten[:1].upper() + rewritten[1:]
 
@@ -53,7 +53,7 @@ def _dated(line: str, said_on: date) -> str:
     return line
 
 
-def _generic(line: str, voices: Voices) -> bool:
+def is_generic(line: str, voices: Voices) -> bool:
     """Whether "you" is anybody; who says "I love how you paint" means somebody."""
     return voices.people and not re.match(r"(?:I|My)\b", line) and bool(_GENERIC_YOU.search(line))
 

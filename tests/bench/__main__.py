@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import latency, memory, quality, survival
+from . import grounding, latency, memory, quality, survival
 from .options import Options
 from .table import Row, write
 
@@ -18,6 +18,7 @@ SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "latency": latency.measure,
     "memory": memory.measure,
     "survival": survival.measure,
+    "grounding": grounding.measure,
 }
 
 
