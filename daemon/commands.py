@@ -20,6 +20,7 @@ from ..store.keep.history import Run
 from . import settings as settings_module
 from .dreamer import DreamResult
 from .importing import Importer
+from .upkeep import Upkeep
 
 if TYPE_CHECKING:
     from .app import Daemon
@@ -107,6 +108,7 @@ class Commands:
             "resume": Handler(NoParams, lambda _, call: self.pause(False), blocking=True),
             "channel": Handler(ChannelParams, self.channel, blocking=True),
             "stop": Handler(NoParams, self.stop),
+            **Upkeep(self._store, self._daemon.settings).handlers(),
         }
 
     # ---- status
@@ -211,7 +213,13 @@ class Commands:
             what = f"no digest of {params.date}" if params.date else "no digest yet"
             raise ProtocolError(f"There is {what}.", "A dream writes one: `dreamctl dream daily --wait`.", NOT_FOUND)
         path = found[-1]
-        return {"date": path.stem, "path": str(path), "text": path.read_text(encoding="utf-8", errors="replace")}
+        page = path.with_suffix(".html")
+        return {
+            "date": path.stem,
+            "path": str(path),
+            "page": str(page) if page.exists() else None,
+            "text": path.read_text(encoding="utf-8", errors="replace"),
+        }
 
     # ---- repair
 

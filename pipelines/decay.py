@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import exp, log
 
+from ..store.decisions import is_reviewed
 from ..store.keep import okf
 from ..store.keep.ledger import Usage
 from ..store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Status
@@ -211,14 +212,6 @@ def is_curated(memory: Memory) -> bool:
     if memory.run is None:
         return "agent_id" not in memory.extra
     return okf.fact_id(memory.channel, memory.text) != memory.node_id
-
-
-def is_reviewed(meta: Mapping[str, object]) -> bool:
-    """Whether a person has vouched for it (`verified: [{by: human:…}]`)."""
-    listed = meta.get("verified")
-    return isinstance(listed, list) and any(
-        isinstance(entry, Mapping) and str(entry.get("by", "")).startswith("human:") for entry in listed
-    )
 
 
 def mark_of(node_id: NodeId) -> str:

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from .decisions import Choice, Decision, Decisions, restoring
 from .find import answer
 from .find.answer import Recalled
 from .find.embed_queue import EmbedQueue
@@ -22,7 +23,7 @@ from .find.projection import Node
 from .find.search import Question, Ranking, Search
 from .follow_up import Answered, FollowUp
 from .keep import history, intake, okf
-from .keep.changes import FORGET, AppliedRun, Changes, Undone, fingerprint
+from .keep.changes import FORGET, REVIEW, AppliedRun, Changes, Undone, fingerprint
 from .keep.disk import Disk
 from .keep.history import Run
 from .keep.intake import Observed, SessionPlans
@@ -38,6 +39,7 @@ from .model import (
     Action,
     ActionKind,
     Changeset,
+    Conflict,
     Envelope,
     Hit,
     InvalidInput,
@@ -52,7 +54,7 @@ from .model import (
     StoreReadOnly,
     Verdict,
 )
-from .results import Forgotten, Listed, Problem, Rebuilt, Shown
+from .results import Decided, Forgotten, Listed, Problem, Rebuilt, Restored, Shown
 from .settings import StoreSettings
 
 logger = logging.getLogger(__name__)
@@ -118,6 +120,7 @@ class MemoryStore:
         self._sessions = SessionPlans(self._path_of)
         self._follow_up = FollowUp(self._writer.later, self._is_busy, self.ledger.asked)
         self._changes = Changes(self.vault, self.ledger, self._writer, self._paths_citing)
+        self._decisions = Decisions(self.catalog, self.vault, lambda: self._tombstones)
         self._on_applied(self._writer.start())
         self.reconcile()
         self._queue.start()
@@ -330,6 +333,49 @@ class MemoryStore:
         self._changes.apply(Changeset(run_id=run_id, actions=actions), kind=FORGET, now=now, summary=summary)
         self._rehide([node_id])
         return Forgotten(node_id, run_id, tuple(other.node_id for other in also))
+
+    def restore(self, node_id: NodeId) -> Restored:
+        """Bring an archived memory back, as a run that `undo` can undo. It counts as used now.
+
+        Raises NotFound, and InvalidInput for one that is not archived, or whose place another one has taken.
+        """
+        self.settle()
+        node = self._node(node_id)
+        action = restoring(node, self.vault.read(node.path))
+        run_id, now = self._new_run_id("restore"), self._now()
+        self._writer.write(*history.log_usage([node_id], now)).result()
+        applied = self._changes.apply(
+            Changeset(run_id=run_id, actions=(action,)),
+            kind="restore",
+            now=now,
+            summary={"note": f"restored {node_id}"},
+        )
+        _raise_if_refused(applied)
+        return Restored(node_id, run_id, node.path)
+
+    def decisions(self) -> Sequence[Decision]:
+        """What waits for a person to decide, the newest first."""
+        self.settle()
+        return self._decisions.open()
+
+    def decide(self, name: str, choice: Choice, by: str, text: str = "") -> Decided:
+        """Settle an open decision, as a run that `undo` can undo; no dream asks again.
+
+        Raises NotFound where none of this name is open, InvalidInput for an edit without a text, and Conflict when a
+        file changed meanwhile.
+        """
+        self.settle()
+        decision = self._decisions.find(name)
+        kept = intake.clean_text(text) if choice == "edit" else ""
+        now = self._now()
+        actions = self._decisions.actions(decision, choice, by, now, kept, _title(kept))
+        run_id = self._new_run_id(REVIEW)
+        summary = {"note": f"decided {decision.decision_id}: {choice}"}
+        _raise_if_refused(
+            self._changes.apply(Changeset(run_id=run_id, actions=actions), kind=REVIEW, now=now, summary=summary)
+        )
+        self._read_tombstones()
+        return Decided(decision.decision_id, run_id, choice, tuple(action.path for action in actions))
 
     # ---- what dreams change
 
@@ -559,6 +605,11 @@ class MemoryStore:
         self._read_tombstones()
         drawn_from_them = [fact for node_id in node_ids for fact in self.catalog.cited_by(node_id)]
         self.index.reread([*node_ids, *drawn_from_them])
+
+
+def _raise_if_refused(applied: AppliedRun) -> None:
+    for refused in applied.refused:
+        raise Conflict(f"{refused.path} stays as it is: {refused.reason}", hint="Look at it, and try again.")
 
 
 def _title(text: str, limit: int = 80) -> str:

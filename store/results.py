@@ -49,6 +49,25 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
+class Restored:
+    """A memory that was brought back, by which run."""
+
+    node_id: NodeId
+    run_id: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a person decided, and by which run it is done."""
+
+    decision_id: str
+    run_id: str
+    choice: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """Something that a person should know of. `severity` is `error` or `warning`."""
 

@@ -13,6 +13,7 @@ from .words import BOLD, Look, count, duration, listing, sentence, table
 
 # A page's links lead nowhere in a terminal.
 LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
+MARK = re.compile(r"^<!--.*-->\n\n?", re.MULTILINE)
 MOST_PLANNED = 20
 OUTCOMES: dict[str, str] = {
     "running": "The dream {run} has begun. `dreamctl status` shows how far it is.",
@@ -82,6 +83,7 @@ def undo(options: Namespace, terminal: Terminal) -> int:
 def digest_arguments(parser: ArgumentParser) -> None:
     """What digest takes."""
     parser.add_argument("date", nargs="?", help="a day like 2026-11-21 (the newest)")
+    parser.add_argument("--open", action="store_true", help="show it as a page in the browser")
 
 
 def digest(options: Namespace, terminal: Terminal) -> int:
@@ -89,10 +91,32 @@ def digest(options: Namespace, terminal: Terminal) -> int:
     answer = ask(terminal, "digest", {"date": options.date})
     if terminal.as_json:
         terminal.document(answer)
+    elif options.open:
+        return _open(answer.get("page") or answer["path"], terminal)
     else:
-        lines = terminal.look.wrap(LINK.sub(r"\1", answer["text"]))
-        terminal.lines(terminal.look.paint(line, BOLD) if line.startswith("#") else line for line in lines)
+        terminal.lines(page_in_words(answer["text"], terminal.look))
     return 0
+
+
+def _open(page: str, terminal: Terminal) -> int:
+    """Hand a page to the browser; where there is none, say where it lies."""
+    import webbrowser
+    from pathlib import Path
+
+    try:
+        shown = webbrowser.open(Path(page).as_uri())
+    except (webbrowser.Error, OSError):
+        shown = False
+    terminal.lines([page])
+    if not shown:
+        terminal.note("no browser could be opened; that is where the page lies")
+    return 0
+
+
+def page_in_words(text: str, look: Look) -> list[str]:
+    """A page as a terminal shows it: links by their names, without marks that only programs read."""
+    text = MARK.sub("", LINK.sub(r"\1", text)).replace("\\<", "<")
+    return [look.paint(line, BOLD) if line.startswith("#") else line for line in look.wrap(text)]
 
 
 def dream_in_words(answer: dict[str, Any], look: Look) -> list[str]:

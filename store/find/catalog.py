@@ -204,6 +204,32 @@ class Catalog:
         rows = self._rows("SELECT target FROM link WHERE source = ? AND kind = ? ORDER BY rank", (node_id, kind))
         return [target for (target,) in rows]
 
+    def conflicts(self) -> list[tuple[NodeId, NodeId]]:
+        """Living memories that say of living ones that they contradict them."""
+        sql = """
+        SELECT link.source, link.target FROM link JOIN node AS one ON one.node_id = link.source
+        JOIN node AS other ON other.node_id = link.target
+        WHERE link.kind = 'contradicts' AND one.live AND other.live ORDER BY 1, 2
+        """
+        return [(source, target) for source, target in self._rows(sql)]
+
+    def resting(self) -> list[tuple[NodeId, NodeId]]:
+        """Living pages with each of the living facts that they cite."""
+        sql = """
+        SELECT link.source, link.target FROM link JOIN node AS page ON page.node_id = link.source
+        JOIN node AS fact ON fact.node_id = link.target
+        WHERE link.kind = 'cites' AND page.live AND fact.live AND fact.level = 'L1'
+        """
+        return [(source, target) for source, target in self._rows(sql)]
+
+    def old_facts(self, before: datetime) -> Iterator[tuple[NodeId, str, datetime | None]]:
+        """The living facts that were stated before a moment, or never dated: id, path and when."""
+        sql = "SELECT node_id, path, created_at FROM node WHERE level = 'L1' AND live"
+        for node_id, path, stated in self._rows(sql):
+            at = _instant(stated)
+            if at is None or at < before:
+                yield node_id, path, at
+
     def file(self, path: str) -> FileRow | None:
         """What was last seen of a file."""
         row = next(self._rows("SELECT * FROM file WHERE path = ?", (path,)), None)

@@ -21,7 +21,10 @@ from .vault import Vault
 from .writer import Planned, Writer
 
 FORGET: Final = "forget"
-"""The kind of run that leaves its tombstones when it is applied, and lifts them when it is undone."""
+REVIEW: Final = "review"
+"""What a person does: a run that leaves its tombstones when it is applied, and lifts them when it is undone."""
+
+_PERSONAL: Final = frozenset({FORGET, REVIEW})
 
 HISTORY_DAYS: Final = 90
 HISTORY_BYTES: Final = 2**30
@@ -120,7 +123,7 @@ class Changes:
         except NotFound:
             self._settle()
             run = Run(changeset.run_id, kind, "applied", started_at or now, now, summary=summary or {})
-            steps = self._steps(changeset, forbidden=set() if kind == FORGET else self._ledger.tombstones())
+            steps = self._steps(changeset, forbidden=set() if kind in _PERSONAL else self._ledger.tombstones())
             self._submit(lambda files: self._plan_apply(files, run, steps, changeset)).result()
             self._settle()
         return self._applied(changeset.run_id)
@@ -152,7 +155,7 @@ class Changes:
         writes = [history.record_run(run)]
         writes += [history.record_action(run.run_id, s.ordinal, s.action, s.images, s.refusal) for s in steps]
         writes += [history.move_cursor(*key, ordinal) for key, ordinal in changeset.cursors.items()]
-        if run.kind == FORGET:
+        if run.kind in _PERSONAL:
             writes += [
                 history.leave_tombstone(step.action.fingerprint, run.run_id, run.started_at, step.action.reason)
                 for step in steps
@@ -232,7 +235,7 @@ class Changes:
             changes.append(_restoring(run.run_id, chain))
             for action in chain:
                 writes.append(history.action_undone(run.run_id, action.ordinal))
-                if action.fingerprint and run.kind == FORGET:
+                if action.fingerprint and run.kind in _PERSONAL:
                     writes.append(history.lift_tombstone(action.fingerprint))
                 elif action.fingerprint:
                     writes.append(history.leave_tombstone(action.fingerprint, run.run_id, now, "undone"))

@@ -70,6 +70,10 @@ class FakeDaemon:
             "runs": {"runs": []},
             "undo": {"run_id": "r1", "restored": 2, "conflicts": []},
             "digest": {"date": "2026-11-21", "path": "/v/digests/2026-11-21.md", "text": "# Digest\n\nNothing new.\n"},
+            "review_list": {"decisions": [], "total": 0, "leaks": []},
+            "review_decide": {},
+            "decay_preview": {"days": 30, "most_a_night": 10, "total": 0, "fading": []},
+            "restore": {"node_id": "k2m4", "run_id": "r2", "path": "facts/a.md"},
             "rebuild": {"files": 1, "nodes": 2, "chunks": 3, "embedded": 0, "seconds": 0.5},
             "check": {"problems": [], "settings_problems": []},
             "pause": {"paused": True},
@@ -133,7 +137,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 EVERY_COMMAND = [
     ("status",), ("recall", "office"), ("context", "office"), ("show", "k2m4"), ("list",), ("remember", "a"),
     ("forget", "k2m4"), ("import", "/x"), ("dream",), ("dream", "weekly", "--dry-run"), ("runs",), ("undo", "r1"),
-    ("digest",), ("rebuild",), ("check",), ("pause",), ("resume",), ("channel", "work", "off"), ("version",),
+    ("digest",), ("review",), ("decay", "--preview"), ("restore", "k2m4"),
+    ("rebuild",), ("check",), ("pause",), ("resume",), ("channel", "work", "off"), ("version",),
     ("feedback", "k2m4", "useful"), ("purge", "--probes"),
 ]  # fmt: skip
 
@@ -427,3 +432,126 @@ def test_a_thin_command_loads_the_standard_library_alone(daemon: FakeDaemon) -> 
         done = subprocess.run((sys.executable, "-c", code, *words), capture_output=True, text=True, check=True)
         loaded = {name.partition(".")[0] for name in done.stderr.split()}
         assert not loaded & {"pydantic", "rich", "numpy", "apsw", "loguru", "asyncio", "platformdirs", "inspect"}, words
+
+
+DECISION = {
+    "decision_id": "d1",
+    "older": {
+        "node_id": "a1", "path": "facts/a.md", "title": "Oslo", "text": "The office is in Oslo.", "channel": "work",
+        "since": "2026-01-02T09:00:00+00:00",
+        "evidence": [{"node_id": "s1#1", "role": "user", "at": None, "text": "we sit in Oslo"}],
+    },
+    "newer": {
+        "node_id": "b2", "path": "facts/b.md", "title": "Bergen", "text": "The office is in \x1b[31mBergen.",
+        "channel": "work", "since": "2026-11-20T09:00:00+00:00", "evidence": [],
+    },
+}  # fmt: skip
+LEAK = {"node_id": "n1", "path": "notes/keys.md", "kinds": "github"}
+
+
+@pytest.fixture
+def reviewing(daemon: FakeDaemon) -> FakeDaemon:
+    daemon.answers["review_list"] = {"decisions": [DECISION], "total": 1, "leaks": [LEAK]}
+    daemon.answers["review_decide"] = {"decision_id": "d1", "run_id": "r9", "choice": "newer", "paths": []}
+    return daemon
+
+
+def test_review_shows_both_sides_with_their_evidence(reviewing: FakeDaemon, run: Run) -> None:
+    code, out, _ = run("review", "--list")
+    assert code == 0
+    for told in ("d1", "OLDER", "Oslo.", "we sit in Oslo", "NEWER", "Bergen.", "--keep", "notes/keys.md: github"):
+        assert told in out
+    assert "\x1b[31m" not in out
+    assert json.loads(run("review", "--json")[1])["decisions"][0]["decision_id"] == "d1"
+
+
+def test_review_settles_one_without_a_terminal(reviewing: FakeDaemon, run: Run) -> None:
+    code, out, _ = run("review", "d1", "--keep", "newer", "--by", "ann")
+    assert (code, out) == (0, "The newer one holds. `dreamctl undo r9` takes that back.\n")
+    assert reviewing.asked[-1] == ("review_decide", {"decision": "d1", "keep": "newer", "by": "ann"})
+    run("review", "d1", "--edit", "It is in Tromsø.")
+    assert reviewing.asked[-1] == ("review_decide", {"decision": "d1", "keep": "edit", "text": "It is in Tromsø."})
+
+
+@pytest.mark.parametrize("words", [("review", "--keep", "both"), ("review", "d1", "--keep", "newer", "--edit", "x")])
+def test_review_refuses_half_an_answer(reviewing: FakeDaemon, run: Run, words: tuple[str, ...]) -> None:
+    assert run(*words)[0] == 2
+    assert not [method for method, _ in reviewing.asked if method == "review_decide"]
+
+
+def test_review_of_one_that_does_not_wait_finds_nothing(reviewing: FakeDaemon, run: Run) -> None:
+    assert run("review", "b2")[0] == 0
+    assert run("review", "zz")[0] == 4
+
+
+@pytest.mark.parametrize(("typed", "kept"), [(["n"], "newer"), (["what", "older"], "older"), (["b"], "both")])
+def test_review_walks_through_them_in_a_terminal(
+    reviewing: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch, typed: list[str], kept: str
+) -> None:
+    lines = iter(typed)
+    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    code, out, _ = run("review")
+    assert (code, reviewing.asked[-1]) == (0, ("review_decide", {"decision": "d1", "keep": kept}))
+    assert "1 decision made; 0 still waiting." in out
+
+
+@pytest.mark.parametrize(("typed", "editor", "asked"), [("s", "true", False), ("e", "true", False), ("e", None, True)])
+def test_what_is_skipped_or_left_as_it_was_waits_on(
+    reviewing: FakeDaemon,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    typed: str,
+    editor: str | None,
+    asked: bool,
+) -> None:
+    mine = tmp_path / "editor.sh"
+    mine.write_text("#!/bin/sh\necho 'It is in Tromsø.' > \"$1\"\n")
+    mine.chmod(0o700)
+    monkeypatch.setenv("VISUAL", editor or str(mine))
+    monkeypatch.setattr("builtins.input", lambda prompt: typed)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert run("review")[0] == 0
+    decided = [params for method, params in reviewing.asked if method == "review_decide"]
+    assert decided == ([{"decision": "d1", "keep": "edit", "text": "It is in Tromsø."}] if asked else [])
+
+
+def test_decay_says_what_would_fade(daemon: FakeDaemon, run: Run) -> None:
+    fading = {"node_id": "a1", "kind": "fact", "title": "It is red", "channel": "work", "confidence": 0.049,
+              "fades_at": "2020-01-01T00:00:00+00:00"}  # fmt: skip
+    daemon.answers["decay_preview"] = {"days": 30, "most_a_night": 10, "total": 1, "fading": [fading]}
+    code, out, _ = run("decay", "--preview")
+    assert code == 0
+    for told in ("1 memory would fade within 30 days", "a1", "tonight", "0.05", "It is red", "dreamctl restore"):
+        assert told in " ".join(out.split())
+    daemon.answers["decay_preview"] = {"days": 9, "most_a_night": 10, "total": 0, "fading": []}
+    assert run("decay", "--days", "9")[1] == "Nothing would fade within 9 days.\n"
+    assert daemon.asked[-1] == ("decay_preview", {"days": 9})
+
+
+def test_restore_names_the_way_back(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["restore"] = {"node_id": "a1", "run_id": "r3", "path": "facts/a.md"}
+    assert run("restore", "a1")[:2] == (0, "a1 is back. `dreamctl undo r3` archives it again.\n")
+
+
+def test_a_digest_opens_as_a_page_or_says_where_it_lies(
+    daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon.answers["digest"] = {"date": "d", "path": "/v/d.md", "page": "/v/d.html", "text": "# A\n"}
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url: not opened.append(url))  # type: ignore[func-returns-value]
+    assert run("digest", "--open")[:2] == (0, "/v/d.html\n")
+    assert opened == ["file:///v/d.html"]
+    monkeypatch.setattr("webbrowser.open", lambda url: False)
+    code, out, err = run("digest", "--open")
+    assert (code, out) == (0, "/v/d.html\n")
+    assert "no browser" in err.lower()
+
+
+def test_a_digest_in_the_terminal_hides_the_marks_of_programs(daemon: FakeDaemon, run: Run) -> None:
+    text = "# A\n\n<!-- dream r1 -->\n\n- [a \\<b> title](/facts/a.md)\n"
+    daemon.answers["digest"] = {"date": "d", "path": "/v/d.md", "page": None, "text": text}
+    assert run("digest")[1] == "# A\n\n- a <b> title\n"

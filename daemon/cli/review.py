@@ -1,0 +1,231 @@
+"""The commands about what fades and what a person must decide: decay, restore, review."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from .terminal import Terminal
+from .wire import ask
+from .words import BOLD, DIM, GREEN, YELLOW, Look, clean, clip, count, table, when
+
+MOST_SHOWN = 40
+KEPT = {
+    "newer": "The newer one holds.",
+    "older": "The older one holds.",
+    "both": "Both hold.",
+    "edit": "Your wording holds.",
+}
+KEYS = {
+    "n": "newer", "o": "older", "b": "both", "e": "edit", "s": "skip", "q": "quit", "": "skip",
+}  # fmt: skip
+PROMPT = "[n]ewer holds  [o]lder holds  [b]oth hold  [e]dit  [s]kip  [q]uit "
+
+
+def decay_arguments(parser: ArgumentParser) -> None:
+    """What decay takes."""
+    parser.add_argument("--preview", action="store_true", help="what it does anyway: only say so")
+    parser.add_argument("--days", type=int, metavar="N", help="so many days ahead (30)")
+
+
+def decay(options: Namespace, terminal: Terminal) -> int:
+    """Say what would fade."""
+    answer = ask(terminal, "decay_preview", {"days": options.days}, timeout_s=None)
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        terminal.lines(fading_in_words(answer, terminal.look))
+    return 0
+
+
+def restore_arguments(parser: ArgumentParser) -> None:
+    """What restore takes."""
+    parser.add_argument("node", help="the archived memory's node id")
+
+
+def restore(options: Namespace, terminal: Terminal) -> int:
+    """Bring an archived memory back."""
+    answer = ask(terminal, "restore", {"node_id": options.node})
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        terminal.lines([f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` archives it again."])
+    return 0
+
+
+def review_arguments(parser: ArgumentParser) -> None:
+    """What review takes."""
+    parser.add_argument("decision", nargs="?", help="a decision's id, or a memory's; all of them in turn if left out")
+    parser.add_argument("--list", action="store_true", help="only show what waits")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--keep", choices=("newer", "older", "both"), help="what holds")
+    choice.add_argument("--edit", metavar="TEXT", help="what holds instead, in your words")
+    parser.add_argument("--by", metavar="NAME", help="who decides (you)")
+
+
+def review(options: Namespace, terminal: Terminal) -> int:
+    """Show what waits, settle one, or walk through all."""
+    if options.keep or options.edit:
+        return _settle(options, terminal)
+    answer = ask(terminal, "review_list")
+    if options.decision:
+        answer["decisions"] = [d for d in answer["decisions"] if options.decision in _names(d)]
+    if terminal.as_json:
+        terminal.document(answer)
+    elif not answer["decisions"]:
+        terminal.lines(["No decision waits.", *leaks_in_words(answer["leaks"], terminal.look)])
+    elif options.list or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        terminal.lines(decisions_in_words(answer, terminal.look))
+    else:
+        return _walk(answer, options.by, terminal)
+    return 4 if options.decision and not answer["decisions"] else 0
+
+
+def _settle(options: Namespace, terminal: Terminal) -> int:
+    from .main import UsageError
+
+    if not options.decision:
+        raise UsageError("--keep and --edit need a decision's id", "`dreamctl review --list` shows them")
+    answer = _decide(terminal, options.decision, "edit" if options.edit else options.keep, options.by, options.edit)
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        terminal.lines(decided_in_words(answer))
+    return 0
+
+
+def _decide(terminal: Terminal, name: str, keep: str, by: str | None, text: str | None = None) -> dict[str, Any]:
+    return ask(terminal, "review_decide", {"decision": name, "keep": keep, "by": by, "text": text})
+
+
+def _walk(answer: dict[str, Any], by: str | None, terminal: Terminal) -> int:
+    """Ask about one after the other; what is skipped waits on."""
+    look, waiting = terminal.look, answer["decisions"]
+    settled = 0
+    for place, decision in enumerate(waiting, 1):
+        title = f"Decision {place} of {len(waiting)}"
+        terminal.lines(["", look.paint(title, BOLD) + look.paint(f"  {decision['decision_id']}", DIM)])
+        terminal.lines(decision_in_words(decision, look))
+        choice = _choice(terminal)
+        if choice == "quit":
+            break
+        text = _edited(decision["newer"]["text"], terminal) if choice == "edit" else None
+        if choice == "skip" or (choice == "edit" and not text):
+            terminal.note("left as it is")
+            continue
+        done = _decide(terminal, decision["decision_id"], choice, by, text)
+        terminal.lines(look.paint(line, GREEN) for line in decided_in_words(done))
+        settled += 1
+    terminal.lines(["", f"{count(settled, 'decision')} made; {len(waiting) - settled:,} still waiting."])
+    if answer["leaks"]:
+        terminal.lines(leaks_in_words(answer["leaks"], look))
+    return 0
+
+
+def _choice(terminal: Terminal) -> str:
+    while True:
+        try:
+            said = input(terminal.look.paint(PROMPT, BOLD)).strip().lower()
+        except EOFError:
+            return "quit"
+        if (choice := KEYS.get(said[:1])) and (not said or choice.startswith(said)):
+            return choice
+        terminal.note(f"{clean(said)!r} is none of them")
+
+
+def _edited(text: str, terminal: Terminal) -> str | None:
+    """What a person's editor makes of a text; None when it is left as it was, or no editor can be had."""
+    import shlex
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="dreamctl-") as folder:
+        file = Path(folder, "memory.md")
+        file.write_text(f"{text}\n", encoding="utf-8")
+        try:
+            subprocess.run([*shlex.split(editor), str(file)], check=True)
+            edited = file.read_text(encoding="utf-8", errors="replace").strip()
+        except (OSError, ValueError, subprocess.CalledProcessError) as error:
+            terminal.warn(f"{editor} did not do: {error}")
+            return None
+    return edited if edited and edited != text.strip() else None
+
+
+def fading_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+    """What would fade, the soonest first."""
+    fading, days = answer["fading"], answer["days"]
+    if not fading:
+        return look.wrap(f"Nothing would fade within {count(days, 'day')}.")
+    many = count(answer["total"], "memory", "memories")
+    head = f"{many} would fade within {count(days, 'day')}, unless used or said again; at most "
+    head += f"{answer['most_a_night']:,} a night. They stay as files, and `dreamctl restore NODE` brings them back."
+    rows = [
+        (
+            each["node_id"],
+            _in_days(each["fades_at"], look),
+            f"{each['confidence']:.2f}",
+            each["kind"],
+            each["title"],
+        )
+        for each in fading[:MOST_SHOWN]
+    ]
+    lines = [*look.wrap(head), "", *table(rows, look, ("node", "fades", "now", "kind", "what"), right=(2,))]
+    if answer["total"] > len(rows):
+        lines.append(f"… and {answer['total'] - len(rows):,} more (--json has them)")
+    return lines
+
+
+def _in_days(instant: str, look: Look) -> str:
+    at = when(instant)
+    if at is None or at <= look.now:
+        return "tonight"
+    days = (at.date() - look.now.date()).days
+    return "tonight" if days == 0 else f"in {count(days, 'day')}"
+
+
+def decisions_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+    """Everything that waits, one after the other."""
+    lines: list[str] = []
+    for decision in answer["decisions"]:
+        lines += [look.paint(decision["decision_id"], BOLD), *decision_in_words(decision, look), ""]
+    total = answer.get("total", len(answer["decisions"]))
+    if total > len(answer["decisions"]):
+        lines += [f"… and {total - len(answer['decisions']):,} more after these.", ""]
+    lines += look.wrap("Settle one with `dreamctl review ID --keep newer|older|both`, or --edit TEXT.")
+    return lines + leaks_in_words(answer.get("leaks") or [], look)
+
+
+def decision_in_words(decision: dict[str, Any], look: Look) -> list[str]:
+    """Both sides with their dates and what they rest on."""
+    lines = []
+    for name in ("older", "newer"):
+        side = decision[name]
+        since = look.ago(side["since"]) if side["since"] else "undated"
+        about = " · ".join(clean(part) for part in (since, side["channel"], side["node_id"]))
+        lines += [f"  {look.paint(name.upper(), BOLD, YELLOW)}  {look.paint(about, DIM)}"]
+        lines += look.wrap(side["text"], "    ", 8)
+        for turn in side["evidence"]:
+            said = f"{turn['role']} {look.ago(turn['at'])}: {turn['text']}"
+            lines.append(look.paint("      " + clip(f"“{said}”", look.width - 6), DIM))
+    return lines
+
+
+def leaks_in_words(leaks: list[dict[str, Any]], look: Look) -> list[str]:
+    """Files of a person's own that hold what looks like a secret: told, never touched."""
+    if not leaks:
+        return []
+    lines = ["", look.paint(f"{count(len(leaks), 'file')} of yours may hold a secret:", YELLOW)]
+    return lines + [f"  {clip(leak['path'] + ': ' + leak['kinds'], look.width - 2)}" for leak in leaks[:MOST_SHOWN]]
+
+
+def decided_in_words(answer: dict[str, Any]) -> list[str]:
+    """What holds now, and the way back."""
+    return [f"{KEPT[answer['choice']]} `dreamctl undo {answer['run_id']}` takes that back."]
+
+
+def _names(decision: dict[str, Any]) -> tuple[str, str, str]:
+    return decision["decision_id"], decision["older"]["node_id"], decision["newer"]["node_id"]
