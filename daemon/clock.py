@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -37,3 +38,31 @@ def local_zone() -> ZoneInfo:
 def local_now() -> datetime:
     """Now, in the person's zone; the zone is looked up anew, since people travel."""
     return datetime.now(local_zone())
+
+
+class Stopwatch:
+    """Seconds of the monotonic clock, without those in which it was held."""
+
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+        self._held_s = 0.0
+        self._held_since_s: float | None = None
+
+    @property
+    def held_s(self) -> float:
+        """How long it was held altogether."""
+        return self._held_s + (0.0 if self._held_since_s is None else time.monotonic() - self._held_since_s)
+
+    @property
+    def run_s(self) -> float:
+        """How long it ran altogether."""
+        return time.monotonic() - self._began_s - self.held_s
+
+    def hold(self) -> None:
+        """Stand still; again is harmless."""
+        if self._held_since_s is None:
+            self._held_since_s = time.monotonic()
+
+    def go_on(self) -> None:
+        """Run again."""
+        self._held_s, self._held_since_s = self.held_s, None

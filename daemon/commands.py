@@ -15,11 +15,12 @@ from pydantic import Field
 from ..ipc.call import Call
 from ..ipc.handlers import Handler, Name, NoParams, Params, hello_answer, instant, plain, store_handlers
 from ..ipc.protocol import NOT_FOUND, ProtocolError, Refused
-from ..pipelines.messages import Progress
+from ..pipelines.messages import Progress, RunKind
 from ..store.keep.history import Run
 from . import settings as settings_module
 from .dreamer import DreamResult
 from .importing import Importer
+from .schedule import DREAMS
 from .upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class ImportParams(Params):
 class DreamParams(Params):
     """Which dream; `dry_run` plans and changes nothing, and is always waited for."""
 
-    kind: Literal["daily", "weekly"] = "daily"
+    kind: RunKind = "daily"
     dry_run: bool = False
     wait: bool = False
 
@@ -97,8 +98,11 @@ class Commands:
         store = store_handlers(self._store)
         return store | {
             "status": Handler(NoParams, lambda _, call: self.status(), blocking=True),
-            "import": Handler(ImportParams, self.import_, long=True),
+            "import": Handler(ImportParams, self.import_, long=True, activity=True),
             "dream": Handler(DreamParams, self.dream, long=True),
+            "dream_pause": Handler(NoParams, self.dream_pause),
+            "dream_resume": Handler(NoParams, self.dream_resume),
+            "dream_cancel": Handler(NoParams, self.dream_cancel),
             "runs": Handler(RunsParams, self.runs, blocking=True),
             "undo": Handler(UndoParams, self.undo, long=True),
             "digest": Handler(DigestParams, self.digest, blocking=True),
@@ -116,7 +120,7 @@ class Commands:
     def status(self) -> dict[str, Any]:
         """The store's state and the daemon's."""
         daemon, due = self._daemon, self._schedule.next_due()
-        dreams = [run for run in self._store.runs(50) if run.kind in ("daily", "weekly")]
+        dreams = [run for run in self._store.runs(50) if run.kind in DREAMS]
         answer = {**hello_answer(), **plain(self._store.status())}
         problems = list(answer["problems"])
         if self._watcher.state.startswith(("cannot", "the vault")):
@@ -139,7 +143,14 @@ class Commands:
         run_id, at = self._dreamer.running, self._dreamer.progress
         if run_id is None:
             return None
-        return {"run_id": run_id, "kind": self._dreamer.kind, "stage": at.stage, "done": at.done, "total": at.total}
+        return {
+            "run_id": run_id,
+            "kind": self._dreamer.kind,
+            "stage": at.stage,
+            "done": at.done,
+            "total": at.total,
+            "paused": self._dreamer.paused,
+        }
 
     def _llm_state(self) -> dict[str, str] | None:
         """What is configured, and whether it answers; asked again at most once a minute."""
@@ -186,13 +197,27 @@ class Commands:
             raise Refused(f"The dream {self._dreamer.running} is running.", "`dreamctl runs` shows when it is over.")
         if params.wait or params.dry_run:
             tell = _teller(call)
-            return _dream_answer(await self._dreamer.dream(params.kind, dry_run=params.dry_run, progress=tell))
-        task = asyncio.create_task(self._dreamer.dream(params.kind))
+            return _dream_answer(
+                await self._dreamer.dream(params.kind, dry_run=params.dry_run, by_hand=True, progress=tell)
+            )
+        task = asyncio.create_task(self._dreamer.dream(params.kind, by_hand=True))
         self._unwaited.add(task)
         task.add_done_callback(self._unwaited.discard)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # recorded by the dreamer
         await asyncio.sleep(0)  # it has its name after its first step
         return {"run_id": self._dreamer.running, "state": "running", "actions": {}, "seconds": 0.0}
+
+    async def dream_pause(self, params: NoParams, call: Call) -> dict[str, Any]:
+        """Hold the running dream back until it is told to go on."""
+        return {"run_id": self._dreamer.pause(), "state": "paused"}
+
+    async def dream_resume(self, params: NoParams, call: Call) -> dict[str, Any]:
+        """Let it go on at once."""
+        return {"run_id": self._dreamer.resume(), "state": "running"}
+
+    async def dream_cancel(self, params: NoParams, call: Call) -> dict[str, Any]:
+        """End it; nothing of it becomes real."""
+        return {"run_id": await self._dreamer.cancel(), "state": "cancelled"}
 
     def runs(self, params: RunsParams, call: Call) -> dict[str, Any]:
         """The history, newest first."""
@@ -272,6 +297,8 @@ def _dream_answer(result: DreamResult) -> dict[str, Any]:
         "seconds": round(result.seconds, 3),
         "conflicts": [{"path": refused.path, "reason": refused.reason} for refused in result.refused],
     }
+    if result.note:
+        answer["note"] = result.note
     if result.state == "planned":
         answer["plan"] = [
             {"stage": a.stage, "kind": a.kind.value, "path": a.path, "node_id": a.node_id, "reason": a.reason}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..pipelines.settings import IdleSettings
@@ -15,10 +17,22 @@ class Activity:
 
     def __init__(self) -> None:
         self._last_s = time.monotonic()
+        self._listener: Callable[[], None] | None = None
 
     def touch(self) -> None:
         """Someone is here."""
         self._last_s = time.monotonic()
+        if (listener := self._listener) is not None:
+            listener()
+
+    @contextlib.contextmanager
+    def heard_by(self, listener: Callable[[], None]) -> Iterator[None]:
+        """Have a function called at every touch while inside; it is on the way of a question, so it must be quick."""
+        self._listener = listener
+        try:
+            yield
+        finally:
+            self._listener = None
 
     def quiet_s(self) -> float:
         """Seconds since then. The monotonic clock stands still in suspend, so a machine that wakes is not yet idle."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from loguru import logger
@@ -13,21 +15,35 @@ from loguru import logger
 from ..pipelines.messages import RunKind
 from ..pipelines.settings import PipelineSettings, ScheduleSettings
 from .dreamer import DreamBusy, Dreamer, DreamError
-from .idle import Activity, LoadMeter, judge
+from .idle import Activity, LoadMeter, Machine, Verdict, judge
 
 if TYPE_CHECKING:
     from ..store.memory import MemoryStore
 
 HISTORY_RUNS = 200
+DREAMS = ("daily", "weekly", "compaction")
+
+
+class Ended(StrEnum):
+    """How a dream ended that was tried.
+
+    LANDED: its changes, even none, became real. PREEMPTED: it gave way, and is tried again as if nothing had been.
+    CANCELLED: a person did not want it that day.
+    """
+
+    LANDED = "landed"
+    FAILED = "failed"
+    PREEMPTED = "preempted"
+    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A dream that was tried; `landed` if its changes, even none, became real."""
+    """A dream that was tried."""
 
     kind: RunKind
     began_at: datetime
-    landed: bool
+    ended: Ended = Ended.LANDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +60,41 @@ class Due:
         return self.not_before <= now.astimezone(UTC)
 
 
-def next_due(now: datetime, history: Sequence[Past], settings: ScheduleSettings) -> Due:
-    """The next daily or weekly dream. `now` carries the person's zone, with its rules (a ZoneInfo).
+def next_due(now: datetime, history: Sequence[Past], settings: ScheduleSettings, waiting_turns: int = 0) -> Due:
+    """The next dream. `now` carries the person's zone, with its rules (a ZoneInfo).
 
     - due at a local time each day; a weekly dream takes the place of that day's daily one;
-    - at most one lands a local date, so a missed one that is made up for early counts for the date it lands on;
+    - at most one of those lands a local date; a missed one that is made up for counts for the date it lands on;
     - missed ones are made up for once, however many there were;
-    - failures since the last landing double the wait, up to a bound.
+    - failures since the last landing double the wait, up to a bound; one that gave way costs nothing;
+    - a compaction, which only reads what is new, comes in between when many turns wait, but not often.
 
-    A landing that seems to lie in the future (the clock was set back) counts as today's.
+    A landing that seems to lie in the future (the clock was set back) counts as today's; a failure that does is
+    passed over, since waiting for it might take years.
     """
-    zone, today = now.tzinfo, now.date()
-    if zone is None:
+    if now.tzinfo is None:
         raise ValueError("now needs a zone")
     now_utc = now.astimezone(UTC)
-    landed_on = [_landed_on(past, today, zone) for past in history if past.landed]
-    weekly_on = [_landed_on(past, today, zone) for past in history if past.landed and past.kind == "weekly"]
-    if landed_on:
-        first = max(landed_on) + timedelta(days=1)
+    believed = [past for past in history if past.ended is Ended.LANDED or past.began_at <= now_utc]
+    nightly = _nightly(now, [past for past in believed if past.kind != "compaction"], settings)
+    if nightly.is_due(now) or not 0 < settings.compaction_turns <= waiting_turns:
+        return nightly
+    compaction_at = max(now_utc, _compaction_not_before(now_utc, believed, settings))
+    return Due("compaction", now_utc, compaction_at) if compaction_at < nightly.not_before else nightly
+
+
+def _nightly(now: datetime, history: Sequence[Past], settings: ScheduleSettings) -> Due:
+    """The next daily or weekly dream."""
+    zone, today = now.tzinfo, now.date()
+    assert zone is not None
+    now_utc = now.astimezone(UTC)
+    landed_on = [_date_of(past, today, zone) for past in history if past.ended is Ended.LANDED]
+    settled_on = landed_on + [_date_of(past, today, zone) for past in history if past.ended is Ended.CANCELLED]
+    weekly_on = [
+        _date_of(past, today, zone) for past in history if past.ended is Ended.LANDED and past.kind == "weekly"
+    ]
+    if settled_on:
+        first = max(settled_on) + timedelta(days=1)
     else:
         first = today if _slot(today, zone, settings) <= now_utc else today - timedelta(days=1)
     since = _slot(first, zone, settings)
@@ -75,7 +108,20 @@ def next_due(now: datetime, history: Sequence[Past], settings: ScheduleSettings)
     )
 
 
-def _landed_on(past: Past, today: date, zone: tzinfo) -> date:
+def _compaction_not_before(now_utc: datetime, history: Sequence[Past], settings: ScheduleSettings) -> datetime:
+    """Some hours after the last dream: turns that no dream can read must not keep it up."""
+    gap = timedelta(hours=settings.compaction_gap_h)
+    tried = [
+        min(past.began_at, now_utc)
+        for past in history
+        if past.ended is Ended.LANDED or (past.kind == "compaction" and past.ended is not Ended.PREEMPTED)
+    ]
+    last = max(tried, default=now_utc - gap).astimezone(UTC)
+    compactions = [past for past in history if past.kind == "compaction"]
+    return max(last + gap, _backed_off_until(compactions, settings))
+
+
+def _date_of(past: Past, today: date, zone: tzinfo) -> date:
     return min(past.began_at.astimezone(zone).date(), today)
 
 
@@ -90,8 +136,9 @@ def _first_weekday_after(day: date, weekday: int) -> date:
 
 def _backed_off_until(history: Sequence[Past], settings: ScheduleSettings) -> datetime:
     """When trying again is allowed: the first failure since the last landing waits the least."""
-    last_landing = max((past.began_at for past in history if past.landed), default=datetime.min.replace(tzinfo=UTC))
-    failures = [past.began_at for past in history if not past.landed and past.began_at > last_landing]
+    landings = (past.began_at for past in history if past.ended is Ended.LANDED)
+    last_landing = max(landings, default=datetime.min.replace(tzinfo=UTC))
+    failures = [past.began_at for past in history if past.ended is Ended.FAILED and past.began_at > last_landing]
     if not failures:
         return datetime.min.replace(tzinfo=UTC)
     wait_s = min(settings.longest_backoff_s, settings.first_backoff_s * 2.0 ** min(len(failures) - 1, 20))
@@ -115,35 +162,44 @@ class Schedule:
         self._settings = settings
         self._local_now = local_now
         self._load = LoadMeter()
+        self._waiting_turns = 0
         self.waiting_for = ""
 
     def next_due(self) -> Due:
-        """The next dream, from the history that is kept."""
-        runs = [run for run in self._store.runs(HISTORY_RUNS) if run.kind in ("daily", "weekly")]
-        history = [Past(_run_kind(run.kind), run.started_at, run.state != "failed") for run in runs]
-        return next_due(self._local_now(), history, self._settings.schedule)
+        """The next dream, from the history that is kept and the turns that waited when last counted."""
+        runs = [run for run in self._store.runs(HISTORY_RUNS) if run.kind in DREAMS]
+        history = [Past(_run_kind(run.kind), run.started_at, _how_it_ended(run.state)) for run in runs]
+        return next_due(self._local_now(), history, self._settings.schedule, self._waiting_turns)
 
     async def tick(self) -> None:
         """Dream if it is time; otherwise remember what stands against it, for `status`."""
         machine = self._load.read(self._dreamer.child_pid)
-        now, due = self._local_now(), self.next_due()
         if self._dreamer.running is not None:
             self.waiting_for = ""
             return
         if self._store.paused:
             self.waiting_for = "learning is paused"
             return
+        due = await asyncio.to_thread(self.next_due)
+        if not due.is_due(self._local_now()) and self._judge(machine, due).idle:
+            # Counting reads much: only when nobody waits.
+            self._waiting_turns = await asyncio.to_thread(self._store.waiting_turns)
+            due = await asyncio.to_thread(self.next_due)
+        now = self._local_now()
         if not due.is_due(now):
             self.waiting_for = f"due {due.not_before.astimezone(now.tzinfo):%Y-%m-%d %H:%M}"
             return
-        schedule, idle = self._settings.schedule, self._settings.idle
-        verdict = judge(
-            self._activity.quiet_s(), machine, now.hour, idle, hours=schedule.allowed_hours, overdue=due.overdue
-        )
+        verdict = self._judge(machine, due)
         self.waiting_for = verdict.reason
         if verdict.idle:
+            self._waiting_turns = 0
             with contextlib.suppress(DreamBusy, DreamError):  # recorded and logged by the dreamer: a job's boundary
                 await self._dreamer.dream(due.kind)
+
+    def _judge(self, machine: Machine, due: Due) -> Verdict:
+        schedule, idle = self._settings.schedule, self._settings.idle
+        hour = self._local_now().hour
+        return judge(self._activity.quiet_s(), machine, hour, idle, hours=schedule.allowed_hours, overdue=due.overdue)
 
     @contextlib.asynccontextmanager
     async def ticking(self) -> AsyncIterator[None]:
@@ -163,4 +219,9 @@ class Schedule:
 
 
 def _run_kind(kind: str) -> RunKind:
-    return "weekly" if kind == "weekly" else "daily"
+    return "weekly" if kind == "weekly" else "compaction" if kind == "compaction" else "daily"
+
+
+def _how_it_ended(state: str) -> Ended:
+    """What a run's state means for the next: undone is landed too."""
+    return Ended(state) if state in set(Ended) else Ended.LANDED

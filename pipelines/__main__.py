@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import BinaryIO
 
 # Before numpy is imported: a dream has one thread of arithmetic, whatever the machine has.
@@ -16,6 +17,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VEC
     os.environ.setdefault(_name, "1")
 
 PR_SET_PDEATHSIG = 1
+AUTOGROUP = Path("/proc/self/autogroup")
 ADDRESS_SPACE_FACTOR = 6
 """Mapped is not used: onnxruntime and SQLite map several times what they touch. The daemon watches what is resident."""
 
@@ -24,13 +26,15 @@ def main() -> int:
     """Dream once. The exit code is 0 after `Done` and 1 after `Failed`."""
     _die_with_parent()
     _yield_processor()
+    from .attention import Attention, first_line
     from .messages import Failed, Progress, RunRequest, encode
 
     out = sys.stdout.buffer
-    line = sys.stdin.buffer.readline()
+    line, heard = first_line(sys.stdin.fileno())
     if not line.strip():
         return 1
-    _end_with(sys.stdin.fileno())
+    attention = Attention()
+    attention.listen(sys.stdin.fileno(), heard)
     telling = threading.Lock()
 
     def tell(message: Progress) -> None:
@@ -42,7 +46,7 @@ def main() -> int:
         _bound_memory(request.pipelines.limits.memory_mib)
         from .dream import dream
 
-        done = dream(request, tell)
+        done = dream(request, tell, attention)
     except Exception as error:  # the boundary of the process: the daemon is told, the traceback goes to its log
         failed = Failed(reason=_reason(error), hint=getattr(error, "hint", ""))
         _write(out, encode(failed))
@@ -70,21 +74,6 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}{place}"
 
 
-def _end_with(stdin: int) -> None:
-    """End this process when the daemon's end of the pipe is gone; a plan that nobody takes is worth nothing.
-
-    Reads the bare descriptor: a thread inside Python's own buffer would abort the interpreter when it ends.
-    """
-
-    def watch() -> None:
-        with contextlib.suppress(OSError):
-            while os.read(stdin, 4096):
-                pass
-        os._exit(3)
-
-    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
-
-
 def _die_with_parent() -> None:
     if sys.platform != "linux":
         return
@@ -93,11 +82,17 @@ def _die_with_parent() -> None:
 
 
 def _yield_processor() -> None:
-    """Take the processor only when nobody else wants it."""
+    """Take the processor only when nobody else wants it; on Linux SCHED_IDLE makes its reading and writing idle too.
+
+    Linux weighs sessions against each other before the processes within them, and the daemon started this one in a
+    session of its own: without a word to that group an idle process would have as much as the daemon itself.
+    """
     with contextlib.suppress(OSError, AttributeError):
         os.nice(19)
     with contextlib.suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    with contextlib.suppress(OSError):
+        AUTOGROUP.write_text("19")
 
 
 def _bound_memory(memory_mib: int) -> None:

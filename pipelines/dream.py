@@ -11,29 +11,42 @@ from ..store.find.embedding import Embedder, embedder_for
 from ..store.find.embedding_cache import EmbeddingCache
 from ..store.keep.database import backup
 from . import run
+from .attention import Attention
 from .messages import Done, Progress, RunRequest
 from .run import Tell
+from .settings import Stage
 from .snapshot import Snapshot
 from .view import Vectors, View
 
+COMPACTION = frozenset({Stage.CONSOLIDATE, Stage.DRIFT})
 SLICE = 512
 """Texts embedded between two words of progress: some four seconds, well inside what the daemon calls silence."""
 
 
-def dream(request: RunRequest, tell: Tell) -> Done:
-    """Plan one dream. Writes only in the request's folder."""
+def dream(request: RunRequest, tell: Tell, attention: Attention | None = None) -> Done:
+    """Plan one dream. Writes only in the request's folder; `attention` is told what to call off before a pause."""
     embedder = embedder_for(request.store.embedding, request.embeddings.parent)
     snapshot = Snapshot(request.folder, request.vault, request.index, request.ledger)
     cache: EmbeddingCache | None = None
     try:
         cache = _cache(request, embedder)
         view = View(snapshot, snapshot.history(), Embedded(embedder, cache, tell), request.run_id, request.pipelines)
-        outcome = run.plan(view, request.now, request.pipelines.stages, tell, weekly=request.kind == "weekly")
+        outcome = run.plan(view, request.now, _stages(request), tell, weekly=request.kind == "weekly")
         return run.finish(view, request, outcome, snapshot.ledger.runs(), run.gaps_of(view.history))
     finally:
         if cache:
             cache.close()
         snapshot.close()
+
+
+def _stages(request: RunRequest) -> dict[Stage, bool]:
+    """The stages that take part: of a compaction those alone that read what is new."""
+    stages = request.pipelines.stages
+    return (
+        stages
+        if request.kind != "compaction"
+        else {stage: stages.get(stage, True) and stage in COMPACTION for stage in Stage}
+    )
 
 
 def _cache(request: RunRequest, embedder: Embedder) -> EmbeddingCache | None:

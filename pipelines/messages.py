@@ -1,7 +1,8 @@
 """What the daemon and a dream say to each other: one request down, JSON lines up, the changeset in a file.
 
 The daemon writes one `RunRequest` line to the child's stdin and holds the pipe open: its end is the daemon's end. The
-child answers on stdout with any number of `Progress` lines and then exactly one `Done` or `Failed`.
+child answers on stdout with any number of `Progress` lines and then exactly one `Done` or `Failed`. After the request
+the daemon may say single bytes: PAUSE, and later RESUME.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from ..store.model import Action, ActionKind, Changeset
 from ..store.settings import StoreSettings
 from .settings import PipelineSettings
 
-RunKind = Literal["daily", "weekly"]
+RunKind = Literal["daily", "weekly", "compaction"]
+PAUSE, RESUME = b"p", b"r"
 
 
 class MessageError(Exception):

@@ -76,14 +76,18 @@ def finish(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run
     if changeset.actions or changeset.cursors:
         write_changeset(path, changeset)
     page = digest.render(_night(view, request, outcome, gaps))
+    derived = {
+        "index.md": catalogue.index_page(view),
+        "log.md": catalogue.log_page([*runs, _this_run(request, changeset)], request.utc_offset_s),
+    }
+    day = digest.path_of(request.local_date)
+    # What the night has to report stays to be read: a compaction says nothing, nor does a second run that did nothing.
+    if request.kind != "compaction" and (changeset.actions or view.read(day) is None):
+        derived[day] = page
     return Done(
         changeset_path=path if path.exists() else None,
         digest=page,
-        derived={
-            digest.path_of(request.local_date): page,
-            "index.md": catalogue.index_page(view),
-            "log.md": catalogue.log_page([*runs, _this_run(request, changeset)], request.utc_offset_s),
-        },
+        derived=derived,
         report=_report(changeset, outcome),
     )
 

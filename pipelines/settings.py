@@ -28,6 +28,8 @@ class ScheduleSettings(BaseModel):
     weekly_on: int = Field(6, ge=0, le=6, description="0 is Monday")
     allowed_hours: tuple[int, int] = Field((0, 24), description="[first, last): may wrap, as (22, 6)")
     overdue_h: float = Field(36, gt=0, description="this late, idleness is relaxed")
+    compaction_turns: int = Field(50, ge=0, description="so many waiting turns make a small dream due; 0: never")
+    compaction_gap_h: float = Field(3, gt=0, description="at least so long after any other dream")
     first_backoff_s: float = Field(900, gt=0)
     longest_backoff_s: float = Field(6 * 3600, gt=0)
 
@@ -41,6 +43,18 @@ class IdleSettings(BaseModel):
     quiet_when_overdue_s: float = Field(60, ge=0)
     load_per_core: float = Field(0.5, gt=0)
     battery_percent: float = Field(50, ge=0, le=100)
+    resume_quiet_s: float = Field(120, ge=0, description="a dream that gave way goes on after so much quiet")
+    resume_quiet_by_hand_s: float = Field(2, ge=0, description="the same for one that a person asked for")
+
+
+class PreemptionSettings(BaseModel):
+    """How a dream gives way to whoever comes back while it runs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = True
+    stop_after_ms: float = Field(150, ge=0, le=10_000, description="for it to call off a model before it is stopped")
+    give_up_after_s: float = Field(1800, gt=0, description="paused this long it is ended, and begun again another time")
 
 
 class LimitSettings(BaseModel):
@@ -87,5 +101,6 @@ class PipelineSettings(BaseModel):
     stages: dict[Stage, bool] = Field(default_factory=lambda: dict.fromkeys(Stage, True))
     schedule: ScheduleSettings = ScheduleSettings()
     idle: IdleSettings = IdleSettings()
+    preemption: PreemptionSettings = PreemptionSettings()
     limits: LimitSettings = LimitSettings()
     decay: DecaySettings = DecaySettings()

@@ -410,6 +410,12 @@ class MemoryStore:
         """Write down a run that changed nothing: a failed one, or one with nothing to do."""
         self._writer.write(history.record_run(run)).result()
 
+    def waiting_turns(self) -> int:
+        """How many turns no dream has read yet, of the channels in which learning is on. Reads every turn's row."""
+        read = self.ledger.cursors("consolidate")
+        ends = self.catalog.sessions_outside(self.channels_off)
+        return sum(max(0, last - read.get(session_id, 0)) for session_id, last in ends.items())
+
     # ---- learning, on and off
 
     def pause(self) -> None:

@@ -183,7 +183,8 @@ def dreams_in_words(answer: dict[str, Any], look: Look) -> str:
     """The dream that runs, else the last and the next."""
     if running := answer.get("dream"):
         far = f", {running['done']:,} of {running['total']:,}" if running.get("total") else ""
-        return f"one is running: {running.get('stage') or 'starting'}{far}"
+        held = f"; held back: {why}" if (why := running.get("paused")) else ""
+        return f"one is running: {running.get('stage') or 'starting'}{far}{held}"
     if "last_dream" not in answer:
         return ""
     last, upcoming = answer["last_dream"], when(answer.get("next_dream"))

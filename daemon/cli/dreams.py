@@ -20,20 +20,33 @@ OUTCOMES: dict[str, str] = {
     "applied": "The dream {run} is done after {took}.",
     "nothing": "There was nothing to dream about.",
     "planned": "This is what a dream would do now; nothing was changed.",
+    "paused": "The dream {run} is paused. `dreamctl dream resume` lets it go on.",
+    "preempted": "The dream {run} gave way to whoever was at work, and begins again when it is quiet.",
     "failed": "The dream {run} failed after {took}; nothing was changed.",
     "cancelled": "The dream {run} was cancelled; nothing was changed.",
 }
 
 
+STEERING = ("pause", "resume", "cancel")
+
+
 def dream_arguments(parser: ArgumentParser) -> None:
     """What dream takes."""
-    parser.add_argument("kind", nargs="?", default="daily", choices=("daily", "weekly"), help="which one (daily)")
+    parser.add_argument(
+        "kind",
+        nargs="?",
+        default="daily",
+        choices=("daily", "weekly", "compaction", *STEERING),
+        help="which one (daily); or what becomes of the one that runs",
+    )
     parser.add_argument("--dry-run", action="store_true", help="only say what it would change")
     parser.add_argument("--wait", action="store_true", help="stay until it is done, and show how far it is")
 
 
 def dream(options: Namespace, terminal: Terminal) -> int:
-    """Have a dream now."""
+    """Have a dream now, or pause, let go on or cancel the one that runs."""
+    if options.kind in STEERING:
+        return _steer(options.kind, terminal)
     params = {"kind": options.kind, "dry_run": options.dry_run, "wait": options.wait or options.dry_run}
     if not params["wait"]:
         answer = ask(terminal, "dream", params)
@@ -44,7 +57,17 @@ def dream(options: Namespace, terminal: Terminal) -> int:
         terminal.document(answer)
     else:
         terminal.lines(dream_in_words(answer, terminal.look))
-    return 1 if answer["state"] in ("failed", "cancelled") else 0
+    return 1 if answer["state"] in ("failed", "cancelled", "preempted") else 0
+
+
+def _steer(word: str, terminal: Terminal) -> int:
+    answer = ask(terminal, f"dream_{word}")
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        words = "The dream {run} goes on." if word == "resume" else OUTCOMES[answer["state"]]
+        terminal.lines(terminal.look.wrap(words.format(run=answer["run_id"])))
+    return 0
 
 
 def runs_arguments(parser: ArgumentParser) -> None:

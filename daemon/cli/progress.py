@@ -12,7 +12,7 @@ from .terminal import Terminal
 from .words import clean, clip
 
 PLAIN_INTERVAL_S = 5.0
-NOTE_COLUMNS = 16
+NOTE_COLUMNS = 30
 
 OnProgress = Callable[[dict[str, Any]], None]
 
@@ -35,11 +35,17 @@ class PlainLines:
     def __init__(self, title: str) -> None:
         self._title = title
         self._said: tuple[str, int] = ("", -1)
+        self._paused = False
 
     def __call__(self, progress: dict[str, Any]) -> None:
         """Say so if there is something new to say."""
         stage, done, total = clean(progress["stage"]), progress["done"], progress["total"]
         step = 4 * done // total if total else int(time.monotonic() / PLAIN_INTERVAL_S)
+        note = clean(progress.get("note") or "")
+        if (paused := note.startswith("paused")) != self._paused:
+            self._paused = paused
+            print(f"{self._title}: {note if paused else 'goes on'}", file=sys.stderr, flush=True)
+            return
         if stage == self._said[0] and step <= self._said[1]:
             return
         self._said = (stage, step)

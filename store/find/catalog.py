@@ -131,6 +131,14 @@ class Catalog:
         """Every session's id and its last ordinal."""
         return dict(self._rows("SELECT session_id, max(ordinal) FROM node WHERE level = 'L0' GROUP BY session_id"))
 
+    def sessions_outside(self, channels: Collection[str]) -> dict[NodeId, int]:
+        """The same of those that are in none of these channels."""
+        sql = (
+            "SELECT session_id, max(ordinal) FROM node WHERE level = 'L0'"
+            " AND channel NOT IN (SELECT value FROM json_each(?)) GROUP BY session_id"
+        )
+        return dict(self._rows(sql, (json.dumps(list(channels)),)))
+
     def listing(
         self,
         channel: str | None = None,

@@ -26,8 +26,8 @@ class Write(NamedTuple):
 class Run:
     """One run in the history: a dream, a forgetting.
 
-    `state` is one of applied, undone, partly_undone, nothing, failed. `summary` is the run's own account, in JSON's
-    types.
+    `state` is one of applied, undone, partly_undone, nothing, failed, preempted, cancelled. `summary` is the run's own
+    account, in JSON's types.
     """
 
     run_id: str

@@ -13,7 +13,7 @@ import pytest
 from dreamd.daemon.clock import local_now, local_zone
 from dreamd.daemon.dreamer import Dreamer, DreamError
 from dreamd.daemon.idle import Activity, LoadMeter, Machine
-from dreamd.daemon.schedule import Past, Schedule, next_due
+from dreamd.daemon.schedule import Ended, Past, Schedule, next_due
 from dreamd.pipelines.messages import RunKind
 from dreamd.pipelines.settings import PipelineSettings, ScheduleSettings
 from dreamd.store.keep.history import Run
@@ -28,8 +28,12 @@ def at(text: str, zone: ZoneInfo = BERLIN) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=zone)
 
 
-def past(text: str, kind: RunKind = "daily", *, landed: bool = True) -> Past:
-    return Past(kind, at(text).astimezone(UTC), landed)
+def past(text: str, kind: RunKind = "daily", ended: Ended = Ended.LANDED) -> Past:
+    return Past(kind, at(text).astimezone(UTC), ended)
+
+
+def failed(text: str, kind: RunKind = "daily") -> Past:
+    return past(text, kind, Ended.FAILED)
 
 
 def due_at(now: str, history: Sequence[Past], settings: ScheduleSettings = SETTINGS) -> str:
@@ -78,11 +82,11 @@ def test_one_by_hand_in_the_evening_does_not_cost_the_night() -> None:
 
 def test_failures_back_off_and_are_forgiven_by_a_landing() -> None:
     landed = past("2026-11-17T03:00")
-    once = [landed, past("2026-11-18T03:00", landed=False)]
-    twice = [*once, past("2026-11-18T03:16", landed=False)]
+    once = [landed, failed("2026-11-18T03:00")]
+    twice = [*once, failed("2026-11-18T03:16")]
     assert due_at("2026-11-18T03:05", once) == "2026-11-18T03:15"
     assert due_at("2026-11-18T03:20", twice) == "2026-11-18T03:46"
-    many = [landed, *(past(f"2026-11-18T{hour:02}:00", landed=False) for hour in range(3, 20))]
+    many = [landed, *(failed(f"2026-11-18T{hour:02}:00") for hour in range(3, 20))]
     assert due_at("2026-11-18T19:01", many) == "2026-11-19T01:00"
     assert due_at("2026-11-18T21:00", [*many, past("2026-11-18T20:00")]) == "2026-11-19T03:00"
 
@@ -129,7 +133,7 @@ def test_a_night_with_the_hour_twice() -> None:
     settings = ScheduleSettings(daily_at=time(2, 30))
     due = next_due(at("2026-10-24T12:00"), [past("2026-10-24T02:30")], settings)
     assert due.not_before == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
-    landed = [Past("daily", datetime(2026, 10, 25, 0, 30, tzinfo=UTC), True)]
+    landed = [Past("daily", datetime(2026, 10, 25, 0, 30, tzinfo=UTC))]
     second_0230 = datetime(2026, 10, 25, 1, 30, tzinfo=UTC).astimezone(BERLIN)
     assert not next_due(second_0230, landed, settings).is_due(second_0230)
 
@@ -137,12 +141,12 @@ def test_a_night_with_the_hour_twice() -> None:
 def test_every_minute_of_a_year_with_both_changes_gives_one_dream_a_date() -> None:
     settings = ScheduleSettings(daily_at=time(2, 30))
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    landed: list[Past] = [Past("daily", datetime(2025, 12, 31, 2, tzinfo=UTC), True)]
+    landed: list[Past] = [Past("daily", datetime(2025, 12, 31, 2, tzinfo=UTC))]
     while now < datetime(2027, 1, 1, tzinfo=UTC):
         due = next_due(now.astimezone(BERLIN), landed[-40:], settings)
         assert due.not_before > landed[-1].began_at
         now = max(now, due.not_before)
-        landed.append(Past(due.kind, now, True))
+        landed.append(Past(due.kind, now))
         now += timedelta(minutes=1)
     dates = [run.began_at.astimezone(BERLIN).date() for run in landed]
     assert len(set(dates)) == len(dates) == 367
@@ -170,6 +174,80 @@ def test_the_clock_is_in_the_persons_zone(monkeypatch: pytest.MonkeyPatch) -> No
     assert local_zone().key == "UTC"
 
 
+def test_a_dream_that_gave_way_is_due_again_at_once_and_costs_no_patience() -> None:
+    history = [past("2026-11-17T03:00"), past("2026-11-18T03:00", "daily", Ended.PREEMPTED)]
+    assert next_due(at("2026-11-18T03:40"), history, SETTINGS).is_due(at("2026-11-18T03:40"))
+    with_failures = [*history, failed("2026-11-18T04:00"), past("2026-11-18T04:20", "daily", Ended.PREEMPTED)]
+    assert due_at("2026-11-18T04:30", with_failures) == "2026-11-18T04:15"
+
+
+def test_a_cancelled_dream_is_not_had_that_day() -> None:
+    history = [past("2026-11-17T03:00"), past("2026-11-18T03:00", "daily", Ended.CANCELLED)]
+    assert due_at("2026-11-18T03:10", history) == "2026-11-19T03:00"
+
+
+def test_a_failure_that_seems_to_lie_in_the_future_is_not_waited_for() -> None:
+    history = [past("2026-11-17T03:00"), failed("2031-01-01T03:00")]
+    assert due_at("2026-11-18T12:00", history) == "2026-11-18T03:00"
+
+
+def test_a_clock_that_leaps_forward_and_back_gives_one_dream_for_each_leap() -> None:
+    landed = [past("2026-11-17T03:00")]
+    leapt = at("2027-03-01T12:00")
+    assert next_due(leapt, landed, SETTINGS).is_due(leapt)
+    landed.append(Past("daily", leapt.astimezone(UTC)))
+    assert not next_due(leapt + timedelta(hours=1), landed, SETTINGS).is_due(leapt + timedelta(hours=1))
+    back = at("2026-11-17T12:00")
+    assert due_at("2026-11-17T12:00", landed) == "2026-11-18T03:00"
+    assert not next_due(back, landed, SETTINGS).is_due(back)
+
+
+# ---- compactions
+
+
+def kind_due(now: str, history: Sequence[Past], waiting: int, settings: ScheduleSettings = SETTINGS) -> str:
+    due = next_due(at(now), history, settings, waiting)
+    return due.kind if due.is_due(at(now)) else "none"
+
+
+def test_a_compaction_is_due_at_fifty_waiting_turns() -> None:
+    history = [past("2026-11-18T03:00")]
+    assert kind_due("2026-11-18T12:00", history, 49) == "none"
+    assert kind_due("2026-11-18T12:00", history, 50) == "compaction"
+    never = SETTINGS.model_copy(update={"compaction_turns": 0})
+    assert kind_due("2026-11-18T12:00", history, 5000, never) == "none"
+
+
+def test_a_compaction_comes_besides_the_nights_dream_and_not_in_its_place() -> None:
+    history = [past("2026-11-17T03:00"), past("2026-11-18T02:00", "compaction")]
+    assert kind_due("2026-11-18T03:00", history, 500) == "daily"
+    assert due_at("2026-11-18T12:00", [past("2026-11-18T03:00"), past("2026-11-18T11:00", "compaction")]) == (
+        "2026-11-19T03:00"
+    )
+
+
+def test_turns_that_no_dream_can_read_do_not_keep_it_up() -> None:
+    history = [past("2026-11-18T03:00")]
+    now, compactions = at("2026-11-18T03:30"), 0
+    while now < at("2026-11-19T03:00"):
+        due = next_due(now, history, SETTINGS, 1000)
+        if due.is_due(now):
+            compactions += 1
+            history.append(Past(due.kind, now.astimezone(UTC)))
+        now += timedelta(minutes=1)
+    assert compactions == 7  # one in three hours, from 06:00 on
+
+
+def test_failed_compactions_back_off_and_leave_the_night_alone() -> None:
+    history = [
+        past("2026-11-18T03:00"),
+        *(failed(f"2026-11-18T{hour:02}:00", "compaction") for hour in (7, 11, 15, 19)),
+    ]
+    assert kind_due("2026-11-18T22:30", history, 500) == "compaction"
+    assert kind_due("2026-11-18T21:30", history, 500) == "none"
+    assert due_at("2026-11-19T02:00", history) == "2026-11-19T03:00"
+
+
 # ---- the tick
 
 
@@ -181,7 +259,10 @@ class Night:
         self.history: list[Run] = []
         self.dreamt: list[str] = []
         self.fails = False
-        self.store = SimpleNamespace(runs=lambda limit: self.history[::-1][:limit], paused=paused)
+        self.waiting_turns = 0
+        self.store = SimpleNamespace(
+            runs=lambda limit: self.history[::-1][:limit], paused=paused, waiting_turns=lambda: self.waiting_turns
+        )
         self.dreamer = SimpleNamespace(running=None, child_pid=None, dream=self.dream)
         self.activity = SimpleNamespace(quiet_s=lambda: quiet_s)
         self.schedule = Schedule(
@@ -246,6 +327,22 @@ def test_forgetting_is_no_dream() -> None:
     night.history.append(Run("r", "forget", "applied", night.now.astimezone(UTC)))
     night.tick()
     assert night.dreamt == ["daily"]
+
+
+def test_waiting_turns_are_counted_when_nobody_is_there_and_compacted_once() -> None:
+    night = Night()
+    night.tick()
+    night.waiting_turns = 60
+    night.now += timedelta(hours=4)
+    night.tick()
+    night.waiting_turns = 0
+    night.now += timedelta(hours=4)
+    night.tick()
+    assert night.dreamt == ["daily", "compaction"]
+    busy = Night(quiet_s=5)
+    busy.history = night.history
+    busy.now, busy.waiting_turns = night.now, 60
+    assert busy.tick().startswith("due 2026-11-19")
 
 
 def test_no_second_one_beside_a_running_one() -> None:
