@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .settings import LlmSettings
@@ -19,11 +20,24 @@ class LlmError(Exception):
 
 
 class LlmUnavailable(LlmError):
-    """No server, no such model, a deadline passed: the stage goes its deterministic way."""
+    """No server, no such model, a deadline passed, nothing left of tonight: the stage goes its deterministic way."""
 
 
 class LlmRefused(LlmError):
     """The model answered, but not with what was asked for; asking again is the caller's choice."""
+
+
+class LlmAborted(LlmError):
+    """The call was ended from another thread, by `abort`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A checked object, and what it cost; 0 tokens where the server does not say."""
+
+    content: dict[str, Any]
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
 
 
 class LanguageModel(Protocol):
@@ -38,22 +52,36 @@ class LanguageModel(Protocol):
         """Return if the server answers and has the model. Never pulls one. Raises LlmUnavailable."""
         ...
 
-    def complete_json(self, prompt: str, schema: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
-        """Answer with one JSON object that was checked to be one.
+    def complete_json(self, prompt: str, schema: Mapping[str, Any], deadline_s: float) -> Answer:
+        """Answer with one JSON object that was checked to fit.
 
-        `schema` is JSON Schema of an object; its `required` keys are there in what returns. Raises LlmUnavailable or
-        LlmRefused, and nothing else.
+        `schema` is JSON Schema of an object, of the kinds that checking.py knows. Raises LlmUnavailable, LlmRefused or
+        LlmAborted, and nothing else.
         """
+        ...
+
+    def abort(self) -> None:
+        """Shut the connection of the call that is under way, if one is, so that the server stops; from any thread."""
+        ...
+
+    def release(self, deadline_s: float) -> None:
+        """Let the server give back the memory that the model takes, where it can be told to. Raises nothing."""
         ...
 
 
 def model_for(settings: LlmSettings) -> LanguageModel | None:
     """The configured model, or None. Constructing asks nobody; `problem` does. Raises LlmUnavailable."""
-    if settings.provider == "none":
-        return None
-    from .ollama import OllamaModel  # its client and httpx cost a second on a busy machine: only who asks pays
+    match settings.provider:  # their clients and httpx cost a second on a busy machine: only who asks pays
+        case "none":
+            return None
+        case "ollama":
+            from .ollama import OllamaModel
 
-    return OllamaModel(settings)
+            return OllamaModel(settings)
+        case "openai_compatible":
+            from .openai_compatible import OpenAICompatibleModel
+
+            return OpenAICompatibleModel(settings)
 
 
 def problem(settings: LlmSettings) -> str:

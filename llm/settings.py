@@ -1,10 +1,14 @@
-"""Which language model, if any, dreams may ask."""
+"""Which language model, if any, dreams may ask, and how much of it."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, SerializationInfo, field_serializer
+
+TELL_SECRETS = "tell_secrets"
+"""The key of a serialization context with which the API key is told: for the pipe to a dream, for nothing else."""
 
 
 class LlmSettings(BaseModel):
@@ -12,9 +16,21 @@ class LlmSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    provider: Literal["none", "ollama"] = "none"
+    provider: Literal["none", "ollama", "openai_compatible"] = "none"
     model: str = ""
     base_url: str = Field("", description="the provider's usual address on this machine, unless another is named")
     allow_remote: bool = False
+    api_key: SecretStr = Field(SecretStr(""), description="for an OpenAI-compatible server that wants one")
+    api_key_file: Path | None = Field(None, description="a file that holds the key alone, instead of api_key")
     deadline_s: float = Field(60, gt=0, description="for one completion")
     context_tokens: int = Field(8192, ge=512)
+    answer_tokens: int = Field(1024, ge=64, description="the longest answer")
+    calls_a_night: int = Field(1000, ge=0)
+    tokens_a_night: int = Field(2_000_000, ge=0, description="read and written")
+    failures_in_a_row: int = Field(3, ge=1, description="after so many a dream goes on without the model")
+    keep_alive_s: float = Field(300, ge=0, description="how long Ollama holds the model between two calls of a dream")
+
+    @field_serializer("api_key")
+    def _hidden(self, key: SecretStr, info: SerializationInfo) -> str:
+        told = isinstance(info.context, dict) and info.context.get(TELL_SECRETS)
+        return key.get_secret_value() if told else str(key)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from ..llm.settings import LlmSettings
+from ..llm.settings import TELL_SECRETS, LlmSettings
 from ..store.model import Action, ActionKind, Changeset
 from ..store.settings import StoreSettings
 from .settings import PipelineSettings
@@ -97,7 +97,7 @@ _messages: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discrimin
 
 def encode(message: RunRequest | Message) -> bytes:
     """One line, newline included."""
-    return message.model_dump_json().encode() + b"\n"
+    return message.model_dump_json(context={TELL_SECRETS: True}).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:

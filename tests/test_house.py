@@ -115,6 +115,14 @@ def test_what_an_agent_starts_imports_the_standard_library_alone(module: str) ->
     assert "asyncio" not in loaded
 
 
+@pytest.mark.parametrize("module", ["dreamd.daemon.app", "dreamd.daemon.commands", "dreamd.ipc.handlers"])
+def test_what_answers_recall_loads_nothing_that_speaks_to_models(module: str) -> None:
+    program = f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(json.loads(done.stdout))
+    assert not loaded & {"httpx", "ollama", "dreamd.llm.ollama", "dreamd.llm.connection", "dreamd.llm.budget"}
+
+
 # -- what the lower rooms never read
 
 WALL_CLOCKS = re.compile(

@@ -9,8 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from dreamd.llm.connection import is_loopback
 from dreamd.llm.model import LlmRefused, LlmUnavailable, model_for, problem
-from dreamd.llm.ollama import OllamaModel, is_loopback
+from dreamd.llm.ollama import OllamaModel
 from dreamd.llm.settings import LlmSettings
 
 SCHEMA = {"type": "object", "properties": {"fact": {"type": "string"}}, "required": ["fact"]}
@@ -24,6 +25,7 @@ class FakeOllama:
         self.done_reason = "stop"
         self.status = 200
         self.location = ""
+        self.loaded = False
         self.hold = threading.Event()
         self.hold.set()
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -34,14 +36,15 @@ class FakeOllama:
                 pass
 
             def do_GET(self) -> None:
-                self._answer({"models": [{"model": "tiny:latest"}, {"model": "qwen3:4b"}]})
+                there = [] if self.path == "/api/ps" and not fake.loaded else [{"model": "tiny:latest"}]
+                self._answer({"models": [*there, {"model": "qwen3:4b"}]})
 
             def do_POST(self) -> None:
                 request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 fake.asked.append((self.path, request))
                 fake.hold.wait(10)
                 content = {"role": "assistant", "content": fake.say(request)}
-                ending = {"done": True, "done_reason": fake.done_reason}
+                ending = {"done": True, "done_reason": fake.done_reason, "prompt_eval_count": 7, "eval_count": 3}
                 self._answer({"model": request["model"], "message": content} | ending)
 
             def _answer(self, body: dict[str, Any]) -> None:
@@ -81,12 +84,44 @@ def fake() -> Iterator[FakeOllama]:
 
 def test_asks_with_the_schema_and_returns_the_object(fake: FakeOllama) -> None:
     model = OllamaModel(fake.settings())
-    assert model.complete_json("What is drunk?", SCHEMA, 5) == {"fact": "tea"}
+    assert model.complete_json("What is drunk?", SCHEMA, 5).content == {"fact": "tea"}
     path, request = fake.asked[0]
     assert path == "/api/chat"
+    assert request["stream"] is True
     assert request["format"] == SCHEMA
     assert request["options"]["temperature"] == 0
     assert model.name == "ollama/tiny"
+
+
+def test_counts_the_tokens(fake: FakeOllama) -> None:
+    answer = OllamaModel(fake.settings()).complete_json("What is drunk?", SCHEMA, 5)
+    assert (answer.prompt_tokens, answer.answer_tokens) == (7, 3)
+
+
+def test_lets_the_model_go_that_it_had_loaded(fake: FakeOllama) -> None:
+    model = OllamaModel(fake.settings())
+    model.release(5)
+    assert fake.asked == []
+    model.complete_json("?", SCHEMA, 5)
+    assert fake.asked[0][1]["keep_alive"] == 300
+    model.release(5)
+    assert fake.asked[1][1]["keep_alive"] == 0
+    assert fake.asked[1][1]["messages"] == []
+
+
+def test_leaves_the_model_alone_that_was_loaded_before(fake: FakeOllama) -> None:
+    fake.loaded = True
+    model = OllamaModel(fake.settings())
+    model.complete_json("?", SCHEMA, 5)
+    model.release(5)
+    assert len(fake.asked) == 1
+
+
+def test_releasing_raises_nothing(fake: FakeOllama) -> None:
+    model = OllamaModel(fake.settings())
+    model.complete_json("?", SCHEMA, 5)
+    fake.close()
+    model.release(1)
 
 
 def test_finds_a_model_by_its_short_name_and_never_pulls(fake: FakeOllama) -> None:
@@ -137,7 +172,7 @@ def test_a_redirect_is_not_followed(fake: FakeOllama) -> None:
 def test_proxies_of_the_environment_are_not_used(fake: FakeOllama, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
-    assert OllamaModel(fake.settings()).complete_json("?", SCHEMA, 5) == {"fact": "tea"}
+    assert OllamaModel(fake.settings()).complete_json("?", SCHEMA, 5).content == {"fact": "tea"}
 
 
 def test_another_machine_needs_permission() -> None:

@@ -1,0 +1,161 @@
+"""A budget: a model that a dream may ask so often, for so long, and no more once it proves to be sick."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .model import (
+    PRESENCE_DEADLINE_S,
+    Answer,
+    LanguageModel,
+    LlmAborted,
+    LlmError,
+    LlmRefused,
+    LlmUnavailable,
+    model_for,
+)
+from .settings import LlmSettings
+
+CHARS_A_TOKEN = 3
+"""Fewer than any tokenizer makes of English: an estimate that is rather too high."""
+_MOST_ABORTS = 100
+_AGAIN = "\n\nYour last answer could not be used: {why} Answer again, with the JSON object alone.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What is left of tonight."""
+
+    calls: int
+    tokens: int
+
+
+@dataclass(slots=True)
+class Spent:
+    """What a dream took. `tokens` are read and written, as the server counts them or else estimated."""
+
+    calls: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    failures: int = 0
+    repairs: int = 0
+    aborts: int = 0
+
+
+class Asker:
+    """Asks a model within bounds. `why_not` says why it will not be asked any more tonight, or is empty."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        settings: LlmSettings,
+        allowance: Allowance | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._model = model
+        self._settings = settings
+        self._left = allowance or Allowance(settings.calls_a_night, settings.tokens_a_night)
+        self._monotonic = monotonic
+        self._failures_in_a_row = 0
+        self.spent = Spent()
+        self.why_not = ""
+
+    @property
+    def name(self) -> str:
+        """Provider and model."""
+        return self._model.name
+
+    @property
+    def context_tokens(self) -> int:
+        """How many tokens a prompt and its answer may have together."""
+        return self._settings.context_tokens
+
+    @property
+    def answer_tokens(self) -> int:
+        """How many tokens an answer may have."""
+        return self._settings.answer_tokens
+
+    def ask(self, prompt: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """The object that the model answers with; asked once more if it was none.
+
+        Raises LlmUnavailable where it cannot be asked or does not answer, LlmRefused where the answer is not one.
+        """
+        try:
+            answer = self._once_repaired(prompt, schema)
+        except LlmError as error:
+            self._failed(error)
+            raise
+        self._failures_in_a_row = 0
+        return answer.content
+
+    def abort(self) -> None:
+        """Shut the connection of the call that is under way, from any thread; the call is then made again."""
+        self._model.abort()
+
+    def release(self) -> None:
+        """Let go of the model at the end of the night, if it was asked at all."""
+        if self.spent.calls:
+            self._model.release(PRESENCE_DEADLINE_S)
+
+    def _once_repaired(self, prompt: str, schema: Mapping[str, Any]) -> Answer:
+        try:
+            return self._call(prompt, schema)
+        except LlmRefused as error:
+            self.spent.repairs += 1
+            return self._call(prompt + _AGAIN.format(why=error), schema)
+
+    def _call(self, prompt: str, schema: Mapping[str, Any]) -> Answer:
+        """One call, made again where it was aborted: whoever aborts it stops this process until it may go on."""
+        estimate = len(prompt) // CHARS_A_TOKEN + 1
+        for _ in range(_MOST_ABORTS):
+            self._check_allowance(estimate)
+            self.spent.calls += 1
+            began_s = self._monotonic()
+            answer: Answer | None = None
+            try:
+                answer = self._model.complete_json(prompt, schema, self._settings.deadline_s)
+            except LlmAborted:
+                self.spent.aborts += 1
+                continue
+            finally:
+                self.spent.seconds += self._monotonic() - began_s
+                self.spent.tokens += _cost(answer, estimate)
+            return answer
+        raise LlmUnavailable(f"{self.name} was called off {_MOST_ABORTS} times.")
+
+    def _check_allowance(self, estimate: int) -> None:
+        if self.why_not:
+            raise LlmUnavailable(self.why_not)
+        if self.spent.calls >= self._left.calls:
+            self.why_not = "tonight's calls are used up"
+        elif self.spent.tokens + estimate > self._left.tokens:
+            self.why_not = "tonight's tokens are used up"
+        if self.why_not:
+            raise LlmUnavailable(self.why_not, "Raise llm.calls_a_night or llm.tokens_a_night.")
+
+    def _failed(self, error: LlmError) -> None:
+        self.spent.failures += 1
+        self._failures_in_a_row += 1
+        if not self.why_not and self._failures_in_a_row >= self._settings.failures_in_a_row:
+            self.why_not = f"{self._failures_in_a_row} failures in a row, the last: {error}"
+
+
+def _cost(answer: Answer | None, estimate: int) -> int:
+    """The server's count, where it gives one that can be; what was asked in vain was read all the same."""
+    told = answer.prompt_tokens + answer.answer_tokens if answer else 0
+    return told or estimate
+
+
+def asker_for(settings: LlmSettings, allowance: Allowance | None = None) -> tuple[Asker | None, str]:
+    """Whom a dream may ask, or None and why nobody, which is "" where nobody is configured. Asks the server first."""
+    try:
+        model = model_for(settings)
+        if model is None:
+            return None, ""
+        model.check(PRESENCE_DEADLINE_S)
+    except LlmError as error:
+        return None, f"{error} {error.hint}".strip()
+    return Asker(model, settings, allowance), ""

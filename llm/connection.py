@@ -1,0 +1,160 @@
+"""A connection to a model's server: one call at a time, bounded in time and size, ended from any thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+
+from .model import LlmAborted, LlmRefused, LlmUnavailable
+from .settings import LlmSettings
+
+HEADROOM_BYTES = 2**20
+BYTES_A_TOKEN = 1024
+"""A streamed token of Ollama takes some 150 bytes, one of an OpenAI-compatible server some 300."""
+Result = TypeVar("Result")
+
+
+class TooMuch(Exception):
+    """A server said more than any answer takes, or packed it so that its size is not known before it is unpacked."""
+
+
+class Connection:
+    """Makes the calls of one model. Not for use inside a running event loop: each call runs its own."""
+
+    def __init__(self, name: str, url: str, settings: LlmSettings) -> None:
+        if not settings.allow_remote and not is_loopback(url):
+            raise LlmUnavailable(
+                f"{url} is not on this machine.",
+                "Set llm.allow_remote = true if your memories may be sent there.",
+            )
+        self._name = name
+        self._url = url
+        self._most_bytes = HEADROOM_BYTES + BYTES_A_TOKEN * settings.answer_tokens
+        self._guard = threading.Lock()
+        self._socket: Any = None
+        self._aborted = False
+
+    def call(self, question: Callable[[Mapping[str, Any]], Awaitable[Result]], deadline_s: float) -> Result:
+        """Ask once: `question` takes the options for an httpx client. The whole call is cancelled at the deadline.
+
+        Raises LlmUnavailable, LlmRefused or LlmAborted; what the question itself raises passes.
+        """
+        with self._guard:
+            self._socket, self._aborted = None, False
+
+        async def asked() -> Result:
+            async with asyncio.timeout(deadline_s):
+                return await question(self._options(deadline_s))
+
+        try:
+            answer = asyncio.run(asked())
+        except Exception as error:
+            raise self._told(error, deadline_s) from None
+        finally:
+            with self._guard:
+                self._socket = None
+        if self._aborted:  # a stream that was shut may look as if it had come to its end
+            raise LlmAborted(f"{self._name} was told to stop.")
+        return answer
+
+    def abort(self) -> None:
+        """Shut the socket of the call that is under way; when this returns the server's side knows."""
+        with self._guard:
+            self._aborted = True
+            if self._socket is not None:
+                with contextlib.suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _options(self, deadline_s: float) -> dict[str, Any]:
+        # No proxies from the environment and no redirects: what is for this machine stays on it. A client without TLS
+        # needs no certificates, whose loading costs 20 ms.
+        verify = self._url.startswith("https:")
+        return {
+            "timeout": deadline_s,
+            "follow_redirects": False,
+            "trust_env": False,
+            "transport": _Bounded(
+                httpx.AsyncHTTPTransport(verify=verify, trust_env=False), self._most_bytes, self._met
+            ),
+        }
+
+    def _met(self, stream: Any) -> None:
+        """Remember the socket, to be shut; it may already be too late to speak."""
+        with self._guard:
+            self._socket = stream.get_extra_info("socket")
+            if self._aborted and self._socket is not None:
+                with contextlib.suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _told(self, error: Exception, deadline_s: float) -> Exception:
+        if self._aborted:
+            return LlmAborted(f"{self._name} was told to stop.")
+        if isinstance(error, TooMuch):
+            return LlmRefused(f"{self._name} did not come to an end.", "Raise llm.answer_tokens, or use another model.")
+        if isinstance(error, TimeoutError | httpx.TimeoutException):
+            return LlmUnavailable(
+                f"{self._name} did not answer within {deadline_s:g} s.", "Raise llm.deadline_s, or use a smaller model."
+            )
+        if isinstance(error, ConnectionError | httpx.HTTPError | httpx.InvalidURL):
+            return LlmUnavailable(f"Nobody answers at {self._url} as a model's server does.", "Start it.")
+        return error
+
+
+class _Bounded(httpx.AsyncBaseTransport):
+    """Asks for plain bytes, counts them, and tells what socket it speaks over."""
+
+    def __init__(self, inner: httpx.AsyncHTTPTransport, most_bytes: int, met: Callable[[Any], None]) -> None:
+        self._inner = inner
+        self._most_bytes = most_bytes
+        self._met = met
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        request.headers["Accept-Encoding"] = "identity"
+        request.extensions = {**request.extensions, "trace": self._trace}
+        response = await self._inner.handle_async_request(request)
+        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+            await response.aclose()
+            raise TooMuch
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = _Counted(response.stream, self._most_bytes)
+        return response
+
+    async def _trace(self, event: str, info: Mapping[str, Any]) -> None:
+        if event == "connection.connect_tcp.complete":
+            self._met(info["return_value"])
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Counted(httpx.AsyncByteStream):
+    def __init__(self, inner: httpx.AsyncByteStream, most_bytes: int) -> None:
+        self._inner = inner
+        self._left = most_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for data in self._inner:
+            self._left -= len(data)
+            if self._left < 0:
+                raise TooMuch
+            yield data
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address can only mean this machine. Names other than localhost are not trusted to."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
