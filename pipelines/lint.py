@@ -26,6 +26,7 @@ class Finding:
     check: str
     path: str
     problem: str
+    node_id: NodeId = ""
 
 
 @dataclass(slots=True)
@@ -94,7 +95,8 @@ def _without_secrets(view: View, path: str, data: bytes) -> tuple[Action | None,
     kinds = ", ".join(sorted(set(redacted.found)))
     document = okf.parse(data)
     if not document.meta.get("run") or document.problem or (BY_HAND in document.meta and is_edited(data)):
-        return None, [Finding("secrets", path, f"it holds a secret ({kinds})")]
+        node_id = str(document.meta.get("node_id") or okf.node_id_of_path(path))
+        return None, [Finding("secrets", path, f"it holds a secret ({kinds})", node_id)]
     clean = redacted.text.encode()
     if BY_HAND in document.meta:
         clean = okf.edit(clean, {BY_HAND: body_hash(okf.parse(clean).body)})

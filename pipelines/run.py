@@ -6,12 +6,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ..store.keep.history import Run
 from ..store.model import Changeset, Level
-from . import catalogue, consolidate, decay, digest, lint, profiles, scenarios
+from . import catalogue, consolidate, decay, digest, lint, page, profiles, scenarios
+from .account import Night, open_pairs
 from .lint import Finding, Linted
 from .messages import Done, Progress, RunRequest, write_changeset
 from .proposals import Planned
@@ -19,6 +20,8 @@ from .settings import Stage
 from .view import History, View
 
 Tell = Callable[[Progress], None]
+
+MOST_LEAKS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +78,27 @@ def finish(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run
     path = request.folder / "changeset.jsonl"
     if changeset.actions or changeset.cursors:
         write_changeset(path, changeset)
-    page = digest.render(_night(view, request, outcome, gaps))
+    night = _night(view, request, outcome, runs, gaps)
+    written = digest.path_of(request.local_date)
+    text = digest.render(night, _text(view, written))
     derived = {
         "index.md": catalogue.index_page(view),
         "log.md": catalogue.log_page([*runs, _this_run(request, changeset)], request.utc_offset_s),
     }
-    day = digest.path_of(request.local_date)
-    # What the night has to report stays to be read: a compaction says nothing, nor does a second run that did nothing.
-    if request.kind != "compaction" and (changeset.actions or view.read(day) is None):
-        derived[day] = page
+    # What a night has to report stays to be read: who did nothing says so on an empty page alone.
+    if changeset.actions or (request.kind != "compaction" and view.read(written) is None):
+        shown = page.path_of(request.local_date)
+        derived |= {written: text, shown: page.render(night, _text(view, shown))}
     return Done(
         changeset_path=path if path.exists() else None,
-        digest=page,
+        digest=text,
         derived=derived,
-        report=_report(changeset, outcome),
+        report=_report(view, changeset, outcome),
     )
+
+
+def _text(view: View, path: str) -> str:
+    return (view.read(path) or b"").decode("utf-8", "replace")
 
 
 def gaps_of(history: History) -> list[str]:
@@ -101,9 +110,8 @@ def _this_run(request: RunRequest, changeset: Changeset) -> Run:
     return Run(request.run_id, request.kind, "applied" if changeset.actions else "nothing", request.now)
 
 
-def _night(view: View, request: RunRequest, outcome: Outcome, gaps: Sequence[str]) -> digest.Night:
-    levels: Counter[Level] = Counter(memory.level for memory in view.memories())
-    return digest.Night(
+def _night(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run], gaps: Sequence[str]) -> Night:
+    return Night(
         day=request.local_date,
         run_id=request.run_id,
         actions=view.actions,
@@ -112,18 +120,29 @@ def _night(view: View, request: RunRequest, outcome: Outcome, gaps: Sequence[str
         notes=outcome.notes,
         findings=outcome.findings,
         gaps=gaps,
-        memories=levels,
+        memories=_levels(view),
+        kind=request.kind,
+        at=request.now.astimezone(timezone(timedelta(seconds=request.utc_offset_s))),
+        decisions=open_pairs(view),
+        runs=runs,
+        used={node_id: usage.last_at for node_id, usage in view.history.usage.items()},
     )
 
 
-def _report(changeset: Changeset, outcome: Outcome) -> dict[str, Any]:
-    """What `runs` shows: numbers, no texts. A run that did nothing says so."""
+def _levels(view: View) -> dict[Level, int]:
+    return dict(Counter(memory.level for memory in view.memories()))
+
+
+def _report(view: View, changeset: Changeset, outcome: Outcome) -> dict[str, Any]:
+    """What `runs` shows: numbers and ids, no texts. A run that did nothing says so."""
     return {
         "actions": len(changeset.actions),
         "did_nothing": not changeset.actions,
         "stages": outcome.counts,
         "seconds": {name: round(seconds, 3) for name, seconds in outcome.seconds.items()},
         "findings": len(outcome.findings),
+        "leaks": [finding.node_id for finding in outcome.findings if finding.check == "secrets"][:MOST_LEAKS],
+        "memories": {level.value: number for level, number in _levels(view).items()},
         "notes": outcome.notes,
     }
 

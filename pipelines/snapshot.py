@@ -76,13 +76,14 @@ class Snapshot:
     def memories(self) -> list[Memory]:
         """Every memory above L0, by id, with what the index holds of it."""
         sources: dict[NodeId, list[NodeId]] = defaultdict(list)
-        for source, target in self._connections.get().execute(
-            "SELECT source, target FROM link WHERE kind = 'cites' ORDER BY source, rank"
+        conflicts: dict[NodeId, list[NodeId]] = defaultdict(list)
+        for source, target, kind in self._connections.get().execute(
+            "SELECT source, target, kind FROM link WHERE kind IN ('cites', 'contradicts') ORDER BY source, rank"
         ):
-            sources[source].append(target)
+            (sources if kind == "cites" else conflicts)[source].append(target)
         levels = (Level.FACT, Level.SCENARIO, Level.PROFILE)
         found = [
-            _memory(node, tuple(sources[node.node_id]))
+            _memory(node, tuple(sources.get(node.node_id, ())), tuple(conflicts.get(node.node_id, ())))
             for level in levels
             for node in self._catalog.listing(level=level)
         ]
@@ -104,7 +105,7 @@ class Snapshot:
         return {path: row.problem for path, row in self._catalog.files().items()}
 
 
-def _memory(node: Node, sources: tuple[NodeId, ...]) -> Memory:
+def _memory(node: Node, sources: tuple[NodeId, ...], contradicts: tuple[NodeId, ...]) -> Memory:
     return Memory(
         node_id=node.node_id,
         level=node.level,
@@ -120,6 +121,7 @@ def _memory(node: Node, sources: tuple[NodeId, ...]) -> Memory:
         session_id=node.session_id,
         certainty=node.certainty,
         sources=sources,
+        contradicts=contradicts,
         path=node.path,
     )
 

@@ -78,6 +78,7 @@ class Kind(StrEnum):
     DECISION = "decision"
     EPISODE = "episode"
     SCENARIO = "scenario"
+    INSIGHT = "insight"
     PROFILE = "profile"
     NOTE = "note"
 

@@ -14,7 +14,7 @@ ALL_CHANNELS = "*"
 LEVELS = ("L0", "L1", "L2", "L3")
 KINDS = (
     *("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode"),
-    *("turn", "session", "scenario", "profile"),
+    *("turn", "session", "scenario", "insight", "profile"),
 )
 CHANNEL_HELP = "one project's memories, '*' all; if left out this folder's, where it has some, else all"
 MOST_LINES_OF_A_HIT = 12

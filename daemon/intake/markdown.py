@@ -22,7 +22,7 @@ SUFFIXES = frozenset({".md", ".markdown"})
 MAX_NOTE_BYTES = 2**20
 
 _CATALOGUES = frozenset({"index.md", "log.md"})  # reserved by OKF: lists of notes, no notes
-_NOTE_KINDS = frozenset(Kind) - {Kind.TURN, Kind.SESSION, Kind.SCENARIO, Kind.PROFILE}
+_NOTE_KINDS = frozenset(Kind) - {Kind.TURN, Kind.SESSION, Kind.SCENARIO, Kind.INSIGHT, Kind.PROFILE}
 _HEADING = re.compile(r"#{1,6}\s+(\S.*?)\s*#*")
 _TITLE_CHARS = 120
 

@@ -104,7 +104,7 @@ def test_a_dream_is_planned_applied_and_undone(store: MemoryStore, paths: StoreP
 
 def test_a_digest_reads_well_and_the_derived_pages_are_okf(store: MemoryStore, paths: StorePaths) -> None:
     done = dream(request_of(paths, "run-1"), lambda _: None)
-    assert set(done.derived) == {"digests/2026-11-21.md", "index.md", "log.md"}
+    assert set(done.derived) == {"digests/2026-11-21.md", "digests/2026-11-21.html", "index.md", "log.md"}
     assert done.derived["digests/2026-11-21.md"] == done.digest
     assert done.digest.startswith("# The night before 21 November 2026\n")
     for section in ("## Learned", "## Numbers"):
