@@ -27,14 +27,19 @@ from ..store.keep.vault import Vault, is_derived
 from ..store.model import ActionKind, Changeset, StoreError
 from .child import CHILD, Child, DreamError, ProgressSink
 from .idle import Activity
+from .orphans import mark, removed_orphans
 from .preemption import Preemption
 from .settings import Settings
+from .spending import Spent, spent_tonight
 
 if TYPE_CHECKING:
     from ..store.memory import MemoryStore, StorePaths
 
 __all__ = ["DreamBusy", "DreamError", "DreamResult", "Dreamer"]
 
+CHECKPOINT = "checkpoint"
+CHECKPOINT_DAYS = 7  # it holds what a person said: not for ever, if no dream lands
+HISTORY_RUNS = 200
 SETTLE_S = 30.0
 STOP_TIMEOUT_S = 60.0  # as long as applying a large changeset may take
 
@@ -105,6 +110,10 @@ class Dreamer:
         """The living child, if there is one."""
         return self._child.pid if self._child is not None else None
 
+    def spent(self) -> Spent:
+        """What the dreams of the last 24 hours have used. Blocks for a moment."""
+        return spent_tonight(self._store.runs(HISTORY_RUNS), self._local_now())
+
     # ---- a dream
 
     async def dream(
@@ -149,6 +158,7 @@ class Dreamer:
     async def _dream(self, request: RunRequest, by_hand: bool) -> DreamResult:
         began_s = time.monotonic()
         await asyncio.to_thread(self._store.settle, SETTLE_S)  # what was acknowledged before it is dreamt of
+        _drop_if_old(request)
         request.folder.mkdir(mode=0o700, parents=True)
         try:
             done = await self._plan(request, by_hand)
@@ -184,6 +194,7 @@ class Dreamer:
             local_date=local_now.date(),
             utc_offset_s=int(offset.total_seconds()) if offset else 0,
             dry_run=dry_run,
+            checkpoint=self._paths.runs.with_name(CHECKPOINT),
             store=self._settings.store,
             pipelines=self._settings.pipelines,
             llm=self._settings.llm,
@@ -193,8 +204,13 @@ class Dreamer:
         """Let a child plan, giving way to whoever is at work."""
         settings = self._settings.pipelines
         quiet_s = settings.idle.resume_quiet_by_hand_s if by_hand else settings.idle.resume_quiet_s
+        limits, spent = settings.limits, await asyncio.to_thread(self.spent)
+        time_s = limits.time_s if by_hand else min(limits.time_s, max(0.0, limits.night_s - spent.seconds))
+        request = request.model_copy(update={"tokens_spent": spent.tokens})
         self._refuse_if_ended()
-        child = self._child = await Child.start(self._command, request, settings.limits)
+        child = self._child = await Child.start(self._command, request, limits, time_s)
+        if child.pid is not None:
+            mark(request, child.pid)
         preemption = Preemption(child, self._activity, settings.preemption, quiet_s, self._tell_pause)
         self._preemption = preemption
         if self._ended_as is not None:  # while it was being started
@@ -213,7 +229,7 @@ class Dreamer:
 
     def _tell(self, at: Progress) -> None:
         """Keep the latest for `status`, and hand it on."""
-        self.progress = at
+        self.progress = at.model_copy(update={"tokens": max(at.tokens, self.progress.tokens)})
         if self._sink is not None:
             self._sink(at)
 
@@ -224,10 +240,14 @@ class Dreamer:
             self._sink(self.progress.model_copy(update={"note": note}))
 
     def _spent(self, began_s: float) -> dict[str, Any]:
-        """Seconds of work, and those it was held back."""
+        """Seconds of work, those it was held back, and what it asked of a model."""
         held_s = self._child.stopwatch.held_s if self._child is not None else 0.0
-        spent = {"seconds": round(time.monotonic() - began_s - held_s, 1)}
-        return spent | ({"paused_seconds": round(held_s, 1)} if held_s else {})
+        spent: dict[str, Any] = {"seconds": round(time.monotonic() - began_s - held_s, 1)}
+        if held_s:
+            spent["paused_seconds"] = round(held_s, 1)
+        if self.progress.tokens:
+            spent["tokens"] = self.progress.tokens
+        return spent
 
     # ---- what others say to it
 
@@ -277,10 +297,16 @@ class Dreamer:
                 await self._over.wait()
 
     def remove_orphans(self) -> int:
-        """Take away the folders of dreams that no daemon watches any more; how many there were."""
-        orphans = [entry for entry in self._paths.runs.iterdir() if entry.is_dir()] if self._paths.runs.is_dir() else []
+        """Take away what a daemon that ended left of its dreams, and write them down as failed; how many there were.
+
+        Whether the dream made it end nobody can know, so the next one is not begun at once.
+        """
+        orphans = list(removed_orphans(self._paths.runs))
         for orphan in orphans:
-            shutil.rmtree(orphan, ignore_errors=True)
+            note = {"note": "the daemon ended while it ran"}
+            run = Run(orphan.run_id, orphan.kind, "failed", orphan.began_at, self._local_now(), summary=note)
+            if not orphan.dry_run:
+                self._record_ended(run)
         return len(orphans)
 
     # ---- making it real
@@ -318,6 +344,8 @@ class Dreamer:
             "deleted": kinds[ActionKind.DELETE],
         }
         applied = self._store.apply(changeset, kind=request.kind, started_at=request.now, summary=summary)
+        if request.checkpoint is not None:
+            request.checkpoint.unlink(missing_ok=True)
         try:
             for path, text in done.derived.items():
                 self._vault.write_derived(path, text.encode())
@@ -331,6 +359,13 @@ class Dreamer:
         """Write down a run that changed nothing; one that is journaled is applied, now or at the next start."""
         if all(known.run_id != run.run_id for known in self._store.runs(50)):
             self._store.record_run(run)
+
+
+def _drop_if_old(request: RunRequest) -> None:
+    if request.checkpoint is not None and request.checkpoint.exists():
+        age_s = request.now.timestamp() - request.checkpoint.stat().st_mtime
+        if age_s > CHECKPOINT_DAYS * 86_400:
+            request.checkpoint.unlink()
 
 
 async def _finished(landing: asyncio.Future[AppliedRun]) -> AppliedRun:

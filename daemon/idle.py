@@ -57,9 +57,19 @@ class Verdict:
 
 
 def judge(
-    quiet_s: float, machine: Machine, local_hour: int, settings: IdleSettings, *, hours: tuple[int, int], overdue: bool
+    quiet_s: float,
+    machine: Machine,
+    local_hour: int,
+    settings: IdleSettings,
+    *,
+    hours: tuple[int, int],
+    overdue: bool,
+    away: bool | None = None,
 ) -> Verdict:
-    """Decide on a dream: quiet long enough, load low, power enough, the hour allowed. Pure."""
+    """Decide on a dream: quiet long enough, load low, power enough, the hour allowed, nobody at the desk. Pure.
+
+    `away` is None where that is not known; one that is overdue does not wait for the desk to be empty.
+    """
     needed_s = settings.quiet_when_overdue_s if overdue else settings.quiet_s
     if not _within(local_hour, hours):
         return Verdict(False, f"outside the allowed hours {hours[0]} to {hours[1]}")
@@ -70,6 +80,8 @@ def judge(
     percent = machine.battery_percent
     if machine.on_battery and percent is not None and percent < settings.battery_percent:
         return Verdict(False, f"battery at {percent:.0f} %, {settings.battery_percent:.0f} % or a plug needed")
+    if away is False and settings.ask_desktop and not overdue:
+        return Verdict(False, "somebody is at the desk")
     return Verdict(True)
 
 

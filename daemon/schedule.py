@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
@@ -16,6 +16,7 @@ from ..pipelines.messages import RunKind
 from ..pipelines.settings import PipelineSettings, ScheduleSettings
 from .dreamer import DreamBusy, Dreamer, DreamError
 from .idle import Activity, LoadMeter, Machine, Verdict, judge
+from .presence import is_away
 
 if TYPE_CHECKING:
     from ..store.memory import MemoryStore
@@ -155,12 +156,14 @@ class Schedule:
         activity: Activity,
         settings: PipelineSettings,
         local_now: Callable[[], datetime],
+        is_away: Callable[[float], Awaitable[bool | None]] = is_away,
     ) -> None:
         self._store = store
         self._dreamer = dreamer
         self._activity = activity
         self._settings = settings
         self._local_now = local_now
+        self._is_away = is_away
         self._load = LoadMeter()
         self._waiting_turns = 0
         self.waiting_for = ""
@@ -189,17 +192,28 @@ class Schedule:
         if not due.is_due(now):
             self.waiting_for = f"due {due.not_before.astimezone(now.tzinfo):%Y-%m-%d %H:%M}"
             return
-        verdict = self._judge(machine, due)
-        self.waiting_for = verdict.reason
-        if verdict.idle:
+        self.waiting_for = await self._objection(machine, due)
+        if not self.waiting_for:
             self._waiting_turns = 0
             with contextlib.suppress(DreamBusy, DreamError):  # recorded and logged by the dreamer: a job's boundary
                 await self._dreamer.dream(due.kind)
 
-    def _judge(self, machine: Machine, due: Due) -> Verdict:
-        schedule, idle = self._settings.schedule, self._settings.idle
-        hour = self._local_now().hour
-        return judge(self._activity.quiet_s(), machine, hour, idle, hours=schedule.allowed_hours, overdue=due.overdue)
+    async def _objection(self, machine: Machine, due: Due) -> str:
+        """What stands against a dream that is due, the dearest to find out last; "" if nothing does."""
+        verdict = self._judge(machine, due)
+        if not verdict.idle:
+            return verdict.reason
+        spent, limits = await asyncio.to_thread(self._dreamer.spent), self._settings.limits
+        if spent.seconds >= limits.night_s:
+            return f"dreams took {spent.seconds:.0f} s of this night's {limits.night_s:.0f}"
+        idle = self._settings.idle
+        away = await self._is_away(idle.away_s) if idle.ask_desktop else None
+        return self._judge(machine, due, away).reason
+
+    def _judge(self, machine: Machine, due: Due, away: bool | None = None) -> Verdict:
+        hours, hour = self._settings.schedule.allowed_hours, self._local_now().hour
+        quiet_s, idle = self._activity.quiet_s(), self._settings.idle
+        return judge(quiet_s, machine, hour, idle, hours=hours, overdue=due.overdue, away=away)
 
     @contextlib.asynccontextmanager
     async def ticking(self) -> AsyncIterator[None]:

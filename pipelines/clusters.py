@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from .checkpoint import Memo, once
 from .view import Vectors
 
 SMALLEST = 4
@@ -18,14 +19,16 @@ JOINS_AT = 0.55
 _DIMENSIONS = 24  # density means little in 384 dimensions: 9 of 10 facts were noise there, 1 of 2 here
 
 
-def cluster(vectors: Vectors) -> list[list[int]]:
+def cluster(vectors: Vectors, memo: Memo | None = None) -> list[list[int]]:
     """Rows that form clusters, each in ascending order, the clusters by their first row.
 
     At most the first MOST_POINTS rows are clustered; the others join the nearest centre if one is near enough.
     """
     if len(vectors) < 2 * SMALLEST:
         return []
-    labels = _labels(vectors[:MOST_POINTS])
+    points = np.ascontiguousarray(vectors[:MOST_POINTS])
+    parts = ("clusters", str(SMALLEST), str(_DIMENSIONS), points.tobytes())
+    labels = np.frombuffer(once(memo, parts, lambda: _labels(points).tobytes()), np.int64)
     found = [np.flatnonzero(labels == label).tolist() for label in range(labels.max(initial=-1) + 1)]
     groups: list[list[int]] = [piece for group in found for piece in _bounded(group, vectors)]
     if len(vectors) > MOST_POINTS and groups:

@@ -12,6 +12,7 @@ from ..store.find.embedding_cache import EmbeddingCache
 from ..store.keep.database import backup
 from . import run
 from .attention import Attention
+from .checkpoint import Memo, key_of
 from .messages import Done, Progress, RunRequest
 from .run import Tell
 from .settings import Stage
@@ -24,16 +25,24 @@ SLICE = 512
 
 
 def dream(request: RunRequest, tell: Tell, attention: Attention | None = None) -> Done:
-    """Plan one dream. Writes only in the request's folder; `attention` is told what to call off before a pause."""
+    """Plan one dream. Writes only in the request's folder, and to its checkpoint.
+
+    `attention` is told what to call off before a pause.
+    """
     embedder = embedder_for(request.store.embedding, request.embeddings.parent)
     snapshot = Snapshot(request.folder, request.vault, request.index, request.ledger)
     cache: EmbeddingCache | None = None
+    memo = Memo(request.checkpoint) if request.checkpoint else None
     try:
         cache = _cache(request, embedder)
-        view = View(snapshot, snapshot.history(), Embedded(embedder, cache, tell), request.run_id, request.pipelines)
+        embedded = Embedded(embedder, cache, tell, memo)
+        view = View(snapshot, snapshot.history(), embedded, request.run_id, request.pipelines)
+        view.memo = memo
         outcome = run.plan(view, request.now, _stages(request), tell, weekly=request.kind == "weekly")
         return run.finish(view, request, outcome, snapshot.ledger.runs(), run.gaps_of(view.history))
     finally:
+        if memo:
+            memo.close()
         if cache:
             cache.close()
         snapshot.close()
@@ -42,11 +51,9 @@ def dream(request: RunRequest, tell: Tell, attention: Attention | None = None) -
 def _stages(request: RunRequest) -> dict[Stage, bool]:
     """The stages that take part: of a compaction those alone that read what is new."""
     stages = request.pipelines.stages
-    return (
-        stages
-        if request.kind != "compaction"
-        else {stage: stages.get(stage, True) and stage in COMPACTION for stage in Stage}
-    )
+    if request.kind != "compaction":
+        return stages
+    return {stage: stages.get(stage, True) and stage in COMPACTION for stage in Stage}
 
 
 def _cache(request: RunRequest, embedder: Embedder) -> EmbeddingCache | None:
@@ -61,10 +68,11 @@ def _cache(request: RunRequest, embedder: Embedder) -> EmbeddingCache | None:
 class Embedded:
     """Embeds texts, but for those whose vectors are known: from earlier tonight, or from the store's cache."""
 
-    def __init__(self, embedder: Embedder, cache: EmbeddingCache | None, tell: Tell) -> None:
+    def __init__(self, embedder: Embedder, cache: EmbeddingCache | None, tell: Tell, memo: Memo | None = None) -> None:
         self._embedder = embedder
         self._tell = tell
         self._cache = cache
+        self._memo = memo
         self._known: dict[bytes, Vectors] = {}
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
@@ -74,10 +82,22 @@ class Embedded:
         if self._cache is not None and missing:
             self._known |= self._cache.get_many(set(missing))
             missing = {key: text for key, text in missing.items() if key not in self._known}
+        if self._memo is not None:
+            missing = {key: text for key, text in missing.items() if not self._is_checkpointed(self._memo, key)}
         self._embed(missing)
         if not texts:
             return np.empty((0, self._embedder.dimension), np.float32)
         return np.stack([self._known[key] for key in hashes])
+
+    def _is_checkpointed(self, memo: Memo, key: bytes) -> bool:
+        """Whether a dream that was ended has embedded it already; then it is known."""
+        data = memo.get(self._unit(key))
+        if data is not None:
+            self._known[key] = np.frombuffer(data, np.float32)
+        return data is not None
+
+    def _unit(self, key: bytes) -> bytes:
+        return key_of("vector", self._embedder.model_id, key)
 
     def _embed(self, missing: dict[bytes, str]) -> None:
         keys = sorted(missing, key=lambda key: (len(missing[key]), key))  # of like length, so that little is padded
@@ -85,4 +105,6 @@ class Embedded:
             batch = keys[start : start + SLICE]
             vectors = self._embedder.embed_passages([missing[key] for key in batch])
             self._known |= dict(zip(batch, vectors, strict=True))
+            if self._memo is not None:
+                self._memo.put_many({self._unit(key): self._known[key].tobytes() for key in batch})
             self._tell(Progress(stage="embedding", done=start + len(batch), total=len(keys)))

@@ -31,7 +31,8 @@ class MessageError(Exception):
 class RunRequest(BaseModel):
     """One dream to plan. The paths are the living store's: the child reads them once, to copy, and writes in `folder`.
 
-    `local_date` and `utc_offset_s` are the person's when the run began; `now` is aware.
+    `local_date` and `utc_offset_s` are the person's when the run began; `now` is aware. `checkpoint` is where finished
+    units are kept for a dream that is begun anew; `tokens_spent` is what other runs of this night asked of a model.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -47,13 +48,15 @@ class RunRequest(BaseModel):
     local_date: date
     utc_offset_s: int = 0
     dry_run: bool = False
+    checkpoint: Path | None = None
+    tokens_spent: int = 0
     store: StoreSettings = StoreSettings()
     pipelines: PipelineSettings = PipelineSettings()
     llm: LlmSettings = LlmSettings()
 
 
 class Progress(BaseModel):
-    """How far a stage is; `total` 0 means unknown."""
+    """How far a stage is; `total` 0 means unknown. `tokens`: what the run has asked of a language model so far."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -62,6 +65,7 @@ class Progress(BaseModel):
     done: int = 0
     total: int = 0
     note: str = ""
+    tokens: int = 0
 
 
 class Done(BaseModel):

@@ -79,7 +79,7 @@ def _groups(view: View, channel: str, facts: Sequence[Memory], vectors: Vectors)
     free = [row for row in range(len(facts)) if row not in taken]
     free = _join(groups, free, vectors)
     if free:
-        groups += [_Group([free[place] for place in found]) for found in cluster(vectors[free])]
+        groups += [_Group([free[place] for place in found]) for found in cluster(vectors[free], view.memo)]
     return groups
 
 

@@ -43,6 +43,8 @@ class IdleSettings(BaseModel):
     quiet_when_overdue_s: float = Field(60, ge=0)
     load_per_core: float = Field(0.5, gt=0)
     battery_percent: float = Field(50, ge=0, le=100)
+    ask_desktop: bool = Field(True, description="where it tells, wait until the person has left the desk")
+    away_s: float = Field(300, ge=0, description="so long without a touch is away (macOS; elsewhere the desktop says)")
     resume_quiet_s: float = Field(120, ge=0, description="a dream that gave way goes on after so much quiet")
     resume_quiet_by_hand_s: float = Field(2, ge=0, description="the same for one that a person asked for")
 
@@ -58,11 +60,12 @@ class PreemptionSettings(BaseModel):
 
 
 class LimitSettings(BaseModel):
-    """What one dream may use."""
+    """What dreams may use, one alone and those of a night together. Time in which one is held back is not counted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    time_s: float = Field(1800, gt=0)
+    time_s: float = Field(1800, gt=0, description="for one dream")
+    night_s: float = Field(7200, gt=0, description="for all that begin by themselves within 24 hours")
     memory_mib: int = Field(1536, ge=128, description="resident, of the child")
     changeset_mib: int = Field(256, ge=1)
     silence_s: float = Field(300, gt=0, description="a child that says nothing this long is ended")

@@ -17,6 +17,7 @@ from ..store.keep import okf
 from ..store.keep.ledger import Usage
 from ..store.keep.questions import Gap, Probe
 from ..store.model import Action, Level, Memory, NodeId, Status, Turn
+from .checkpoint import Memo
 from .settings import PipelineSettings
 
 Vectors = NDArray[np.float32]
@@ -98,6 +99,7 @@ class View:
         self._embed = embed
         self.history = history
         self.run_id = run_id
+        self.memo: Memo | None = None
         self.actions: list[Action] = []
         self.cursors: dict[tuple[str, str], int] = {}
         self._files: dict[str, bytes | None] = {}

@@ -17,6 +17,7 @@ from typing import Any, cast
 import pytest
 from dreamd.daemon.dreamer import DreamBusy, Dreamer, DreamError, DreamResult
 from dreamd.daemon.idle import Activity
+from dreamd.daemon.orphans import mark
 from dreamd.daemon.settings import Settings
 from dreamd.pipelines.messages import Progress
 from dreamd.pipelines.settings import IdleSettings, LimitSettings, PipelineSettings, PreemptionSettings
@@ -192,6 +193,17 @@ def test_a_child_that_goes_wrong(bed: Callable[..., Bed], program: str, complain
 def test_time_is_bounded(bed: Callable[..., Bed]) -> None:
     chatty = "\nwhile True: say(Progress(stage='x')); time.sleep(.05)"
     assert "longer than 1 s" in bed(chatty, time_s=1.0).failure()
+
+
+def test_the_time_of_a_night_is_bounded_but_for_what_a_person_asks_for(bed: Callable[..., Bed]) -> None:
+    chatty = "\nfor _ in range(30): say(Progress(stage='x')); time.sleep(.05)\nsay(Done())"
+    it = bed(chatty, night_s=100.0)
+    it.store.recorded.append(Run("r0", "daily", "failed", NOW, NOW, summary={"seconds": 99.5, "tokens": 7}))
+    with pytest.raises(DreamError, match="longer than 0 s"):
+        it.dream()
+    assert it.dreamer.spent().seconds >= 99.5
+    assert it.dreamer.spent().tokens == 7
+    assert it.dream(by_hand=True).state == "nothing"
 
 
 def test_silence_is_bounded(bed: Callable[..., Bed]) -> None:
@@ -422,6 +434,29 @@ def test_a_person_holds_it_back_and_lets_it_go_on_whatever_is_at_work(bed: Calla
     assert [at.note for at in seen if at.note] == ["paused: paused by hand", "goes on"]
 
 
+def test_a_checkpoint_outlives_what_did_not_land_and_no_landing(bed: Callable[..., Bed]) -> None:
+    writes = "request.checkpoint.write_text('x')\n"
+    it = bed(writes + WAITS)
+
+    async def cancel() -> None:
+        await it.dreamer.cancel()
+
+    during(it, cancel)
+    checkpoint = it.paths.runs.parent / "checkpoint"
+    assert checkpoint.read_text() == "x"
+    it.dreamer._command = (*it.dreamer._command[:-1], PRELUDE + "assert request.checkpoint.exists()\n" + GOOD)
+    assert it.dream().state == "applied"
+    assert not checkpoint.exists()
+
+
+def test_a_checkpoint_is_not_kept_for_ever(bed: Callable[..., Bed]) -> None:
+    it = bed("say(Failed(reason=str(request.checkpoint.exists())))")
+    checkpoint = it.paths.runs.parent / "checkpoint"
+    checkpoint.write_text("x")
+    os.utime(checkpoint, (NOW.timestamp() - 8 * 86_400,) * 2)
+    assert "False" in it.failure()
+
+
 def test_a_cancelled_dream_changes_nothing_and_says_so(bed: Callable[..., Bed]) -> None:
     it = bed(WAITS)
 
@@ -472,9 +507,15 @@ def test_the_child_has_idle_priority(bed: Callable[..., Bed]) -> None:
     assert it.failure() == f"The dream failed: {os.SCHED_IDLE}."
 
 
-def test_orphaned_folders_are_removed(bed: Callable[..., Bed]) -> None:
+def test_orphaned_folders_are_removed_and_their_dreams_written_down(bed: Callable[..., Bed]) -> None:
     it = bed(GOOD)
     (it.paths.runs / "old" / "deep").mkdir(parents=True)
+    assert it.dreamer.remove_orphans() == 0
+    marked = it.paths.runs / "20261121-020000-daily-aaaa"
+    marked.mkdir()
+    mark(it.dreamer._request(marked.name, "daily", NOW, False), 2**22 + 1)
     assert it.dreamer.remove_orphans() == 1
     assert list(it.paths.runs.iterdir()) == []
+    (run,) = it.store.recorded
+    assert (run.run_id, run.state, run.started_at) == (marked.name, "failed", NOW)
     assert signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL

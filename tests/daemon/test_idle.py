@@ -20,8 +20,10 @@ def verdict(
     hour: int = 3,
     hours: tuple[int, int] = ALWAYS,
     overdue: bool = False,
+    away: bool | None = None,
+    settings: IdleSettings = SETTINGS,
 ) -> str:
-    answer = judge(quiet_s, machine, hour, SETTINGS, hours=hours, overdue=overdue)
+    answer = judge(quiet_s, machine, hour, settings, hours=hours, overdue=overdue, away=away)
     assert answer.idle == (answer.reason == "")
     return answer.reason
 
@@ -39,6 +41,14 @@ def test_each_thing_that_stands_against_it_is_named() -> None:
     assert "allowed hours 1 to 5" in verdict(hour=5, hours=(1, 5))
 
 
+def test_somebody_at_the_desk_is_waited_for_but_not_for_ever_and_only_if_asked() -> None:
+    assert verdict(away=True) == ""
+    assert verdict(away=None) == ""
+    assert verdict(away=False) == "somebody is at the desk"
+    assert verdict(away=False, overdue=True) == ""
+    assert verdict(away=False, settings=IdleSettings(ask_desktop=False)) == ""
+
+
 def test_overdue_needs_only_a_minute_of_quiet() -> None:
     assert verdict(quiet_s=61, overdue=True) == ""
     assert verdict(quiet_s=59, overdue=True)
@@ -54,6 +64,15 @@ def test_activity_starts_and_is_renewed_at_zero() -> None:
     assert activity.quiet_s() < 5
     activity.touch()
     assert activity.quiet_s() < 5
+
+
+def test_a_listener_hears_every_touch_while_it_listens() -> None:
+    activity, heard = Activity(), []
+    with activity.heard_by(lambda: heard.append(1)):
+        activity.touch()
+        activity.touch()
+    activity.touch()
+    assert len(heard) == 2
 
 
 def test_our_own_work_does_not_count_as_load() -> None:

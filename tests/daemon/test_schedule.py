@@ -14,6 +14,7 @@ from dreamd.daemon.clock import local_now, local_zone
 from dreamd.daemon.dreamer import Dreamer, DreamError
 from dreamd.daemon.idle import Activity, LoadMeter, Machine
 from dreamd.daemon.schedule import Ended, Past, Schedule, next_due
+from dreamd.daemon.spending import Spent, spent_tonight
 from dreamd.pipelines.messages import RunKind
 from dreamd.pipelines.settings import PipelineSettings, ScheduleSettings
 from dreamd.store.keep.history import Run
@@ -263,7 +264,9 @@ class Night:
         self.store = SimpleNamespace(
             runs=lambda limit: self.history[::-1][:limit], paused=paused, waiting_turns=lambda: self.waiting_turns
         )
-        self.dreamer = SimpleNamespace(running=None, child_pid=None, dream=self.dream)
+        self.spent = Spent()
+        self.away: bool | None = None
+        self.dreamer = SimpleNamespace(running=None, child_pid=None, dream=self.dream, spent=lambda: self.spent)
         self.activity = SimpleNamespace(quiet_s=lambda: quiet_s)
         self.schedule = Schedule(
             cast(MemoryStore, self.store),
@@ -271,8 +274,12 @@ class Night:
             cast(Activity, self.activity),
             PipelineSettings(),
             lambda: self.now,
+            self.is_away,
         )
         self.schedule._load = cast(LoadMeter, SimpleNamespace(read=lambda child_pid: Machine(load)))
+
+    async def is_away(self, quiet_s: float) -> bool | None:
+        return self.away
 
     async def dream(self, kind: RunKind) -> None:
         self.dreamt.append(kind)
@@ -299,6 +306,25 @@ def test_a_tick_says_what_it_waits_for() -> None:
     assert "last activity 5 s ago" in Night(quiet_s=5).tick()
     assert "load 0.90" in Night(load=0.9).tick()
     assert Night(paused=True).tick() == "learning is paused"
+    night = Night()
+    night.away = False
+    assert night.tick() == "somebody is at the desk"
+    night.away, night.spent = True, Spent(7201, 0)
+    assert night.tick() == "dreams took 7201 s of this night's 7200"
+    night.spent = Spent(7199, 0)
+    assert night.tick() == ""
+
+
+def test_what_a_night_has_used() -> None:
+    now = at("2026-11-18T12:00")
+    runs = [
+        Run("a", "daily", "preempted", now - timedelta(hours=9), summary={"seconds": 100, "tokens": 5}),
+        Run("b", "daily", "applied", now - timedelta(hours=8), summary={"seconds": 20.5}),
+        Run("c", "daily", "applied", now - timedelta(hours=25), summary={"seconds": 1000}),
+        Run("d", "daily", "applied", now + timedelta(hours=1), summary={"seconds": 1000}),
+        Run("e", "forget", "applied", now, summary={"note": "x"}),
+    ]
+    assert spent_tonight(runs, now) == Spent(120.5, 5)
 
 
 def test_a_failed_dream_is_tried_again_after_its_wait_and_the_schedule_lives() -> None:
