@@ -258,7 +258,11 @@ def _faded(done: Told) -> list[Group]:
 
 
 def _found(night: Night, checks: set[str]) -> list[Group]:
-    lines = (Line(finding.path, finding.path, finding.problem) for finding in night.findings if finding.check in checks)
+    lines = (
+        Line(finding.path or "the whole memory", finding.path, finding.problem)
+        for finding in night.findings
+        if finding.check in checks
+    )
     return _one(lines, hint="`dreamctl check` names them all")
 
 

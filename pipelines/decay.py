@@ -16,7 +16,7 @@ from ..store.keep import okf
 from ..store.keep.ledger import Usage
 from ..store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Status
 from .dates import format_date
-from .proposals import Planned
+from .proposals import Planned, is_curated
 from .settings import DecaySettings
 from .view import History, View
 
@@ -203,15 +203,6 @@ def reinforcements(memory: Memory) -> int:
     """How often it was said again: breadcrumbs, or sessions beside the first that say it."""
     sessions = {source.partition("#")[0] for source in memory.sources if "#" in source}
     return max(len(_breadcrumbs(memory)), len(sessions) - 1)
-
-
-def is_curated(memory: Memory) -> bool:
-    """Whether a person put it there: marked it, wrote it by hand or with `remember`, or edited what a dream wrote."""
-    if memory.extra.get("curated") or memory.extra.get("priority"):
-        return True
-    if memory.run is None:
-        return "agent_id" not in memory.extra
-    return okf.fact_id(memory.channel, memory.text) != memory.node_id
 
 
 def mark_of(node_id: NodeId) -> str:

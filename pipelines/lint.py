@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from ..store.keep import okf
 from ..store.keep.redaction import redact
-from ..store.model import Action, ActionKind, NodeId
-from . import consolidate
-from .proposals import BY_HAND, Planned, body_hash, is_edited
+from ..store.model import NodeId
+from . import consolidate, repairs
+from .proposals import Planned
+from .repairs import File
 from .view import View
 
 STAGE = "lint"
-_LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\((/[^)\s#]+\.md)(?:#[^)\s]*)?\)")
+_FOOTNOTE = re.compile(r"(?<!`)\[\^([tm]\d+)\](?!:)")
+_ARROWS = ("supersedes", "superseded_by", "contradicts")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong with a file and that a dream does not mend by itself."""
+    """Something that is wrong with a file (or, without one, with the whole) and that a dream does not mend by itself.
+
+    `check` is one of conformance, links, orphans, secrets, tags, index, sessions, embeddings.
+    """
 
     check: str
     path: str
@@ -43,23 +47,18 @@ def plan(view: View, now: datetime) -> Linted:
     findings: list[Finding] = []
     linted = Linted()
     for path in sorted(paths):
-        if path.startswith("sessions/"):
-            continue
-        data = view.read(path)
+        data = None if path.startswith("sessions/") else view.read(path)
         if data is None:
             continue
-        findings += [Finding("conformance", path, problem) for problem in okf.conformance(path, data)]
-        document = okf.parse(data)
-        findings += _broken_links(path, document.body, paths)
-        findings += _orphan(path, document.meta, places)
-        repair, leaked = _without_secrets(view, path, data)
-        findings += leaked
-        repair = repair or _moved_sources(view, path, data, document.meta, places)
-        if repair:
+        repair = repairs.mend(view, repairs.read(path, data, places))
+        if repair and repair.content is not None:
             linted.actions.append(repair)
             linted.count("repaired")
+            data = repair.content
+        findings += _of_file(view, repairs.read(path, data, places), paths)
     findings += _index_against_files(view, paths)
     findings += _unread_sessions(view)
+    findings += _unembedded(view)
     linted.findings = tuple(findings)
     for finding in findings:
         linted.count(f"{finding.check} problems")
@@ -67,72 +66,67 @@ def plan(view: View, now: datetime) -> Linted:
 
 
 def _places(view: View) -> dict[NodeId, str]:
-    """Where every session and memory lies."""
-    return view.session_paths() | {memory.node_id: memory.path for memory in view.memories()}
+    """Where every session and memory lies, the archived ones too."""
+    return view.session_paths() | view.memory_paths()
 
 
-def _broken_links(path: str, body: str, paths: set[str]) -> Iterator[Finding]:
-    for target in dict.fromkeys(_LINK.findall(body)):
+def _of_file(view: View, file: File, paths: set[str]) -> Iterator[Finding]:
+    """What is wrong with one file, after what could be mended is."""
+    for problem in okf.conformance(file.path, file.data):
+        yield Finding("conformance", file.path, problem, file.node_id)
+    yield from _broken_links(file, paths)
+    yield from _missing_links(view, file)
+    yield from _orphan(file)
+    yield from _leak(file)
+    if repairs.clean_tags(tags := file.meta.get("tags")) not in (None, tags):
+        yield Finding("tags", file.path, "its tags repeat each other or are blank", file.node_id)
+
+
+def _broken_links(file: File, paths: set[str]) -> Iterator[Finding]:
+    for target in dict.fromkeys(repairs.LINK.findall(file.document.body)):
         if target.removeprefix("/") not in paths:
-            yield Finding("links", path, f"it links to {target}, which is not there")
+            place = repairs.moved(target, file.places)
+            rest = f"which lies at {place} now" if place else "which is not there"
+            yield Finding("links", file.path, f"it links to {target}, {rest}", file.node_id)
 
 
-def _orphan(path: str, meta: Mapping[str, Any], places: Mapping[NodeId, str]) -> Iterator[Finding]:
+def _missing_links(view: View, file: File) -> Iterator[Finding]:
+    """Arrows and footnotes that lead nowhere, and a successor that its predecessor does not know of."""
+    labels = {str(entry.get("id")) for entry in repairs.entries(file.meta)}
+    lost = sorted(set(_FOOTNOTE.findall(file.document.body)) - labels)
+    if labels and lost:
+        yield Finding("links", file.path, f"its footnote {lost[0]} stands for nothing", file.node_id)
+    for key in _ARROWS:
+        for target in _named(file.meta.get(key)):
+            if target not in file.places:
+                yield Finding("links", file.path, f"it {_WORDS[key]} {target}, which is not there", file.node_id)
+            elif key == "supersedes" and view.is_living(target) and view.is_living(file.node_id):
+                yield Finding("links", file.path, f"it supersedes {target}, which does not know of it", file.node_id)
+
+
+_WORDS = {"supersedes": "supersedes", "superseded_by": "is superseded by", "contradicts": "contradicts"}
+
+
+def _named(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+
+
+def _orphan(file: File) -> Iterator[Finding]:
     """A memory that a dream made, of whose evidence nothing is left."""
-    if not meta.get("run"):
+    if not file.meta.get("run"):
         return
-    cited = [entry.get("title", "") for entry in _sources(meta)]
-    if not any(str(node_id).partition("#")[0] in places for node_id in cited):
-        yield Finding("orphans", path, "nothing that it rests on is there any more")
+    cited = [entry.get("title", "") for entry in repairs.entries(file.meta)]
+    if not any(str(node_id).partition("#")[0] in file.places for node_id in cited):
+        yield Finding("orphans", file.path, "nothing that it rests on is there any more", file.node_id)
 
 
-def _without_secrets(view: View, path: str, data: bytes) -> tuple[Action | None, list[Finding]]:
-    """Take a secret out of what a dream wrote; of what a person wrote, say so."""
-    text = data.decode("utf-8", "replace")
-    redacted = redact(text)
-    if not redacted.found:
-        return None, []
-    kinds = ", ".join(sorted(set(redacted.found)))
-    document = okf.parse(data)
-    if not document.meta.get("run") or document.problem or (BY_HAND in document.meta and is_edited(data)):
-        node_id = str(document.meta.get("node_id") or okf.node_id_of_path(path))
-        return None, [Finding("secrets", path, f"it holds a secret ({kinds})", node_id)]
-    clean = redacted.text.encode()
-    if BY_HAND in document.meta:
-        clean = okf.edit(clean, {BY_HAND: body_hash(okf.parse(clean).body)})
-    return _replace(view, path, document.meta, clean, f"a secret was taken out ({kinds})"), []
-
-
-def _moved_sources(
-    view: View, path: str, data: bytes, meta: Mapping[str, Any], places: Mapping[NodeId, str]
-) -> Action | None:
-    """Let sources point to where their files lie now."""
-    entries = _sources(meta)
-    mended = []
-    for entry in entries:
-        place = places.get(str(entry.get("title", "")).partition("#")[0])
-        is_ours = re.fullmatch(r"[tm]\d+", str(entry.get("id", "")))
-        mended.append(entry | {"resource": f"/{place}"} if place and is_ours else entry)
-    if mended == entries or not meta.get("node_id"):
-        return None
-    return _replace(view, path, meta, okf.edit(data, {"sources": mended}), "its sources have moved")
-
-
-def _replace(view: View, path: str, meta: Mapping[str, Any], content: bytes, reason: str) -> Action:
-    return Action(
-        kind=ActionKind.REPLACE,
-        path=path,
-        node_id=str(meta.get("node_id") or okf.node_id_of_path(path)),
-        stage=STAGE,
-        reason=reason,
-        pre_sha256=view.pre_sha256(path),
-        content=content,
-    )
-
-
-def _sources(meta: Mapping[str, Any]) -> list[dict[str, Any]]:
-    listed = meta.get("sources")
-    return [dict(entry) for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
+def _leak(file: File) -> Iterator[Finding]:
+    """A secret where no dream may take it out."""
+    if found := redact(file.data.decode("utf-8", "replace")).found:
+        kinds = ", ".join(sorted(set(found)))
+        yield Finding("secrets", file.path, f"it holds a secret ({kinds})", file.node_id)
 
 
 def _index_against_files(view: View, paths: set[str]) -> Iterator[Finding]:
@@ -152,4 +146,10 @@ def _unread_sessions(view: View) -> Iterator[Finding]:
         read_to = view.cursor(consolidate.STAGE, session.session_id)
         if read_to < session.last_ordinal:
             missing = session.last_ordinal - read_to
-            yield Finding("sessions", session.path, f"{missing} of its turns have not been read by a dream")
+            which = f"the last {missing} of its {session.last_ordinal}" if read_to else f"none of its {missing}"
+            yield Finding("sessions", session.path, f"{which} turns have been read by a dream", session.session_id)
+
+
+def _unembedded(view: View) -> Iterator[Finding]:
+    if waiting := view.unembedded():
+        yield Finding("embeddings", "", f"{waiting} pieces of text are found by words only, until they are embedded")

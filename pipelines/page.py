@@ -74,7 +74,7 @@ def _began(night: Night) -> str:
 
 def _tiles(night: Night, done: Told) -> Iterator[str]:
     tiles = (
-        ("facts learned", len(done.facts), "learned"),
+        ("learned", len(done.facts), "learned"),
         ("new pages", len(done.pages), "learned"),
         ("changed", len(done.changed), "plain"),
         ("superseded", len(done.superseded), "contradicted"),

@@ -117,6 +117,15 @@ def is_edited(data: bytes) -> bool:
     return document.meta.get(BY_HAND) != body_hash(document.body)
 
 
+def is_curated(memory: Memory) -> bool:
+    """Whether a person put it there: marked it, wrote it by hand or with `remember`, or edited what a dream wrote."""
+    if memory.extra.get("curated") or memory.extra.get("priority"):
+        return True
+    if memory.run is None:
+        return "agent_id" not in memory.extra
+    return okf.fact_id(memory.channel, memory.text) != memory.node_id
+
+
 def newest(moments: Sequence[datetime | None]) -> datetime | None:
     """The latest of some moments."""
     return max((moment for moment in moments if moment), default=None)

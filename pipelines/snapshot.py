@@ -104,6 +104,10 @@ class Snapshot:
         """Every file that the index has seen, and what is wrong with it."""
         return {path: row.problem for path, row in self._catalog.files().items()}
 
+    def unembedded(self) -> int:
+        """How many chunks have no vector yet."""
+        return self._catalog.counts()["embedding_queue"]
+
 
 def _memory(node: Node, sources: tuple[NodeId, ...], contradicts: tuple[NodeId, ...]) -> Memory:
     return Memory(

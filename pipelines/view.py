@@ -74,6 +74,10 @@ class Source(Protocol):
         """Every file that the index has seen, and what is wrong with it."""
         ...
 
+    def unembedded(self) -> int:
+        """How many chunks have no vector yet."""
+        ...
+
 
 class Embed(Protocol):
     """Texts to rows of unit length."""
@@ -162,6 +166,19 @@ class View:
     def vectors(self, texts: Sequence[str]) -> Vectors:
         """The embeddings of texts, one row each, of unit length."""
         return self._embed(texts)
+
+    def unembedded(self) -> int:
+        """How many chunks had no vector yet when the dream began."""
+        return self._source.unembedded()
+
+    def is_living(self, node_id: NodeId) -> bool:
+        """Whether there is such a memory, and it is neither archived nor superseded."""
+        memory = self._memories.get(node_id)
+        return memory is not None and memory.status is not Status.DEPRECATED and memory.superseded_by is None
+
+    def memory_paths(self) -> dict[NodeId, str]:
+        """Where each memory lies, living or archived."""
+        return {node_id: memory.path for node_id, memory in self._memories.items()}
 
     def session_paths(self) -> dict[NodeId, str]:
         """Where each session lies."""

@@ -33,6 +33,7 @@ class FakeSource:
         self.files: dict[str, bytes] = {}
         self.problems: dict[str, str | None] = {}
         self.failing: set[NodeId] = set()
+        self.waiting = 0
 
     def add(self, session_id: NodeId, *said: tuple[str, str], channel: str | None = None, at: datetime = MAY_8) -> None:
         self.said[session_id] = turns(*said, session_id=session_id, at=at)
@@ -60,6 +61,9 @@ class FakeSource:
 
     def indexed_paths(self) -> Mapping[str, str | None]:
         return {path: self.problems.get(path) for path in self.paths()} | self.problems
+
+    def unembedded(self) -> int:
+        return self.waiting
 
     def view(self, history: History | None = None, run_id: str = "run-1") -> View:
         return View(self, history or History(), embed, run_id)

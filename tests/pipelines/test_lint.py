@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import pytest
 from dreamd.pipelines import consolidate, lint
+from dreamd.pipelines.proposals import body_hash
+from dreamd.pipelines.repairs import clean_tags
+from dreamd.pipelines.view import History
 from dreamd.store.keep import okf
-from dreamd.store.model import ActionKind
+from dreamd.store.model import ActionKind, Kind
 
 from .fakes import NOW, FakeSource
 
@@ -73,3 +77,115 @@ def test_sources_follow_a_session_that_moved() -> None:
     source.files[path] = source.files[path].replace(b"/sessions/2023/05/08/s1.md", b"/sessions/old/s1.md")
     (repair,) = lint.plan(source.view(), NOW).actions
     assert okf.parse(repair.content or b"").meta["sources"][0]["resource"] == "/sessions/2023/05/08/s1.md"
+
+
+PAGE = """---
+type: Scenario
+node_id: page
+level: L2
+kind: scenario
+run: run-1
+{more}sources:
+  - id: m1
+    resource: /{path}
+    title: {node}
+---
+
+{body}
+"""
+
+
+def _with_page(body: str, more: str = "") -> tuple[FakeSource, str]:
+    """A vault with one fact and a page of a dream's that cites it; where the fact lies."""
+    source = _dreamt()
+    (path,) = source.files
+    node_id = str(okf.parse(source.files[path]).meta["node_id"])
+    text = body.format(node=node_id, path=path)
+    mark = f"body_sha256: {body_hash(text)}\n"
+    page = PAGE.format(more=mark + more, path=path, node=node_id, body=text)
+    source.files["scenarios/page--page.md"] = page.encode()
+    return source, path
+
+
+def test_a_link_follows_a_memory_that_moved_and_is_mended_once() -> None:
+    source, path = _with_page("- [see](/old/name--{node}.md) [^m1]")
+    view = source.view()
+    (repair,) = lint.plan(view, NOW).actions
+    assert f"[see](/{path})".encode() in (repair.content or b"")
+    view.apply([repair])
+    source.take(view)
+    assert lint.plan(source.view(), NOW).actions == []
+
+
+def test_a_link_on_a_persons_page_is_named_not_mended() -> None:
+    source, path = _with_page("nothing")
+    node_id = str(okf.parse(source.files[path]).meta["node_id"])
+    source.files["notes/mine.md"] = f"---\ntype: Note\n---\n\n[see](/old/name--{node_id}.md)\n".encode()
+    planned = lint.plan(source.view(), NOW)
+    assert planned.actions == []
+    (found,) = [finding for finding in planned.findings if finding.check == "links"]
+    assert f"lies at /{path} now" in found.problem
+
+
+def test_arrows_and_footnotes_that_lead_nowhere_are_named() -> None:
+    source, _ = _with_page("- a claim [^m1] [^m7]", "supersedes:\n- nobody\n")
+    told = [finding.problem for finding in lint.plan(source.view(), NOW).findings if finding.check == "links"]
+    assert told == ["its footnote m7 stands for nothing", "it supersedes nobody, which is not there"]
+
+
+def test_a_successor_whose_predecessor_does_not_know_of_it_is_named() -> None:
+    source, path = _with_page("nothing")
+    node_id = str(okf.parse(source.files[path]).meta["node_id"])
+    page = "scenarios/page--page.md"
+    source.files[page] = okf.edit(source.files[page], {"supersedes": [node_id]})
+    told = [finding.problem for finding in lint.plan(source.view(), NOW).findings if finding.check == "links"]
+    assert told == [f"it supersedes {node_id}, which does not know of it"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "clean"),
+    [(["a", "A", " b  c ", "#d", ""], ["a", "b c", "d"]), (["a", "b"], ["a", "b"]), (["a", 1], None), ("a, b", None)],
+)
+def test_tags_are_tidied_up(tags: object, clean: list[str] | None) -> None:
+    assert clean_tags(tags) == clean
+
+
+def test_tags_and_a_missing_type_are_mended_in_one_action() -> None:
+    source = _dreamt()
+    (path,) = source.files
+    source.files[path] = okf.edit(source.files[path], {"tags": ["Ann", "ann", " "], "type": None})
+    (repair,) = lint.plan(source.view(), NOW).actions
+    meta = okf.parse(repair.content or b"").meta
+    assert meta["tags"] == ["Ann"]
+    assert meta["type"] == okf.type_of(Kind(meta["kind"]))
+    assert repair.reason == "its type was missing; its tags are tidied up"
+
+
+def test_a_persons_edits_are_not_fought() -> None:
+    source = _dreamt()
+    (path,) = source.files
+    source.files[path] = okf.edit(source.files[path].replace(b"Oslo", b"Bergen"), {"tags": ["a", "A"]})
+    planned = lint.plan(source.view(), NOW)
+    assert planned.actions == []
+    assert [finding.check for finding in planned.findings if finding.path == path] == ["tags"]
+
+
+def test_a_repair_that_was_undone_is_not_made_again() -> None:
+    source = _dreamt()
+    (path,) = source.files
+    source.files[path] = okf.edit(source.files[path], {"tags": ["a", "A"]})
+    (repair,) = lint.plan(source.view(), NOW).actions
+    assert repair.fingerprint
+    assert lint.plan(source.view(History(tombstones=frozenset({repair.fingerprint}))), NOW).actions == []
+
+
+def test_half_read_sessions_and_missing_vectors_are_named() -> None:
+    source = FakeSource()
+    source.add("s1", ("Ann", "one"), ("Ann", "two"), ("Ann", "three"))
+    source.add("s2", ("Ann", "one"))
+    source.waiting = 7
+    view = source.view(History(cursors={("consolidate", "s1"): 1}))
+    told = {finding.check + finding.path: finding.problem for finding in lint.plan(view, NOW).findings}
+    assert "last 2 of its 3 turns" in told["sessionssessions/2023/05/08/s1.md"]
+    assert "none of its 1 turns" in told["sessionssessions/2023/05/08/s2.md"]
+    assert told["embeddings"].startswith("7 pieces")
