@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from hashlib import sha256
 
 import numpy as np
@@ -13,10 +14,12 @@ from ..store.keep.database import backup
 from . import run
 from .attention import Attention
 from .checkpoint import Memo, key_of
+from .gate import Gate
 from .messages import Done, Progress, RunRequest
 from .run import Tell
 from .settings import Stage
 from .snapshot import Snapshot
+from .trial import Trial
 from .view import Vectors, View
 
 COMPACTION = frozenset({Stage.CONSOLIDATE, Stage.DRIFT})
@@ -31,21 +34,25 @@ def dream(request: RunRequest, tell: Tell, attention: Attention | None = None) -
     """
     embedder = embedder_for(request.store.embedding, request.embeddings.parent)
     snapshot = Snapshot(request.folder, request.vault, request.index, request.ledger)
-    cache: EmbeddingCache | None = None
-    memo = Memo(request.checkpoint) if request.checkpoint else None
-    try:
-        cache = _cache(request, embedder)
+    with ExitStack() as closing:
+        closing.callback(snapshot.close)
+        if cache := _cache(request, embedder):
+            closing.callback(cache.close)
+        if memo := Memo(request.checkpoint) if request.checkpoint else None:
+            closing.callback(memo.close)
         embedded = Embedded(embedder, cache, tell, memo)
         view = View(snapshot, snapshot.history(), embedded, request.run_id, request.pipelines)
         view.memo = memo
-        outcome = run.plan(view, request.now, _stages(request), tell, weekly=request.kind == "weekly")
+        trial = lambda: closing.enter_context(_trial(request, view, embedder))  # noqa: E731
+        gate = Gate(trial, view, request.pipelines.gate, request.now, tell)
+        outcome = run.plan(view, request.now, _stages(request), tell, weekly=request.kind == "weekly", gate=gate)
         return run.finish(view, request, outcome, snapshot.ledger.runs(), run.gaps_of(view.history))
-    finally:
-        if memo:
-            memo.close()
-        if cache:
-            cache.close()
-        snapshot.close()
+
+
+def _trial(request: RunRequest, view: View, embedder: Embedder) -> Trial:
+    """The copy's own copy, to try in it what is proposed."""
+    hidden = {mark.removeprefix("turn:") for mark in view.history.tombstones if mark.startswith("turn:")}
+    return Trial(request.folder / "index.db", request.vault, request.store, embedder, view.vectors, request.now, hidden)
 
 
 def _stages(request: RunRequest) -> dict[Stage, bool]:

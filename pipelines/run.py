@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -13,6 +13,7 @@ from ..store.keep.history import Run
 from ..store.model import Changeset, Level
 from . import catalogue, consolidate, decay, digest, lint, page, profiles, scenarios
 from .account import Night, open_pairs
+from .gate import Gate, GateResult
 from .lint import Finding, Linted
 from .messages import Done, Progress, RunRequest, write_changeset
 from .proposals import Planned
@@ -52,23 +53,36 @@ class Outcome:
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     findings: tuple[Finding, ...] = ()
+    gate: GateResult | None = None
 
 
-def plan(view: View, now: datetime, stages: Mapping[Stage, bool], tell: Tell, *, weekly: bool = False) -> Outcome:
-    """Let every step that is switched on propose, in order."""
+def plan(
+    view: View,
+    now: datetime,
+    stages: Mapping[Stage, bool],
+    tell: Tell,
+    *,
+    weekly: bool = False,
+    gate: Gate | None = None,
+) -> Outcome:
+    """Let every step that is switched on propose, in order; what the gate refuses, those after it do not see."""
     outcome = Outcome()
     steps = [step for step in STEPS if stages.get(step.stage, True) and (weekly or not step.weekly_only)]
     for done, step in enumerate(steps):
         tell(Progress(stage=step.name, done=done, total=len(steps)))
         began_s = time.monotonic()
         planned = step.plan(view, now)
-        view.apply(planned.actions, planned.cursors)
+        if gate is not None and gate.refuses(step.name, planned.actions):
+            planned.counts = {"refused": len(planned.actions)}
+        else:
+            view.apply(planned.actions, planned.cursors)
         outcome.seconds[step.name] = time.monotonic() - began_s
         outcome.counts[step.name] = dict(planned.counts)
         outcome.notes += planned.notes
         if isinstance(planned, Linted):
             outcome.findings = planned.findings
         tell(Progress(stage=step.name, done=done + 1, total=len(steps), note=_told(planned)))
+    outcome.gate = gate.result if gate is not None else None
     return outcome
 
 
@@ -126,6 +140,7 @@ def _night(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run
         decisions=open_pairs(view),
         runs=runs,
         used={node_id: usage.last_at for node_id, usage in view.history.usage.items()},
+        gate=outcome.gate,
     )
 
 
@@ -144,6 +159,7 @@ def _report(view: View, changeset: Changeset, outcome: Outcome) -> dict[str, Any
         "leaks": [finding.node_id for finding in outcome.findings if finding.check == "secrets"][:MOST_LEAKS],
         "memories": {level.value: number for level, number in _levels(view).items()},
         "notes": outcome.notes,
+        "gate": asdict(outcome.gate) if outcome.gate else None,
     }
 
 

@@ -96,6 +96,15 @@ class DecaySettings(BaseModel):
     least_a_night: int = Field(10, ge=0)
 
 
+class GateSettings(BaseModel):
+    """How thoroughly a dream is tested before it is believed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    probes: int = Field(200, ge=20, le=2000)
+    time_s: float = Field(180, gt=0, description="for the probes of a night, about; the first twenty are always asked")
+
+
 class PipelineSettings(BaseModel):
     """Everything a dream is told."""
 
@@ -106,4 +115,5 @@ class PipelineSettings(BaseModel):
     idle: IdleSettings = IdleSettings()
     preemption: PreemptionSettings = PreemptionSettings()
     limits: LimitSettings = LimitSettings()
+    gate: GateSettings = GateSettings()
     decay: DecaySettings = DecaySettings()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -160,11 +161,12 @@ class Index:
             for table in ("file", "node", "chunk", "link"):
                 self._connection.execute(f"DELETE FROM {table}")
 
-    def pending(self, limit: int = 256) -> list[Pending]:
-        """Chunks that wait for their vector, with the text that is to be embedded."""
-        sql = 'SELECT chunk_id, node_id, start, "end", text_hash FROM chunk WHERE embedded = 0 LIMIT ?'
+    def pending(self, limit: int = 256, of: Collection[NodeId] | None = None) -> list[Pending]:
+        """Chunks, of these nodes or of any, that wait for their vector, with the text that is to be embedded."""
+        among = "" if of is None else " AND node_id IN (SELECT value FROM json_each(?))"
+        sql = f'SELECT chunk_id, node_id, start, "end", text_hash FROM chunk WHERE embedded = 0{among} LIMIT ?'
         with self._lock:
-            rows = list(self._connection.execute(sql, (limit,)))
+            rows = list(self._connection.execute(sql, (limit,) if of is None else (json.dumps(list(of)), limit)))
             nodes = self._catalog.nodes({row[1] for row in rows})
         return [
             Pending(chunk_id, embedded_text(nodes[node_id], start, end), text_hash)

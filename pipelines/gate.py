@@ -1,0 +1,164 @@
+"""The gate: what each stage proposes is tried on the copy, and what would make recall worse does not pass.
+
+Each stage is examined for what it takes away, then tried: probes are asked of the copy before anything, and again with
+every stage that passed and this one. A stage that is refused is not seen by those after it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import fmean
+
+from ..store.keep.questions import Probe
+from ..store.model import Action
+from .harm import Examiner
+from .messages import Progress
+from .probing import Asking, Maker, Score, ask
+from .settings import GateSettings
+from .trial import Trial
+from .view import View
+
+LOST_SHARE, LOST_AT_LEAST = 0.01, 1
+RECALL_DROP = 0.005
+TOLD_DROP = 0.15
+"""Of what their gold should tell, probes may hear so much less: facts leave out what is no substance, and cost a turn
+.09 of its rare words (LoCoMo, 3,174 facts of 2,760 turns)."""
+
+ROUNDING = 1e-9
+FEWEST_ASKED = 20
+PASSES = 6
+"""How often a night's probes are asked, about: the time for all of it is shared among so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A stage that was refused, and why, in a sentence without a person's words."""
+
+    stage: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """What the probes found before the dream and would find after it; `lost` and `gained` count probes."""
+
+    probes: int = 0
+    recall_before: float = 1.0
+    recall_after: float = 1.0
+    lost: int = 0
+    gained: int = 0
+    dropped: tuple[Dropped, ...] = ()
+
+
+class Gate:
+    """Lets stages pass, or does not. One a night."""
+
+    def __init__(
+        self,
+        trial: Callable[[], Trial],
+        view: View,
+        settings: GateSettings,
+        now: datetime,
+        tell: Callable[[Progress], None] = lambda at: None,
+    ) -> None:
+        """`trial` makes the copy, when there is something to try in it."""
+        self._make_trial = trial
+        self._view = view
+        self._settings = settings
+        self._tell = tell
+        self._examiner = Examiner(view, now)
+        self._trial: Trial | None = None
+        self._asked: list[Asking] = []
+        self._before: list[Score] = []
+        self._after: list[Score] = []
+        self._dropped: list[Dropped] = []
+
+    def refuses(self, stage: str, actions: Sequence[Action]) -> bool:
+        """Try what a stage proposes. What passes stays in the trial; what does not is taken back and remembered."""
+        if not actions:
+            return False
+        if self._trial is None:
+            self._trial = self._make_trial()
+            self._begin(self._trial)
+        reasons, losses = self._examiner.examine(actions)
+        scores = self._after
+        if not reasons:
+            files = {action.path: action.content for action in actions}
+            standing = {path: self._trial.read(path) for path in files}
+            self._trial.lay(files, lambda done, total: self._say(f"trying {stage}", done, total))
+            scores = self._ask_all(self._trial, f"probing {stage}")
+            reasons = worse(self._before, scores) or worse(self._after, scores)
+            if reasons:
+                self._trial.lay(standing)
+        if reasons:
+            self._dropped.append(Dropped(stage, "; ".join(reasons)))
+            return True
+        self._after, self._examiner.losses = scores, losses
+        return False
+
+    @property
+    def result(self) -> GateResult:
+        """The night's numbers."""
+        dropped = tuple(self._dropped)
+        if not self._before:
+            return GateResult(dropped=dropped)
+        lost, gained = _lost_and_gained(self._before, self._after)
+        before, after = (fmean(score.recall for score in scores) for scores in (self._before, self._after))
+        return GateResult(len(self._before), round(before, 4), round(after, 4), lost, gained, dropped)
+
+    def _begin(self, trial: Trial) -> None:
+        """Ask the probes of the copy as it is: a person's own, then made ones; as many as there is time for."""
+        self._asked = probes_of(trial, self._view.history.probes, self._settings.probes)
+        began, enough_s = time.monotonic(), self._settings.time_s / PASSES
+        for number, asking in enumerate(self._asked):
+            if number >= FEWEST_ASKED and time.monotonic() - began > enough_s:
+                break
+            self._before.append(ask(trial, asking))
+            self._say("probing", number + 1, len(self._asked))
+        kept = [n for n, score in enumerate(self._before) if score.recall > 0 or not self._asked[n].made]
+        self._asked = [self._asked[n] for n in kept]
+        self._before = self._after = [self._before[n] for n in kept]
+
+    def _ask_all(self, trial: Trial, what: str) -> list[Score]:
+        scores = []
+        for number, asking in enumerate(self._asked):
+            scores.append(ask(trial, asking))
+            self._say(what, number + 1, len(self._asked))
+        return scores
+
+    def _say(self, what: str, done: int, total: int) -> None:
+        if done % 20 == 0 or done == total:
+            self._tell(Progress(stage="gate", done=done, total=total, note=what))
+
+
+def probes_of(trial: Trial, past: Sequence[Probe], count: int) -> list[Asking]:
+    """The newest past questions of which it is known what was of use; made ones beside them, at least a quarter."""
+    maker = Maker(trial)
+    real = maker.real(past)[: count - count // 4]
+    return real + maker.made(count - len(real))
+
+
+def worse(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
+    """Say in which ways the second is worse than the first, [] if in none that counts."""
+    if not before:
+        return []
+    found = []
+    lost, gained = _lost_and_gained(before, after)
+    if lost - gained > max(LOST_AT_LEAST, LOST_SHARE * len(before)):
+        found.append(f"{lost} of {len(before)} probes would find less, {gained} more")
+    drop = fmean(score.recall for score in before) - fmean(score.recall for score in after)
+    if drop > RECALL_DROP + ROUNDING:
+        found.append(f"recall would drop by {drop:.3f}")
+    told = fmean(score.told for score in before) - fmean(score.told for score in after)
+    if told > TOLD_DROP + ROUNDING:
+        found.append(f"envelopes would tell {told:.2f} less of what they should")
+    return found
+
+
+def _lost_and_gained(before: Sequence[Score], after: Sequence[Score]) -> tuple[int, int]:
+    pairs = list(zip(before, after, strict=True))
+    lost = sum(then.recall > now.recall + ROUNDING for then, now in pairs)
+    return lost, sum(then.recall < now.recall - ROUNDING for then, now in pairs)

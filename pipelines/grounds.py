@@ -1,0 +1,49 @@
+"""Grounds: how much of a text is said, in that order, by what it rests on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from .words import content_stems
+
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_DATE = re.compile(rf"\b(?:\d{{1,2}} )?(?:{_MONTHS})(?: \d{{4}})?\b|\b(?:19|20)\d\d\b")
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_NEGATION = re.compile(r"\b(?:not|never|no|none|nobody|nothing|neither|nor|cannot|without)\b|n['’]t\b", re.IGNORECASE)
+
+LONGEST_SOURCE = 2000
+"""Words of a source that are read: an assistant's longest answers have fewer."""
+
+
+def grounded(text: str, said: Sequence[str], names: str = "") -> float:
+    """The share of a text's content words that stand in one or the other of its sources in the same order, 0 to 1.
+
+    The longest common subsequence with each source, the better of them taken. `names` may stand anywhere and do not
+    count. 1 for a text without other content words.
+    """
+    free = set(content_stems(names))
+    stems = [stem for stem in content_stems(text) if stem not in free]
+    if not stems:
+        return 1.0
+    return max((_common(stems, content_stems(source)[:LONGEST_SOURCE]) for source in said), default=0) / len(stems)
+
+
+def invents(text: str, said: Sequence[str]) -> bool:
+    """Whether a text holds a number, dates apart, or a negation of which its sources say nothing."""
+    everything = " ".join(said)
+    if _NEGATION.search(text) and not _NEGATION.search(everything):
+        return True
+    return bool(set(_NUMBER.findall(_DATE.sub(" ", text))) - set(_NUMBER.findall(everything)))
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """The length of the longest common subsequence."""
+    row = [0] * (len(other) + 1)
+    for stem in one:
+        diagonal = 0
+        for place, theirs in enumerate(other, start=1):
+            above = row[place]
+            row[place] = diagonal + 1 if stem == theirs else max(above, row[place - 1])
+            diagonal = above
+    return row[-1]
