@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from collections.abc import Sequence
 from datetime import datetime
 
 from ..store.keep import okf
-from ..store.model import Level, Memory, NodeId
+from ..store.model import Level, Memory, NodeId, Turn
+from . import extraction
 from .duplicates import Known
 from .facts import Draft, drafts_of
 from .proposals import Planned, add_sources, create
@@ -30,7 +32,7 @@ def plan(view: View, now: datetime) -> Planned:
             continue
         try:
             turns = view.turns(session.session_id)
-            drafts = drafts_of(turns, read_to + 1)
+            drafts = _bettered(view, planned, turns, read_to + 1, drafts_of(turns, read_to + 1))
         except Exception as error:  # the boundary of one session: the others are read, this one again tomorrow
             planned.notes.append(f"{session.session_id} could not be read: {type(error).__name__}")
             planned.count("sessions failed")
@@ -42,6 +44,16 @@ def plan(view: View, now: datetime) -> Planned:
         planned.cursors[STAGE, session.session_id] = session.last_ordinal
     extraction.finish()
     return planned
+
+
+def _bettered(view: View, planned: Planned, turns: Sequence[Turn], new_from: int, drafts: list[Draft]) -> list[Draft]:
+    """The drafts of a session with what a language model makes of it, where there is one."""
+    if view.model is None:
+        return drafts
+    found = extraction.extract(turns, new_from, drafts, view.model, view.once, view.tell)
+    for what, number in found.counts.items():
+        planned.count(what, number)
+    return found.drafts
 
 
 class _Extraction:

@@ -47,6 +47,8 @@ class Draft:
     at: datetime | None
     about: str = ""
     """Who said it, as a tag: a name, `user` or `assistant`."""
+    by_model: bool = False
+    """Whether a language model worded it, and grounding bore it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +62,32 @@ class _Part:
 
 def drafts_of(turns: Sequence[Turn], new_from: int = 1) -> list[Draft]:
     """The facts of the turns from ordinal `new_from` on; the ones before are context."""
-    roles = _people(turns)
     drafts: list[Draft] = []
-    user_name = ""
-    for position, turn in enumerate(turns):
-        if turn.role.lower() in _USER_ROLES and not user_name and (match := _MY_NAME.search(turn.text)):
-            user_name = match[1]
+    everyone = voices_of(turns)
+    for position, (turn, voices) in enumerate(zip(turns, everyone, strict=True)):
         if turn.ordinal < new_from or turn.role.lower() in {"system", "tool"}:
             continue
         previous = turns[position - 1] if position else None
-        voices = _voices(turn.role, roles, user_name)
         about = voices.speaker.removeprefix("the ")
         drafts += [replace(draft, about=about) for draft in _of_turn(turn, previous, voices)]
     return drafts
+
+
+def voices_of(turns: Sequence[Turn]) -> list[Voices]:
+    """Who speaks to whom in each turn."""
+    roles = _people(turns)
+    user_name = ""
+    found = []
+    for turn in turns:
+        if turn.role.lower() in _USER_ROLES and not user_name and (match := _MY_NAME.search(turn.text)):
+            user_name = match[1]
+        found.append(_voices(turn.role, roles, user_name))
+    return found
+
+
+def evidence_text(turn: Turn) -> str:
+    """What somebody said in a turn: without what was recalled to them, and without captions of images."""
+    return _IMAGE.sub(" ", _RECALLED.sub(" ", turn.text))
 
 
 def speaker_of(role: str) -> Speaker:
@@ -114,7 +129,7 @@ def _of_turn(turn: Turn, previous: Turn | None, voices: Voices) -> Iterator[Draf
 
 def _of_assistant(turn: Turn, sentences: Sequence[Sentence], voices: Voices) -> Iterator[Draft]:
     for text in outlines.conclusions(sentences, names_of(voices.speaker, voices.addressee)):
-        told = _attributed(stand_alone(text, voices, _day(turn)), voices)
+        told = attributed(stand_alone(text, voices, day_of(turn)), voices)
         yield Draft(told, nature(text, Speaker.ASSISTANT), (turn.node_id,), turn.at)
     if points := outlines.points(sentences):
         told = f"{_capital(voices.speaker)} outlined: {'; '.join(points)}"
@@ -132,7 +147,7 @@ def _answered(
     if answer is None or question is None:
         return None
     asker = Voices(voices.addressee, voices.speaker, voices.people)
-    told = f"{stand_alone(question, asker, _day(previous))} – {stand_alone(answer, voices, _day(turn))}"
+    told = f"{stand_alone(question, asker, day_of(previous))} – {stand_alone(answer, voices, day_of(turn))}"
     sources = (turn.node_id, previous.node_id)
     used = next((part for part in parts if part.original == answer), None)
     return Draft(told, nature(answer, speaker_of(turn.role)), sources, turn.at), used
@@ -168,19 +183,19 @@ def _parts(sentences: Sequence[Sentence], speaker: Speaker, voices: Voices, turn
 def _told(trimmed: str, speaker: Speaker, voices: Voices, turn: Turn) -> str:
     if speaker is Speaker.USER and _MY_NAME.search(trimmed):
         voices = replace(voices, speaker=USER)  # "The user is Craig", not "Craig is Craig"
-    rewritten = stand_alone(trimmed.removeprefix(ASKED), voices, _day(turn))
+    rewritten = stand_alone(trimmed.removeprefix(ASKED), voices, day_of(turn))
     if speaker is Speaker.USER and (is_question(trimmed) or trimmed.startswith(ASKED)):
         return f"{_capital(voices.speaker)} asked: {rewritten[:1].lower() + rewritten[1:]}"
     return rewritten
 
 
 def _draft(turn: Turn, group: Sequence[_Part], voices: Voices) -> Draft:
-    text = _attributed(" ".join(part.text for part in group), voices)
+    text = attributed(" ".join(part.text for part in group), voices)
     stated = nature(" ".join(part.original for part in group), speaker_of(turn.role))
     return Draft(text, stated, (turn.node_id,), turn.at)
 
 
-def _attributed(text: str, voices: Voices) -> str:
+def attributed(text: str, voices: Voices) -> str:
     """The text, with who said it in front where it names neither of the two."""
     if any(name and name.lower() in text.lower() for name in (voices.speaker, voices.addressee)):
         return text
@@ -202,7 +217,8 @@ def _groups(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
         yield group
 
 
-def _day(turn: Turn) -> date | None:
+def day_of(turn: Turn) -> date | None:
+    """The day on which something was said."""
     return turn.at.date() if turn.at else None
 
 
