@@ -6,15 +6,18 @@ A session is read from where the last dream stopped. One that cannot be read kee
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from ..store.keep import okf
 from ..store.model import Level, Memory, NodeId, Turn
 from . import extraction
+from .checkpoint import once
 from .duplicates import Known
 from .facts import Draft, drafts_of
+from .messages import Progress
 from .proposals import Planned, add_sources, create
 from .view import SessionState, View
 
@@ -32,7 +35,7 @@ def plan(view: View, now: datetime) -> Planned:
             continue
         try:
             turns = view.turns(session.session_id)
-            drafts = _bettered(view, planned, turns, read_to + 1, drafts_of(turns, read_to + 1))
+            drafts = _bettered(view, planned, turns, read_to + 1)
         except Exception as error:  # the boundary of one session: the others are read, this one again tomorrow
             planned.notes.append(f"{session.session_id} could not be read: {type(error).__name__}")
             planned.count("sessions failed")
@@ -46,11 +49,18 @@ def plan(view: View, now: datetime) -> Planned:
     return planned
 
 
-def _bettered(view: View, planned: Planned, turns: Sequence[Turn], new_from: int, drafts: list[Draft]) -> list[Draft]:
-    """The drafts of a session with what a language model makes of it, where there is one."""
+def _bettered(view: View, planned: Planned, turns: Sequence[Turn], new_from: int) -> list[Draft]:
+    """The drafts of a session, with what a language model makes of it where there is one."""
+    drafts = drafts_of(turns, new_from)
     if view.model is None:
         return drafts
-    found = extraction.extract(turns, new_from, drafts, view.model, view.once, view.tell)
+    model = view.model
+
+    def tell(done: int, total: int) -> None:
+        note = f"asking {model.name}"
+        view.tell(Progress(stage=STAGE, done=done, total=total, note=note, tokens=model.spent.tokens))
+
+    found = extraction.extract(turns, new_from, drafts, model, partial(once, view.memo), tell)
     for what, number in found.counts.items():
         planned.count(what, number)
     return found.drafts
@@ -83,6 +93,9 @@ class _Extraction:
         if create(self._view, memory, STAGE, "", self._paths) is None:
             self._planned.count("forbidden")
             return
+        if draft.by_model and self._view.model is not None:
+            memory = _worded_by(memory, self._view.model.name, self._now)
+            self._planned.count("facts worded by the model")
         self._new[node_id] = memory
         known.add(node_id, draft.text)
 
@@ -140,6 +153,13 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
         path=okf.path_for(Level.FACT, title, node_id, session.channel),
         extra={"ordinal": ordinal, "learned_at": now.isoformat()},
     )
+
+
+def _worded_by(memory: Memory, model: str, now: datetime) -> Memory:
+    """A fact as a model worded it and grounding bore it out."""
+    generated = {"by": model, "at": now.isoformat()}
+    verified = [{"by": "process:grounding", "at": now.isoformat()}]
+    return replace(memory, extra=dict(memory.extra) | {"generated": generated, "verified": verified})
 
 
 def title_of(text: str) -> str:

@@ -8,6 +8,7 @@ from hashlib import sha256
 
 import numpy as np
 
+from ..llm.budget import Allowance, asker_for
 from ..store.find.embedding import Embedder, embedder_for
 from ..store.find.embedding_cache import EmbeddingCache
 from ..store.keep.database import backup
@@ -42,11 +43,22 @@ def dream(request: RunRequest, tell: Tell, attention: Attention | None = None) -
             closing.callback(memo.close)
         embedded = Embedded(embedder, cache, tell, memo)
         view = View(snapshot, snapshot.history(), embedded, request.run_id, request.pipelines)
-        view.memo = memo
+        view.memo, view.tell = memo, tell
+        view.model, without = asker_for(request.llm, _left(request))
+        if view.model is not None:
+            closing.callback(view.model.release)
+            if attention is not None:
+                attention.before_pausing(view.model.abort)
         trial = lambda: closing.enter_context(_trial(request, view, embedder))  # noqa: E731
         gate = Gate(trial, view, request.pipelines.gate, request.now, tell)
         outcome = run.plan(view, request.now, _stages(request), tell, weekly=request.kind == "weekly", gate=gate)
+        outcome.model = run.model_use(view.model, without)
         return run.finish(view, request, outcome, snapshot.ledger.runs(), run.gaps_of(view.history))
+
+
+def _left(request: RunRequest) -> Allowance:
+    """What earlier runs of this night have left of the model."""
+    return Allowance(request.llm.calls_a_night, max(0, request.llm.tokens_a_night - request.tokens_spent))
 
 
 def _trial(request: RunRequest, view: View, embedder: Embedder) -> Trial:

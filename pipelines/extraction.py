@@ -154,7 +154,8 @@ def _take(found: Extracted, claim: tuple[int, str], window: Sequence[_Spoken]) -
     found.counts["claims"] += 1
     one, verdict = _borne(text, window, named)
     if verdict.refusal is not None or verdict.evidence is None:
-        found.counts[f"refused: {verdict.refusal}"] += 1
+        found.counts["refused"] += 1
+        found.counts[f"refused, {verdict.refusal}"] += 1
         return
     found.counts["claims accepted"] += 1
     draft = _draft(text, one, verdict.evidence)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from ..llm.budget import Asker
 from ..store.keep.history import Run
 from ..store.model import Changeset, Level
 from . import catalogue, consolidate, decay, digest, lint, page, profiles, scenarios
@@ -45,6 +46,24 @@ STEPS: tuple[Step, ...] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """Which language model a dream asked, how much, and why it went without one, wholly or from some point on."""
+
+    name: str = ""
+    calls: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    why_not: str = ""
+
+    @property
+    def way(self) -> str:
+        """In a sentence or two."""
+        if not self.name:
+            return f"It went without a language model: {self.why_not}" if self.why_not else "No language model is set."
+        return f"{self.name} helped{', until ' + self.why_not.rstrip('.') if self.why_not else ''}."
+
+
 @dataclass(slots=True)
 class Outcome:
     """What the steps did."""
@@ -54,6 +73,7 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     findings: tuple[Finding, ...] = ()
     gate: GateResult | None = None
+    model: ModelUse = field(default_factory=lambda: ModelUse())
 
 
 def plan(
@@ -141,6 +161,9 @@ def _night(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run
         runs=runs,
         used={node_id: usage.last_at for node_id, usage in view.history.usage.items()},
         gate=outcome.gate,
+        way=outcome.model.way,
+        tokens=outcome.model.tokens,
+        calls=outcome.model.calls,
     )
 
 
@@ -160,7 +183,20 @@ def _report(view: View, changeset: Changeset, outcome: Outcome) -> dict[str, Any
         "memories": {level.value: number for level, number in _levels(view).items()},
         "notes": outcome.notes,
         "gate": asdict(outcome.gate) if outcome.gate else None,
+        "model": outcome.model.name,
+        "calls": outcome.model.calls,
+        "tokens": outcome.model.tokens,
+        "model_seconds": round(outcome.model.seconds, 1),
+        "without_model": outcome.model.why_not,
     }
+
+
+def model_use(asker: Asker | None, why_not: str) -> ModelUse:
+    """What a dream took of its model; `why_not` says why there was none, or is empty."""
+    if asker is None:
+        return ModelUse(why_not=why_not)
+    spent = asker.spent
+    return ModelUse(asker.name, spent.calls, spent.tokens, spent.seconds, asker.why_not)
 
 
 def _told(planned: Planned) -> str:

@@ -5,7 +5,7 @@ What a stage proposes is seen by the stages after it; the person's memory is not
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Protocol
@@ -13,11 +13,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..llm.budget import Asker
 from ..store.keep import okf
 from ..store.keep.ledger import Usage
 from ..store.keep.questions import Gap, Probe
 from ..store.model import Action, Level, Memory, NodeId, Status, Turn
 from .checkpoint import Memo
+from .messages import Progress
 from .settings import PipelineSettings
 
 Vectors = NDArray[np.float32]
@@ -104,6 +106,8 @@ class View:
         self.history = history
         self.run_id = run_id
         self.memo: Memo | None = None
+        self.model: Asker | None = None
+        self.tell: Callable[[Progress], None] = lambda progress: None
         self.actions: list[Action] = []
         self.cursors: dict[tuple[str, str], int] = {}
         self._files: dict[str, bytes | None] = {}
