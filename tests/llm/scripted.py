@@ -1,4 +1,4 @@
-"""A model that says what a test wants it to say, and a server that says it in OpenAI's way."""
+"""A model that says what a test wants it to say."""
 
 from __future__ import annotations
 

@@ -69,7 +69,9 @@ class Models:
         if name != self._name:
             self.unload()
             path = str(self.paths[name])
-            self._model = llama_cpp.Llama(path, n_ctx=CONTEXT_TOKENS, n_threads=self._threads, verbose=False, n_batch=128)
+            self._model = llama_cpp.Llama(
+                path, n_ctx=CONTEXT_TOKENS, n_threads=self._threads, verbose=False, n_batch=128
+            )
             self._name = name
         grammar = None
         if isinstance(schema, dict):
@@ -134,7 +136,9 @@ class Handler(BaseHTTPRequestHandler):
         counts = {"prompt_eval_count": 0, "eval_count": 0, "done_reason": "stop"}
         pieces = self._pieces(request, request.get("format"), limit, counts)
         if request.get("stream", True):
-            self._stream("application/x-ndjson", (json.dumps(self._line(request, piece)) + "\n" for piece in pieces), counts)
+            self._stream(
+                "application/x-ndjson", (json.dumps(self._line(request, piece)) + "\n" for piece in pieces), counts
+            )
             self._chunk(json.dumps(self._line(request, "") | counts | {"done": True}) + "\n")
             self._chunk("")
         else:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
+from dreamd.llm.model import Answer, LlmError
 from dreamd.pipelines.view import History, SessionState, Vectors, View
 from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep import okf
@@ -83,3 +85,29 @@ def embed(texts: Sequence[str]) -> Vectors:
     """The stub's vectors as rows."""
     embedder = StubEmbedder()
     return np.stack(embedder.embed_passages(texts)) if texts else np.empty((0, embedder.dimension), np.float32)
+
+
+class FakeModel:
+    """A language model that says what a function of the prompt makes up; an error is raised."""
+
+    name = "fake/model"
+
+    def __init__(self, say: Callable[[str], dict[str, Any] | LlmError]) -> None:
+        self.say = say
+        self.prompts: list[str] = []
+
+    def check(self, deadline_s: float) -> None:
+        pass
+
+    def complete_json(self, prompt: str, schema: Mapping[str, Any], deadline_s: float) -> Answer:
+        self.prompts.append(prompt)
+        said = self.say(prompt)
+        if isinstance(said, LlmError):
+            raise said
+        return Answer(said)
+
+    def abort(self) -> None:
+        pass
+
+    def release(self, deadline_s: float) -> None:
+        pass
