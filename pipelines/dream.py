@@ -53,7 +53,7 @@ def dream(request: RunRequest, tell: Tell, attention: Attention | None = None) -
         gate = Gate(trial, view, request.pipelines.gate, request.now, tell)
         outcome = run.plan(view, request.now, _stages(request), tell, weekly=request.kind == "weekly", gate=gate)
         outcome.model = run.model_use(view.model, without)
-        return run.finish(view, request, outcome, snapshot.ledger.runs(), run.gaps_of(view.history))
+        return run.finish(view, request, outcome, snapshot.ledger.runs(), run.gaps_of(view))
 
 
 def _left(request: RunRequest) -> Allowance:

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from ..store.keep import okf
 from ..store.keep.changes import fingerprint
-from ..store.model import Action, ActionKind, Memory, NodeId
+from ..store.model import Action, ActionKind, Memory, NodeId, Status
 from .view import View
 
 BY_HAND = "body_sha256"
@@ -103,6 +103,22 @@ def add_sources(
         reason="said again",
         pre_sha256=view.pre_sha256(path),
         content=okf.edit(data, {"sources": entries}),
+    )
+
+
+def archive(view: View, memory: Memory, stage: str, reason: str, now: datetime) -> Action | None:
+    """The action that archives a page; None for one that a person edited. It stays a file."""
+    data = view.read(memory.path)
+    if data is None or is_edited(data):
+        return None
+    return Action(
+        kind=ActionKind.REPLACE,
+        path=memory.path,
+        node_id=memory.node_id,
+        stage=stage,
+        reason=reason,
+        pre_sha256=view.pre_sha256(memory.path),
+        content=okf.edit(data, {"status": Status.DEPRECATED.value, "archived_at": now.isoformat()}),
     )
 
 

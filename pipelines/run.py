@@ -12,14 +12,14 @@ from typing import Any
 from ..llm.budget import Asker
 from ..store.keep.history import Run
 from ..store.model import Changeset, Level
-from . import catalogue, consolidate, decay, digest, lint, page, profiles, scenarios
+from . import catalogue, consolidate, decay, digest, lint, page, profiles, scenarios, synthesis
 from .account import Night, open_pairs
 from .gate import Gate, GateResult
 from .lint import Finding, Linted
 from .messages import Done, Progress, RunRequest, write_changeset
 from .proposals import Planned
 from .settings import Stage
-from .view import History, View
+from .view import View
 
 Tell = Callable[[Progress], None]
 
@@ -36,11 +36,12 @@ class Step:
     weekly_only: bool = False
 
 
-# A new stage goes where the design has it: drift after consolidate, then synthesis once a week.
+# A new stage goes where the design has it: drift after consolidate.
 STEPS: tuple[Step, ...] = (
     Step(Stage.CONSOLIDATE, consolidate.STAGE, consolidate.plan),
     Step(Stage.CONSOLIDATE, scenarios.STAGE, scenarios.plan),
     Step(Stage.CONSOLIDATE, profiles.STAGE, profiles.plan),
+    Step(Stage.SYNTHESIS, synthesis.STAGE, synthesis.plan, weekly_only=True),
     Step(Stage.LINT, lint.STAGE, lint.plan),
     Step(Stage.DECAY, decay.STAGE, decay.plan),
 )
@@ -135,9 +136,10 @@ def _text(view: View, path: str) -> str:
     return (view.read(path) or b"").decode("utf-8", "replace")
 
 
-def gaps_of(history: History) -> list[str]:
-    """What was asked and not found, as the digest says it."""
-    return [gap.text if gap.times == 1 else f"{gap.text} (asked {gap.times} times)" for gap in history.gaps]
+def gaps_of(view: View) -> list[str]:
+    """What was asked and not found, as the digest says it: what was asked again and again first."""
+    told = synthesis.recurring(view, view.history.gaps)
+    return [text if times == 1 else f"{text} (asked {times} times)" for text, times in told]
 
 
 def _this_run(request: RunRequest, changeset: Changeset) -> Run:

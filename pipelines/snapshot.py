@@ -16,7 +16,7 @@ from ..store.keep.vault import Vault
 from ..store.model import Kind, Level, Memory, NodeId, NotFound, Status, StoreError, Turn
 from .view import History, SessionState
 
-CURSOR_STAGES = ("consolidate", "scenarios", "profiles")
+CURSOR_STAGES = ("consolidate", "scenarios", "profiles", "synthesis")
 
 
 class NoSpace(StoreError):

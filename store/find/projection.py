@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -94,7 +94,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """`source` points at `target`: it `cites` it as evidence, `supersedes` or `contradicts` it, or just `links`."""
+    """`source` points at `target`: it `cites` it as evidence, `supersedes` or `contradicts` it, `relates` to it."""
 
     source: NodeId
     target: NodeId
@@ -152,6 +152,7 @@ def memory_node(memory: Memory) -> Node:
 def memory_links(memory: Memory) -> Iterable[Link]:
     """The memory's arrows, in the file's order, each once."""
     arrows = [("cites", memory.sources), ("supersedes", memory.supersedes), ("contradicts", memory.contradicts)]
+    arrows.append(("relates", _related(memory.extra.get("relates"))))
     seen: set[tuple[str, str]] = set()
     for kind, targets in arrows:
         for target in targets:
@@ -232,6 +233,14 @@ def with_neighbours(turns: Sequence[Node]) -> list[Node]:
 def _said(turn: Node) -> str:
     heading, text = turn.heading(), turn.text[:NEIGHBOUR_CHARS]
     return f"{heading}: {text}" if heading else text
+
+
+def _related(value: object) -> tuple[NodeId, ...]:
+    """The memories that a dream found to belong to this one: `relates: [{title: NODE, weight, because}]`."""
+    entries = value if isinstance(value, list) else []
+    return tuple(
+        entry["title"] for entry in entries if isinstance(entry, Mapping) and isinstance(entry.get("title"), str)
+    )
 
 
 def _ordinal(value: object) -> int:
