@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import Protocol
 
 from ..store.decisions import is_reviewed, mark_of
 from ..store.keep import okf
 from ..store.keep.history import Run
 from ..store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Status
 from .dates import format_date
+from .gate import GateResult
 from .lint import Finding
 from .view import View
 
@@ -27,46 +27,6 @@ _WORTH_READING = (
     Kind.FACT,
     Kind.EPISODE,
 )
-
-
-class Dropped(Protocol):
-    """A stage that the gate left out."""
-
-    @property
-    def stage(self) -> str:
-        """Its name."""
-
-    @property
-    def reason(self) -> str:
-        """Why."""
-
-
-class Gate(Protocol):
-    """What the gate measured on the person's own past questions."""
-
-    @property
-    def probes(self) -> int:
-        """How many questions were asked again."""
-
-    @property
-    def recall_before(self) -> float:
-        """Mean recall of the memory as it was."""
-
-    @property
-    def recall_after(self) -> float:
-        """Mean recall of the memory as the dream leaves it."""
-
-    @property
-    def lost(self) -> int:
-        """Questions that would be answered worse."""
-
-    @property
-    def gained(self) -> int:
-        """Questions that are answered better."""
-
-    @property
-    def dropped(self) -> Sequence[Dropped]:
-        """What was left out so that recall does not get worse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +47,7 @@ class Night:
     memories: Mapping[Level, int] = field(default_factory=dict)
     kind: str = "daily"
     at: datetime | None = None
-    gate: Gate | None = None
+    gate: GateResult | None = None
     way: str = ""
     tokens: int = 0
     calls: int = 0
@@ -270,7 +230,7 @@ def _refused(night: Night) -> Iterator[Line]:
     forbidden = sum(counts.get("forbidden", 0) for counts in night.counts.values())
     if forbidden:
         yield Line(f"{count(forbidden, 'statement')} that you undid or had forgotten before")
-    refused = sum(counts.get("refused", 0) for counts in night.counts.values())
+    refused = sum(counts.get("refused", 0) for counts in night.counts.values() if "claims" in counts)
     if refused:
         yield Line(f"{count(refused, 'claim')} of the language model without evidence")
     for dropped in night.gate.dropped if night.gate else ():

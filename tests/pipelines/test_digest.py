@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, timedelta
 from html.parser import HTMLParser
 
 import pytest
 from dreamd.pipelines import digest, page, pictures
 from dreamd.pipelines.account import MOST_NAMED, Night, open_pairs, told
+from dreamd.pipelines.gate import Dropped, GateResult
 from dreamd.pipelines.lint import Finding
 from dreamd.pipelines.pictures import Life, Series
 from dreamd.pipelines.view import History
@@ -22,22 +23,6 @@ from .fakes import NOW, FakeSource
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "path", "rect", "circle"}
 EVIL = "</script><script>alert(1)</script><!-- dream x --> <img src=x onerror=alert(2)> \"'&amp; \u202e"
-
-
-@dataclass(frozen=True)
-class Dropped:
-    stage: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Gate:
-    probes: int = 40
-    recall_before: float = 0.612
-    recall_after: float = 0.655
-    lost: int = 1
-    gained: int = 4
-    dropped: tuple[Dropped, ...] = ()
 
 
 class Reader(HTMLParser):
@@ -126,7 +111,7 @@ def full_night(text: str = "It is red") -> Night:
         notes=(f"note {text}",),
         findings=(Finding("secrets", "notes/a.md", f"secret {text}"), Finding("index", "facts/b.md", f"index {text}")),
         gaps=(f"gap {text}",),
-        gate=Gate(dropped=(Dropped("scenarios", "recall fell"),)),
+        gate=GateResult(40, 0.612, 0.655, 1, 4, (Dropped("scenarios", "recall fell"),)),
         way="Without a language model: none is configured.",
         tokens=1234,
         calls=5,
