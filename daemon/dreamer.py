@@ -13,7 +13,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from ..pipelines.messages import Done, MessageError, Progress, RunKind, RunReque
 from ..store.keep.changes import AppliedRun, Refused
 from ..store.keep.disk import Disk
 from ..store.keep.history import Run
-from ..store.keep.vault import Vault, is_derived
+from ..store.keep.vault import Vault, is_derived, is_digest
 from ..store.model import ActionKind, Changeset, StoreError
 from .child import CHILD, Child, DreamError, ProgressSink
 from .idle import Activity
@@ -173,6 +173,7 @@ class Dreamer:
             landing = asyncio.ensure_future(asyncio.to_thread(self._land, request, done, changeset, began_s))
             applied = await _finished(landing)
             state, refused = "applied" if applied.applied else "nothing", applied.refused
+            state = "undone" if applied.undone else state
         seconds = time.monotonic() - began_s
         logger.info(
             "dream {} {}: {} actions, {} left out, {:.1f} s",
@@ -330,7 +331,9 @@ class Dreamer:
         return changeset
 
     def _land(self, request: RunRequest, done: Done, changeset: Changeset, began_s: float) -> AppliedRun:
-        """Make the plan real, then write what is derived from it."""
+        """Make the plan real, look whether recall is no worse for it, then write what is derived from it."""
+        from ..pipelines.recheck import Recheck  # what it needs has time until the first dream
+
         for path in done.derived:
             if not is_derived(path):
                 raise DreamError(f"it wanted to write {path} as if it were derived")
@@ -343,17 +346,33 @@ class Dreamer:
             "replaced": kinds[ActionKind.REPLACE],
             "deleted": kinds[ActionKind.DELETE],
         }
+        recheck = Recheck(self._store, done.checks if changeset.actions else (), lambda: self._store.is_busy)
         applied = self._store.apply(changeset, kind=request.kind, started_at=request.now, summary=summary)
         if request.checkpoint is not None:
             request.checkpoint.unlink(missing_ok=True)
         try:
-            for path, text in done.derived.items():
+            derived = dict(done.derived)
+            if reasons := recheck.reasons():
+                derived = self._take_back(request, done, "; ".join(reasons))
+                applied = replace(applied, undone=True)
+            for path, text in derived.items():
                 self._vault.write_derived(path, text.encode())
             self._store.tidy()
         except (StoreError, OSError) as error:  # the dream is real; its digest is made again by the next
             _, reason = _state_and_reason(error)
             logger.warning("dream {} is applied, and tidying up after it failed: {}", request.run_id, reason)
         return applied
+
+    def _take_back(self, request: RunRequest, done: Done, reason: str) -> dict[str, str]:
+        """Undo a dream that made recall worse after all, say so in its run, and answer what is left of its digest."""
+        note = f"it was undone by itself: on the real thing, {reason}"
+        logger.warning("dream {}: {}", request.run_id, note)
+        self._store.undo(request.run_id)
+        run = self._store.ledger.run(request.run_id)
+        self._store.record_run(replace(run, summary={**run.summary, "note": note}))
+        told = f"> **Nothing of this is real:** {note}. Nothing of it is proposed again.\n"
+        title, _, rest = done.digest.partition("\n")
+        return {path: f"{title}\n\n{told}{rest}" for path in done.derived if path.endswith(".md") and is_digest(path)}
 
     def _record_ended(self, run: Run) -> None:
         """Write down a run that changed nothing; one that is journaled is applied, now or at the next start."""

@@ -7,15 +7,15 @@ every stage that passed and this one. A stage that is refused is not seen by tho
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
 
 from ..store.keep.questions import Probe
-from ..store.model import Action
-from .harm import Examiner
-from .messages import Progress
+from ..store.model import Action, NodeId
+from .harm import Examiner, gave_way
+from .messages import Check, Progress
 from .probing import Asking, Maker, Score, ask
 from .settings import GateSettings
 from .trial import Trial
@@ -29,6 +29,7 @@ TOLD_DROP = 0.15
 
 ROUNDING = 1e-9
 FEWEST_ASKED = 20
+CHECKS = 40
 PASSES = 6
 """How often a night's probes are asked, about: the time for all of it is shared among so many."""
 
@@ -71,6 +72,7 @@ class Gate:
         self._tell = tell
         self._examiner = Examiner(view, now)
         self._trial: Trial | None = None
+        self._maker: Maker | None = None
         self._asked: list[Asking] = []
         self._before: list[Score] = []
         self._after: list[Score] = []
@@ -86,18 +88,48 @@ class Gate:
         reasons, losses = self._examiner.examine(actions)
         scores = self._after
         if not reasons:
-            files = {action.path: action.content for action in actions}
-            standing = {path: self._trial.read(path) for path in files}
-            self._trial.lay(files, lambda done, total: self._say(f"trying {stage}", done, total))
-            scores = self._ask_all(self._trial, f"probing {stage}")
-            reasons = worse(self._before, scores) or worse(self._after, scores)
-            if reasons:
-                self._trial.lay(standing)
+            reasons, scores = self._try(self._trial, stage, actions)
         if reasons:
             self._dropped.append(Dropped(stage, "; ".join(reasons)))
             return True
         self._after, self._examiner.losses = scores, losses
         return False
+
+    def _try(self, trial: Trial, stage: str, actions: Sequence[Action]) -> tuple[list[str], list[Score]]:
+        """Lay a stage over the copy and ask again; what speaks against it, and what the probes found.
+
+        What fades is gone as it should be, so made probes of it are not asked again; what gives way must be found by
+        what takes its place, so it is asked for by probes of its own.
+        """
+        files = {action.path: action.content for action in actions}
+        standing = {path: trial.read(path) for path in files}
+        archived, replaced = gave_way(self._view, actions)
+        self._leave_out(archived)
+        heirs = self._heirs(trial, sorted(replaced)[: self._settings.probes])
+        then = [ask(trial, asking) for asking in heirs]
+        trial.lay(files, lambda done, total: self._say(f"trying {stage}", done, total))
+        scores = self._ask_all(trial, f"probing {stage}")
+        reasons = worse(self._before, scores) or worse(self._after, scores)
+        if not reasons:
+            now = [ask(trial, asking) for asking in heirs]
+            lost, _ = _lost_and_gained(then, now)
+            if lost > max(LOST_AT_LEAST, LOST_SHARE * len(heirs)):
+                reasons = [f"{lost} of {len(heirs)} memories would give way to what does not answer for them"]
+        if reasons:
+            trial.lay(standing)
+        return reasons, scores
+
+    def _heirs(self, trial: Trial, replaced: Sequence[NodeId]) -> list[Asking]:
+        """Probes of what gives way; a fact that cites a turn is found by the turn, whatever becomes of it."""
+        nodes = [
+            node for node in trial.catalog.nodes(replaced).values() if not trial.catalog.links(node.node_id, "cites")
+        ]
+        return self._maker.of(nodes) if self._maker else []
+
+    def _leave_out(self, gone: Collection[NodeId]) -> None:
+        kept = [n for n, one in enumerate(self._asked) if not (one.made and set(one.probe.gold) & set(gone))]
+        self._asked = [self._asked[n] for n in kept]
+        self._before, self._after = [self._before[n] for n in kept], [self._after[n] for n in kept]
 
     @property
     def result(self) -> GateResult:
@@ -109,9 +141,18 @@ class Gate:
         before, after = (fmean(score.recall for score in scores) for scores in (self._before, self._after))
         return GateResult(len(self._before), round(before, 4), round(after, 4), lost, gained, dropped)
 
+    def checks(self) -> tuple[Check, ...]:
+        """Some of tonight's probes, a person's own first, for the last look at the real thing."""
+        some = sorted(self._asked, key=lambda one: one.made)[:CHECKS]
+        return tuple(
+            Check(text=one.probe.text, channel=one.probe.channel, gold=one.probe.gold, words=one.words, made=one.made)
+            for one in some
+        )
+
     def _begin(self, trial: Trial) -> None:
         """Ask the probes of the copy as it is: a person's own, then made ones; as many as there is time for."""
-        self._asked = probes_of(trial, self._view.history.probes, self._settings.probes)
+        self._maker = Maker(trial)
+        self._asked = probes_of(self._maker, self._view.history.probes, self._settings.probes)
         began, enough_s = time.monotonic(), self._settings.time_s / PASSES
         for number, asking in enumerate(self._asked):
             if number >= FEWEST_ASKED and time.monotonic() - began > enough_s:
@@ -134,9 +175,8 @@ class Gate:
             self._tell(Progress(stage="gate", done=done, total=total, note=what))
 
 
-def probes_of(trial: Trial, past: Sequence[Probe], count: int) -> list[Asking]:
+def probes_of(maker: Maker, past: Sequence[Probe], count: int) -> list[Asking]:
     """The newest past questions of which it is known what was of use; made ones beside them, at least a quarter."""
-    maker = Maker(trial)
     real = maker.real(past)[: count - count // 4]
     return real + maker.made(count - len(real))
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from ..store.decisions import is_reviewed
 from ..store.keep import okf
 from ..store.keep.vault import is_derived
 from ..store.model import Action, Level, Memory, NodeId, Status
@@ -21,8 +22,6 @@ from .view import View
 from .words import words
 
 _FOOTNOTE = re.compile(r"\[\^[^\]]*\]")
-
-USED_WITHIN = timedelta(days=30)
 
 ARCHIVED_SHARE, ARCHIVED_AT_LEAST = 0.01, 10
 """What may fade in a night, of the living memories: the design's own bound."""
@@ -84,8 +83,9 @@ class Examiner:
 
     def __init__(self, view: View, now: datetime) -> None:
         self._view = view
-        self._now = now
-        self._used = _used(view, now)
+        settings = view.settings.decay
+        self._used = _used(view, now - timedelta(days=settings.unused_days))
+        self._youngest = now - timedelta(days=settings.least_age_days)
         self._said: dict[NodeId, dict[NodeId, str]] = {}
         memories = view.memories()
         self._pages = {memory.node_id for memory in memories if memory.level is not Level.FACT}
@@ -182,8 +182,11 @@ class Examiner:
     ) -> None:
         if new.superseded_by is None:
             losses.archived += old.node_id in self._facts
-            if old.node_id in self._used or "human" in str(old.extra.get("verified", "")):
+            if old.node_id in self._used or is_reviewed(old.extra):
                 counts.never("it archives what is used")
+            learned_at = okf.instant(old.extra.get("learned_at")) or old.created_at
+            if learned_at is not None and learned_at > self._youngest:
+                counts.never("it archives what is young")
             return
         losses.replaced += old.node_id in self._facts
         newer = after.get(new.superseded_by) or self._view.memory(new.superseded_by)
@@ -283,10 +286,20 @@ def _said_at(memory: Memory) -> float:
     return at.timestamp() if at else 0.0
 
 
-def _used(view: View, now: datetime) -> set[NodeId]:
-    """What was shown in the last 30 days, or was of use for a question that is kept."""
-    used = {node_id for node_id, usage in view.history.usage.items() if usage.last_at > now - USED_WITHIN}
+def _used(view: View, since: datetime) -> set[NodeId]:
+    """What was shown lately, or was of use for a question that is kept."""
+    used = {node_id for node_id, usage in view.history.usage.items() if usage.last_at > since}
     return used | {node_id for probe in view.history.probes for node_id in probe.gold}
+
+
+def gave_way(view: View, actions: Iterable[Action]) -> tuple[set[NodeId], set[NodeId]]:
+    """The memories that a stage would archive, and those that it would let give way to others."""
+    archived, replaced = set[NodeId](), set[NodeId]()
+    for action in actions:
+        change = Change.of(action.path, view.read(action.path), action.content)
+        if change.before and is_living(change.before) and change.after and not is_living(change.after):
+            (archived if change.after.superseded_by is None else replaced).add(change.before.node_id)
+    return archived, replaced
 
 
 def _beyond(losses: Losses) -> Iterator[str]:

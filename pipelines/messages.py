@@ -68,11 +68,24 @@ class Progress(BaseModel):
     tokens: int = 0
 
 
+class Check(BaseModel):
+    """A probe that the daemon asks of the real thing, before and after: a question, and what it must go on finding."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str
+    channel: str | None
+    gold: tuple[str, ...]
+    words: frozenset[str] = frozenset()
+    made: bool = True
+
+
 class Done(BaseModel):
     """The dream is planned: a changeset file in the run's folder (None: nothing to change).
 
     `digest` is the day's digest as markdown. `derived` holds files to regenerate beside it, vault path to whole text
     (`index.md`, `log.md`, `digests/2026-11-21.md`). `report` is what `runs` shows: counts and dropped stages, no texts.
+    `checks` are for the last look at the real thing.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -82,6 +95,7 @@ class Done(BaseModel):
     digest: str = ""
     derived: dict[str, str] = Field(default_factory=dict)
     report: dict[str, Any] = Field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
 
 
 class Failed(BaseModel):

@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Protocol
 
 from ..store.find import answer
+from ..store.find.catalog import Catalog
 from ..store.find.projection import Node
-from ..store.find.search import Question
+from ..store.find.search import Question, Ranking
 from ..store.find.terms import query_terms, stems_of, words_of
 from ..store.keep.questions import Probe
 from ..store.model import Kind, Level, NodeId
@@ -51,7 +53,20 @@ class Asking:
     made: bool = True
 
 
-def ask(trial: Trial, asking: Asking) -> Score:
+class Searchable(Protocol):
+    """What can be asked: a trial, or the store itself."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """What is there."""
+        ...
+
+    def rank(self, question: Question) -> Ranking:
+        """Rank what answers a question."""
+        ...
+
+
+def ask(trial: Searchable, asking: Asking) -> Score:
     """Ask one probe. A memory that gave way is found by the newer one that took its place."""
     probe = asking.probe
     ranking = trial.rank(Question(text=probe.text, channel=probe.channel, limit=HITS))
@@ -70,7 +85,7 @@ def all_words_of(text: str) -> frozenset[str]:
     return stems_of(query_terms(text, MOST_WORDS))
 
 
-def replaced_by(trial: Trial, node_id: NodeId) -> set[NodeId]:
+def replaced_by(trial: Searchable, node_id: NodeId) -> set[NodeId]:
     """What a memory took the place of, and those what they did; never what is newer than itself."""
     replaced: set[NodeId] = set()
     waiting = list(trial.catalog.nodes([node_id]).values())

@@ -16,7 +16,7 @@ from . import catalogue, consolidate, decay, digest, lint, page, profiles, scena
 from .account import Night, open_pairs
 from .gate import Gate, GateResult
 from .lint import Finding, Linted
-from .messages import Done, Progress, RunRequest, write_changeset
+from .messages import Check, Done, Progress, RunRequest, write_changeset
 from .proposals import Planned
 from .settings import Stage
 from .view import View
@@ -75,6 +75,7 @@ class Outcome:
     findings: tuple[Finding, ...] = ()
     gate: GateResult | None = None
     model: ModelUse = field(default_factory=lambda: ModelUse())
+    checks: tuple[Check, ...] = ()
 
 
 def plan(
@@ -103,7 +104,8 @@ def plan(
         if isinstance(planned, Linted):
             outcome.findings = planned.findings
         tell(Progress(stage=step.name, done=done + 1, total=len(steps), note=_told(planned)))
-    outcome.gate = gate.result if gate is not None else None
+    if gate is not None:
+        outcome.gate, outcome.checks = gate.result, gate.checks()
     return outcome
 
 
@@ -129,6 +131,7 @@ def finish(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run
         digest=text,
         derived=derived,
         report=_report(view, changeset, outcome),
+        checks=outcome.checks,
     )
 
 

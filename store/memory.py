@@ -245,6 +245,16 @@ class MemoryStore:
         self._follow(query, channel, session, ranking, envelope.slots)
         return envelope
 
+    def rank(self, question: Question) -> Ranking:
+        """Rank what answers a question, for whoever tests recall: nothing of it is counted or kept."""
+        self.settle()
+        return self._search.rank(question)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody asked, or wrote, a moment ago."""
+        return self._is_busy()
+
     def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:
         """One memory, session or turn. Raises NotFound.
 

@@ -19,6 +19,7 @@ OUTCOMES: dict[str, str] = {
     "running": "The dream {run} has begun. `dreamctl status` shows how far it is.",
     "applied": "The dream {run} is done after {took}.",
     "nothing": "There was nothing to dream about.",
+    "undone": "The dream {run} made recall worse and was undone by itself; nothing was changed.",
     "planned": "This is what a dream would do now; nothing was changed.",
     "paused": "The dream {run} is paused. `dreamctl dream resume` lets it go on.",
     "preempted": "The dream {run} gave way to whoever was at work, and begins again when it is quiet.",

@@ -47,11 +47,15 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class AppliedRun:
-    """What became of a changeset: how many actions are in the vault, and which were left out."""
+    """What became of a changeset: how many actions are in the vault, and which were left out.
+
+    `undone`: it was taken back at once.
+    """
 
     run_id: str
     applied: int
     refused: tuple[Refused, ...] = ()
+    undone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,11 @@ def is_derived(path: str) -> bool:
     return path.rpartition("/")[2] in RESERVED_NAMES or path.startswith(f"{DIGESTS_FOLDER}/")
 
 
+def is_digest(path: str) -> bool:
+    """Tell whether a path is of a day's digest."""
+    return path.startswith(f"{DIGESTS_FOLDER}/")
+
+
 def is_kept(path: str) -> bool:
     """Tell whether `walk` would yield a regular file of this path."""
     return path.endswith(".md") and not is_derived(path) and not any(part.startswith(".") for part in path.split("/"))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import grounding, latency, memory, quality, survival
+from . import gate, grounding, latency, memory, quality, survival
 from .options import Options
 from .table import Row, write
 
@@ -19,6 +19,7 @@ SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "memory": memory.measure,
     "survival": survival.measure,
     "grounding": grounding.measure,
+    "gate": gate.measure,
 }
 
 

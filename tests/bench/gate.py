@@ -1,0 +1,185 @@
+"""Does the gate tell harm from none? Planted stages on LoCoMo's dev conversations as they are after a night."""
+
+from __future__ import annotations
+
+import copy
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+from dreamd.daemon.intake.guess import read
+from dreamd.daemon.intake.model import SessionRead
+from dreamd.pipelines import messages
+from dreamd.pipelines.dream import Embedded, dream
+from dreamd.pipelines.gate import Gate
+from dreamd.pipelines.messages import RunRequest
+from dreamd.pipelines.snapshot import Snapshot
+from dreamd.pipelines.trial import Trial
+from dreamd.pipelines.view import View
+from dreamd.store.find.embedding import Embedder, embedder_for
+from dreamd.store.find.embedding_cache import EmbeddingCache
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import Action, Level
+from dreamd.store.settings import StoreSettings
+
+from .options import Options
+from .planted import HARMFUL, HARMLESS, Ground, Plan
+from .table import Row, say, skipped
+
+HARM = "gate: planted harmful stages refused, of 50"
+NONE = "gate: harmless stages refused, of 50"
+SEED = 20261122
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+LONG_AGO = NOW - timedelta(days=60)
+TONIGHT = NOW + timedelta(days=1)
+_WHO = "Alice Bruno Chiara Deniz Emeka Farah Goran Hana Ines Jonas Kofi Lena".split()
+_WHAT = "boiler key, ladder, invoice book, spare battery, archive box, passport, projector, tent, seed tray".split(", ")
+_WHERE = "cellar, garage, harbour office, attic studio, allotment, old mill, van, print shop, summer house".split(", ")
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """What the planted stages are tried on."""
+
+    gate: Gate
+    view: View
+    trial: Trial
+
+
+def measure(options: Options) -> Iterator[Row]:
+    """Plant every stage, each on the same night."""
+    file = options.data / "locomo" / "dev.json"
+    if not file.is_file():
+        yield skipped(HARM, "≥ 48", f"no {file}")
+        yield skipped(NONE, "≤ 2", f"no {file}")
+        return
+    scratch = Path(tempfile.mkdtemp(prefix="dreamd-gate-"))
+    try:
+        with ExitStack() as closing:
+            night = _night(file, scratch, options, closing)
+            yield _row(HARM, night, HARMFUL, options, refused_is_right=True)
+            yield _row(NONE, night, HARMLESS, options, refused_is_right=False)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _row(
+    name: str,
+    night: Night,
+    kinds: tuple[tuple[Plan, tuple[int, ...]], ...],
+    options: Options,
+    *,
+    refused_is_right: bool,
+) -> Row:
+    cases = [(plan, strength) for plan, strengths in kinds for strength in strengths]
+    refused, wrong = 0, []
+    for number, (plan, strength) in enumerate(cases[:: options.of(1, 5)]):
+        ground = Ground(night.view, random.Random(SEED + number), TONIGHT)
+        actions = list(plan(ground, strength))
+        reason = _tried(night, actions)
+        refused += bool(reason)
+        if bool(reason) is not refused_is_right:
+            wrong.append(f"{plan.__name__} {strength}{f': {reason}' if reason else ''}")
+        say(f"{plan.__name__} {strength}: {len(actions)} actions, {reason or 'passed'}")
+    total = len(cases[:: options.of(1, 5)])
+    target, ok = ("≥ 48", refused >= total - 2) if refused_is_right else ("≤ 2", refused <= 2)
+    kinds_named = f"{len(kinds)} kinds of {total} stages; {night.gate.result.probes} probes, none a person's own"
+    return Row(name, f"{refused} of {total}", target, ok, f"{kinds_named}; wrong: {'; '.join(wrong) or 'none'}")
+
+
+def _tried(night: Night, actions: list[Action]) -> str:
+    """Why the gate refuses this, "" if it does not; the trial is as before afterwards."""
+    gate = copy.copy(night.gate)
+    gate._dropped = []
+    gate._examiner = copy.copy(night.gate._examiner)
+    standing = {action.path: night.trial.read(action.path) for action in actions}
+    if gate.refuses("planted", actions):
+        return gate.result.dropped[0].reason
+    night.trial.lay(standing)
+    return ""
+
+
+# -- the night
+
+
+def _night(file: Path, scratch: Path, options: Options, closing: ExitStack) -> Night:
+    paths = StorePaths(
+        scratch / "vault", scratch / "ledger.db", scratch / "index" / "index.db", scratch / "index" / "vectors.db",
+        scratch / "runs",
+    )  # fmt: skip
+    kept = options.results / "embeddings-locomo.db"
+    if kept.is_file():
+        paths.embeddings.parent.mkdir(parents=True)
+        shutil.copy2(kept, paths.embeddings)
+    settings = StoreSettings()
+    embedder = embedder_for(settings.embedding, scratch / "models")
+    _fill(file, paths, settings, embedder)
+    request = _request(paths, "tonight", TONIGHT)
+    snapshot = Snapshot(request.folder, request.vault, request.index, request.ledger)
+    closing.callback(snapshot.close)
+    cache = EmbeddingCache(paths.embeddings, embedder.model_id)
+    closing.callback(cache.close)
+    view = View(snapshot, snapshot.history(), Embedded(embedder, cache, lambda _: None), "tonight", request.pipelines)
+    trial = closing.enter_context(
+        Trial(request.folder / "index.db", paths.vault, settings, embedder, view.vectors, TONIGHT)
+    )
+    gate = Gate(lambda: trial, view, request.pipelines.gate, TONIGHT)
+    gate._trial = trial
+    say("asking the probes of the night as it is")
+    gate._begin(trial)
+    return Night(gate, view, trial)
+
+
+def _fill(file: Path, paths: StorePaths, settings: StoreSettings, embedder: Embedder) -> None:
+    """All sessions but the last ones, a dream of them, then notes with corrections of some, then the last sessions."""
+    rng = random.Random(SEED)
+    store = MemoryStore.open(paths, settings, embedder, lambda: LONG_AGO)
+    by_channel: dict[str, list[SessionRead]] = {}
+    for item in read(file, "locomo"):
+        if isinstance(item, SessionRead):
+            by_channel.setdefault(item.head.channel, []).append(item)
+    for sessions in by_channel.values():
+        for item in sessions[:-2]:
+            store.observe(item.head, item.turns).result()
+    say(f"dreaming of {store.status()['turns']} turns")
+    _embed(store)
+    done = dream(_request(paths, "a-night-long-ago", LONG_AGO), lambda _: None)
+    assert done.changeset_path is not None
+    assert done.report["gate"]["dropped"] == (), done.report["gate"]
+    store.apply(messages.read_changeset(done.changeset_path))
+    _embed(store)
+    store.close()
+    store = MemoryStore.open(paths, settings, embedder, lambda: NOW)
+    for listed in rng.sample(store.list(level=Level.FACT, limit=1000), 60):
+        store.recall(listed.title, channel=listed.channel, levels=[Level.FACT], limit=1)
+    places = [(what, where) for what in _WHAT for where in _WHERE]
+    for number, (what, where) in enumerate(rng.sample(places, len(places))):
+        text = f"The {what} in the {where} belongs to {rng.choice(_WHO)}, number {rng.randint(100, 999)}"
+        channel = rng.choice(sorted(by_channel))
+        store.remember(text, channel=channel).result()
+        if number % 6 == 0:
+            store.remember(f"{text} again", channel=channel).result()
+    for sessions in by_channel.values():
+        for item in sessions[-2:]:
+            store.observe(item.head, item.turns).result()
+    _embed(store)
+    store.close()
+
+
+def _embed(store: MemoryStore) -> None:
+    store.settle(600)
+    store._queue.drain()
+
+
+def _request(paths: StorePaths, run_id: str, now: datetime) -> RunRequest:
+    folder = paths.runs / run_id
+    folder.mkdir(parents=True)
+    return RunRequest(
+        run_id=run_id, folder=folder, vault=paths.vault, ledger=paths.ledger, index=paths.index,
+        embeddings=paths.embeddings, now=now, local_date=date(2026, 11, 21),
+    )  # fmt: skip

@@ -1,0 +1,345 @@
+"""Stages to try the gate with: some do harm, of many kinds and strengths, and some do none. All are drawn by a seed."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any
+
+from dreamd.pipelines import consolidate, profiles, scenarios
+from dreamd.pipelines.proposals import body_hash
+from dreamd.pipelines.view import View
+from dreamd.store.keep import okf
+from dreamd.store.model import Action, ActionKind, Level, Memory, Status
+
+Plan = Callable[["Ground", int], Iterator[Action]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a stage is planted in."""
+
+    view: View
+    rng: random.Random
+    now: datetime
+
+    def facts(self, *, noted: bool = False) -> list[Memory]:
+        """Living facts in any order: those drawn from turns, or those that a person noted."""
+        found = [m for m in self.view.memories(Level.FACT) if bool(m.sources) != noted and not m.superseded_by]
+        self.rng.shuffle(found)
+        return found
+
+    def whole(self, memory: Memory) -> Memory:
+        """A memory with all that its file says."""
+        found = self.view.memory(memory.node_id)
+        assert found is not None
+        return found
+
+    def changed(self, memory: Memory, **changes: Any) -> Action:
+        """The action that writes a memory with something of it changed."""
+        data = self.view.read(memory.path)
+        assert data is not None
+        new = replace(self.whole(memory), **changes)
+        if "text" in changes and memory.level is not Level.FACT:
+            new = replace(new, extra={**new.extra, "body_sha256": body_hash(new.text)})
+        return Action(
+            kind=ActionKind.REPLACE, path=memory.path, node_id=memory.node_id, stage="planted", reason="planted",
+            pre_sha256=sha256(data).hexdigest(), content=okf.from_memory(new, self.view.session_paths()),
+        )  # fmt: skip
+
+    def created(self, memory: Memory, text: str, **changes: Any) -> Action:
+        """The action that writes a new fact like another, with another text."""
+        node_id = okf.fact_id(memory.channel, text)
+        path = okf.path_for(Level.FACT, text[:40], node_id, memory.channel)
+        new = replace(memory, node_id=node_id, text=text, title=text[:40], path=path, **changes)
+        return Action(
+            kind=ActionKind.CREATE, path=path, node_id=node_id, stage="planted", reason="planted",
+            content=okf.from_memory(new, self.view.session_paths()),
+        )  # fmt: skip
+
+    def fresh(self) -> list[Memory]:
+        """The facts that an honest stage would draw from what nobody has read yet."""
+        planned = consolidate.plan(self.view, self.now)
+        return [
+            okf.to_memory(action.path, okf.parse(action.content))
+            for action in planned.actions
+            if action.kind is ActionKind.CREATE and action.content
+        ]
+
+    def nearest(self, count: int) -> list[tuple[Memory, Memory]]:
+        """Pairs that speak of nearly the same, the older first: each of some facts with the nearest other."""
+        some = [fact for fact in self.facts() if fact.created_at][:600]
+        vectors = self.view.vectors([fact.text for fact in some])
+        near = vectors @ vectors.T
+        pairs, used = [], set[int]()
+        for one in range(len(some)):
+            near[one, one] = -1
+            other = int(near[one].argmax())
+            same = some[one].channel == some[other].channel
+            if same and not {one, other} & used and some[one].created_at != some[other].created_at:
+                used |= {one, other}
+                pairs.append(tuple(sorted((some[one], some[other]), key=lambda fact: fact.created_at or self.now)))
+        return pairs[:count]  # type: ignore[return-value]
+
+
+def _archived(ground: Ground, memories: Sequence[Memory]) -> Iterator[Action]:
+    for memory in memories:
+        yield ground.changed(memory, status=Status.DEPRECATED, archived_at=ground.now)
+
+
+# -- what does harm
+
+
+def merge_at_random(ground: Ground, count: int) -> Iterator[Action]:
+    """Let facts give way to any later fact of their channel, with its sources."""
+    facts = sorted(ground.facts()[: 2 * count], key=lambda fact: (fact.channel, fact.created_at or ground.now))
+    for old, new in zip(facts[::2], facts[1::2], strict=False):
+        if old.channel == new.channel:
+            yield ground.changed(old, superseded_by=new.node_id, valid_to=ground.now)
+
+
+def merge_notes_at_random(ground: Ground, count: int) -> Iterator[Action]:
+    """Let a person's notes give way to any other note."""
+    notes = ground.facts(noted=True)[: 2 * count]
+    for old, new in zip(notes[::2], notes[1::2], strict=False):
+        yield ground.changed(old, superseded_by=new.node_id, valid_to=ground.now)
+
+
+def archive_what_is_used(ground: Ground, count: int) -> Iterator[Action]:
+    """Archive what was shown lately."""
+    used = [m for n in sorted(ground.view.history.usage) if (m := ground.view.memory(n)) and m.level is Level.FACT]
+    yield from _archived(ground, ground.rng.sample(used, min(count, len(used))))
+
+
+def archive_notes(ground: Ground, count: int) -> Iterator[Action]:
+    """Archive what a person noted, and rests on nothing else."""
+    yield from _archived(ground, ground.facts(noted=True)[:count])
+
+
+def archive_much(ground: Ground, count: int) -> Iterator[Action]:
+    """Archive any facts, too many."""
+    yield from _archived(ground, ground.facts()[:count])
+
+
+def older_wins(ground: Ground, count: int) -> Iterator[Action]:
+    """Let the newer of two near facts give way to the older."""
+    for old, new in ground.nearest(count):
+        yield ground.changed(new, superseded_by=old.node_id, valid_to=ground.now)
+        yield ground.changed(old, supersedes=(new.node_id,))
+
+
+def strip(ground: Ground, count: int) -> Iterator[Action]:
+    """Keep of facts their first words."""
+    for fact in ground.facts()[:count]:
+        yield ground.changed(fact, text=" ".join(fact.text.split()[:3]))
+
+
+def strip_what_is_new(ground: Ground, share_percent: int) -> Iterator[Action]:
+    """Draw facts that say that something was said."""
+    for number, fact in enumerate(ground.fresh()):
+        speaker = fact.text.split()[0].strip(":,")
+        bare = f"{speaker} talked about something, part {number}"
+        yield ground.created(fact, bare if ground.rng.random() * 100 < share_percent else fact.text)
+
+
+def swap_words(ground: Ground, count: int) -> Iterator[Action]:
+    """Exchange two words of facts."""
+    for fact in ground.facts()[:count]:
+        words = fact.text.split()
+        one, other = ground.rng.sample(range(len(words)), 2) if len(words) > 1 else (0, 0)
+        words[one], words[other] = words[other], words[one]
+        yield ground.changed(fact, text=" ".join(words))
+
+
+def shuffle_what_is_new(ground: Ground, share_percent: int) -> Iterator[Action]:
+    """Draw facts with their words in disorder."""
+    for fact in ground.fresh():
+        words = fact.text.split()
+        if ground.rng.random() * 100 < share_percent:
+            ground.rng.shuffle(words)
+        yield ground.created(fact, " ".join(words))
+
+
+def other_evidence(ground: Ground, share_percent: int) -> Iterator[Action]:
+    """Draw facts that cite what does not say so."""
+    fresh = ground.fresh()
+    for fact in fresh:
+        strays = ground.rng.random() * 100 < share_percent
+        yield ground.created(fact, fact.text, sources=ground.rng.choice(fresh).sources if strays else fact.sources)
+
+
+def other_numbers(ground: Ground, count: int) -> Iterator[Action]:
+    """Change the numbers of facts, or deny them."""
+    for fact in ground.facts()[:count]:
+        text = re.sub(r"\d+", lambda match: str(int(match[0]) + 3), fact.text)
+        yield ground.changed(fact, text=text if text != fact.text else f"It is not true that {fact.text}")
+
+
+def delete(ground: Ground, count: int) -> Iterator[Action]:
+    """Delete facts."""
+    for fact in ground.facts()[:count]:
+        yield replace(ground.changed(fact), kind=ActionKind.DELETE, content=None)
+
+
+def rewrite_pages(ground: Ground, count: int) -> Iterator[Action]:
+    """Put the lines of other pages into pages."""
+    pages = [ground.whole(m) for level in (Level.PROFILE, Level.SCENARIO) for m in ground.view.memories(level)]
+    for page in ground.rng.sample(pages, min(count, len(pages))):
+        yield ground.changed(page, text=ground.rng.choice(pages).text)
+
+
+def shuffle_pages(ground: Ground, count: int) -> Iterator[Action]:
+    """Put the words of pages in disorder."""
+    for page in ground.view.memories(Level.SCENARIO)[:count]:
+        words = ground.whole(page).text.split(" ")
+        ground.rng.shuffle(words)
+        yield ground.changed(page, text=" ".join(words))
+
+
+def remove_pages(ground: Ground, count: int) -> Iterator[Action]:
+    """Delete scenarios."""
+    for page in ground.view.memories(Level.SCENARIO)[:count]:
+        yield replace(ground.changed(page), kind=ActionKind.DELETE, content=None)
+
+
+def take_evidence(ground: Ground, count: int) -> Iterator[Action]:
+    """Let facts rest on the turns of other facts."""
+    facts = ground.facts()[: count + 1]
+    for fact, other in pairwise(facts):
+        yield ground.changed(fact, sources=other.sources)
+
+
+def add_evidence(ground: Ground, count: int) -> Iterator[Action]:
+    """Let facts rest on turns that have nothing to do with them, too."""
+    facts = ground.facts()[: count + 1]
+    for fact, other in pairwise(facts):
+        yield ground.changed(fact, sources=(*fact.sources, *other.sources))
+
+
+def move(ground: Ground, count: int) -> Iterator[Action]:
+    """Put facts into another project."""
+    for fact in ground.facts()[:count]:
+        yield ground.changed(fact, channel="elsewhere")
+
+
+def crowd(ground: Ground, count: int) -> Iterator[Action]:
+    """State much that nobody said, in words that are often asked for."""
+    said = [turn.text for session in ground.view.sessions()[:20] for turn in ground.view.turns(session.session_id)]
+    fact = ground.facts(noted=True)[0]
+    for number in range(count):
+        words = " ".join(ground.rng.choice(said) for _ in range(2)).split()
+        text = f"{' '.join(ground.rng.sample(words, min(18, len(words))))} {number}"
+        yield ground.created(fact, text, channel=ground.rng.choice(ground.view.sessions()).channel)
+
+
+HARMFUL: tuple[tuple[Plan, tuple[int, ...]], ...] = (
+    (merge_at_random, (12, 60, 400)),
+    (merge_notes_at_random, (6, 15, 40)),
+    (archive_what_is_used, (2, 5, 20)),
+    (archive_notes, (5, 9, 40)),
+    (archive_much, (60, 300, 1500)),
+    (older_wins, (5, 25, 80)),
+    (strip, (5, 50, 500)),
+    (strip_what_is_new, (15, 40, 100)),
+    (swap_words, (8, 100)),
+    (shuffle_what_is_new, (20, 60, 100)),
+    (other_evidence, (25, 100)),
+    (other_numbers, (10, 150)),
+    (delete, (1, 30, 400)),
+    (rewrite_pages, (5, 60)),
+    (shuffle_pages, (10, 80)),
+    (remove_pages, (60, 150)),
+    (take_evidence, (10, 200)),
+    (add_evidence, (40, 300)),
+    (move, (5, 200)),
+    (crowd, (100, 600)),
+)
+
+
+# -- what does none
+
+
+def new_facts(ground: Ground, share_percent: int) -> Iterator[Action]:
+    """Draw facts from what nobody has read yet, of some of the turns."""
+    for fact in ground.fresh():
+        if ground.rng.random() * 100 < share_percent:
+            yield ground.created(fact, fact.text)
+
+
+def all_that_is_due(ground: Ground, step: int) -> Iterator[Action]:
+    """Do what the night would do: facts, scenarios, profiles, as far as asked."""
+    view = View(ground.view._source, ground.view.history, ground.view._embed, "tonight")
+    for stage in (consolidate, scenarios, profiles)[:step]:
+        planned = stage.plan(view, ground.now)
+        view.apply(planned.actions, planned.cursors)
+    yield from view.actions
+
+
+def reinforce(ground: Ground, count: int) -> Iterator[Action]:
+    """Let facts rest on a later turn that says the same words."""
+    for fact in ground.facts()[:count]:
+        turns = ground.view.turns(fact.sources[0].partition("#")[0])
+        by_id = {turn.node_id: turn for turn in turns}
+        said = set(by_id[fact.sources[0]].text.lower().split()) if fact.sources[0] in by_id else set()
+        again = [t.node_id for t in turns if t.node_id not in fact.sources and said <= set(t.text.lower().split())]
+        yield ground.changed(fact, sources=(*fact.sources, *again[:1]), tags=(*fact.tags, "said again"))
+
+
+def newer_wins(ground: Ground, count: int) -> Iterator[Action]:
+    """Let notes give way to their corrections."""
+    notes = {note.text: note for note in ground.facts(noted=True)}
+    pairs = [(old, notes[f"{text} again"]) for text, old in notes.items() if f"{text} again" in notes]
+    for old, new in ground.rng.sample(pairs, min(count, len(pairs))):
+        yield ground.changed(old, superseded_by=new.node_id, valid_to=ground.now)
+        yield ground.changed(new, supersedes=(old.node_id,), valid_from=ground.now - timedelta(days=1))
+
+
+def newer_facts_win(ground: Ground, count: int) -> Iterator[Action]:
+    """Let the older of two near facts give way to the newer."""
+    for old, new in ground.nearest(count):
+        yield ground.changed(old, superseded_by=new.node_id, valid_to=new.created_at)
+        yield ground.changed(new, supersedes=(old.node_id,))
+
+
+def archive_a_few(ground: Ground, count: int) -> Iterator[Action]:
+    """Archive a few facts that nobody was shown lately."""
+    yield from _archived(ground, [f for f in ground.facts() if f.node_id not in ground.view.history.usage][:count])
+
+
+def reformat(ground: Ground, count: int) -> Iterator[Action]:
+    """Set facts in other type, and give them tags."""
+    for fact in ground.facts()[:count]:
+        yield ground.changed(fact, text=f"**{fact.text}**\n", tags=(*fact.tags, "tidied"))
+
+
+def flag(ground: Ground, count: int) -> Iterator[Action]:
+    """Say of pairs that a person must decide."""
+    for one, other in ground.nearest(count):
+        yield ground.changed(one, contradicts=(other.node_id,))
+        yield ground.changed(other, contradicts=(one.node_id,))
+
+
+def remake_pages(ground: Ground, count: int) -> Iterator[Action]:
+    """Write pages anew of the facts that they rest on, in another order."""
+    for page in ground.view.memories(Level.SCENARIO)[:count]:
+        lines = [line for line in ground.whole(page).text.splitlines() if line.startswith("- ")]
+        ground.rng.shuffle(lines)
+        yield ground.changed(page, text="\n".join(["## Anew", "", *lines]))
+
+
+HARMLESS: tuple[tuple[Plan, tuple[int, ...]], ...] = (
+    (new_facts, (5, 20, 35, 50, 70, 80, 90, 100)),
+    (all_that_is_due, (1, 2, 3, 3)),
+    (reinforce, (3, 10, 30, 80, 200, 500, 1000)),
+    (newer_wins, (1, 2, 4, 6, 8, 10)),
+    (newer_facts_win, (2, 4, 6, 8, 12, 15)),
+    (archive_a_few, (1, 2, 4, 6, 8, 10)),
+    (reformat, (10, 50, 200, 1000)),
+    (flag, (3, 10, 40, 100)),
+    (remake_pages, (2, 10, 40, 100, 150)),
+)
