@@ -53,7 +53,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> StorePaths:
     for note in [*NOTES, NEWER]:
         store.remember(note, channel="spokes").result()
     store.settle(60)
-    done = dream(request_of(paths, "the-night-before"), lambda _: None)
+    done = dream(request_of(paths, "a-night-long-ago", NOW - timedelta(days=60)), lambda _: None)
     assert done.changeset_path is not None
     store.apply(messages.read_changeset(done.changeset_path))
     for memory in store.list(channel="spokes", level=Level.FACT, limit=5):
@@ -63,7 +63,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> StorePaths:
     return paths
 
 
-def request_of(paths: StorePaths, run_id: str) -> RunRequest:
+def request_of(paths: StorePaths, run_id: str, now: datetime = NOW + timedelta(days=1)) -> RunRequest:
     folder = paths.runs / run_id
     folder.mkdir(parents=True)
     return RunRequest(
@@ -73,7 +73,7 @@ def request_of(paths: StorePaths, run_id: str) -> RunRequest:
         ledger=paths.ledger,
         index=paths.index,
         embeddings=paths.embeddings,
-        now=NOW + timedelta(days=1),
+        now=now,
         local_date=date(2026, 11, 22),
         store=SETTINGS,
         pipelines=PIPELINES,
