@@ -30,6 +30,8 @@ _RECALLED = re.compile(
     r"<(?P<tag>dreamd-memory|dreamd|memory|memories|recalled|recall|system-reminder)\b[^>]*>.*?</(?P=tag)>",
     re.DOTALL | re.IGNORECASE,
 )
+_TELLS = re.compile(r"(?:I|I['’]\w+|[Mm]y|[Ww]e) ")
+"""What begins so tells something, even where it ends in a question: "I have 3 hours left, how can I finish?" does."""
 _MY_NAME = re.compile(
     r"\b(?:[Mm]y name is|[Ii](?:'|’)m|[Ii] am|[Cc]all me) ([A-Z][a-z]{2,}(?: [A-Z][a-z]+)?)(?=[,.!]| and\b|$)"
 )
@@ -184,8 +186,9 @@ def _told(trimmed: str, speaker: Speaker, voices: Voices, turn: Turn) -> str:
     if speaker is Speaker.USER and _MY_NAME.search(trimmed):
         voices = replace(voices, speaker=USER)  # "The user is Craig", not "Craig is Craig"
     rewritten = stand_alone(trimmed.removeprefix(ASKED), voices, day_of(turn))
-    if speaker is Speaker.USER and (is_question(trimmed) or trimmed.startswith(ASKED)):
-        return f"{_capital(voices.speaker)} asked: {rewritten[:1].lower() + rewritten[1:]}"
+    if speaker is Speaker.USER and (is_question(trimmed) or trimmed.startswith(ASKED)) and not _TELLS.match(trimmed):
+        named = rewritten.startswith(_capital(voices.speaker))
+        return f"{_capital(voices.speaker)} asked: {rewritten if named else rewritten[:1].lower() + rewritten[1:]}"
     return rewritten
 
 

@@ -23,6 +23,8 @@ _CONTRACTIONS = {
     "you're": "you are", "you've": "you have", "you'll": "you will", "you'd": "you 'd",
     "ya": "you", "u": "you", "ur": "your", "we're": "we are", "we've": "we have", "we'll": "we will", "we'd": "we 'd",
 }  # fmt: skip
+_LATER = {"i": "they", "me": "them", "my": "their", "mine": "theirs", "myself": "themselves"}
+_OTHERS = frozenset(["they", "them", "their", "theirs", "themselves", "they're", "they've", "they'll", "they'd"])
 _GENERIC_YOU = re.compile(rf"\b{phrases('generic_you')}\b", re.IGNORECASE)
 
 
@@ -40,7 +42,7 @@ def stand_alone(text: str, voices: Voices, said_on: date | None) -> str:
     line = " ".join(text.split())
     if said_on:
         line = _dated(line, said_on)
-    named = _Named(voices, is_generic(line, voices))
+    named = _Named(voices, is_generic(line, voices), _they_is_clear(line, voices))
     rewritten = "".join(piece if opaque else named.rewrite(piece) for piece, opaque in _pieces(line))
     return rewritten[:1].upper() + rewritten[1:]
 
@@ -58,6 +60,14 @@ def is_generic(line: str, voices: Voices) -> bool:
     return voices.people and not re.match(r"(?:I|My)\b", line) and bool(_GENERIC_YOU.search(line))
 
 
+def _they_is_clear(line: str, voices: Voices) -> bool:
+    """Whether "they" after the user's name can only be the user: between two persons it could be both.
+
+    "The user is planning their trip, and they have booked a room" is as long as what was said, and reads as it.
+    """
+    return not voices.people and _OTHERS.isdisjoint(re.findall(r"[a-z']+", line.replace("’", "'").lower()))
+
+
 def _pieces(line: str) -> Iterator[tuple[str, bool]]:
     done = 0
     for match in _OPAQUE.finditer(line):
@@ -70,8 +80,9 @@ def _pieces(line: str) -> Iterator[tuple[str, bool]]:
 class _Named:
     """Walks over the words of one sentence and remembers what the verb must agree with."""
 
-    def __init__(self, voices: Voices, generic_you: bool) -> None:
+    def __init__(self, voices: Voices, generic_you: bool, they_is_clear: bool) -> None:
         self._voices = voices
+        self._they_is_clear = they_is_clear
         self._generic_you = generic_you or voices.addressee is None
         self._speaker_named = False
 
@@ -86,7 +97,9 @@ class _Named:
                 out.append(token)
             else:
                 out.append(named)
-                if token.lower() in {"i", "you"}:
+                if named == "they":
+                    _agree_with_they(out, tokens, position)
+                elif token.lower() in {"i", "you"}:
                     self._agree_before(out, token)
                     position = self._agree_after(tokens, position)
             position += 1
@@ -111,13 +124,13 @@ class _Named:
         word = spoken.lower()
         speaker = self._voices.speaker
         if word == "i" and (spoken.isupper() or _alone(tokens, position)):
+            again = None if _with_company(tokens, position) else self._speaker_again(word)
             self._speaker_named = True
-            return speaker
+            return again or speaker
         if word in {"me", "my", "mine", "myself"}:
             if word == "me" and _follows(tokens, position, "-time"):
                 return None
-            self._speaker_named = True
-            return {"me": speaker, "myself": "themselves"}.get(word, _possessive(speaker))
+            return self._speaker_again(word) or {"me": speaker, "myself": "themselves"}.get(word, _possessive(speaker))
         if word in {"you", "your", "yours", "yourself"}:
             return None if self._generic_you else self._addressed(word)
         if (
@@ -129,6 +142,12 @@ class _Named:
             self._speaker_named = True
             return _possessive(speaker) if word == "our" else f"{speaker} and others"
         return None
+
+    def _speaker_again(self, word: str) -> str | None:
+        """The pronoun for a speaker who was named before in this sentence, where it is clear."""
+        again = self._speaker_named and self._they_is_clear
+        self._speaker_named = True
+        return _LATER[word] if again else None
 
     def _addressed(self, word: str) -> str | None:
         addressee = self._voices.addressee
@@ -170,6 +189,23 @@ class _Named:
         after = [token.lower() for token in tokens[at + 1 : at + 5]]
         if is_present(verb) and len(after) == 4 and after[1] == "and" and is_present(after[3]):
             tokens[at + 4] = third_person(after[3])
+
+
+_BE_WITH_THEY = {"am": "are", "was": "were", "wasn't": "weren't"}
+
+
+def _agree_with_they(out: list[str], tokens: list[str], position: int) -> None:
+    """Inflect a form of "be" on either side of "they": "am I", "I was"; every other verb is as it was after "I"."""
+    if len(out) >= 3 and out[-2].isspace():
+        out[-3] = _BE_WITH_THEY.get(out[-3].lower(), out[-3])
+    if position + 2 >= len(tokens):
+        return
+    verb = tokens[position + 2]
+    if verb == "'d":
+        following = tokens[position + 4].lower() if position + 4 < len(tokens) else ""
+        tokens[position + 2] = "had" if is_participle(following) else "would"
+    else:
+        tokens[position + 2] = _BE_WITH_THEY.get(verb.lower(), verb)
 
 
 def _opens_clause(tokens: list[str], position: int) -> bool:

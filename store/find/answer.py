@@ -21,8 +21,8 @@ SHOWN_WHOLE_CHARS = 2000
 READ_AT_ONCE = 32
 """Candidates whose texts are read together: an envelope of 500 tokens has about 15 of them."""
 
-LINE_TOKENS, SMALLEST_SLOT_TOKENS = 1, 12
-"""What a line break may cost, and when it is no use to look for something that still fits."""
+LINE_TOKENS, SPECIAL_TOKENS, SMALLEST_SLOT_TOKENS = 1, 2, 12
+"""What a line break may cost, what an estimate adds to a text and an envelope pays once, and when it is full."""
 
 SLOT_TOKENS = 120
 """A longer text gives an envelope only its sentences nearest to the question: density pays."""
@@ -30,7 +30,25 @@ SLOT_TOKENS = 120
 ABSTAIN_BELOW_COSINE = 0.2
 """Unrelated English sentences lie around .0 to .15 with the shipped model, weakly related ones above .2."""
 
-_SENTENCE = re.compile(r"[^\n.!?]+(?:[.!?]+(?=\s|$)|[.!?]+\S+)*[.!?]*\s*|\n+")
+FULL_SHARE = 0.4
+"""The part of an envelope's budget in which turns are told by all their facts; after it by the nearest ones alone.
+
+Evidence recall and answer coverage at 500 tokens, LoCoMo: .771 and .767 with all facts throughout, .792 and .765 with
+four tenths, .798 and .708 with the nearest ones from the start.
+"""
+
+NEAREST_TOKENS = 30
+"""What the nearest facts of a turn may take; there is always one."""
+
+ASSISTANT_TOKENS = 20
+"""What the facts of an assistant's turn may take: its advice can be had again, what its person said cannot.
+
+BEAM, evidence recall and answer coverage at 500 tokens: .546 and .653 in full, .597 and .650 at 30, .617 and .655 here.
+"""
+
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+_SENTENCE = re.compile(r"[^\n.!?;]+(?:[.!?;]+(?=\s|$)|[.!?;]+\S+)*[.!?;]*\s*|\n+")
 
 
 @dataclass(slots=True)
@@ -105,9 +123,11 @@ def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int) -> Envelope
     """
     packed: list[tuple[str, int, list[Node]]] = []
     texts: set[str] = set()
-    left = budget_tokens
-    for text, nodes in _told(ranking.candidates, catalog, ranking.terms):
-        tokens = estimate_tokens(text) + LINE_TOKENS
+    left = budget_tokens - SPECIAL_TOKENS
+    for unit in _units(ranking.candidates, catalog):
+        in_full = left > budget_tokens * (1 - FULL_SHARE)
+        text, nodes = unit.told(ranking.terms, in_full)
+        tokens = estimate_tokens(text) - SPECIAL_TOKENS + LINE_TOKENS
         if tokens <= left and text not in texts:
             texts.add(text)
             packed.append((text, tokens, nodes))
@@ -119,28 +139,51 @@ def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int) -> Envelope
         Slot(nodes[0].node_id, text, tuple(dict.fromkeys(e for node in nodes for e in evidence[node.node_id])), tokens)
         for text, tokens, nodes in packed
     )
-    return Envelope("\n".join(slot.text for slot in slots), budget_tokens - left, slots)
+    return Envelope("\n".join(slot.text for slot in slots), budget_tokens - left if slots else 0, slots)
 
 
-def _told(
-    candidates: Sequence[Candidate], catalog: Catalog, terms: AbstractSet[str]
-) -> Iterator[tuple[str, list[Node]]]:
-    """The words for each candidate, and the nodes that they are from: a turn's facts where they are fewer tokens."""
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """What a candidate can be told by: its own text, or the facts drawn from it."""
+
+    node: Node
+    facts: Sequence[Node]
+
+    def told(self, terms: AbstractSet[str], in_full: bool) -> tuple[str, list[Node]]:
+        """The words, and the nodes that they are from: a turn's facts where they are fewer tokens than the turn."""
+        whole = _dated(self.node, condensed(self.node.text, terms), by=self.node.role)
+        if not self.facts:
+            return whole, [self.node]
+        told = list(self.facts) if in_full else _nearest_few(self.facts, terms)
+        limit_tokens = ASSISTANT_TOKENS if self.node.role == "assistant" else SLOT_TOKENS
+        brief = _dated(told[0], condensed(" ".join(_sentence(fact.text) for fact in told), terms, limit_tokens))
+        shorter = self.node.kind is not Kind.TURN or estimate_tokens(brief) < estimate_tokens(whole)
+        return (brief, told) if shorter else (whole, [self.node])
+
+
+def _units(candidates: Sequence[Candidate], catalog: Catalog) -> Iterator[_Unit]:
+    """Read the candidates, best first, no more of them than are asked for."""
     for start in range(0, len(candidates), READ_AT_ONCE):
         some = candidates[start : start + READ_AT_ONCE]
         facts_of = catalog.facts_of([candidate.unit for candidate in some])
         nodes = catalog.nodes({node_id for candidate in some for node_id in (candidate.unit, candidate.best()[0])})
         for candidate in some:
             node = nodes.get(candidate.unit) or nodes.get(candidate.best()[0])
-            if node is None:  # forgotten since it was ranked
-                continue
-            whole = _dated(node, condensed(node.text, terms), by=node.role)
-            if not (facts := facts_of.get(candidate.unit)):
-                yield whole, [node]
-                continue
-            brief = _dated(facts[0], condensed(" ".join(_sentence(fact.text) for fact in facts), terms))
-            shorter = node.kind is not Kind.TURN or estimate_tokens(brief) < estimate_tokens(whole)
-            yield (brief, facts) if shorter else (whole, [node])
+            if node is not None:  # it may have been forgotten since it was ranked
+                yield _Unit(node, facts_of.get(candidate.unit, ()))
+
+
+def _nearest_few(facts: Sequence[Node], terms: AbstractSet[str]) -> list[Node]:
+    """The facts that share most words with the question, in their order, inside NEAREST_TOKENS; at least one."""
+    order = sorted(range(len(facts)), key=lambda i: (-len(terms & words_of(facts[i].text)), i))
+    kept: list[int] = []
+    left = NEAREST_TOKENS
+    for i in order:
+        tokens = estimate_tokens(facts[i].text)
+        if not kept or tokens <= left:
+            kept.append(i)
+            left -= tokens
+    return [facts[i] for i in sorted(kept)]
 
 
 def condensed(text: str, terms: AbstractSet[str], limit_tokens: int = SLOT_TOKENS) -> str:
@@ -161,7 +204,7 @@ def condensed(text: str, terms: AbstractSet[str], limit_tokens: int = SLOT_TOKEN
             kept.append(i)
             left -= tokens
     if not kept:
-        return sentences[order[0]][: 3 * limit_tokens] + "…"
+        return _cut(sentences[order[0]], limit_tokens)
     return " ".join(sentences[i] for i in sorted(kept))
 
 
@@ -170,9 +213,18 @@ def _sentence(text: str) -> str:
     return line if line.endswith((".", "!", "?", "…", ":")) else f"{line}."
 
 
+def _cut(sentence: str, limit_tokens: int) -> str:
+    """The beginning of a sentence, whole words where there are any, at three characters a token."""
+    begun = sentence[: 3 * limit_tokens]
+    return (begun.rsplit(" ", 1)[0] if " " in begun else begun).rstrip(" ,;:") + "…"
+
+
 def _dated(node: Node, text: str, by: str = "") -> str:
-    day = f"[{node.created_at:%Y-%m-%d}] " if node.created_at else ""
-    return f"{day}{by}: {text}" if by else f"{day}{text}"
+    """The text after its day, in four tokens instead of ISO's seven, and after who said it."""
+    at = node.created_at
+    said = [f"{at.day} {MONTHS[at.month - 1]} {at.year}"] if at else []
+    said += [by] if by else []
+    return f"{', '.join(said)}: {text}" if said else text
 
 
 def trace(ranking: Ranking) -> dict[str, Any]:

@@ -147,3 +147,9 @@ def _with_caption(entry: dict[str, str]) -> str:
 
 def _share(answer: set[str], texts: list[str]) -> float:
     return len(answer & set(content_stems(" ".join(texts)))) / len(answer) if answer else 0.0
+
+
+def test_what_begins_as_a_statement_is_told_as_one() -> None:
+    said = turns(("user", "I have 3 hours left for the Heron problems, how can I use them for the exam?"))
+    (draft,) = drafts_of(said)
+    assert draft.text.startswith("The user has 3 hours left")

@@ -109,3 +109,17 @@ def test_numbers_names_and_negations_survive(said: list[str]) -> None:
 
 def _negations(text: str) -> int:
     return len(re.findall(r"n't\b|\b(?:not|never|no)\b", text, re.IGNORECASE))
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("I'm sure I've told my team.", "The user is sure they have told their team."),
+        ("I think I was late, or was I?", "The user thinks they were late, or were they?"),
+        ("My kids and I went, then I slept.", "The user's kids and the user went, then they slept."),
+        ("I know they left before I came.", "The user knows they left before the user came."),
+        ("I'd say I'd been there and I'd go.", "The user would say they had been there and they would go."),
+    ],
+)
+def test_a_user_named_once_is_they_where_nobody_else_is(said: str, told: str) -> None:
+    assert stand_alone(said, SESSION, None) == told
