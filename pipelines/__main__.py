@@ -9,7 +9,6 @@ import resource
 import signal
 import sys
 import threading
-from pathlib import Path
 from typing import BinaryIO
 
 # Before numpy is imported: a dream has one thread of arithmetic, whatever the machine has.
@@ -17,7 +16,6 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VEC
     os.environ.setdefault(_name, "1")
 
 PR_SET_PDEATHSIG = 1
-AUTOGROUP = Path("/proc/self/autogroup")
 ADDRESS_SPACE_FACTOR = 6
 """Mapped is not used: onnxruntime and SQLite map several times what they touch. The daemon watches what is resident."""
 
@@ -82,17 +80,11 @@ def _die_with_parent() -> None:
 
 
 def _yield_processor() -> None:
-    """Take the processor only when nobody else wants it; on Linux SCHED_IDLE makes its reading and writing idle too.
-
-    Linux weighs sessions against each other before the processes within them, and the daemon started this one in a
-    session of its own: without a word to that group an idle process would have as much as the daemon itself.
-    """
+    """Take the processor only when nobody else wants it."""
     with contextlib.suppress(OSError, AttributeError):
         os.nice(19)
     with contextlib.suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    with contextlib.suppress(OSError):
-        AUTOGROUP.write_text("19")
 
 
 def _bound_memory(memory_mib: int) -> None:

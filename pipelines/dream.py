@@ -43,6 +43,7 @@ def dream(request: RunRequest, tell: Tell, attention: Attention | None = None) -
             closing.callback(memo.close)
         embedded = Embedded(embedder, cache, tell, memo)
         view = View(snapshot, snapshot.history(), embedded, request.run_id, request.pipelines)
+        tell = _counting(tell, view)
         view.memo, view.tell = memo, tell
         view.model, without = asker_for(request.llm, _left(request))
         if view.model is not None:
@@ -54,6 +55,15 @@ def dream(request: RunRequest, tell: Tell, attention: Attention | None = None) -
         outcome = run.plan(view, request.now, _stages(request), tell, weekly=request.kind == "weekly", gate=gate)
         outcome.model = run.model_use(view.model, without)
         return run.finish(view, request, outcome, snapshot.ledger.runs(), run.gaps_of(view))
+
+
+def _counting(tell: Tell, view: View) -> Tell:
+    """Tell with every word what a model was asked so far: who ends this process knows what it cost."""
+
+    def told(at: Progress) -> None:
+        tell(at if view.model is None else at.model_copy(update={"tokens": view.model.spent.tokens}))
+
+    return told
 
 
 def _left(request: RunRequest) -> Allowance:

@@ -113,7 +113,7 @@ class MemoryStore:
         self.index, self.catalog = self._opened.index, self._opened.catalog
         if not self.catalog.files():  # an index that knows files misses the marker of a folder that is gone
             self.vault.ensure_marker()
-        self._writer = Writer(self.vault, self.ledger, self._on_applied, disk)
+        self._writer = Writer(self.vault, self.ledger, self._on_applied, disk, is_asked=self._was_asked)
         self._cache = EmbeddingCache(paths.embeddings, embedder.model_id)
         self._search = Search(self.catalog, self.index.backend, embedder, settings.search)
         self._queue = EmbedQueue(self.index, embedder, self._cache, self._is_busy)
@@ -449,7 +449,7 @@ class MemoryStore:
     def file_changed(self, paths: Collection[str]) -> None:
         """Read these files again: somebody else may have changed them. Paths are the vault's own."""
         paths = [path for path in paths if is_kept(path)]
-        known = self.catalog.files()
+        known = self.catalog.known_files(paths)
         gone = [path for path in paths if path in known and not self.vault.exists(path)]
         if len(gone) >= 2 or not self.vault.has_marker():
             self.reconcile()  # it knows when too many files are gone at once to be believed
@@ -527,7 +527,7 @@ class MemoryStore:
     # ---- inside
 
     def _rank(self, question: Question) -> Ranking:
-        self.settle()
+        self._writer.barrier(READ_YOUR_WRITES_S, runs=False)
         self._called_at = time.monotonic()
         if not self._embedder.ready:
             self._embedder.wait(MODEL_WAIT_S)
@@ -551,7 +551,10 @@ class MemoryStore:
 
     def _is_busy(self) -> bool:
         """Whether somebody asked, or wrote, a moment ago: then what can wait does."""
-        return time.monotonic() < self._called_at + BUSY_FOR_S or self._writer.lag > 0
+        return self._was_asked() or self._writer.lag > 0
+
+    def _was_asked(self) -> bool:
+        return time.monotonic() < self._called_at + BUSY_FOR_S
 
     def settle(self, timeout_s: float = READ_YOUR_WRITES_S) -> bool:
         """Wait until what was acknowledged before is found; False when that takes longer."""

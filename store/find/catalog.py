@@ -247,6 +247,11 @@ class Catalog:
         """What was last seen of every file."""
         return {row[0]: FileRow(*row) for row in self._rows("SELECT * FROM file")}
 
+    def known_files(self, paths: Collection[str]) -> set[str]:
+        """Those of these files that were seen."""
+        sql = "SELECT path FROM file WHERE path IN (SELECT value FROM json_each(?))"
+        return {row[0] for row in self._rows(sql, (json.dumps(list(paths)),))}
+
     def problems(self) -> list[tuple[str, str]]:
         """Files that could not be read as they should, and why."""
         return list(self._rows("SELECT path, problem FROM file WHERE problem IS NOT NULL ORDER BY path"))

@@ -39,6 +39,9 @@ GRACE_S: Final = 0.002
 """Files and index wait so long after an acknowledgement for the next request: a client that asks again at once is not
 made to wait for work that nobody asked for yet."""
 
+GIVE_WAY_S: Final = 0.02
+"""How long the files of a run wait between two short turns while somebody asks: a dream's, which nobody waits for."""
+
 IDLE_TURN_S: Final = 0.005
 FORCED_TURN_S: Final = 0.025
 """How long one turn of file and index work may take, when nobody waits and when the lag is at its bound."""
@@ -84,11 +87,13 @@ class Writer:
         on_applied: Callable[[Sequence[AppliedFile]], None],
         disk: Disk,
         monotonic: Callable[[], float] = time.monotonic,
+        is_asked: Callable[[], bool] = lambda: False,
     ) -> None:
         self.index_failure: Exception | None = None
         self._ledger = ledger
         self._on_applied = on_applied
         self._monotonic = monotonic
+        self._is_asked = is_asked
         self._placer = Placer(vault, disk)
         self._files = PendingFiles(vault, self._placer.size)
         self._queue: SimpleQueue[_Item | _Barrier | None] = SimpleQueue()
@@ -98,7 +103,7 @@ class Writer:
         self._refusal: StoreError | None = None
         self._barriers: list[_Barrier] = []
         self._waiting: deque[Entry] = deque()  # acknowledged, not visible yet
-        self._seq = self._acknowledged = self._visible = ledger.last_seq()
+        self._seq = self._acknowledged = self._promised = self._visible = ledger.last_seq()
         self._checkpoint = Checkpoint(self._placer, ledger, monotonic)
         self._cost_s = 0.0005  # of placing and indexing one entry, as last seen
 
@@ -146,11 +151,15 @@ class Writer:
             self._nudged = True
             self._queue.put(_WAKE)
 
-    def barrier(self, timeout_s: float) -> bool:
-        """Wait until all that is acknowledged is visible and indexed; False when that takes longer."""
-        if self._visible >= self._acknowledged:
+    def barrier(self, timeout_s: float, *, runs: bool = True) -> bool:
+        """Wait until all that is acknowledged is visible and indexed; False when that takes longer.
+
+        Without `runs` only what a caller was promised is waited for: what a dream changes comes when it comes.
+        """
+        until = self._acknowledged if runs else self._promised
+        if self._visible >= until:
             return True
-        barrier = _Barrier(self._acknowledged)
+        barrier = _Barrier(until)
         with self._gate:
             if self._closing or self._refusal is not None:
                 return False
@@ -205,7 +214,7 @@ class Writer:
         self._idling = not items
         behind = bool(self._barriers) or len(self._waiting) >= MAX_LAG
         if self._waiting and self._refusal is None and (behind or self._idling):
-            self._make_visible(FORCED_TURN_S if behind else IDLE_TURN_S)
+            self._make_visible(FORCED_TURN_S if behind and not self._gives_way() else IDLE_TURN_S)
         if self._checkpoint.must_end:
             self._end_checkpoint()
         if self._refusal is None and self._checkpoint.is_due(idle=self._idling and not self._waiting):
@@ -233,8 +242,14 @@ class Writer:
         if self._refusal is not None:
             return None
         if self._waiting:
+            if self._gives_way():
+                return GIVE_WAY_S
             return 0.0 if self._idling or self._barriers or len(self._waiting) >= MAX_LAG else GRACE_S
         return self._checkpoint.due_in_s()
+
+    def _gives_way(self) -> bool:
+        """Whether all that is left is a run's, and somebody asks something meanwhile."""
+        return bool(self._waiting) and self._visible >= self._promised and not self._closing and self._is_asked()
 
     # ---- acknowledging
 
@@ -299,6 +314,7 @@ class Writer:
         if entries:
             self._waiting.extend(entries)
             self._acknowledged = entries[-1].seq
+            self._promised = max((e.seq for e in entries if e.run_id is None), default=self._promised)
         for future, result in answers:
             future.set_result(result)
 

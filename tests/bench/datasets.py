@@ -115,12 +115,17 @@ def many_queries(count: int, turns: Sequence[str], rng: random.Random) -> list[s
     return list(queries)
 
 
-def write_chat(path: Path, turns: Sequence[str], session_turns: int = 40) -> Path:
-    """Write turns as generic chats, one message a line, some dozens a session."""
+def write_chat(path: Path, turns: Sequence[str], session_turns: int = 40, prefix: str = "") -> Path:
+    """Write turns as generic chats, one message a line, some dozens a session; a prefix makes sessions of their own."""
     with path.open("w") as out:
         for number, text in enumerate(turns):
             role = ("user", "assistant")[number % 2]
-            message = {"role": role, "content": text, "id": f"m{number}", "session": f"s{number // session_turns}"}
+            message = {
+                "role": role,
+                "content": text,
+                "id": f"m{number}",
+                "session": f"{prefix}s{number // session_turns}",
+            }
             out.write(json.dumps(message) + "\n")
     return path
 

@@ -228,8 +228,10 @@ def recall_beside_a_dream(
         _warm_up(daemon, queries[:20])
         for number in range(rounds):
             part = news[number::rounds]
-            chat = write_chat(scratch / f"news-{number}.jsonl", [f"{text} ({number})" for text in part])
-            daemon.call("import", paths=[str(chat)], format="chat-jsonl", channel=f"{CHANNEL}-{number}")
+            chat = write_chat(scratch / "news.jsonl", part, prefix=f"r{number}-")
+            account = daemon.call("import", paths=[str(chat)], format="chat-jsonl", channel=f"{CHANNEL}-{number}")
+            if account["turns_added"] != len(part):
+                raise RuntimeError(f"{account['turns_added']} of {len(part)} turns were new")
             daemon.wait_until_embedded()
             dream = threading.Thread(target=daemon.call, args=("dream",), kwargs={"kind": "daily", "wait": True})
             dream.start()

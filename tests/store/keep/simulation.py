@@ -77,7 +77,7 @@ class PumpedWriter(Writer):
             self.pump_until(future.done)
         return future
 
-    def barrier(self, timeout_s: float) -> bool:
+    def barrier(self, timeout_s: float, *, runs: bool = True) -> bool:
         self.pump_until(lambda: not self.lag)
         return True
 

@@ -100,6 +100,46 @@ def test_a_write_is_acknowledged_by_the_ledger_before_files_and_index(tmp_path: 
     store.close()
 
 
+def test_a_question_waits_for_what_was_promised_and_not_for_what_a_run_changes(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    entered, leave = threading.Event(), threading.Event()
+
+    def stuck(files: Sequence[AppliedFile]) -> None:
+        entered.set()
+        leave.wait(10)
+
+    store.writer = Writer(store.vault, store.ledger, stuck, store.disk)
+    store.writer.start()
+    dreamt = FileChange("create", "facts/a.md", b"a", 0, None, "run-1", 0)
+    store.writer.submit(lambda _: Planned(None, (dreamt,))).result(10)
+    assert entered.wait(10)
+    assert store.writer.barrier(0.01, runs=False)
+    assert not store.writer.barrier(0.01)
+    store.writer.submit(create("facts/b.md", b"b")).result(10)
+    assert not store.writer.barrier(0.01, runs=False)
+    leave.set()
+    assert store.writer.barrier(10, runs=False)
+    assert store.kept() == {"facts/a.md": b"a", "facts/b.md": b"b"}
+    store.close()
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_run_gives_way_to_whoever_asks_and_is_finished_all_the_same(tmp_path: Path, asked: bool) -> None:
+    store = Store(tmp_path)
+    changes = tuple(FileChange("create", f"facts/{n}.md", b"x", 0, None, "run-1", n) for n in range(60))
+    store.writer = Writer(store.vault, store.ledger, store.index, store.disk, is_asked=lambda: asked)
+    store.writer._cost_s = 0.001
+    store.writer.submit(lambda _: Planned(None, changes))
+    store.writer._turn()
+    store.writer._barriers.append(writer._Barrier(60))
+    store.writer._turn()
+    assert len(store.indexed) == (5 if asked else 25)  # of a millisecond each, in a short turn or a long one
+    while store.writer.lag:
+        store.writer._turn()
+    assert len(store.kept()) == 60
+    store.crash()
+
+
 def test_what_is_acknowledged_and_not_yet_in_a_file_is_in_the_ledger(tmp_path: Path) -> None:
     store = Store(tmp_path)
     future = store.writer.submit(create("facts/a.md", b"a"))
