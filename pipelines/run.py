@@ -94,6 +94,7 @@ def plan(
         tell(Progress(stage=step.name, done=done, total=len(steps)))
         began_s = time.monotonic()
         planned = step.plan(view, now)
+        planned.actions = view.allowed(planned.actions)
         if gate is not None and gate.refuses(step.name, planned.actions):
             planned.counts = {"refused": len(planned.actions)}
         else:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..llm.budget import Asker
 from ..store.keep import okf
+from ..store.keep.edits import edit_mark
 from ..store.keep.ledger import Usage
 from ..store.keep.questions import Gap, Probe
 from ..store.model import Action, Level, Memory, NodeId, Status, Turn
@@ -198,6 +199,22 @@ class View:
         """The hash that an action on a path is planned against."""
         data = self.read(path)
         return None if data is None else sha256(data).hexdigest()
+
+    def allowed(self, actions: Sequence[Action]) -> list[Action]:
+        """These actions without the edits that a person undid, and without what was built on them."""
+        if not self.history.tombstones:
+            return list(actions)
+        seen: dict[str, bytes | None] = {}
+        left_out: set[str] = set()
+        allowed = []
+        for action in actions:
+            before = seen[action.path] if action.path in seen else self.read(action.path)
+            if action.path in left_out or self.is_forbidden(edit_mark(action.path, before, action.content)):
+                left_out.add(action.path)
+                continue
+            seen[action.path] = action.content
+            allowed.append(action)
+        return allowed
 
     def apply(self, actions: Iterable[Action], cursors: Mapping[tuple[str, str], int] | None = None) -> None:
         """Take what a stage proposed; the stages after it see it."""

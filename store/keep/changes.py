@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ..model import Action, ActionKind, Changeset, Level, Memory, NodeId, NotFound, StoreBusy, StoreError
 from . import history
+from .edits import edit_mark
 from .history import RecordedAction, Run, Write
 from .journal import ChangeKind, FileChange, sha256
 from .ledger import Ledger
@@ -239,6 +240,8 @@ class Changes:
             changes.append(_restoring(run.run_id, chain))
             for action in chain:
                 writes.append(history.action_undone(run.run_id, action.ordinal))
+                if run.kind not in _PERSONAL and (mark := edit_mark(path, action.pre_image, action.post_image)):
+                    writes.append(history.leave_tombstone(mark, run.run_id, now, "undone"))
                 if action.fingerprint and run.kind in _PERSONAL:
                     writes.append(history.lift_tombstone(action.fingerprint))
                 elif action.fingerprint:
@@ -277,7 +280,7 @@ class Changes:
 
 
 def _objection(action: Action, before: bytes | None, forbidden: Collection[str]) -> str | None:
-    if action.fingerprint in forbidden:
+    if forbidden and {action.fingerprint, edit_mark(action.path, before, action.content)} & set(forbidden):
         return "it was undone, forgotten or rejected before"
     if _hash(before) != action.pre_sha256:
         return "there is a file already" if action.pre_sha256 is None else "the file was changed in the meantime"

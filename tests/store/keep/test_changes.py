@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from dreamd.store.keep import changes, history
+from dreamd.store.keep import changes, history, okf
 from dreamd.store.keep.changes import FORGET, Changes, Expired, fingerprint
 from dreamd.store.keep.disk import Disk
 from dreamd.store.keep.journal import FileChange, sha256
@@ -94,13 +94,18 @@ def test_a_changeset_is_applied_with_its_cursors_and_its_record(store: Store) ->
     assert [(done.pre_image, done.post_image) for done in recorded] == [(b"a", b"A"), (b"b", None), (None, b"d")]
 
 
+def named(tombstones: set[str]) -> set[str]:
+    """Those that the actions named themselves; an edit has one more, of what it does."""
+    return {mark for mark in tombstones if not mark.startswith("edit:")}
+
+
 def test_undo_brings_everything_back_and_leaves_tombstones(store: Store) -> None:
     store.hold(HELD)
     store.changes.apply(dream("run-1", *CHANGES), kind="dream", now=NOW)
     undone = store.changes.undo("run-1", now=NOW)
     assert (undone.restored, undone.refused) == (3, ())
     assert store.files() == HELD
-    assert store.ledger.tombstones() == {"L1:a.md", "L1:b.md", "L1:d.md"}
+    assert named(store.ledger.tombstones()) == {"L1:a.md", "L1:b.md", "L1:d.md"}
     assert store.ledger.cursors("consolidate") == {"s1": 12}
     assert store.ledger.run("run-1").state == "undone"
 
@@ -307,3 +312,22 @@ def test_undoing_every_run_backwards_restores_every_byte(
             assert store.changes.undo(f"run-{number}", now=NOW).refused == ()
             assert store.files() == states[number]
         store.close()
+
+
+def test_an_edit_that_was_undone_is_not_made_again_whenever_and_by_whomever(store: Store) -> None:
+    fact = okf.from_memory(
+        Memory(node_id="a", level=Level.FACT, kind=Kind.FACT, title="A", text="The sky is blue", path="facts/a.md")
+    )
+    store.hold({"facts/a.md": fact})
+
+    def archive(run_id: str, at: datetime) -> Changeset:
+        later = okf.edit(fact, {"status": "deprecated", "archived_at": at.isoformat()})
+        return dream(run_id, replace(action("facts/a.md", fact, later), fingerprint=None))
+
+    store.changes.apply(archive("run-1", NOW), kind="dream", now=NOW)
+    store.changes.undo("run-1", now=NOW)
+    (refused,) = store.changes.apply(archive("run-2", NOW + timedelta(days=1)), kind="dream", now=NOW).refused
+    assert refused.reason == "it was undone, forgotten or rejected before"
+    again = okf.edit(fact, {"tags": ["other"]})
+    edit = replace(action("facts/a.md", fact, again), fingerprint=None)
+    assert store.changes.apply(dream("run-3", edit), kind="dream", now=NOW).refused == ()

@@ -1,0 +1,115 @@
+"""Real dreams of a fortnight, edits between them, undone in any order: every byte comes back, none is dreamt twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from dreamd.daemon.intake.guess import read
+from dreamd.daemon.intake.model import SessionRead
+from dreamd.pipelines import messages
+from dreamd.pipelines.dream import dream
+from dreamd.pipelines.messages import RunRequest
+from dreamd.pipelines.settings import GateSettings, PipelineSettings
+from dreamd.store.find.embedding import StubEmbedder
+from dreamd.store.keep.changes import AppliedRun
+from dreamd.store.keep.edits import edit_mark
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.settings import EmbeddingSettings, StoreSettings
+
+NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+SETTINGS = StoreSettings(embedding=EmbeddingSettings(model="stub"))
+SESSIONS = [
+    item
+    for path in sorted((Path(__file__).parents[2] / "examples" / "fortnight").glob("*.jsonl"))
+    for item in read(path, None)
+    if isinstance(item, SessionRead)
+]
+
+
+class Nights:
+    """A store that takes in sessions and dreams of them."""
+
+    def __init__(self, root: Path) -> None:
+        self.paths = StorePaths(root / "vault", root / "l.db", root / "i.db", root / "e.db", root / "runs")
+        self.store = MemoryStore.open(self.paths, SETTINGS, StubEmbedder(), lambda: NOW)
+
+    def hear(self, sessions: list[SessionRead]) -> None:
+        for item in sessions:
+            self.store.observe(replace(item.head, channel="spokes"), item.turns).result()
+        self.store.settle(60)
+
+    def dream(self, number: int) -> AppliedRun | None:
+        folder = self.paths.runs / f"run-{number}"
+        folder.mkdir(parents=True)
+        request = RunRequest(
+            run_id=f"run-{number}", folder=folder, vault=self.paths.vault, ledger=self.paths.ledger,
+            index=self.paths.index, embeddings=self.paths.embeddings, now=NOW + timedelta(days=number),
+            local_date=date(2026, 11, 21), store=SETTINGS, pipelines=PipelineSettings(gate=GateSettings(probes=20)),
+        )  # fmt: skip
+        done = dream(request, lambda _: None)
+        if done.changeset_path is None:
+            return None
+        return self.store.apply(messages.read_changeset(done.changeset_path))
+
+    def did(self, run_id: str) -> set[str | None]:
+        """What a run did, by the names that a tombstone would give it."""
+        actions = self.store.ledger.actions(run_id)
+        return {action.fingerprint or edit_mark(action.path, action.pre_image, action.post_image) for action in actions}
+
+    def files(self) -> dict[str, bytes]:
+        self.store.settle(60)
+        root = self.paths.vault
+        return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.md")}
+
+
+@pytest.fixture
+def nights(tmp_path: Path) -> Iterator[Nights]:
+    made = Nights(tmp_path)
+    yield made
+    made.store.close()
+
+
+def test_two_nights_are_undone_backwards_to_the_byte_and_not_dreamt_again(nights: Nights) -> None:
+    nights.hear(SESSIONS[:4])
+    nights.dream(1)
+    nights.hear(SESSIONS[4:8])
+    before = nights.files()
+    second = nights.dream(2)
+    assert second is not None
+    assert second.refused == ()
+    assert nights.store.undo("run-2").refused == ()
+    assert nights.files() == before
+    nights.dream(3)  # it may make other pages of what is left
+    assert not nights.did("run-3") & nights.did("run-2")
+    assert not any(path.startswith("facts/") for path in nights.files().keys() - before.keys())
+    nights.store.undo("run-3")
+    assert nights.files() == before
+    assert nights.store.undo("run-1").refused == ()
+    assert {path for path in nights.files() if not path.startswith("sessions/")} == set()
+    assert nights.dream(4) is None
+
+
+def test_an_earlier_night_keeps_what_a_later_one_or_a_person_built_on(nights: Nights) -> None:
+    nights.hear(SESSIONS[:4])
+    nights.dream(1)
+    fact = next(path for path in sorted(nights.files()) if path.startswith("facts/"))
+    full = nights.paths.vault / fact
+    full.write_bytes(full.read_bytes() + b"\nA line of mine.\n")
+    nights.store.file_changed([fact])
+    nights.hear(SESSIONS[4:8])
+    nights.dream(2)
+    before = nights.files()
+    undone = nights.store.undo("run-1")
+    left = {refusal.path: refusal.reason for refusal in undone.refused}
+    assert fact in left
+    after = nights.files()
+    assert all(after[path] == before[path] for path in left)
+    assert len(before) - len(after) <= undone.restored
+    nights.store.undo("run-2")
+    assert b"A line of mine." in nights.files()[fact]
+    nights.store.undo("run-1")
+    assert {path for path in nights.files() if not path.startswith("sessions/")} == {fact}
