@@ -77,6 +77,7 @@ class Upkeep:
             tombstones=frozenset(store.ledger.tombstones()),
             usage=store.ledger.usage(),
             feedback=store.ledger.feedback(),
+            probes=store.ledger.probes(),
         )
         ground = decay.Ground(history, store.catalog.resting(), settings)
         found = decay.forecast(self._facts(call), _reader(store.vault), ground, settings, now, params.days)

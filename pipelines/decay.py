@@ -81,6 +81,7 @@ class Ground:
     def __init__(self, history: History, cites: Iterable[tuple[NodeId, NodeId]], settings: DecaySettings) -> None:
         self._history = history
         self._settings = settings
+        self._answered = Counter(node_id for probe in history.probes for node_id in probe.gold)
         self._pages: dict[NodeId, list[NodeId]] = defaultdict(list)
         self._left: Counter[NodeId] = Counter()
         for page, source in cites:
@@ -104,7 +105,7 @@ class Ground:
             initial=UNSAID_CERTAINTY if memory.certainty is None else memory.certainty,
             tau_days=getattr(self._settings.tau_days, tau),
             accesses=sum(use.shown for use in uses),
-            trust=trust(self._history.feedback.get(memory.node_id, {})),
+            trust=trust(self._said_of(memory)),
         )
 
     def was_used_since(self, node_id: NodeId, moment: datetime) -> bool:
@@ -127,6 +128,12 @@ class Ground:
             or bool(memory.contradicts)  # a person has to decide about it first
             or mark_of(memory.node_id) in self._history.tombstones
         )
+
+    def _said_of(self, memory: Memory) -> dict[str, int]:
+        """What was said of a memory, and for how many questions it was of use without a word."""
+        said = dict(self._history.feedback.get(memory.node_id, {}))
+        helped = sum(self._answered[name] for name in (memory.node_id, *memory.sources))
+        return said | {"used": said.get("used", 0) + helped}
 
     def _uses(self, node_id: NodeId, turns: Iterable[NodeId]) -> list[Usage]:
         """A memory is used when it is shown itself, as the turn that it was drawn from, or on a page that cites it."""

@@ -7,6 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from ...ipc.client import DaemonError
 from .terminal import Terminal
 from .wire import ask
 from .words import BOLD, DIM, GREEN, YELLOW, Look, clean, clip, count, table, when
@@ -115,7 +116,11 @@ def _walk(answer: dict[str, Any], by: str | None, terminal: Terminal) -> int:
         if choice == "skip" or (choice == "edit" and not text):
             terminal.note("left as it is")
             continue
-        done = _decide(terminal, decision["decision_id"], choice, by, text)
+        try:
+            done = _decide(terminal, decision["decision_id"], choice, by, text)
+        except DaemonError as error:  # a file was edited meanwhile, or somebody else has decided
+            terminal.warn(f"{error}; left as it is")
+            continue
         terminal.lines(look.paint(line, GREEN) for line in decided_in_words(done))
         settled += 1
     terminal.lines(["", f"{count(settled, 'decision')} made; {len(waiting) - settled:,} still waiting."])

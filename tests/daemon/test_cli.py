@@ -555,3 +555,16 @@ def test_a_digest_in_the_terminal_hides_the_marks_of_programs(daemon: FakeDaemon
     text = "# A\n\n<!-- dream r1 -->\n\n- [a \\<b> title](/facts/a.md)\n"
     daemon.answers["digest"] = {"date": "d", "path": "/v/d.md", "page": None, "text": text}
     assert run("digest")[1] == "# A\n\n- a <b> title\n"
+
+
+def test_a_decision_that_was_made_meanwhile_does_not_end_the_walk(
+    reviewing: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reviewing.answers["review_decide"] = ProtocolError("no decision d1 waits", code=NOT_FOUND)
+    monkeypatch.setattr("builtins.input", lambda prompt: "b")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    code, out, err = run("review")
+    assert code == 0
+    assert "no decision d1 waits" in err.lower()
+    assert "0 decisions made; 1 still waiting." in out

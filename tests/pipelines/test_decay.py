@@ -11,6 +11,7 @@ from dreamd.pipelines.settings import DecaySettings
 from dreamd.pipelines.view import History
 from dreamd.store.keep import okf
 from dreamd.store.keep.ledger import Usage
+from dreamd.store.keep.questions import Probe
 from dreamd.store.model import Kind, Level, Memory
 
 from .fakes import MAY_8, NOW, FakeSource
@@ -93,6 +94,14 @@ def test_feedback_moves_trust_within_bounds() -> None:
     assert decay.trust({"used": 1, "not_useful": 1, "rejected": 1}) == pytest.approx(0.93)
     assert decay.trust({"not_useful": 99}) == 0.0
     assert decay.trust({"used": 99}) == 2.0
+
+
+def test_what_answered_a_question_is_trusted_more() -> None:
+    one = memory()
+    probes = [Probe("how long?", "proj", ("s1#1",)), Probe("what takes nine minutes?", None, (one.node_id,))]
+    found = Ground(History(probes=probes), (), SETTINGS).standing(one)
+    assert found is not None
+    assert found.trust == pytest.approx(1.10)
 
 
 @pytest.mark.parametrize("kind", [Kind.FACT, Kind.PREFERENCE, Kind.PROCEDURE, Kind.CORRECTION])
