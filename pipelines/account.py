@@ -223,7 +223,7 @@ def _found(night: Night, checks: set[str]) -> list[Group]:
         for finding in night.findings
         if finding.check in checks
     )
-    return _one(lines, hint="`dreamctl check` names them all")
+    return _one(lines)
 
 
 def _refused(night: Night) -> Iterator[Line]:

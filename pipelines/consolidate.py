@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 
 from ..store.keep import okf
-from ..store.model import Level, Memory, NodeId, Turn
+from ..store.model import Level, Memory, NodeId, Status, Turn
 from . import extraction
 from .checkpoint import once
 from .duplicates import Known
@@ -106,10 +106,11 @@ class _Extraction:
             if action and self._view.read(memory.path) is None:
                 self._planned.actions.append(action)
                 self._planned.count("facts")
-        known = {memory.node_id: memory for memory in self._view.memories(Level.FACT)} if self._heard_again else {}
         for node_id, turns in sorted(self._heard_again.items()):
-            old = known.get(node_id)
-            action = add_sources(self._view, old.path, node_id, turns, STAGE, self._paths, self._now) if old else None
+            old = self._view.memory(node_id)
+            if old is None or old.superseded_by or (old.status is Status.DEPRECATED and old.archived_at is None):
+                continue
+            action = add_sources(self._view, old.path, node_id, turns, STAGE, self._paths, self._now)
             if action:
                 self._planned.actions.append(action)
                 self._planned.count("reinforced")

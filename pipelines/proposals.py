@@ -79,7 +79,7 @@ def add_sources(
 ) -> Action | None:
     """The action that lets a known fact rest on more turns; every other byte of its file stays.
 
-    `at` is kept beside each: when the fact was reinforced, which is from when it fades.
+    `at` is kept beside each: when the fact was reinforced, which is from when it fades. One that has faded comes back.
     """
     data = view.read(path)
     if data is None:
@@ -95,14 +95,16 @@ def add_sources(
         place = session_paths.get(turn.partition("#")[0])
         entry = {"id": f"t{len(entries) + 1}", "resource": f"/{place}" if place else turn, "title": turn}
         entries.append(entry | ({"at": at.isoformat()} if at else {}))
+    has_faded = document.meta.get("archived_at") is not None
+    revived = {"status": Status.STABLE.value, "archived_at": None} if has_faded else {}
     return Action(
         kind=ActionKind.REPLACE,
         path=path,
         node_id=node_id,
         stage=stage,
-        reason="said again",
+        reason="said again after it had faded" if has_faded else "said again",
         pre_sha256=view.pre_sha256(path),
-        content=okf.edit(data, {"sources": entries}),
+        content=okf.edit(data, {"sources": entries, **revived}),
     )
 
 

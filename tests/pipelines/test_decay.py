@@ -231,6 +231,33 @@ def test_what_a_dream_learns_again_carries_the_moment() -> None:
     assert decay.reinforcements(told) == 1
 
 
+@pytest.mark.parametrize(
+    ("gone", "comes_back"),
+    [
+        ({"status": "deprecated", "archived_at": NOW.isoformat()}, True),
+        ({"status": "deprecated"}, False),
+        ({"status": "deprecated", "archived_at": NOW.isoformat(), "superseded_by": "newer"}, False),
+    ],
+    ids=["faded", "put away by hand", "superseded"],
+)
+def test_what_faded_comes_back_when_it_is_said_again(gone: dict[str, str], comes_back: bool) -> None:
+    source = FakeSource()
+    source.add("s1", ("Ann", "I moved to Oslo in 2019."))
+    view = source.view()
+    planned = consolidate.plan(view, NOW)
+    view.apply(planned.actions, planned.cursors)
+    history = source.take(view)
+    (path,) = source.files
+    source.files[path] = okf.edit(source.files[path], gone)
+    source.add("s2", ("Ann", "I moved to Oslo in 2019."))
+    again = source.view(history)
+    actions = consolidate.plan(again, NOW + days(200)).actions
+    assert bool(actions) == comes_back
+    for action in actions:
+        meta = okf.parse(action.content or b"").meta
+        assert (meta["status"], "archived_at" in meta, len(meta["sources"])) == ("stable", False, 2)
+
+
 def _page(sources: tuple[str, ...]) -> Memory:
     return Memory(
         node_id="page",
