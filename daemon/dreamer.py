@@ -365,14 +365,15 @@ class Dreamer:
 
     def _take_back(self, request: RunRequest, done: Done, reason: str) -> dict[str, str]:
         """Undo a dream that made recall worse after all, say so in its run, and answer what is left of its digest."""
+        from ..pipelines.page import disowned
+
         note = f"it was undone by itself: on the real thing, {reason}"
         logger.warning("dream {}: {}", request.run_id, note)
         self._store.undo(request.run_id)
         run = self._store.ledger.run(request.run_id)
         self._store.record_run(replace(run, summary={**run.summary, "note": note}))
-        told = f"> **Nothing of this is real:** {note}. Nothing of it is proposed again.\n"
-        title, _, rest = done.digest.partition("\n")
-        return {path: f"{title}\n\n{told}{rest}" for path in done.derived if path.endswith(".md") and is_digest(path)}
+        told = f"{note}. Nothing of it is proposed again."
+        return {path: disowned(text, request.run_id, told) for path, text in done.derived.items() if is_digest(path)}
 
     def _record_ended(self, run: Run) -> None:
         """Write down a run that changed nothing; one that is journaled is applied, now or at the next start."""

@@ -19,6 +19,7 @@ from .account import LEVEL_NAMES, Group, Line, Night, Section, Told, cost, headl
 from .digest import earlier
 from .pictures import Life, Series
 
+UNDONE = "Nothing of this is real:"
 _STYLE = Path(__file__).with_name("page.css")
 _END = "\n<!-- no more dreams -->\n"
 _CODE = re.compile(r"`([^`]+)`")
@@ -51,6 +52,16 @@ def render(night: Night, before: str = "") -> str:
         "<footer>Written by dreamd, for you alone. Memories are files; nothing that faded is gone.</footer>\n"
         "</body>\n</html>\n"
     )
+
+
+def disowned(page: str, run_id: str, why: str) -> str:
+    """A day's page, as markdown or HTML, with the word in a dream's account that nothing of it is real."""
+    if page.startswith("<!doctype"):
+        told, mark = f'<p class="undone">{UNDONE} {escape(why)}</p>\n', f"<!-- dream {_safe(run_id)} -->\n"
+    else:
+        told, mark = f"\n> **{UNDONE}** {why}\n", f"<!-- dream {run_id} -->\n"
+    head, found, rest = page.partition(mark) if mark in page else page.partition("\n")
+    return f"{head}{found}{told}{rest}"
 
 
 def _account(night: Night) -> Iterator[str]:

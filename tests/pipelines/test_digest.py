@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
 from html.parser import HTMLParser
@@ -211,6 +212,20 @@ def test_two_dreams_of_a_day_keep_both_accounts() -> None:
     assert text.count("# The night before") == made.count("<h1>") == 1
     assert digest.MARK.findall(text) == digest.MARK.findall(made)
     assert digest.render(third, digest.render(second)).startswith(digest.render(third).rstrip("\n"))
+
+
+@pytest.mark.parametrize("render", [digest.render, page.render])
+def test_a_dream_that_was_undone_by_itself_says_so_to_the_end_of_the_day(render: Callable[..., str]) -> None:
+    first = render(night(action(fact("Learned first"))))
+    undone = page.disowned(
+        render(night(action(fact("Learned second")), run_id="run-2"), first), "run-2", "recall <fell."
+    )
+    whole = render(night(action(fact("Learned third")), run_id="run-3"), undone)
+    told = [whole.index(text) for text in ("Learned third", page.UNDONE, "Learned second", "Learned first")]
+    assert told == sorted(told)
+    assert whole.count(page.UNDONE) == 1
+    if render is page.render:
+        assert "recall <fell." in Reader(whole).text
 
 
 def test_a_day_keeps_a_bounded_number_of_accounts() -> None:
