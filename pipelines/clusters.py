@@ -16,6 +16,9 @@ MOST_POINTS = 3_000
 """HDBSCAN grows faster than linearly: 10,000 points took 94 s."""
 JOINS_AT = 0.55
 """Cosine from which a fact belongs to an existing centre."""
+LEAVES_BELOW = 0.3
+"""Cosine below which it belongs to its own no longer; two facts of one conversation are as near as that by chance."""
+
 _DIMENSIONS = 24  # density means little in 384 dimensions: 9 of 10 facts were noise there, 1 of 2 here
 
 

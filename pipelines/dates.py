@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-_MONTHS = [
+MONTHS = [
     "January",
     "February",
     "March",
@@ -43,7 +43,7 @@ _SHORT_DAYS = {
     "thurs": 3,
     "fri": 4,
 }  # sat and sun are words
-_SPAN = "|".join(["week", "weekend", "month", "year", *_SEASONS, *_DAYS, *_MONTHS, *_SHORT_DAYS])
+_SPAN = "|".join(["week", "weekend", "month", "year", *_SEASONS, *_DAYS, *MONTHS, *_SHORT_DAYS])
 _COUNT = r"\d{1,4}|a\ couple(?:\ of)?|an?|" + "|".join(_NUMBERS)
 _FUTURE = re.compile(
     r"\b(?:will|won't|going to|gonna|plan\w*|soon|can't wait|hop\w+ to|[a-z]+'ll|is|are|am|'m|'re)\b", re.I
@@ -98,12 +98,12 @@ def find(text: str, said_on: date) -> list[Resolved]:
 
 def format_date(day: date) -> str:
     """`7 May 2023`."""
-    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
+    return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
 
 
 def format_month(day: date) -> str:
     """`May 2023`."""
-    return f"{_MONTHS[day.month - 1]} {day.year}"
+    return f"{MONTHS[day.month - 1]} {day.year}"
 
 
 def add_months(day: date, months: int) -> date:
@@ -249,7 +249,7 @@ def _weekday(name: str, sign: int, said_on: date) -> _Reading:
 
 
 def _named_month(name: str, sign: int, said_on: date) -> _Reading:
-    month = _MONTHS.index(name) + 1
+    month = MONTHS.index(name) + 1
     year = said_on.year
     if sign < 0 and month >= said_on.month:
         year -= 1

@@ -13,7 +13,7 @@ from datetime import datetime
 from ..store.keep import okf
 from ..store.model import Action, Kind, Level, Memory, NodeId
 from . import listing
-from .proposals import BY_HAND, Planned, body_hash, create, newest, replace_text
+from .proposals import BY_HAND, Planned, archive, body_hash, create, newest, replace_text
 from .view import View
 
 STAGE = "profiles"
@@ -45,15 +45,17 @@ def plan(view: View, now: datetime) -> Planned:
     """Propose the pages of every channel, as its living facts would have them."""
     planned = Planned()
     paths = {memory.node_id: memory.path for memory in view.memories(Level.FACT)}
-    for channel in sorted({fact.channel for fact in view.memories(Level.FACT)} - view.history.channels_off):
+    channels = {memory.channel for memory in view.memories() if memory.level in {Level.FACT, Level.PROFILE}}
+    for channel in sorted(channels - view.history.channels_off):
         if view.history.paused:
             break
         facts = view.memories(Level.FACT, channel)
         for topic in TOPICS:
             chosen = _chosen(facts, topic)
-            if len(chosen) < SMALLEST:
+            known = view.memory(okf.fact_id(channel, f"profile {topic.title}"))
+            if known is None and len(chosen) < SMALLEST:
                 continue
-            action = _action(view, channel, topic, chosen, paths, now)
+            action = _action(view, channel, topic, chosen, known, paths, now)
             if action:
                 planned.actions.append(action)
                 planned.count("profiles" if action.pre_sha256 is None else "profiles changed")
@@ -78,16 +80,23 @@ def _who(fact: Memory) -> str:
 
 
 def _action(
-    view: View, channel: str, topic: Topic, chosen: Sequence[Memory], paths: dict[NodeId, str], now: datetime
+    view: View,
+    channel: str,
+    topic: Topic,
+    chosen: Sequence[Memory],
+    known: Memory | None,
+    paths: dict[NodeId, str],
+    now: datetime,
 ) -> Action | None:
+    if known is not None and not chosen:
+        is_gone = not view.is_living(known.node_id)
+        return None if is_gone else archive(view, known, STAGE, "the facts that it rests on are gone", now)
     several = len({_who(fact) for fact in chosen}) > 1
     text, ids = listing.body(
         chosen,
         lambda fact: f"{_who(fact)}: {topic.headings[fact.kind].lower()}" if several else topic.headings[fact.kind],
     )
     path = okf.path_for(Level.PROFILE, topic.title, "", channel)
-    node_id = okf.fact_id(channel, f"profile {topic.title}")
-    known = view.memory(node_id)
     if known is not None:
         changed = replace(
             known, text=text, sources=ids, run=view.run_id, extra=dict(known.extra) | {BY_HAND: body_hash(text)}
@@ -96,7 +105,7 @@ def _action(
     if view.read(path) is not None:
         return None  # a person's own page has this name
     memory = Memory(
-        node_id=node_id,
+        node_id=okf.fact_id(channel, f"profile {topic.title}"),
         level=Level.PROFILE,
         kind=Kind.PROFILE,
         title=topic.title,

@@ -12,7 +12,7 @@ from typing import Any
 from ..llm.budget import Asker
 from ..store.keep.history import Run
 from ..store.model import Changeset, Level
-from . import catalogue, consolidate, decay, digest, lint, page, profiles, scenarios, synthesis
+from . import catalogue, consolidate, decay, digest, lint, page, profiles, refresh, scenarios, staleness, synthesis
 from .account import Night, open_pairs
 from .gate import Gate, GateResult
 from .lint import Finding, Linted
@@ -41,9 +41,12 @@ STEPS: tuple[Step, ...] = (
     Step(Stage.CONSOLIDATE, consolidate.STAGE, consolidate.plan),
     Step(Stage.CONSOLIDATE, scenarios.STAGE, scenarios.plan),
     Step(Stage.CONSOLIDATE, profiles.STAGE, profiles.plan),
+    Step(Stage.DRIFT, staleness.STAGE, staleness.plan),
+    Step(Stage.DRIFT, refresh.STAGE, refresh.plan),
     Step(Stage.SYNTHESIS, synthesis.STAGE, synthesis.plan, weekly_only=True),
     Step(Stage.LINT, lint.STAGE, lint.plan),
     Step(Stage.DECAY, decay.STAGE, decay.plan),
+    Step(Stage.DECAY, "refresh after decay", refresh.plan),
 )
 
 

@@ -13,10 +13,10 @@ from hashlib import sha256
 import numpy as np
 
 from ..store.keep import okf
-from ..store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Status
+from ..store.model import Action, ActionKind, Kind, Level, Memory, NodeId
 from . import listing
-from .clusters import JOINS_AT, LARGEST, SMALLEST, centre, cluster, nearest
-from .proposals import BY_HAND, Planned, body_hash, create, is_edited, newest, replace_text
+from .clusters import JOINS_AT, LARGEST, LEAVES_BELOW, SMALLEST, centre, cluster, nearest
+from .proposals import BY_HAND, Planned, archive, body_hash, create, newest, replace_text
 from .topics import Vocabulary, title_of
 from .view import Vectors, View
 
@@ -55,7 +55,9 @@ def plan(view: View, now: datetime) -> Planned:
 def _channels(view: View) -> list[str]:
     if view.history.paused:
         return []
-    return sorted({fact.channel for fact in view.memories(Level.FACT)} - view.history.channels_off)
+    channels = {fact.channel for fact in view.memories(Level.FACT)}
+    channels |= {page.channel for page in view.memories(Level.SCENARIO) if page.kind is Kind.SCENARIO}
+    return sorted(channels - view.history.channels_off)
 
 
 def _newest_first(fact: Memory) -> tuple[float, NodeId]:
@@ -75,12 +77,22 @@ def _groups(view: View, channel: str, facts: Sequence[Memory], vectors: Vectors)
         for scenario in view.memories(Level.SCENARIO, channel)
         if scenario.kind is Kind.SCENARIO
     ]
+    for group in groups:
+        group.rows = _near(group.rows, vectors)
     taken = {row for group in groups for row in group.rows}
     free = [row for row in range(len(facts)) if row not in taken]
     free = _join(groups, free, vectors)
     if free:
         groups += [_Group([free[place] for place in found]) for found in cluster(vectors[free], view.memo)]
     return groups
+
+
+def _near(rows: list[int], vectors: Vectors) -> list[int]:
+    """Those of a scenario's facts that still are near its middle, which moves with every fact that joins or goes."""
+    if not rows:
+        return rows
+    cosines = vectors[rows] @ centre(vectors[rows])
+    return [row for row, cosine in zip(rows, cosines.tolist(), strict=True) if cosine >= LEAVES_BELOW]
 
 
 def _join(groups: Sequence[_Group], free: Sequence[int], vectors: Vectors) -> list[int]:
@@ -109,7 +121,7 @@ def _action(
     now: datetime,
 ) -> Action | None:
     if known is not None and len(members) < 2:
-        return _archive(view, known, now)
+        return archive(view, known, STAGE, "the facts that it rests on are gone", now)
     if known is None and len(members) < SMALLEST:
         return None
     memory = _scenario(view, channel, members, known, vocabulary, now)
@@ -146,20 +158,4 @@ def _scenario(
         run=view.run_id,
         path=okf.path_for(Level.SCENARIO, title, node_id, channel),
         extra={"learned_at": now.isoformat(), BY_HAND: body_hash(text)},
-    )
-
-
-def _archive(view: View, scenario: Memory, now: datetime) -> Action | None:
-    """A scenario whose facts are gone is archived, never deleted."""
-    data = view.read(scenario.path)
-    if data is None or is_edited(data):
-        return None
-    return Action(
-        kind=ActionKind.REPLACE,
-        path=scenario.path,
-        node_id=scenario.node_id,
-        stage=STAGE,
-        reason="the facts that it rests on are gone",
-        pre_sha256=view.pre_sha256(scenario.path),
-        content=okf.edit(data, {"status": Status.DEPRECATED.value, "archived_at": now.isoformat()}),
     )

@@ -7,16 +7,22 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from ..store.channel import channel_of_folder
 from ..store.find.catalog import Catalog
 from ..store.find.projection import Node
+from ..store.keep import okf, session
 from ..store.keep.database import Connections, backup, open_database
 from ..store.keep.disk import Disk
 from ..store.keep.ledger import Ledger
 from ..store.keep.vault import Vault
-from ..store.model import Kind, Level, Memory, NodeId, NotFound, Status, StoreError, Turn
+from ..store.model import InvalidInput, Kind, Level, Memory, NodeId, NotFound, Status, StoreError, Turn
 from .view import History, SessionState
 
-CURSOR_STAGES = ("consolidate", "scenarios", "profiles", "synthesis")
+SESSIONS_ASKED = 40
+"""How many of a channel's sessions are asked where they ran."""
+
+HEAD_BYTES = 16_384
+CURSOR_STAGES = ("consolidate", "scenarios", "profiles", "staleness", "synthesis")
 
 
 class NoSpace(StoreError):
@@ -73,6 +79,22 @@ class Snapshot:
             if node.kind is Kind.TURN and node.live
         ]
 
+    def folders(self, channel: str) -> list[Path]:
+        """The folders of a channel's project in which its newest sessions ran, those that are there now."""
+        sql = "SELECT path FROM node WHERE channel = ? AND level = 'L0' AND kind = 'session' ORDER BY created_at DESC"
+        rows = self._connections.get().execute(f"{sql} LIMIT ?", (channel, SESSIONS_ASKED))
+        named = dict.fromkeys(cwd for (path,) in rows if (cwd := self._cwd(path)))
+        folders = [Path(cwd) for cwd in named if Path(cwd).is_absolute()]
+        return [folder for folder in folders if _is_folder(folder) and channel_of_folder(folder) == channel]
+
+    def _cwd(self, path: str) -> str | None:
+        """Where a session ran, from the beginning of its file."""
+        try:
+            with self._vault.resolve(path).open("rb") as file:
+                return session.head_of(path, okf.parse(file.read(HEAD_BYTES))).cwd
+        except (OSError, InvalidInput):
+            return None
+
     def memories(self) -> list[Memory]:
         """Every memory above L0, by id, with what the index holds of it."""
         sources: dict[NodeId, list[NodeId]] = defaultdict(list)
@@ -128,6 +150,13 @@ def _memory(node: Node, sources: tuple[NodeId, ...], contradicts: tuple[NodeId, 
         contradicts=contradicts,
         path=node.path,
     )
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def _check_space(folder: Path, *databases: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -59,6 +60,10 @@ class Source(Protocol):
 
     def turns(self, session_id: NodeId) -> list[Turn]:
         """The turns of a session that were not forgotten, in order."""
+        ...
+
+    def folders(self, channel: str) -> list[Path]:
+        """The folders of a channel's project in which its newest sessions ran, those that are there now."""
         ...
 
     def memories(self) -> list[Memory]:
@@ -130,18 +135,22 @@ class View:
         """All turns of a session, in order."""
         return self._source.turns(session_id)
 
+    def folders(self, channel: str) -> list[Path]:
+        """The folders of a channel's project in which its newest sessions ran, those that are there now."""
+        return self._source.folders(channel)
+
     def cursor(self, stage: str, key: str) -> int:
         """The last ordinal that a stage consumed of a session, 0 for none; tonight's counts."""
         return self.cursors.get((stage, key), self.history.cursors.get((stage, key), 0))
 
     def memories(self, level: Level | None = None, channel: str | None = None) -> list[Memory]:
-        """The living memories, by id."""
+        """The memories that are neither archived nor superseded, by id."""
         found = (
             memory
             for memory in self._memories.values()
             if (level is None or memory.level is level)
             and (channel is None or memory.channel == channel)
-            and memory.status is not Status.DEPRECATED
+            and _is_living(memory)
         )
         return sorted(found, key=lambda memory: memory.node_id)
 
@@ -179,7 +188,7 @@ class View:
     def is_living(self, node_id: NodeId) -> bool:
         """Whether there is such a memory, and it is neither archived nor superseded."""
         memory = self._memories.get(node_id)
-        return memory is not None and memory.status is not Status.DEPRECATED and memory.superseded_by is None
+        return memory is not None and _is_living(memory)
 
     def memory_paths(self) -> dict[NodeId, str]:
         """Where each memory lies, living or archived."""
@@ -227,3 +236,7 @@ class View:
             memory = okf.to_memory(action.path, okf.parse(action.content))
             self._memories[memory.node_id] = memory
         self.cursors.update(cursors or {})
+
+
+def _is_living(memory: Memory) -> bool:
+    return memory.status is not Status.DEPRECATED and memory.superseded_by is None

@@ -31,6 +31,18 @@ def channel_of_folder(path: Path) -> str:
     return _channel(named.name.removesuffix(".git"), common_dir)
 
 
+def project_root(folder: Path) -> Path:
+    """The folder that a working directory belongs to: the top of its git repository or worktree, else itself."""
+    folder = folder.resolve()
+    for candidate in (folder, *folder.parents):
+        try:
+            if _git_dir(candidate / ".git") is not None:
+                return candidate
+        except (OSError, ValueError):
+            continue
+    return folder
+
+
 def _channel(name: str, identity: Path) -> str:
     readable = _UNSAFE.sub("-", name)[:_MAX_NAME].strip("-.") or "root"
     digest = hashlib.sha256(str(identity).encode("utf-8", "backslashreplace")).hexdigest()

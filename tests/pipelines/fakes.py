@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ class FakeSource:
         self.problems: dict[str, str | None] = {}
         self.failing: set[NodeId] = set()
         self.waiting = 0
+        self.ran_in: dict[str, list[Path]] = {}
 
     def add(self, session_id: NodeId, *said: tuple[str, str], channel: str | None = None, at: datetime = MAY_8) -> None:
         self.said[session_id] = turns(*said, session_id=session_id, at=at)
@@ -51,6 +53,9 @@ class FakeSource:
         if session_id in self.failing:
             raise ValueError(session_id)
         return self.said[session_id]
+
+    def folders(self, channel: str) -> list[Path]:
+        return self.ran_in.get(channel, [])
 
     def memories(self) -> list[Memory]:
         return [okf.to_memory(path, okf.parse(data)) for path, data in self.files.items()]

@@ -12,6 +12,8 @@ import pytest
 from dreamd.pipelines import messages
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.messages import Done, Failed, Progress, RunRequest
+from dreamd.pipelines.snapshot import Snapshot
+from dreamd.store.channel import channel_of_folder, project_root
 from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep import okf
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -64,6 +66,28 @@ def request_of(paths: StorePaths, run_id: str) -> RunRequest:
         local_date=date(2026, 11, 21),
         store=SETTINGS,
     )
+
+
+def test_the_folder_of_a_channel_is_where_its_sessions_ran(
+    store: MemoryStore, paths: StorePaths, tmp_path: Path
+) -> None:
+    folder = tmp_path / "kettle"
+    (folder / "src").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main")
+    channel = channel_of_folder(folder)
+    for number, cwd in enumerate([str(folder / "src"), str(folder / "gone"), str(tmp_path), None]):
+        head = SessionHead(f"k{number}", channel, started_at=NOW + timedelta(minutes=number), cwd=cwd)
+        store.observe(head, [NewTurn("user", "I keep the kettle in src/kettle.py.", NOW, "k")]).result()
+    store.list()
+    request = request_of(paths, "run-1")
+    snapshot = Snapshot(request.folder, paths.vault, paths.index, paths.ledger)
+    try:
+        assert snapshot.folders(channel) == [folder / "src"]
+        assert snapshot.folders("shop") == []
+    finally:
+        snapshot.close()
+    assert project_root(folder / "src") == folder
 
 
 def vault_files(paths: StorePaths) -> dict[str, bytes]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from threading import Event
 
 import pytest
+from dreamd.store.find.backends.seam import Vector
+from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import (
     Action,
@@ -318,6 +321,31 @@ def test_an_index_made_by_older_rules_is_made_anew(
     again = open_store()
     assert found(again, "ferry") == [node_id]
     assert any("made anew" in problem for problem in again.status()["problems"])
+
+
+def test_vectors_of_another_model_are_made_again_behind_everybodys_back(
+    store: MemoryStore, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node_id = store.remember("The ferry leaves at nine", channel="shop").result()
+    store.rebuild()
+    store.close()
+    may_embed = Event()
+
+    def embed_passages(embedder: StubEmbedder, texts: Sequence[str]) -> list[Vector]:
+        assert may_embed.wait(30)
+        return [embedder.embed_query(text) for text in texts]
+
+    monkeypatch.setattr(StubEmbedder, "model_id", "another-model")
+    monkeypatch.setattr(StubEmbedder, "embed_passages", embed_passages)
+    again = open_store()
+    try:
+        assert found(again, "ferry") == [node_id]
+        assert again.status()["embedding_queue"] == 1
+    finally:
+        may_embed.set()
+    again.rebuild()
+    assert again.status()["embedding_queue"] == 0
+    assert found(again, "ferry") == [node_id]
 
 
 def test_tidying_keeps_what_can_be_asked_for(store: MemoryStore) -> None:
