@@ -239,11 +239,16 @@ class Commands:
             raise ProtocolError(f"There is {what}.", "A dream writes one: `dreamctl dream daily --wait`.", NOT_FOUND)
         path = found[-1]
         page = path.with_suffix(".html")
+        text = path.read_text(encoding="utf-8", errors="replace")
+        undone = [
+            run.run_id for run in self._store.runs(200) if run.undone_at and f"<!-- dream {run.run_id} -->" in text
+        ]
         return {
             "date": path.stem,
             "path": str(path),
             "page": str(page) if page.exists() else None,
-            "text": path.read_text(encoding="utf-8", errors="replace"),
+            "text": text,
+            "undone": undone,
         }
 
     # ---- repair

@@ -116,13 +116,15 @@ def digest(options: Namespace, terminal: Terminal) -> int:
     if terminal.as_json:
         terminal.document(answer)
     elif options.open:
-        return _open(answer.get("page") or answer["path"], terminal)
+        _open(answer.get("page") or answer["path"], terminal)
     else:
         terminal.lines(page_in_words(answer["text"], terminal.look))
+    for run in answer.get("undone") or ():
+        terminal.note(f"what {run} did has been undone since")
     return 0
 
 
-def _open(page: str, terminal: Terminal) -> int:
+def _open(page: str, terminal: Terminal) -> None:
     """Hand a page to the browser; where there is none, say where it lies."""
     import webbrowser
     from pathlib import Path
@@ -134,7 +136,6 @@ def _open(page: str, terminal: Terminal) -> int:
     terminal.lines([page])
     if not shown:
         terminal.note("no browser could be opened; that is where the page lies")
-    return 0
 
 
 def page_in_words(text: str, look: Look) -> list[str]:

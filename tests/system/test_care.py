@@ -153,7 +153,9 @@ def test_what_was_undone_does_not_fade_again(daemon: DaemonUnderTest) -> None:
     put(daemon, faint)
     faded = answer(daemon, "dream", "daily", "--wait")
     assert faded["actions"] == {"decay": 1}
+    assert answer(daemon, "digest")["undone"] == []
     assert answer(daemon, "undo", faded["run_id"])["restored"] == 1
+    assert answer(daemon, "digest")["undone"] == [faded["run_id"]]
     assert answer(daemon, "dream", "daily", "--wait")["actions"].get("decay") is None
     assert daemon.call("show", node_id=faint.node_id)["live"] is True
 
