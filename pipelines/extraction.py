@@ -7,6 +7,7 @@ ever lost to it. A claim may name the wrong turn of its window: it is put down t
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,9 +29,14 @@ from .trimming import plain, trim
 from .words import content_stems, lexicon, words
 from .worth import is_question, judge, names_of
 
+_NUMBER = re.compile(r"^\s*\[\d+\]\s*")
 MOST_TURNS = 12
+TOKENS_A_TURN = 700
+"""A model with little context is a small one, and loses itself where it sees more than a turn or two."""
 MOST_TURN_CHARS = 1200
 MOST_CLAIMS = 24
+MOST_CLAIM_CHARS = 240
+"""A small model that has begun to repeat itself would fill its whole answer with one claim."""
 PROMPT_TOKENS = 400
 """What the prompt takes without its record."""
 Tell = Callable[[int, int], None]
@@ -106,11 +112,12 @@ def _sentences(turn: Turn, voices: Voices) -> Iterator[Any]:
 def _windows(spoken: Sequence[_Spoken], model: Asker) -> Iterator[list[_Spoken]]:
     """Runs of turns that fit into the model's context with their answer."""
     room = max(400, (model.context_tokens - model.answer_tokens - PROMPT_TOKENS) * CHARS_A_TOKEN)
+    most = max(1, min(MOST_TURNS, model.context_tokens // TOKENS_A_TURN))
     window: list[_Spoken] = []
     size = 0
     for one in spoken:
         length = len(_line(len(window) + 1, one))
-        if window and (size + length > room or len(window) == MOST_TURNS):
+        if window and (size + length > room or len(window) == most):
             yield window
             window, size = [], 0
         window.append(one)
@@ -133,17 +140,20 @@ def _asked(window: Sequence[_Spoken], model: Asker) -> tuple[list[str], Callable
 def _schema(turns: int) -> Mapping[str, Any]:
     claim = {
         "type": "object",
-        "properties": {"turn": {"type": "integer", "enum": [*range(1, turns + 1)]}, "fact": {"type": "string"}},
+        "properties": {
+            "turn": {"type": "integer", "enum": [*range(1, turns + 1)]},
+            "fact": {"type": "string", "minLength": 16, "maxLength": MOST_CLAIM_CHARS},
+        },
         "required": ["turn", "fact"],
     }
-    facts = {"type": "array", "items": claim, "maxItems": MOST_CLAIMS}
+    facts = {"type": "array", "items": claim, "maxItems": min(MOST_CLAIMS, 3 * turns)}
     return {"type": "object", "properties": {"facts": facts}, "required": ["facts"]}
 
 
 def _claims(answer: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     """Each claim as the turn that it names and one sentence."""
     for claim in answer["facts"]:
-        sentences = [sentence.text for sentence in split(str(claim["fact"]))]
+        sentences = [sentence.text for sentence in split(_NUMBER.sub("", str(claim["fact"])))]
         for text in sentences or [""]:
             yield int(claim["turn"]) - 1, text
 

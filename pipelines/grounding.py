@@ -104,7 +104,7 @@ def _readings(claimed: Sequence[Token], evidence: Evidence) -> Iterator[tuple[To
         return
     speaker = f"@{evidence.voices.speaker.lower()}"
     if len(tokens) > 3 and tokens[0].form == speaker:
-        if tokens[1].form in {":"}:
+        if tokens[1].form in {":", "-"}:
             yield tokens[2:]
         if tokens[1].form in _ATTRIBUTIONS:
             rest = tokens[3:] if tokens[1].form in {"told", "tells"} and tokens[2].person else tokens[2:]

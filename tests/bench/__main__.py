@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import gate, grounding, latency, memory, quality, survival
+from . import gate, grounding, latency, memory, model_dreams, quality, survival
 from .options import Options
 from .table import Row, write
 
@@ -20,6 +20,7 @@ SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "survival": survival.measure,
     "grounding": grounding.measure,
     "gate": gate.measure,
+    "model_dreams": model_dreams.measure,
 }
 
 

@@ -1,4 +1,4 @@
-"""How well grounding tells what was said from what was not: by a script of claims, and by real small models."""
+"""How well grounding tells what was said from what was not, by a script of claims."""
 
 from __future__ import annotations
 

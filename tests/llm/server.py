@@ -47,6 +47,7 @@ class Models:
 
     def __init__(self, paths: dict[str, Path], threads: int) -> None:
         self.paths = paths
+        self.asked = 0
         self.answered = 0
         self.aborted = 0
         self.busy = threading.Lock()
@@ -77,7 +78,13 @@ class Models:
         if isinstance(schema, dict):
             grammar = llama_cpp.LlamaGrammar.from_json_schema(json.dumps(schema), verbose=False)
         yield from self._model.create_chat_completion(
-            messages=request["messages"], stream=True, grammar=grammar, temperature=0.0, seed=0, max_tokens=limit
+            messages=request["messages"],
+            stream=True,
+            grammar=grammar,
+            temperature=0.0,
+            seed=0,
+            max_tokens=limit,
+            repeat_penalty=1.1,
         )
 
     def count(self, text: str) -> int:
@@ -108,7 +115,9 @@ class Handler(BaseHTTPRequestHandler):
             case "/v1/models":
                 self._send({"object": "list", "data": [{"id": model["name"], "object": "model"} for model in models]})
             case "/counts":
-                self._send({"answered": self.models.answered, "aborted": self.models.aborted})
+                self._send(
+                    {"asked": self.models.asked, "answered": self.models.answered, "aborted": self.models.aborted}
+                )
             case _:
                 self._send({"error": "not found"}, 404)
 
@@ -169,6 +178,7 @@ class Handler(BaseHTTPRequestHandler):
     def _pieces(self, request: dict[str, Any], schema: Any, limit: int, counts: dict[str, Any]) -> Iterator[str]:
         """Yield what is said; stop as soon as nobody listens."""
         with self.models.busy:
+            self.models.asked += 1
             for part in self.models.chat(request, schema, limit):
                 choice = part["choices"][0]
                 if self._is_gone():

@@ -108,6 +108,13 @@ def test_windows_fit_the_context() -> None:
     assert all(f"number {n}." in shown for n in range(40))
 
 
+def test_who_has_little_room_sees_a_turn_or_two_at_a_time() -> None:
+    said = turns(*TALK * 3)
+    it, model = asker(lambda prompt: facts(), context_tokens=1400, answer_tokens=300)
+    extract(said, 1, drafts_of(said), it, lambda parts, make: make(), lambda done, total: None)
+    assert len(model.prompts) == 6
+
+
 def test_only_new_turns_are_asked_about() -> None:
     said = turns(*TALK)
     it, model = asker(lambda prompt: facts())
@@ -119,7 +126,7 @@ def test_only_new_turns_are_asked_about() -> None:
 
 def test_once_the_model_is_gone_the_rest_goes_without_it() -> None:
     said = turns(*TALK * 20)
-    found = extracted(lambda prompt: LlmUnavailable("gone"), said)
+    found = extracted(lambda prompt: LlmUnavailable("gone"), said, context_tokens=8400)
     assert found.counts["windows without the model"] == 7
     assert found.why_not == "gone"
     assert len(found.drafts) == len(drafts_of(said))

@@ -56,6 +56,7 @@ def is_grounded(text: str, claim: str, voices: Voices | None = ANN, before: str 
         ("I'd love to see it.", "Ann would love to see it."),
         ("I love pizza.", "Ann said that she loves pizza."),
         ("I love pizza.", "Ann: I love pizza."),
+        ("I love pizza.", "Ann - I love pizza."),
         ("My mum's garden is big.", "Ann's mom's garden is big."),
         ("I cook and paint daily.", "Ann cooks and paints daily."),
         ("Do you like my garden?", "Does Bob like Ann's garden?"),

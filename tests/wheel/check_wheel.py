@@ -26,6 +26,7 @@ PACKAGE_DATA = (
     r"dreamd/store/find/minilm/tokenizer\.json",
     r"dreamd/store/find/minilm/config\.json",
     r"dreamd/pipelines/lexicon/.+",
+    r"dreamd/pipelines/prompts/.+\.md",
     r"dreamd/systemd/.+",
     r"dreamd/launchd/.+",
 )
