@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from .words import content_stems
@@ -26,7 +27,16 @@ def grounded(text: str, said: Sequence[str], names: str = "") -> float:
     stems = [stem for stem in content_stems(text) if stem not in free]
     if not stems:
         return 1.0
-    return max((_common(stems, content_stems(source)[:LONGEST_SOURCE]) for source in said), default=0) / len(stems)
+    best = 0
+    for source in said:
+        theirs = content_stems(source)[:LONGEST_SOURCE]
+        if best < len(stems) and _shared(stems, theirs) > best:  # what they share in any order bounds the rest
+            best = max(best, _common(stems, theirs))
+    return best / len(stems)
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    return (Counter(one) & Counter(other)).total()
 
 
 def invents(text: str, said: Sequence[str]) -> bool:

@@ -18,7 +18,7 @@ from ..store.find.projection import Node
 from ..store.find.search import Question, Ranking
 from ..store.find.terms import query_terms, stems_of, words_of
 from ..store.keep.questions import Probe
-from ..store.model import Kind, Level, NodeId
+from ..store.model import NodeId
 from .trial import Trial
 
 HITS = 10
@@ -29,8 +29,8 @@ TOLD_WORDS = 12
 
 FEWEST_WORDS = 5
 MOST_WORDS = 5000
-READ_AT_MOST = 4000
-"""Turns and memories read to make probes, and to know which words are rare."""
+READ_AT_MOST, NOTES_AT_MOST = 4000, 1000
+"""Turns, and memories that rest on none, read to make probes and to know which words are rare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,9 @@ class Maker:
 
     def __init__(self, trial: Trial) -> None:
         self._catalog = trial.catalog
-        turns = self._catalog.listing(kind=Kind.TURN)
-        facts = [node for node in self._catalog.listing(level=Level.FACT) if node.live]
-        alone = [node for node in facts if not self._catalog.links(node.node_id, "cites")]
-        nodes = spread([node for node in turns if node.live], READ_AT_MOST) + spread(alone, READ_AT_MOST // 4)
-        self._nodes = {node.node_id: node for node in nodes}
-        self._counts = Counter(stem for node in nodes for stem in words_of(node.text))
+        chosen = spread(self._catalog.turn_ids(), READ_AT_MOST) + spread(self._catalog.facts_alone(), NOTES_AT_MOST)
+        self._nodes = self._catalog.nodes(chosen)
+        self._counts = Counter(stem for node in self._nodes.values() for stem in words_of(node.text))
 
     def real(self, probes: Sequence[Probe]) -> list[Asking]:
         """Probes that a person asked, for as much of their gold as is still there."""
@@ -127,7 +124,7 @@ class Maker:
 
     def made(self, count: int) -> list[Asking]:
         """So many probes of turns and memories, spread over all there is."""
-        return self.of(spread(list(self._nodes.values()), 2 * count))[:count]
+        return self.of(self._nodes[node_id] for node_id in spread(list(self._nodes), 2 * count))[:count]
 
     def of(self, nodes: Iterable[Node]) -> list[Asking]:
         """A probe of each that has enough to say."""
@@ -145,6 +142,6 @@ class Maker:
         return sorted(words_of(node.text), key=lambda stem: (self._counts[stem], stem))
 
 
-def spread(nodes: Sequence[Node], count: int) -> list[Node]:
+def spread(node_ids: Sequence[NodeId], count: int) -> list[NodeId]:
     """So many of them, as if by chance and always the same."""
-    return sorted(nodes, key=lambda node: sha256(node.node_id.encode()).digest())[:count]
+    return sorted(node_ids, key=lambda node_id: sha256(node_id.encode()).digest())[:count]

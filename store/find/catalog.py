@@ -157,6 +157,18 @@ class Catalog:
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE {where} ORDER BY created_at DESC, node_id LIMIT ? OFFSET ?"
         return [_node(row) for row in self._rows(sql, (*bindings, limit, offset))]
 
+    def turn_ids(self) -> list[NodeId]:
+        """Every living turn."""
+        return [node_id for (node_id,) in self._rows("SELECT node_id FROM node WHERE kind = 'turn' AND live")]
+
+    def facts_alone(self) -> list[NodeId]:
+        """Every living fact that rests on nothing: what a person noted."""
+        sql = (
+            "SELECT node_id FROM node WHERE level = 'L1' AND live"
+            " AND NOT EXISTS (SELECT 1 FROM link WHERE link.source = node.node_id AND link.kind = 'cites')"
+        )
+        return [node_id for (node_id,) in self._rows(sql)]
+
     def chunks(self, chunk_ids: Collection[NodeId]) -> dict[NodeId, ChunkRow]:
         """Where the chunks lie."""
         sql = 'SELECT chunk_id, node_id, start, "end" FROM chunk WHERE chunk_id IN (SELECT value FROM json_each(?))'
