@@ -26,7 +26,7 @@ def index_page(view: View) -> str:
             pages = sorted(
                 (memory for memory in here if memory.level is level), key=lambda page: (page.title, page.node_id)
             )
-            lines += _section(name, pages)
+            lines += _section(view, name, pages)
     return "\n".join(lines) + "\n"
 
 
@@ -44,11 +44,12 @@ def log_page(runs: Sequence[Run], utc_offset_s: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _section(name: str, pages: Sequence[Memory]) -> list[str]:
+def _section(view: View, name: str, pages: Sequence[Memory]) -> list[str]:
     if not pages:
         return []
     lines = ["", f"### {name}", ""]
-    for page in pages[:MOST_PER_SECTION]:
+    for known in pages[:MOST_PER_SECTION]:
+        page = view.memory(known.node_id) or known  # the copy does not hold what a page says of itself
         about = f" - {page.description}" if page.description else ""
         lines.append(f"* [{page.title.replace('[', '(').replace(']', ')')}](/{page.path}){about}")
     if len(pages) > MOST_PER_SECTION:

@@ -126,7 +126,7 @@ def edit(data: bytes, changes: Mapping[str, Any], *, add_frontmatter: bool = Fal
 
 
 def to_memory(path: str, doc: Document, created_at: datetime | None = None) -> Memory:
-    """Read a concept as a memory. `created_at` stands in where the file does not say when it was written.
+    """Read a concept as a memory. `created_at` stands in where the file says neither when it was written nor learned.
 
     A file that is not ours has no `node_id`: it gets one from its path, and counts as a note of everybody's.
     """
@@ -156,7 +156,7 @@ def to_memory(path: str, doc: Document, created_at: datetime | None = None) -> M
         tags=_tags(meta.get("tags")),
         scope=_string(meta.get("scope")) or "project",
         status=_member(Status, meta.get("status"), Status.STABLE),
-        created_at=written_at or created_at,
+        created_at=written_at or instant(meta.get("learned_at")) or created_at,
         valid_from=instant(meta.get("valid_from")),
         valid_to=instant(meta.get("valid_to")),
         archived_at=instant(meta.get("archived_at")),

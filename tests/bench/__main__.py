@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import gate, grounding, latency, memory, model_dreams, quality, survival
+from . import gate, grounding, latency, many_dreams, memory, model_dreams, preemption, quality, survival
 from .options import Options
 from .table import Row, write
 
@@ -21,6 +21,8 @@ SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "grounding": grounding.measure,
     "gate": gate.measure,
     "model_dreams": model_dreams.measure,
+    "preemption": preemption.measure,
+    "nights": many_dreams.measure,
 }
 
 

@@ -584,3 +584,10 @@ def test_the_same_content_in_the_same_channel_is_the_same_fact() -> None:
     assert okf.fact_id("a", "b c") != okf.fact_id("a b", "c")
     assert len(one) == 13
     assert one == one.lower()
+
+
+def test_what_says_only_when_it_was_learned_is_that_old_whenever_its_file_was_written() -> None:
+    learned = datetime(2026, 11, 21, 3, tzinfo=UTC)
+    doc = okf.parse(b'---\ntype: Fact\nnode_id: "abc"\nlearned_at: "2026-11-21T03:00:00+00:00"\n---\n\nx\n')
+    assert okf.to_memory("facts/a.md", doc, learned + timedelta(seconds=7)).created_at == learned
+    assert okf.to_memory("facts/a.md", doc).created_at == learned
