@@ -10,6 +10,7 @@ from ..store.decisions import is_reviewed, mark_of
 from ..store.keep import okf
 from ..store.keep.history import Run
 from ..store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Status
+from . import staleness
 from .dates import format_date
 from .gate import GateResult
 from .lint import Finding
@@ -92,12 +93,13 @@ class Told:
     superseded: list[tuple[Memory, str]]
     questioned: list[tuple[Memory, str]]
     faded: list[tuple[Memory, str]]
+    stale: list[tuple[Memory, str]]
     changed: list[tuple[Memory, str]]
 
 
 def told(actions: Sequence[Action]) -> Told:
     """Sort the actions; of several on one file the last counts, but what was made tonight stays new."""
-    result = Told([], [], [], [], [], [])
+    result = Told([], [], [], [], [], [], [])
     made = {action.path for action in actions if action.kind is ActionKind.CREATE}
     for action in {action.path: action for action in actions}.values():
         if action.content is None:
@@ -112,6 +114,8 @@ def told(actions: Sequence[Action]) -> Told:
             (result.facts if memory.level is Level.FACT else result.pages).append(memory)
         elif memory.status is Status.DEPRECATED:
             result.faded.append(pair)
+        elif action.stage == staleness.STAGE and "stale_after" in memory.extra:
+            result.stale.append(pair)
         else:
             result.changed.append(pair)
     return result
@@ -147,6 +151,7 @@ def summary(night: Night, done: Told) -> str:
         for number, what in (
             (len(done.superseded), "superseded"),
             (len(done.questioned), "in question"),
+            (len(done.stale), "gone stale"),
             (len(done.faded), "faded"),
         )
         if number
@@ -161,6 +166,7 @@ def sections(night: Night, done: Told) -> list[Section]:
         Section("Learned", [*_learned(done.facts), *_one(_new_pages(done.pages), 2 * MOST_NAMED)]),
         Section("Changed", _pairs(done.changed)),
         Section("Contradicted", _pairs([*done.superseded, *done.questioned])),
+        Section("Gone stale", _pairs(done.stale)),
         Section("Faded", _faded(done)),
         Section("Questioned", _found(night, {"secrets", "links", "orphans"})),
         Section("Refused", _one(_refused(night))),

@@ -28,6 +28,7 @@ _CLASS_OF = {
     "Learned": "learned",
     "Contradicted": "contradicted",
     "Questioned": "contradicted",
+    "Gone stale": "faded",
     "Faded": "faded",
 }
 
@@ -107,6 +108,7 @@ def _figures(night: Night, done: Told) -> Iterator[str]:
             ("changed", len(done.changed), "plain"),
             ("superseded", len(done.superseded), "contradicted"),
             ("in question", len(done.questioned), "contradicted"),
+            ("gone stale", len(done.stale), "faded"),
             ("faded", len(done.faded), "faded"),
         )
         yield _figure("What changed", pictures.bars("What changed", [bar for bar in changed if bar[1]]))

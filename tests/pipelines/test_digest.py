@@ -68,8 +68,7 @@ def fact(text: str, **more: object) -> Memory:
         channel="proj",
         created_at=NOW - timedelta(days=100),
         path=f"facts/{node_id}.md",
-        extra={"learned_at": (NOW - timedelta(days=100)).isoformat()},
-        **more,  # type: ignore[arg-type]
+        **({"extra": {"learned_at": (NOW - timedelta(days=100)).isoformat()}} | more),  # type: ignore[arg-type]
     )
 
 
@@ -108,6 +107,10 @@ def full_night(text: str = "It is red") -> Night:
         action(fact(f"{text} changed"), replaced, f"said again {text}"),
         action(fact(f"{text} superseded", superseded_by="n"), replaced, "a newer one took its place"),
         action(fact(f"{text} in question", contradicts=("n",)), replaced, "it contradicts another"),
+        replace(
+            action(fact(f"{text} stale", extra={"stale_after": NOW.isoformat()}), replaced, "its file is gone"),
+            stage="staleness",
+        ),
         action(fact(f"{text} faded", status=Status.DEPRECATED, archived_at=NOW), replaced, "confidence 0.04"),
         notes=(f"note {text}",),
         findings=(Finding("secrets", "notes/a.md", f"secret {text}"), Finding("index", "facts/b.md", f"index {text}")),
@@ -125,8 +128,8 @@ def full_night(text: str = "It is red") -> Night:
 
 
 SECTIONS = (
-    "Decisions waiting", "Learned", "Changed", "Contradicted", "Faded", "Questioned", "Refused", "Asked and not found",
-    "Health", "The gate", "Numbers",
+    "Decisions waiting", "Learned", "Changed", "Contradicted", "Gone stale", "Faded", "Questioned", "Refused",
+    "Asked and not found", "Health", "The gate", "Numbers",
 )  # fmt: skip
 TOLD = (
     "learned", "changed", "superseded", "in question", "faded", "note It is red", "secret It is red",
