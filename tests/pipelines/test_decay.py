@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from math import exp, log
+from typing import Any
 
 import pytest
 from dreamd.pipelines import consolidate, decay
@@ -24,12 +25,12 @@ def days(number: float) -> timedelta:
 
 
 def memory(
-    text: str = "The build takes nine minutes.", kind: Kind = Kind.FACT, *, learned: datetime = NOW, **more: object
+    text: str = "The build takes nine minutes.", kind: Kind = Kind.FACT, *, learned: datetime = NOW, **more: Any
 ) -> Memory:
     """A fact as a dream would have written it, said long before it was learned."""
     node_id = okf.fact_id("proj", text)
-    extra = {"learned_at": learned.isoformat()} | dict(more.pop("extra", {}))  # type: ignore[call-overload]
-    fields: dict[str, object] = {"run": "run-0", "certainty": 0.95, "created_at": MAY_8, "sources": ("s1#1",)}
+    extra: dict[str, Any] = {"learned_at": learned.isoformat(), **more.pop("extra", {})}
+    fields: dict[str, Any] = {"run": "run-0", "certainty": 0.95, "created_at": MAY_8, "sources": ("s1#1",)}
     return Memory(
         node_id=node_id,
         level=Level.FACT,
@@ -39,7 +40,7 @@ def memory(
         channel="proj",
         path=okf.path_for(Level.FACT, text, node_id),
         extra=extra,
-        **(fields | more),  # type: ignore[arg-type]
+        **(fields | more),
     )
 
 
