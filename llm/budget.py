@@ -12,6 +12,7 @@ from .model import (
     Answer,
     LanguageModel,
     LlmAborted,
+    LlmEndless,
     LlmError,
     LlmRefused,
     LlmUnavailable,
@@ -103,6 +104,8 @@ class Asker:
     def _once_repaired(self, prompt: str, schema: Mapping[str, Any]) -> Answer:
         try:
             return self._call(prompt, schema)
+        except LlmEndless:
+            raise
         except LlmRefused as error:
             self.spent.repairs += 1
             return self._call(prompt + _AGAIN.format(why=error), schema)

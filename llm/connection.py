@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from .model import LlmAborted, LlmRefused, LlmUnavailable
+from .model import LlmAborted, LlmEndless, LlmUnavailable
 from .settings import LlmSettings
 
 HEADROOM_BYTES = 2**20
@@ -98,7 +98,7 @@ class Connection:
         if self._aborted:
             return LlmAborted(f"{self._name} was told to stop.")
         if isinstance(error, TooMuch):
-            return LlmRefused(f"{self._name} did not come to an end.", "Raise llm.answer_tokens, or use another model.")
+            return LlmEndless(f"{self._name} did not come to an end.", "Raise llm.answer_tokens, or use another model.")
         if isinstance(error, TimeoutError | httpx.TimeoutException):
             return LlmUnavailable(
                 f"{self._name} did not answer within {deadline_s:g} s.", "Raise llm.deadline_s, or use a smaller model."

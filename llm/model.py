@@ -27,6 +27,10 @@ class LlmRefused(LlmError):
     """The model answered, but not with what was asked for; asking again is the caller's choice."""
 
 
+class LlmEndless(LlmRefused):
+    """The model did not come to an end within its bounds; asked again it would not either."""
+
+
 class LlmAborted(LlmError):
     """The call was ended from another thread, by `abort`."""
 

@@ -10,7 +10,7 @@ import ollama
 
 from .checking import checked
 from .connection import Connection
-from .model import Answer, LlmError, LlmRefused, LlmUnavailable
+from .model import Answer, LlmEndless, LlmError, LlmUnavailable
 from .settings import LlmSettings
 
 DEFAULT_URL = "http://127.0.0.1:11434"
@@ -50,7 +50,7 @@ class OllamaModel:
         if last is None or not last.done:
             raise LlmUnavailable(f"Ollama at {self._url} went away in the middle of its answer.")
         if last.done_reason == "length":
-            raise LlmRefused(f"{self.name} stopped in the middle of its answer.", "Raise llm.answer_tokens.")
+            raise LlmEndless(f"{self.name} stopped in the middle of its answer.", "Raise llm.answer_tokens.")
         return Answer(
             checked(self.name, text, schema), max(0, last.prompt_eval_count or 0), max(0, last.eval_count or 0)
         )

@@ -10,7 +10,7 @@ import httpx
 
 from .checking import checked
 from .connection import Connection
-from .model import Answer, LlmError, LlmRefused, LlmUnavailable
+from .model import Answer, LlmEndless, LlmError, LlmUnavailable
 from .settings import LlmSettings
 
 DEFAULT_URL = "http://127.0.0.1:1234/v1"
@@ -99,7 +99,7 @@ class OpenAICompatibleModel:
 
         text, ending, usage = self._call(asked, deadline_s, keep_status=True)
         if ending == "length":
-            raise LlmRefused(f"{self.name} stopped in the middle of its answer.", "Raise llm.answer_tokens.")
+            raise LlmEndless(f"{self.name} stopped in the middle of its answer.", "Raise llm.answer_tokens.")
         if not ending:
             raise LlmUnavailable(f"The server at {self._url} went away in the middle of its answer.")
         return Answer(

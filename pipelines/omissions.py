@@ -165,9 +165,11 @@ def _is_lead_in(part: Sequence[Token], last: Token) -> bool:
 def _opens_clause(tokens: Sequence[Token], at: int) -> bool:
     """Whether a clause with a subject of its own begins here."""
     token = tokens[at]
-    if token.form in _SUBJECTS or token.person:
+    if token.form in _SUBJECTS or (token.person and not token.form.endswith("'s")):
         return True
-    return token.form in _DETERMINERS
+    rest = [following.form for following in tokens[at + 1 : at + 7]]
+    verbs = _AUXILIARIES | lexicon("irregular_past")
+    return (token.form in _DETERMINERS or bool(token.person)) and any(form in verbs for form in rest)
 
 
 def _is_adverbial(part: Sequence[Token]) -> bool:
@@ -214,6 +216,8 @@ def _may_split_phrase(tokens: Sequence[Token], comma: int) -> bool:
     if not after or after[0].shape != "word":
         return False
     following = after[0]
+    if before[-2:-1] and before[-2].form in {"a", "an", "the"} and following.form not in _DETERMINERS:
+        return True  # "a safe, inviting place"
     plain = (
         following.form not in _DETERMINERS
         and following.form not in lexicon("stop_words")

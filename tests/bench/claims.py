@@ -281,7 +281,7 @@ def _negated(said: Said, rng: random.Random) -> str | None:
     told = _pronoun(said, rng)
     if told is None:
         return None
-    if re.search(r"\b(?:not|never)\b", told):
+    if re.search(r"\b(?:not|never) ", told):
         return re.sub(r"\b(?:not|never) ", "", told, count=1)
     if re.search(r"n't\b", told):
         return re.sub(

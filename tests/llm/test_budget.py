@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dreamd.llm.budget import Allowance, Asker, asker_for
-from dreamd.llm.model import LlmAborted, LlmError, LlmRefused, LlmUnavailable
+from dreamd.llm.model import LlmAborted, LlmEndless, LlmError, LlmRefused, LlmUnavailable
 from dreamd.llm.settings import LlmSettings
 
 from .scripted import ScriptedModel
@@ -63,6 +63,13 @@ def test_a_second_bad_answer_is_refused() -> None:
     with pytest.raises(LlmRefused):
         it.ask("What?", SCHEMA)
     assert it.spent.calls == 2
+
+
+def test_who_did_not_come_to_an_end_is_not_asked_again() -> None:
+    it, _ = asker(lambda prompt: LlmEndless("on and on"))
+    with pytest.raises(LlmRefused):
+        it.ask("What?", SCHEMA)
+    assert it.spent.calls == 1
 
 
 def test_an_absent_model_is_not_asked_twice() -> None:

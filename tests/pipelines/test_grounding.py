@@ -137,6 +137,8 @@ def test_an_edit_of_what_was_said_is_grounded(text: str, claim: str) -> None:
         ("I met a friend in Rome with a dog in Oslo.", "Ann met a friend in Oslo."),
         ("Ann likes tea, Carl likes coffee, and milk.", "Ann likes tea and milk."),
         ("I took a black and white photo.", "Ann took a black photo."),
+        ("I want a safe, inviting place.", "Ann wants a safe."),
+        ("It was inspired by my mom and my own journey.", "Ann's own journey."),
         ("My old boss has a new wife.", "Ann's new boss has an old wife."),
         # invention
         ("I love my dog.", "Ann loves her dog Rex."),
