@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from dreamd import __version__
 from dreamd.daemon.cli import care, main
+from dreamd.daemon.cli.progress import PlainLines
 from dreamd.ipc.call import Call, Handler
 from dreamd.ipc.listener import open_listener
 from dreamd.ipc.protocol import NOT_FOUND, ProtocolError, Refused
@@ -67,6 +68,9 @@ class FakeDaemon:
                 "channels": ["work"],
             },
             "dream": {"run_id": "r1", "state": "applied", "actions": {"consolidate": 3}, "seconds": 1.5},
+            "dream_pause": {"run_id": "r1", "state": "paused"},
+            "dream_resume": {"run_id": "r1", "state": "running"},
+            "dream_cancel": {"run_id": "r1", "state": "cancelled"},
             "runs": {"runs": []},
             "undo": {"run_id": "r1", "restored": 2, "conflicts": []},
             "digest": {"date": "2026-11-21", "path": "/v/digests/2026-11-21.md", "text": "# Digest\n\nNothing new.\n"},
@@ -307,6 +311,35 @@ def test_progress_is_plain_lines_where_nobody_watches_and_silent_beside_json(dae
     assert code == 0
     assert err.splitlines()[-1] == "Rebuilding: read 4/4"
     assert run("rebuild", "--json")[2] == ""
+
+
+def test_a_dream_is_steered(daemon: FakeDaemon, run: Run) -> None:
+    assert run("dream", "pause")[1] == "The dream r1 is paused. `dreamctl dream resume` lets it go on.\n"
+    assert run("dream", "resume")[1] == "The dream r1 goes on.\n"
+    assert run("dream", "cancel")[1] == "The dream r1 was cancelled; nothing was changed.\n"
+    assert json.loads(run("dream", "cancel", "--json")[1])["state"] == "cancelled"
+    assert [method for method, _ in daemon.asked if method.startswith("dream")] == [
+        *("dream_pause", "dream_resume", "dream_cancel", "dream_cancel")
+    ]
+
+
+def test_a_dream_that_gives_way_says_so_once_and_when_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = PlainLines("Dreaming")
+    for note in ("", "paused: an agent is at work", "paused: an agent is at work", "goes on", ""):
+        lines({"stage": "consolidate", "done": 1, "total": 4, "note": note})
+    assert capsys.readouterr().err.splitlines() == [
+        "Dreaming: consolidate 1/4",
+        "Dreaming: paused: an agent is at work",
+        "Dreaming: goes on",
+    ]
+
+
+def test_a_dream_that_was_given_up_is_no_success(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["dream"] = {"run_id": "r1", "state": "preempted", "seconds": 2.0, "note": "an agent is at work"}
+    code, out, _ = run("dream", "--wait")
+    assert code == 1
+    assert "gave way" in out
+    assert "An agent is at work." in out
 
 
 def test_check_without_a_daemon_looks_at_the_settings(
