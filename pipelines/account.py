@@ -98,7 +98,7 @@ class Told:
 
 
 def told(actions: Sequence[Action]) -> Told:
-    """Sort the actions; of several on one file the last counts, but what was made tonight stays new."""
+    """Sort the actions; of several on one file the last counts, but what was made tonight is learned as well."""
     result = Told([], [], [], [], [], [], [])
     made = {action.path for action in actions if action.kind is ActionKind.CREATE}
     for action in {action.path: action for action in actions}.values():
@@ -106,12 +106,14 @@ def told(actions: Sequence[Action]) -> Told:
             continue
         memory = okf.to_memory(action.path, okf.parse(action.content))
         pair = (memory, action.reason)
+        if action.path in made:
+            (result.facts if memory.level is Level.FACT else result.pages).append(memory)
         if memory.superseded_by:
             result.superseded.append(pair)
         elif memory.contradicts:
             result.questioned.append(pair)
         elif action.path in made:
-            (result.facts if memory.level is Level.FACT else result.pages).append(memory)
+            continue
         elif memory.status is Status.DEPRECATED:
             result.faded.append(pair)
         elif action.stage == staleness.STAGE and "stale_after" in memory.extra:

@@ -251,6 +251,8 @@ def test_what_was_made_and_changed_in_one_night_is_new() -> None:
     done = told([action(one), action(replace(one, tags=("x",)), ActionKind.REPLACE)])
     assert [memory.title for memory in done.facts] == ["It is new"]
     assert done.changed == []
+    asked = told([action(one), action(replace(one, contradicts=("x",)), ActionKind.REPLACE)])
+    assert (len(asked.facts), len(asked.questioned)) == (1, 1)
 
 
 def test_decisions_that_wait_are_those_that_no_person_has_made() -> None:
