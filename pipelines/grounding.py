@@ -90,7 +90,7 @@ def _judge_exchange(claim: str, exchange: Exchange) -> Refusal | None:
     claimed = read_claim(claim, exchange.answer)
     for said in exchanges.statements(exchange):
         if len(said) <= LONGEST_SENTENCE and any(
-            _is_edit(reading, said, "", asks=False) for reading in _readings(claimed, exchange.answer)
+            _is_whole(reading, said) for reading in _readings(claimed, exchange.answer)
         ):
             return None
     return _reason(claimed, (*read(exchange.question), *read(exchange.answer)))
@@ -138,6 +138,11 @@ def _is_edit(claimed: Sequence[Token], said: Sequence[Token], text: str, asks: b
         if not asks and not omissions.changes_meaning(said, made, text):
             return True
     return False
+
+
+def _is_whole(claimed: Sequence[Token], said: Sequence[Token]) -> bool:
+    """Whether a claim leaves nothing out: what an answer adds may take it back ("You won? – So they say.")."""
+    return any(not made for made in islice(_Laying(claimed, said).ways(), _MOST_READINGS))
 
 
 class _Laying:

@@ -191,6 +191,8 @@ def test_a_question_and_its_answer_state_something(question: str, answer: str, c
         ("Where did you move from?", "Sweden.", "Ann moved to Sweden."),
         ("Where did you move from?", "Sweden.", "Bob moved from Sweden."),
         ("Have you been to Rome?", "No, never!", "Ann has been to Rome."),
+        ("You got the job?", "So they say.", "Ann got the job."),
+        ("Where did you move from?", "Sweden, but that is a joke.", "Ann moved from Sweden."),
         ("Did you and Carl marry?", "Did you?", "Ann and Carl married."),
     ],
 )
