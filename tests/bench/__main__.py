@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import gate, grounding, latency, many_dreams, memory, model_dreams, preemption, quality, survival
+from . import gate, grounding, latency, many_dreams, memory, model_dreams, planning, preemption, quality, survival
 from .options import Options
 from .table import Row, write
 
@@ -23,6 +23,7 @@ SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "model_dreams": model_dreams.measure,
     "preemption": preemption.measure,
     "nights": many_dreams.measure,
+    "planning": planning.measure,
 }
 
 
