@@ -44,18 +44,22 @@ def plan(view: View, now: datetime) -> Linted:
     """Look at every memory's file once."""
     paths = view.paths()
     places = _places(view)
+    known = frozenset(places.values())
     findings: list[Finding] = []
     linted = Linted()
     for path in sorted(paths):
         data = None if path.startswith("sessions/") else view.read(path)
         if data is None:
             continue
-        repair = repairs.mend(view, repairs.read(path, data, places))
+        file = repairs.read(path, data, places, known)
+        repair = repairs.mend(view, file)
         if repair and repair.content is not None:
             linted.actions.append(repair)
             linted.count("repaired")
             data = repair.content
-        findings += _of_file(view, repairs.read(path, data, places), paths)
+        if repair or file.data != data:  # mended, or left as it was since a person undid just that
+            file = repairs.read(path, data, places, known)
+        findings += _of_file(view, file, paths)
     findings += _index_against_files(view, paths)
     findings += _unread_sessions(view)
     findings += _unembedded(view)
@@ -72,7 +76,7 @@ def _places(view: View) -> dict[NodeId, str]:
 
 def _of_file(view: View, file: File, paths: set[str]) -> Iterator[Finding]:
     """What is wrong with one file, after what could be mended is."""
-    for problem in okf.conformance(file.path, file.data):
+    for problem in okf.conformance(file.path, file.data, file.document):
         yield Finding("conformance", file.path, problem, file.node_id)
     yield from _broken_links(file, paths)
     yield from _missing_links(view, file)
@@ -124,7 +128,8 @@ def _orphan(file: File) -> Iterator[Finding]:
 
 def _leak(file: File) -> Iterator[Finding]:
     """A secret where no dream may take it out."""
-    if found := redact(file.data.decode("utf-8", "replace")).found:
+    found = redact(file.data.decode("utf-8", "replace")).found if file.secrets is None else file.secrets
+    if found:
         kinds = ", ".join(sorted(set(found)))
         yield Finding("secrets", file.path, f"it holds a secret ({kinds})", file.node_id)
 

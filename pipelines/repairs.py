@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -23,21 +23,30 @@ _LABEL = re.compile(r"[tm]\d+")
 class File:
     """A memory's file under repair.
 
-    `is_dreamt`: a dream wrote it; `is_ours`: and no person has touched what it says since.
+    `is_dreamt`: a dream wrote it. `known` are the paths among `places`. `secrets` are the kinds of what was found in
+    it, None before it is looked for.
     """
 
     path: str
     data: bytes
     document: okf.Document
     is_dreamt: bool
-    is_ours: bool
     places: Mapping[NodeId, str]
+    known: Set[str]
+    secrets: tuple[str, ...] | None = None
     reasons: list[str] = field(default_factory=list)
 
     @property
     def meta(self) -> Mapping[str, Any]:
         """The frontmatter as the file came."""
         return self.document.meta
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether a dream wrote it and no person has touched what it says since."""
+        if not self.is_dreamt or BY_HAND in self.meta:
+            return self.is_dreamt
+        return not is_curated(okf.to_memory(self.path, self.document))
 
     @property
     def node_id(self) -> NodeId:
@@ -50,13 +59,12 @@ class File:
         self.reasons.append(reason)
 
 
-def read(path: str, data: bytes, places: Mapping[NodeId, str]) -> File:
+def read(path: str, data: bytes, places: Mapping[NodeId, str], known: Set[str]) -> File:
     """A file as the repairs see it."""
     document = okf.parse(data)
     is_page = BY_HAND in document.meta
     is_dreamt = bool(document.meta.get("run")) and not document.problem and not (is_page and is_edited(data))
-    is_ours = is_dreamt and (is_page or not is_curated(okf.to_memory(path, document)))
-    return File(path, data, document, is_dreamt, is_ours, places)
+    return File(path, data, document, is_dreamt, places, known)
 
 
 def mend(view: View, file: File) -> Action | None:
@@ -109,6 +117,7 @@ def clean_tags(tags: object) -> list[str] | None:
 
 def _secrets(file: File) -> None:
     redacted = redact(file.data.decode("utf-8", "replace"))
+    file.secrets = tuple(redacted.found)
     if not file.is_dreamt or not redacted.found:
         return
     clean = redacted.text.encode()
@@ -131,8 +140,7 @@ def _sources(file: File) -> None:
 
 def _links(file: File) -> None:
     """Let the links of a dream's page lead to where the memories lie now."""
-    known = set(file.places.values())
-    targets = {target for target in LINK.findall(file.document.body) if target.removeprefix("/") not in known}
+    targets = {target for target in LINK.findall(file.document.body) if target.removeprefix("/") not in file.known}
     ways = {target: place for target in sorted(targets) if (place := moved(target, file.places))}
     if not ways or not file.is_ours:
         return
@@ -147,14 +155,14 @@ def _links(file: File) -> None:
 
 def _tags(file: File) -> None:
     tags = clean_tags(file.meta.get("tags"))
-    if file.is_ours and tags is not None and tags != file.meta.get("tags"):
+    if tags is not None and tags != file.meta.get("tags") and file.is_ours:
         file.change(okf.edit(file.data, {"tags": tags or None}), "its tags are tidied up")
 
 
 def _type(file: File) -> None:
     """Give a file of ours the type that its kind has."""
     kind = file.meta.get("kind")
-    if not file.is_ours or str(file.meta.get("type") or "").strip() or kind not in list(Kind):
+    if str(file.meta.get("type") or "").strip() or kind not in list(Kind) or not file.is_ours:
         return
     file.change(okf.edit(file.data, {"type": okf.type_of(Kind(str(kind)))}), "its type was missing")
 

@@ -217,10 +217,13 @@ def source_ids(sources: Iterable[NodeId]) -> dict[NodeId, str]:
     return {node_id: f"{'t' if '#' in node_id else 'm'}{n}" for n, node_id in enumerate(dict.fromkeys(sources), 1)}
 
 
-def conformance(path: str, data: bytes) -> list[str]:
-    """Say what in a file is not OKF v0.2 (its sections 3.1, 5, 8, 9, 11); an empty list is a conforming file."""
+def conformance(path: str, data: bytes, doc: Document | None = None) -> list[str]:
+    """Say what in a file is not OKF v0.2 (its sections 3.1, 5, 8, 9, 11); an empty list is a conforming file.
+
+    `doc` is what `parse` makes of it, for whoever has that already.
+    """
     name = path.rpartition("/")[2]
-    doc = parse(data)
+    doc = doc or parse(data)
     problems = [f"{doc.problem}"] if doc.problem else []
     if name == "index.md":
         return problems + _index_problems(path, doc, has_frontmatter=_cut(data) is not None)
