@@ -23,9 +23,10 @@ from .view import View
 
 LOST_SHARE, LOST_AT_LEAST = 0.01, 1
 RECALL_DROP = 0.005
-TOLD_DROP = 0.15
-"""Of what their gold should tell, probes may hear so much less: facts leave out what is no substance, and cost a turn
-.09 of its rare words (LoCoMo, 3,174 facts of 2,760 turns)."""
+TOLD_DROP = 0.25
+"""Of what their gold should tell, probes may hear so much less: facts leave out what is no substance, which costs a
+turn .09 of its rare words where people talk (LoCoMo), and more where they write at length; an assistant's turns are
+not asked for theirs."""
 
 ROUNDING = 1e-9
 FEWEST_ASKED = 20
@@ -98,6 +99,8 @@ class Gate:
     def _try(self, trial: Trial, stage: str, actions: Sequence[Action]) -> tuple[list[str], list[Score]]:
         """Lay a stage over the copy and ask again; what speaks against it, and what the probes found.
 
+        Scenarios and profiles alone do not answer where no level is named: then nothing is asked again.
+
         What fades is gone as it should be, so made probes of it are not asked again; what gives way must be found by
         what takes its place, so it is asked for by probes of its own.
         """
@@ -107,7 +110,10 @@ class Gate:
         self._leave_out(archived)
         heirs = self._heirs(trial, sorted(replaced)[: self._settings.probes])
         then = [ask(trial, asking) for asking in heirs]
+        answered = trial.answers(files)
         trial.lay(files, lambda done, total: self._say(f"trying {stage}", done, total))
+        if not (answered or trial.answers(files)):
+            return [], self._after
         scores = self._ask_all(trial, f"probing {stage}")
         reasons = worse(self._before, scores) or worse(self._after, scores)
         if not reasons:

@@ -27,6 +27,7 @@ ASKED_WORDS = 4
 TOLD_WORDS = 12
 """Of a memory's words, rarest first: so many ask for it, and so many should be told when it is asked for."""
 
+ASSISTANTS = frozenset({"assistant", "model", "ai", "bot", "system", "tool"})
 FEWEST_WORDS = 5
 MOST_WORDS = 5000
 READ_AT_MOST, NOTES_AT_MOST = 4000, 1000
@@ -118,7 +119,7 @@ class Maker:
         for probe in probes:
             known = self._catalog.nodes(probe.gold)
             if gold := tuple(node_id for node_id in probe.gold if node_id in known and known[node_id].live):
-                words = frozenset(stem for node_id in gold for stem in self._rare(known[node_id])[:TOLD_WORDS])
+                words = frozenset(stem for node_id in gold for stem in self._telling(known[node_id]))
                 asked.append(Asking(Probe(probe.text, probe.channel, gold, probe.last_at), words, made=False))
         return asked
 
@@ -136,7 +137,11 @@ class Maker:
             return None
         spelt = {next(iter(stems_of([word]))): word for word in query_terms(node.text)}
         text = " ".join(spelt[stem] for stem in words[:ASKED_WORDS] if stem in spelt)
-        return Asking(Probe(text, node.channel, (node.node_id,)), frozenset(words[:TOLD_WORDS]))
+        return Asking(Probe(text, node.channel, (node.node_id,)), frozenset(self._telling(node)))
+
+    def _telling(self, node: Node) -> list[str]:
+        """What should be told of it; an assistant's long answers are kept in brief, and asked for no more than that."""
+        return [] if node.role in ASSISTANTS else self._rare(node)[:TOLD_WORDS]
 
     def _rare(self, node: Node) -> list[str]:
         return sorted(words_of(node.text), key=lambda stem: (self._counts[stem], stem))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ from ..store.find.backends.seam import Vector
 from ..store.find.embedding import Embedder
 from ..store.find.opening import OpenIndex
 from ..store.find.projection import is_turn
-from ..store.find.search import Question, Ranking, Search
+from ..store.find.search import BY_DEFAULT, Question, Ranking, Search
 from ..store.keep.disk import Disk
 from ..store.keep.vault import FileStamp, Vault
 from ..store.model import Level, NodeId, NotFound
@@ -96,6 +96,10 @@ class Trial:
             return self._overlay.read(path)
         except NotFound:
             return None
+
+    def answers(self, paths: Iterable[str]) -> bool:
+        """Whether anything in these files may answer a question that names no level."""
+        return any(node.level in BY_DEFAULT for path in paths for node in self.catalog.nodes_of_file(path))
 
     def rank(self, question: Question) -> Ranking:
         """Rank what answers a question."""
