@@ -321,8 +321,9 @@ class Catalog:
             VALUES(?, 0) UNION SELECT target, depth + 1 FROM link JOIN under ON source = under.node_id
             WHERE kind = 'cites' AND depth < 4
         )
-        SELECT node_id, external_id FROM node JOIN under USING(node_id) WHERE kind = 'turn' ORDER BY session_id, ordinal
-        """
+        SELECT node.node_id, external_id FROM under CROSS JOIN node ON node.node_id = under.node_id
+        WHERE kind = 'turn' ORDER BY session_id, ordinal
+        """  # CROSS, or SQLite reads every node to find these few
         return list(self._rows(sql, (node_id,)))
 
 
