@@ -42,6 +42,7 @@ def hit_answer(hit: Hit) -> dict[str, Any]:
         "channel": hit.channel,
         "created_at": instant(hit.created_at),
         "evidence": evidence(hit.evidence),
+        "contradicts": list(hit.contradicts),
     }
 
 

@@ -64,7 +64,13 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             "text": envelope.text,
             "tokens": envelope.tokens,
             "slots": [
-                {"node_id": slot.node_id, "text": slot.text, "tokens": slot.tokens, "evidence": evidence(slot.evidence)}
+                {
+                    "node_id": slot.node_id,
+                    "text": slot.text,
+                    "tokens": slot.tokens,
+                    "evidence": evidence(slot.evidence),
+                    "contradicts": list(slot.contradicts),
+                }
                 for slot in envelope.slots
             ],
             "abstained": envelope.abstained,

@@ -12,7 +12,20 @@ from typing import Any
 from ..llm.budget import Asker
 from ..store.keep.history import Run
 from ..store.model import Changeset, Level
-from . import catalogue, consolidate, decay, digest, lint, page, profiles, refresh, scenarios, staleness, synthesis
+from . import (
+    catalogue,
+    consolidate,
+    decay,
+    digest,
+    drift,
+    lint,
+    page,
+    profiles,
+    refresh,
+    scenarios,
+    staleness,
+    synthesis,
+)
 from .account import Night, open_pairs
 from .gate import Gate, GateResult
 from .lint import Finding, Linted
@@ -36,9 +49,10 @@ class Step:
     weekly_only: bool = False
 
 
-# A new stage goes where the design has it: drift after consolidate.
+# A new stage goes where the design has it.
 STEPS: tuple[Step, ...] = (
     Step(Stage.CONSOLIDATE, consolidate.STAGE, consolidate.plan),
+    Step(Stage.DRIFT, drift.STAGE, drift.plan),
     Step(Stage.CONSOLIDATE, scenarios.STAGE, scenarios.plan),
     Step(Stage.CONSOLIDATE, profiles.STAGE, profiles.plan),
     Step(Stage.DRIFT, staleness.STAGE, staleness.plan),

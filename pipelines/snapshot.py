@@ -22,7 +22,7 @@ SESSIONS_ASKED = 40
 """How many of a channel's sessions are asked where they ran."""
 
 HEAD_BYTES = 16_384
-CURSOR_STAGES = ("consolidate", "scenarios", "profiles", "staleness", "synthesis")
+CURSOR_STAGES = ("consolidate", "drift", "scenarios", "profiles", "staleness", "synthesis")
 
 
 class NoSpace(StoreError):

@@ -193,7 +193,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One memory that recall found."""
+    """One memory that recall found. `contradicts` are turns or memories that say otherwise; a person has to decide."""
 
     node_id: NodeId
     level: Level
@@ -204,16 +204,18 @@ class Hit:
     channel: str
     created_at: datetime | None
     evidence: tuple[Evidence, ...]
+    contradicts: tuple[NodeId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One piece of an envelope."""
+    """One piece of an envelope. `contradicts` are turns or memories that say otherwise; a person has to decide."""
 
     node_id: NodeId
     text: str
     evidence: tuple[Evidence, ...]
     tokens: int
+    contradicts: tuple[NodeId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

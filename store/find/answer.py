@@ -12,7 +12,7 @@ from ..model import Envelope, Evidence, Hit, Kind, NodeId, Slot
 from .catalog import Catalog, ChunkRow
 from .chunking import estimate_tokens
 from .projection import Node
-from .search import Candidate, Ranking
+from .search import Ranking
 from .terms import words_of
 
 SHOWN_WHOLE_CHARS = 2000
@@ -45,6 +45,9 @@ ASSISTANT_TOKENS = 20
 
 BEAM, evidence recall and answer coverage at 500 tokens: .546 and .653 in full, .597 and .650 at 30, .617 and .655 here.
 """
+
+DISPUTED, CHANGED = "disputed", "changed since"
+"""What an envelope says of a memory that another contradicts, or took the place of."""
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -92,6 +95,7 @@ def hits(ranking: Ranking, catalog: Catalog, limit: int) -> list[Hit]:
                 channel=node.channel,
                 created_at=node.created_at,
                 evidence=evidence[node.node_id],
+                contradicts=ranking.ties.disputes(candidate.unit),
             )
         )
     return found
@@ -121,56 +125,71 @@ def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int) -> Envelope
 
     `tokens` is an upper estimate of the whole text's.
     """
-    packed: list[tuple[str, int, list[Node]]] = []
+    packed: list[tuple[str, int, list[Node], tuple[NodeId, ...]]] = []
     texts: set[str] = set()
     left = budget_tokens - SPECIAL_TOKENS
-    for unit in _units(ranking.candidates, catalog):
+    for unit in _units(ranking, catalog):
         in_full = left > budget_tokens * (1 - FULL_SHARE)
         text, nodes = unit.told(ranking.terms, in_full)
         tokens = estimate_tokens(text) - SPECIAL_TOKENS + LINE_TOKENS
         if tokens <= left and text not in texts:
             texts.add(text)
-            packed.append((text, tokens, nodes))
+            packed.append((text, tokens, nodes, unit.contradicts))
             left -= tokens
         if left < SMALLEST_SLOT_TOKENS:
             break
-    evidence = evidence_of([node for _, _, nodes in packed for node in nodes], catalog)
+    evidence = evidence_of([node for _, _, nodes, _ in packed for node in nodes], catalog)
     slots = tuple(
-        Slot(nodes[0].node_id, text, tuple(dict.fromkeys(e for node in nodes for e in evidence[node.node_id])), tokens)
-        for text, tokens, nodes in packed
+        Slot(
+            nodes[0].node_id,
+            text,
+            tuple(dict.fromkeys(e for node in nodes for e in evidence[node.node_id])),
+            tokens,
+            contradicts,
+        )
+        for text, tokens, nodes, contradicts in packed
     )
     return Envelope("\n".join(slot.text for slot in slots), budget_tokens - left if slots else 0, slots)
 
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """What a candidate can be told by: its own text, or the facts drawn from it."""
+    """What a candidate can be told by: its own text, or the facts drawn from it; and what others say to it."""
 
     node: Node
     facts: Sequence[Node]
+    changed: bool = False
+    contradicts: tuple[NodeId, ...] = ()
+
+    @property
+    def _mark(self) -> str:
+        return DISPUTED if self.contradicts else CHANGED if self.changed else ""
 
     def told(self, terms: AbstractSet[str], in_full: bool) -> tuple[str, list[Node]]:
         """The words, and the nodes that they are from: a turn's facts where they are fewer tokens than the turn."""
-        whole = _dated(self.node, condensed(self.node.text, terms), by=self.node.role)
+        whole = _dated(self.node, condensed(self.node.text, terms), self.node.role, self._mark)
         if not self.facts:
             return whole, [self.node]
         told = list(self.facts) if in_full else _nearest_few(self.facts, terms)
         limit_tokens = ASSISTANT_TOKENS if self.node.role == "assistant" else SLOT_TOKENS
-        brief = _dated(told[0], condensed(" ".join(_sentence(fact.text) for fact in told), terms, limit_tokens))
+        said = condensed(" ".join(_sentence(fact.text) for fact in told), terms, limit_tokens)
+        brief = _dated(told[0], said, self._mark)
         shorter = self.node.kind is not Kind.TURN or estimate_tokens(brief) < estimate_tokens(whole)
         return (brief, told) if shorter else (whole, [self.node])
 
 
-def _units(candidates: Sequence[Candidate], catalog: Catalog) -> Iterator[_Unit]:
+def _units(ranking: Ranking, catalog: Catalog) -> Iterator[_Unit]:
     """Read the candidates, best first, no more of them than are asked for."""
-    for start in range(0, len(candidates), READ_AT_ONCE):
-        some = candidates[start : start + READ_AT_ONCE]
+    ties = ranking.ties
+    for start in range(0, len(ranking.candidates), READ_AT_ONCE):
+        some = ranking.candidates[start : start + READ_AT_ONCE]
         facts_of = catalog.facts_of([candidate.unit for candidate in some])
         nodes = catalog.nodes({node_id for candidate in some for node_id in (candidate.unit, candidate.best()[0])})
         for candidate in some:
             node = nodes.get(candidate.unit) or nodes.get(candidate.best()[0])
             if node is not None:  # it may have been forgotten since it was ranked
-                yield _Unit(node, facts_of.get(candidate.unit, ()))
+                facts = facts_of.get(candidate.unit, ())
+                yield _Unit(node, facts, candidate.unit in ties.newer, ties.disputes(candidate.unit))
 
 
 def _nearest_few(facts: Sequence[Node], terms: AbstractSet[str]) -> list[Node]:
@@ -219,12 +238,11 @@ def _cut(sentence: str, limit_tokens: int) -> str:
     return (begun.rsplit(" ", 1)[0] if " " in begun else begun).rstrip(" ,;:") + "…"
 
 
-def _dated(node: Node, text: str, by: str = "") -> str:
-    """The text after its day, in four tokens instead of ISO's seven, and after who said it."""
+def _dated(node: Node, text: str, *said_of_it: str) -> str:
+    """The text after its day, in four tokens instead of ISO's seven, and after what is said of it: by whom, a mark."""
     at = node.created_at
-    said = [f"{at.day} {MONTHS[at.month - 1]} {at.year}"] if at else []
-    said += [by] if by else []
-    return f"{', '.join(said)}: {text}" if said else text
+    head = ([f"{at.day} {MONTHS[at.month - 1]} {at.year}"] if at else []) + [said for said in said_of_it if said]
+    return f"{', '.join(head)}: {text}" if head else text
 
 
 def trace(ranking: Ranking) -> dict[str, Any]:

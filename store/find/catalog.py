@@ -84,6 +84,15 @@ class Unit(NamedTuple):
     role: str
 
 
+class Tie(NamedTuple):
+    """Two units of which facts supersede, or contradict, each other; `older_text` is the older fact's."""
+
+    kind: str
+    newer: NodeId
+    older: NodeId
+    older_text: str
+
+
 class Catalog:
     """Reads of the index's own tables, through whichever connection the asking thread is given."""
 
@@ -214,6 +223,42 @@ class Catalog:
             facts.setdefault(row[-1], []).append(_node(row[:-1]))
         return facts
 
+    def ties(self, units: Collection[NodeId]) -> list[Tie]:
+        """How the living facts of some units supersede or contradict facts of other units, and the other way round.
+
+        Of two that contradict each other the one said later is the newer; by node id where nobody can tell.
+        """
+        sql = """
+        WITH drawn AS (
+            SELECT source AS fact FROM link WHERE kind = 'cites' AND rank = 0
+            AND target IN (SELECT value FROM json_each(?1))
+            UNION SELECT value FROM json_each(?1)
+        ),
+        tie AS (
+            SELECT link.* FROM drawn JOIN link ON link.source = fact AND link.kind IN ('supersedes', 'contradicts')
+            UNION
+            SELECT link.* FROM drawn JOIN link ON link.target = fact AND link.kind IN ('supersedes', 'contradicts')
+        )
+        SELECT tie.kind, a.node_id, b.node_id, a.text, b.text, a.created_at, b.created_at, a.live, b.live
+        FROM tie JOIN node AS a ON a.node_id = tie.source JOIN node AS b ON b.node_id = tie.target
+        """
+        rows = list(self._rows(sql, (json.dumps(list(units)),)))
+        if not rows:
+            return []
+        unit_of = self.units({node_id for row in rows for node_id in row[1:3]})
+        turns = {
+            node_id: (unit.node_id.partition("#")[0], _ordinal_of(unit.node_id)) for node_id, unit in unit_of.items()
+        }
+        found = set()
+        for kind, one, other, one_text, other_text, one_at, other_at, one_live, other_live in rows:
+            if not one_live or (kind == "contradicts" and not other_live) or one not in unit_of or other not in unit_of:
+                continue
+            newer, older, older_text = one, other, other_text
+            if kind == "contradicts" and (one_at or "", *turns[one]) < (other_at or "", *turns[other]):
+                newer, older, older_text = other, one, one_text
+            found.add(Tie(kind, unit_of[newer].node_id, unit_of[older].node_id, older_text))
+        return sorted(tie for tie in found if tie.newer != tie.older)
+
     def cited_by(self, node_id: NodeId, kind: str = "cites") -> list[NodeId]:
         """The nodes that point at this one."""
         rows = self._rows("SELECT source FROM link WHERE target = ? AND kind = ? ORDER BY source", (node_id, kind))
@@ -325,6 +370,11 @@ class Catalog:
         WHERE kind = 'turn' ORDER BY session_id, ordinal
         """  # CROSS, or SQLite reads every node to find these few
         return list(self._rows(sql, (node_id,)))
+
+
+def _ordinal_of(unit: NodeId) -> int:
+    ordinal = unit.rpartition("#")[2]
+    return int(ordinal) if ordinal.isdigit() else 0
 
 
 def _instant(text: str | None) -> datetime | None:

@@ -17,6 +17,7 @@ from .embedding import Embedder, ModelUnavailable
 from .fusion import fuse_by_reciprocal_rank, fuse_by_score
 from .index import COLLECTION
 from .projection import is_turn
+from .succession import LOOKED_AT, Ties, newest_first, ties_of
 from .terms import query_terms, stems_of
 
 BY_DEFAULT = (Level.SESSION, Level.FACT)
@@ -63,6 +64,8 @@ class Candidate:
     def best(self) -> tuple[NodeId, NodeId]:
         """The node that stands for it, and its matching chunk: a memory rather than the turn that it cites."""
         matched = self.matched()
+        if not matched:  # it came in before one that gave way to it
+            return self.unit, self.unit
         node_id = next((node_id for node_id in matched if not is_turn(node_id)), next(iter(matched)))
         return node_id, matched[node_id]
 
@@ -80,11 +83,13 @@ class Ranking:
     """The answer before it is worded, and how it came about.
 
     `terms` are the stems of the question's telling words. `tells_facts`: turns stand for the facts drawn from them.
+    `ties` say what took whose place.
     """
 
     candidates: list[Candidate]
     terms: frozenset[str] = frozenset()
     tells_facts: bool = False
+    ties: Ties = field(default_factory=Ties)
     timings_ms: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -141,6 +146,9 @@ class Search:
             self._fuse(ranking)
         with ranking.timed("score"):
             weigh_speakers(ranking, self._settings.assistant_weight)
+        if ranking.tells_facts and question.as_of is None:
+            with ranking.timed("newest first"):
+                self._put_newest_first(ranking)
         return ranking
 
     def _embed(self, text: str, ranking: Ranking) -> Vector | None:
@@ -163,6 +171,25 @@ class Search:
                     unit, role = unit_of[node_id]
                     candidates.setdefault(unit, Candidate(unit, role)).add(arm, node_id, match)
         ranking.candidates = list(candidates.values())
+
+    def _put_newest_first(self, ranking: Ranking) -> None:
+        """Let what took another's place, or contradicts it, stand right before it, found or not."""
+        top = ranking.candidates[:LOOKED_AT]
+        ranking.ties = ties_of([candidate.unit for candidate in top], ranking.terms, self._catalog)
+        if not ranking.ties.newer and not ranking.ties.opposed:
+            return
+        known = {candidate.unit: candidate for candidate in ranking.candidates}
+        order = newest_first([candidate.unit for candidate in top], ranking.ties)
+        missing = self._catalog.units([unit for unit in order if unit not in known])
+        known |= {unit: Candidate(unit, role) for unit, role in missing.values()}
+        ahead = [known[unit] for unit in order if unit in known]
+        scores = [candidate.score for candidate in ahead]
+        for place in range(len(ahead) - 2, -1, -1):
+            scores[place] = max(scores[place], scores[place + 1])
+        for candidate, score in zip(ahead, scores, strict=True):
+            candidate.score = score
+        placed = {candidate.unit for candidate in ahead}
+        ranking.candidates = ahead + [candidate for candidate in ranking.candidates if candidate.unit not in placed]
 
     def _complete_cosines(self, ranking: Ranking, vector: Vector) -> None:
         """Give candidates that only the keyword arm found their cosine, so that an arm's cut does not count as 0."""

@@ -1,0 +1,208 @@
+"""Drift: what was said later changes, or contradicts, what was said before of the same thing.
+
+An update supersedes the older fact, which stays a file and says until when it was true. A contradiction is kept, both
+sides living, and waits for its person. Facts are compared only where they share telling words, so that the work grows
+with what is alike and not with the square of the store.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from math import log
+
+from ..store.decisions import mark_of
+from ..store.find.statements import Relation, Statement, denied_part, read, relate
+from ..store.keep import okf
+from ..store.model import Action, ActionKind, Level, Memory, NodeId
+from .proposals import Planned
+from .view import View
+
+STAGE = "drift"
+WHOLE_EVERY = timedelta(days=6, hours=12)
+"""How often the whole store is compared, not only with what is new: weekly, a little early rather than a day late."""
+
+COMMON = 400
+"""Words that more facts of a channel share than this tell nothing apart, and are not compared by."""
+
+COMPARED, CANDIDATES = 100, 10
+"""How many older facts one fact is compared with, those that share most with it, and how many of them it may change."""
+
+
+MOST_DENIED, DENIED_WEIGHT = 5, 0.75
+"""Of the older facts that one denial speaks against, how many wait for a person, and how near to the likeliest."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An older fact that a newer one changes or contradicts; `weight` says how sure it is, among its own kind."""
+
+    older: Memory
+    newer: Memory
+    relation: Relation
+    weight: float
+
+
+def plan(view: View, now: datetime) -> Planned:
+    """Propose supersessions and open questions for every channel in which something was learned."""
+    planned = Planned()
+    if view.history.paused:
+        return planned
+    for channel, facts in _by_channel(view).items():
+        since = view.cursor(STAGE, channel)
+        whole = now.timestamp() - since >= WHOLE_EVERY.total_seconds()
+        fresh = {fact.node_id for fact in facts if whole or _is_fresh(fact, view.run_id, since)}
+        if whole:
+            planned.cursors[STAGE, channel] = int(now.timestamp())
+        if fresh:
+            _propose(view, planned, _related(facts, fresh))
+    return planned
+
+
+def _by_channel(view: View) -> dict[str, list[Memory]]:
+    """The facts that people stated, in the order in which they were said."""
+    facts: dict[str, list[Memory]] = defaultdict(list)
+    for fact in view.memories(Level.FACT):
+        if fact.channel not in view.history.channels_off and fact.tags != ("assistant",):
+            facts[fact.channel].append(fact)
+    for channel in facts:
+        facts[channel].sort(key=_said)
+    return facts
+
+
+def _said(fact: Memory) -> tuple[float, str, int, NodeId]:
+    """When a fact was said; of one session, in the order of its turns."""
+    turn = fact.sources[0] if fact.sources else ""
+    session, _, ordinal = turn.partition("#")
+    at = fact.created_at.timestamp() if fact.created_at else 0.0
+    return at, session, int(ordinal) if ordinal.isdigit() else 0, fact.node_id
+
+
+def _is_fresh(fact: Memory, run_id: str, since: int) -> bool:
+    return fact.run == run_id or (fact.created_at is not None and fact.created_at.timestamp() > since)
+
+
+def _related(facts: Sequence[Memory], fresh: set[NodeId]) -> list[_Found]:
+    """Compare each fact with older ones, where one of the two is fresh."""
+    statements = [read(fact.text) for fact in facts]
+    spread = Counter(stem for statement in statements for stem in statement.stems)
+    rarity = {stem: log(1 + len(facts) / count) for stem, count in spread.items() if count <= COMMON}
+    said: dict[str, list[int]] = defaultdict(list)
+    found: list[_Found] = []
+    for place, statement in enumerate(statements):
+        if statement.values or statement.denied:
+            alike = _alike(statement, said, rarity)
+            pairs = ((facts[old], facts[place], weight) for old, weight in alike)
+            found += _strongest(_judged(pair for pair in pairs if fresh & {pair[0].node_id, pair[1].node_id}))
+        for stem in statement.stems & rarity.keys():
+            said[stem].append(place)
+    return found
+
+
+def _alike(statement: Statement, said: dict[str, list[int]], rarity: dict[str, float]) -> list[tuple[int, float]]:
+    """The older facts that share most, by the rarity of what is shared, and how much."""
+    shared: dict[int, float] = defaultdict(float)
+    for stem in statement.stems:
+        for old in said.get(stem, ()):
+            shared[old] += rarity[stem]
+    return sorted(shared.items(), key=lambda pair: (-pair[1], -pair[0]))[:COMPARED]
+
+
+def _judged(pairs: Iterable[tuple[Memory, Memory, float]]) -> Iterator[_Found]:
+    for older, newer, weight in pairs:
+        if _same_speaker(older, newer) and (relation := relate(older.text, newer.text)) is not Relation.NONE:
+            denied = denied_part(read(newer.text), read(older.text))
+            yield _Found(older, newer, relation, denied or weight)
+
+
+def _same_speaker(older: Memory, newer: Memory) -> bool:
+    """Whether one person said both; a user whose name was said in one session is "user" in another."""
+    return older.tags == newer.tags or ("user",) in (older.tags, newer.tags)
+
+
+def _strongest(found: Iterable[_Found]) -> list[_Found]:
+    """What one fact changes, and of what it denies the likeliest few."""
+    ranked = sorted(found, key=lambda one: -one.weight)
+    changes = [one for one in ranked if one.relation is Relation.UPDATES]
+    denials = [one for one in ranked if one.relation is Relation.CONTRADICTS]
+    likely = [one for one in denials[:MOST_DENIED] if one.weight >= DENIED_WEIGHT * denials[0].weight]
+    return [*changes[:CANDIDATES], *likely]
+
+
+def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:
+    """Turn what was found into edits; a fact is superseded once, and one that is has no open questions."""
+    edits: dict[NodeId, tuple[Memory, dict[str, object], str, str]] = {}
+    gone: set[NodeId] = set()
+    for one in sorted(found, key=lambda one: (one.relation is not Relation.UPDATES, -one.weight)):
+        mark = mark_of(one.older.node_id, one.newer.node_id)
+        if view.is_forbidden(mark) or {one.older.node_id, one.newer.node_id} & gone:
+            continue
+        older, newer = view.memory(one.older.node_id), view.memory(one.newer.node_id)
+        if older is None or newer is None or newer.node_id in older.contradicts or _is_settled(older, newer):
+            continue
+        if one.relation is Relation.UPDATES:
+            gone.add(older.node_id)
+            planned.count("superseded")
+            _edit(edits, older, {"superseded_by": newer.node_id, "valid_to": _valid_from(newer)}, mark, "changed since")
+            _edit(edits, newer, {"supersedes": [*newer.supersedes, older.node_id]}, mark, "it changes an older fact")
+        else:
+            planned.count("contradictions")
+            _edit(edits, older, {"contradicts": [*older.contradicts, newer.node_id]}, mark, "something contradicts it")
+            _edit(edits, newer, {"contradicts": [*newer.contradicts, older.node_id]}, mark, "it contradicts another")
+    planned.actions += [
+        action
+        for memory, changes, mark, reason in edits.values()
+        if (action := _action(view, memory, changes, mark, reason))
+    ]
+
+
+def _is_settled(older: Memory, newer: Memory) -> bool:
+    """Whether a person looked at either: then the dream has no say."""
+    return any(
+        isinstance(entry, dict) and str(entry.get("by", "")).startswith("human:")
+        for memory in (older, newer)
+        for entry in memory.extra.get("verified") or ()
+    )
+
+
+def _valid_from(memory: Memory) -> str | None:
+    at = memory.valid_from or memory.created_at
+    return at.isoformat() if at else None
+
+
+def _edit(
+    edits: dict[NodeId, tuple[Memory, dict[str, object], str, str]],
+    memory: Memory,
+    changes: dict[str, object],
+    mark: str,
+    reason: str,
+) -> None:
+    """Add to what is changed of one file; lists of ids grow."""
+    if memory.node_id not in edits:
+        edits[memory.node_id] = (memory, dict(changes), mark, reason)
+        return
+    known = edits[memory.node_id][1]
+    for key, value in changes.items():
+        before = known.get(key)
+        known[key] = (
+            list(dict.fromkeys([*before, *value])) if isinstance(before, list) and isinstance(value, list) else value
+        )
+
+
+def _action(view: View, memory: Memory, changes: dict[str, object], mark: str, reason: str) -> Action | None:
+    data = view.read(memory.path)
+    if data is None or not okf.parse(data).meta:
+        return None
+    return Action(
+        kind=ActionKind.REPLACE,
+        path=memory.path,
+        node_id=memory.node_id,
+        stage=STAGE,
+        reason=reason,
+        pre_sha256=sha256(data).hexdigest(),
+        content=okf.edit(data, {key: value for key, value in changes.items() if value is not None}),
+        fingerprint=mark,
+    )
