@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ..store.find.wording import words
 from ..store.model import Turn
 from .sentences import Sentence, split
 from .trimming import plain, trim
-from .words import content_words, phrases, words
+from .words import content_words, phrases
 from .worth import is_question
 
 SHORT_WORDS = 4

@@ -218,8 +218,8 @@ def mark_of(node_id: NodeId) -> str:
 
 
 def _breadcrumbs(memory: Memory) -> list[datetime]:
-    listed = memory.extra.get("sources")
-    entries = listed if isinstance(listed, list) else []
+    listed = (memory.extra.get(key) for key in ("sources", "reinforced"))
+    entries = [entry for some in listed if isinstance(some, list) for entry in some]
     return [at for entry in entries if isinstance(entry, Mapping) and (at := okf.instant(entry.get("at")))]
 
 

@@ -32,6 +32,9 @@ COMPARED, CANDIDATES = 100, 10
 """How many older facts one fact is compared with, those that share most with it, and how many of them it may change."""
 
 
+NEAR = 0.4
+"""Cosine below which two facts are about different things whatever they share; random ones lie around .2."""
+
 MOST_DENIED, DENIED_WEIGHT = 5, 0.75
 """Of the older facts that one denial speaks against, how many wait for a person, and how near to the likeliest."""
 
@@ -58,7 +61,7 @@ def plan(view: View, now: datetime) -> Planned:
         if whole:
             planned.cursors[STAGE, channel] = int(now.timestamp())
         if fresh:
-            _propose(view, planned, _related(facts, fresh))
+            _propose(view, planned, _near(view, _related(facts, fresh)))
     return planned
 
 
@@ -130,6 +133,13 @@ def _strongest(found: Iterable[_Found]) -> list[_Found]:
     denials = [one for one in ranked if one.relation is Relation.CONTRADICTS]
     likely = [one for one in denials[:MOST_DENIED] if one.weight >= DENIED_WEIGHT * denials[0].weight]
     return [*changes[:CANDIDATES], *likely]
+
+
+def _near(view: View, found: Sequence[_Found]) -> list[_Found]:
+    """Those that lie near each other in meaning too: words alone can be shared by chance."""
+    texts = list(dict.fromkeys(fact.text for one in found for fact in (one.older, one.newer)))
+    vectors = dict(zip(texts, view.vectors(texts), strict=True))
+    return [one for one in found if float(vectors[one.older.text] @ vectors[one.newer.text]) >= NEAR]
 
 
 def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 
 from ..llm.budget import CHARS_A_TOKEN, Asker
 from ..llm.model import LlmRefused, LlmUnavailable
+from ..store.find.wording import normal_form, words
 from ..store.model import NodeId, Turn
 from . import prompting
-from .duplicates import normal_form
 from .evidence import Evidence
 from .exchanges import Exchange
 from .facts import Draft, attributed, day_of, evidence_text, speaker_of, voices_of
@@ -26,7 +26,7 @@ from .kinds import nature
 from .rewriting import Voices, stand_alone
 from .sentences import split
 from .trimming import plain, trim
-from .words import content_stems, lexicon, words
+from .words import content_stems, lexicon
 from .worth import is_question, judge, names_of
 
 _NUMBER = re.compile(r"^\s*\[\d+\]\s*")

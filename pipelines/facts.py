@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
+from ..store.find.wording import words
 from ..store.model import Kind, NodeId, Turn
 from . import answers, outlines
 from .answers import LEANS
@@ -18,7 +19,6 @@ from .kinds import IMPLIED, Nature, nature
 from .rewriting import ASSISTANT, USER, Voices, stand_alone
 from .sentences import Sentence, split
 from .trimming import ASKED, plain, trim, without_request
-from .words import words
 from .worth import Speaker, is_question, judge, names_of
 
 _LONGEST_FACT_WORDS = 60  # a fact that leans on and on is cut here, well inside one chunk

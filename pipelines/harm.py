@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from ..store.decisions import is_reviewed
+from ..store.find.wording import words
 from ..store.keep import okf
 from ..store.keep.vault import is_derived
 from ..store.model import Action, Level, Memory, NodeId, Status
 from .grounds import grounded, invents
 from .proposals import is_edited
 from .view import View
-from .words import words
 
 _FOOTNOTE = re.compile(r"\[\^[^\]]*\]")
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ..store.find.wording import FILLERS
 from .evidence import Token
 from .words import lexicon
 from .worth import is_question
@@ -43,7 +44,7 @@ def is_free(tokens: Sequence[Token], at: int) -> bool:
         return True
     if token.form in {"a", "an", "the"}:
         return at + 1 >= len(tokens) or tokens[at + 1].form not in {"few", "little", "only"}
-    if token.form not in lexicon("fillers") or token.shape != "word":
+    if token.form not in FILLERS or token.shape != "word":
         return False
     return not any(earlier.form in lexicon("negations") for earlier in tokens[max(0, at - 3) : at])
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache, lru_cache
 from pathlib import Path
 
 import snowballstemmer
 
+from ..store.find.wording import words
+
 _FOLDER = Path(__file__).parent / "lexicon"
 _STEMMER = snowballstemmer.stemmer("english")
-_APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "`": "'"})
-
-# A word keeps inner apostrophes, dots, hyphens and underscores, so that 3.11, don't, app.py and snake_case stay whole.
-WORD = re.compile(r"[^\W_][\w]*(?:[.'’_+#/@-]+\w+)*", re.UNICODE)
 
 
 @cache
@@ -37,11 +34,6 @@ def _lines(name: str) -> list[str]:
 def stem(word: str) -> str:
     """The Snowball stem of a lower-case word, its possessive dropped."""
     return str(_STEMMER.stemWord(word.removesuffix("'s")))
-
-
-def words(text: str) -> list[str]:
-    """The words of a text in order, lower case, with plain apostrophes."""
-    return [match.group().lower() for match in WORD.finditer(text.translate(_APOSTROPHES))]
 
 
 def content_words(text: str) -> list[str]:

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ..store.find.wording import words
 from .trimming import ASKED, request_weight
-from .words import content_words, lexicon, phrases, weighty_words, words
+from .words import content_words, lexicon, phrases, weighty_words
 
 
 class Speaker(StrEnum):

@@ -34,6 +34,7 @@ from .keep.questions import forget_questions, prune_questions
 from .keep.session import session_id as session_node_id
 from .keep.vault import Vault, is_kept
 from .keep.writer import Planned, Writer
+from .kinship import LINK, Kinship
 from .model import (
     GLOBAL_CHANNEL,
     Action,
@@ -120,11 +121,21 @@ class MemoryStore:
         self._sessions = SessionPlans(self._path_of)
         self._follow_up = FollowUp(self._writer.later, self._is_busy, self.ledger.asked)
         self._changes = Changes(self.vault, self.ledger, self._writer, self._paths_citing)
+        self._kinship = Kinship(
+            self.catalog,
+            self.index.backend,
+            self.vault,
+            self._set_beside,
+            lambda: self._tombstones,
+            self._is_busy,
+            now,
+        )
         self._decisions = Decisions(self.catalog, self.vault, lambda: self._tombstones)
         self._on_applied(self._writer.start())
         self.reconcile()
         self._queue.start()
         self._follow_up.start()
+        self._kinship.start()
         if not settings.probes and self.ledger.asked():
             self.purge_questions()
 
@@ -138,6 +149,7 @@ class MemoryStore:
     def close(self) -> None:
         """Finish what was acknowledged and let go of everything."""
         self._follow_up.stop()
+        self._kinship.stop()
         self._writer.close()
         self._queue.stop()
         self._search.close()
@@ -181,7 +193,11 @@ class MemoryStore:
             extra={"agent_id": agent_id} if agent_id else {},
         )
         name = fingerprint(memory) if self._tombstones else ""
-        return self._writer.submit(intake.remember(memory, self._path_of, name if name in self._tombstones else None))
+        kept_as = self._writer.submit(
+            intake.remember(memory, self._path_of, name if name in self._tombstones else None)
+        )
+        kept_as.add_done_callback(self._set_beside_soon)
+        return kept_as
 
     def observe(self, head: SessionHead, turns: Sequence[NewTurn]) -> Future[Observed]:
         """Keep turns of a session, each once by its external id; the future resolves when they survive a power cut.
@@ -555,6 +571,19 @@ class MemoryStore:
 
     def _was_asked(self) -> bool:
         return time.monotonic() < self._called_at + BUSY_FOR_S
+
+    def _set_beside_soon(self, kept_as: Future[NodeId]) -> None:
+        if not kept_as.cancelled() and kept_as.exception() is None:
+            self._kinship.remembered(kept_as.result())
+
+    def _set_beside(self, changeset: Changeset, note: str) -> None:
+        """Link what was remembered to what it is kin to, as a run that `undo` takes back."""
+        self.settle()
+        self._changes.apply(changeset, kind=LINK, now=self._now(), summary={"note": note})
+
+    def settle_kinship(self, timeout_s: float = 10.0) -> bool:
+        """Wait until what was remembered is set beside what was known; False when that takes longer."""
+        return self._kinship.settle(timeout_s) and self.settle()
 
     def settle(self, timeout_s: float = READ_YOUR_WRITES_S) -> bool:
         """Wait until what was acknowledged before is found; False when that takes longer."""

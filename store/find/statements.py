@@ -84,6 +84,9 @@ _GENERIC = stems_of(
     "now new total extra more able like also even much many way lot thing something someone ensure understand "
     "user's users month week day year time today part work working last next first second".split()
 ) - stems_of(["meeting"])
+_VERBS = frozenset(
+    "went rose fell grew came took gave ran became got made had has is was are were holds ends has".split()
+)
 _MODIFIERS_IGNORED = _GENERIC | stems_of("only around about over nearly almost exactly each every own main".split())
 _NEVER = re.compile(
     r"\b(?:has|have|had|i['’]ve)\s+(?:\w+\s+)?never\b|\b(?:hasn|haven|hadn)['’]t\s+(?:ever\b|(?=[^.;]*\b(?:before|yet|ever)\b))",
@@ -221,12 +224,9 @@ def _speak_of_others(old: Statement, new: Statement) -> bool:
         return True
     if _differ(old.ordinals, new.ordinals):
         return True
-    shared = old.modifiers.keys() & new.modifiers.keys()
     return any(
-        old.modifiers[noun].isdisjoint(new.modifiers[noun])
-        and not old.modifiers[noun] & new.stems
-        and not new.modifiers[noun] & old.stems
-        for noun in shared
+        _differ(old.modifiers[noun] - new.stems, new.modifiers[noun] - old.stems)
+        for noun in old.modifiers.keys() & new.modifiers.keys()
     )
 
 
@@ -271,15 +271,15 @@ def _labels(text: str) -> dict[str, frozenset[str]]:
 
 def _modifiers(text: str) -> dict[str, frozenset[str]]:
     """For each noun that ends its phrase, the content words that stand right before it."""
-    found: dict[str, set[str]] = {}
+    found: dict[str, frozenset[str]] = {}
     tokens = re.findall(r"[A-Za-z][A-Za-z'’]*|\d[\d,.]*%?|[^\w\s]", text.replace("-", " "))
-    stems = [next(iter(_content(token)), "") if token[0].isalpha() else "" for token in tokens]
-    for place in range(1, len(tokens)):
-        before, word = stems[place - 1], stems[place]
-        after = tokens[place + 1] if place + 1 < len(tokens) and stems[place + 1] else ""
-        if before and word and (not after or after.endswith("ed")) and before not in _MODIFIERS_IGNORED:
-            found.setdefault(word, set()).add(before)
-    return {noun: frozenset(words) for noun, words in found.items()}
+    phrase: list[str] = []
+    for token, after in zip(tokens, [*tokens[1:], ""], strict=False):
+        stem = next(iter(_content(token)), "") if token[0].isalpha() else ""
+        if stem and (after.endswith("ed") or after in _VERBS or not (after[:1].isalpha() and _content(after))):
+            found[stem] = found.get(stem, frozenset()) | {word for word in phrase if word not in _MODIFIERS_IGNORED}
+        phrase = [*phrase, stem] if stem else []
+    return found
 
 
 def _denied(text: str) -> tuple[frozenset[str], ...]:

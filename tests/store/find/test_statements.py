@@ -1,0 +1,55 @@
+# ruff: noqa: E501 - pairs are read side by side
+from __future__ import annotations
+
+import pytest
+from dreamd.store.find.statements import Relation, relate
+from hypothesis import given
+from hypothesis import strategies as st
+
+DRAFT = "The first draft of the essay has 4,500 words."
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("My Zoom meeting with Professor Danielle is on March 22 at 3 PM.", "The Zoom meeting with Professor Danielle was moved to March 22 at 4:30 PM."),
+        ("The deadline of the peer review draft is April 20.", "The deadline of the peer review draft was extended to April 25."),
+        ("The repository has 150 commits merged into its branch.", "The commits merged into the branch have now reached 165."),
+        ("I secured 3 interviews for producer roles in April 2024.", "I secured 5 interviews for producer roles in April 2024."),
+        ("The relocation budget for Toronto is $3,000.", "The relocation budget for Toronto was raised to $3,500."),
+    ],
+)  # fmt: skip
+def test_what_is_said_to_have_changed_is_an_update(earlier: str, later: str) -> None:
+    assert relate(earlier, later) is Relation.UPDATES
+    assert relate(later, earlier) is Relation.NONE
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("The room of the first sprint review holds 12 people.", "The room of the second sprint review now holds 20 people."),
+        ("Sprint 1 ends on April 1 with the login page.", "Sprint 2 now ends on April 19 with the login page."),
+        ("Chapter 3 of the novel has 1,200 words.", "Chapter 4 of the novel now has 1,900 words."),
+        ("I ran 5 km along the river in 2023.", "I ran 8 km along the river in 2024."),
+        ("The error rate went from 12% to 1%.", "The conversion rate went from 2% to 3%."),
+        (DRAFT, DRAFT),
+    ],
+)  # fmt: skip
+def test_one_doubt_is_enough_to_say_nothing(earlier: str, later: str) -> None:
+    assert relate(earlier, later) is Relation.NONE
+
+
+def test_a_denial_contradicts_what_was_told_before() -> None:
+    told = "I enrolled in an academic writing course on Coursera."
+    assert relate(told, "I have never taken any academic writing course on Coursera.") is Relation.CONTRADICTS
+    assert relate(told, "I will never forget the academic writing course on Coursera.") is Relation.NONE
+    assert (
+        relate("Ana met Bryan at the film festival.", "Chiara has never met Otto at the film festival.")
+        is Relation.NONE
+    )
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_any_text_can_be_compared(one: str, other: str) -> None:
+    assert relate(one, one) is Relation.NONE
+    assert relate(one, other) in Relation
