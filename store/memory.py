@@ -560,7 +560,9 @@ class MemoryStore:
         """Let the question be kept, and what becomes of its answer; costs the one who asks a place in a queue."""
         if self._settings.probes and not self.paused and channel not in self.channels_off:
             shown = [
-                Answered(one.node_id, one.text, tuple(t.node_id for t in one.evidence) or (one.node_id,))
+                Answered(
+                    one.node_id, answer.without_head(one.text), tuple(t.node_id for t in one.evidence) or (one.node_id,)
+                )
                 for one in found
             ]
             self._follow_up.was_asked(query, channel, session, ranking, shown, self._now())

@@ -245,6 +245,14 @@ def _dated(node: Node, text: str, *said_of_it: str) -> str:
     return f"{', '.join(head)}: {text}" if head else text
 
 
+_HEAD = re.compile(rf"(?:\d{{1,2}} (?:{'|'.join(MONTHS)}) \d{{4}}(?:, [^:\n]{{1,60}})?|(?:user|assistant)): ")
+
+
+def without_head(text: str) -> str:
+    """What a slot tells, without the day and the name in front of it."""
+    return _HEAD.sub("", text, count=1) if _HEAD.match(text) else text
+
+
 def trace(ranking: Ranking) -> dict[str, Any]:
     """How an answer came about: the time of each step, and each candidate's ranks and scores by arm."""
     return {
