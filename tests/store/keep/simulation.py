@@ -133,7 +133,7 @@ class Simulation(Machine):
 
     def __init__(self, root: Path, rng: random.Random, cut_after: int, lying: frozenset[str] = frozenset()) -> None:
         super().__init__(root, rng, lying)
-        self.deleted: set[tuple[str, bytes]] = set()
+        self.deleted: set[str] = set()
         self.rng = rng
         self.candidates = [World()]
         self.fail_after(cut_after)
@@ -239,8 +239,8 @@ class Simulation(Machine):
 
     def _action(self, path: str, before: bytes | None) -> Action:
         pre = None if before is None else sha256(before)
-        if before is not None and self.rng.random() < 0.3 and (path, before) not in self.deleted:
-            self.deleted.add((path, before))  # once undone, the same deletion is refused
+        if before is not None and self.rng.random() < 0.3 and path not in self.deleted:
+            self.deleted.add(path)  # once undone, a file is not deleted again
             return Action(kind=ActionKind.DELETE, path=path, node_id=path, stage="decay", reason="", pre_sha256=pre)
         return Action(
             kind=ActionKind.CREATE if before is None else ActionKind.REPLACE,
