@@ -117,15 +117,16 @@ class Asker:
             self._check_allowance(estimate)
             self.spent.calls += 1
             began_s = self._monotonic()
-            answer: Answer | None = None
+            tokens = _cost(None, estimate)
             try:
                 answer = self._model.complete_json(prompt, schema, self._settings.deadline_s)
+                tokens = _cost(answer, estimate)
             except LlmAborted:
                 self.spent.aborts += 1
                 continue
             finally:
                 self.spent.seconds += self._monotonic() - began_s
-                self.spent.tokens += _cost(answer, estimate)
+                self.spent.tokens += tokens
             return answer
         raise LlmUnavailable(f"{self.name} was called off {_MOST_ABORTS} times.")
 

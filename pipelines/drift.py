@@ -32,8 +32,9 @@ COMPARED, CANDIDATES = 100, 10
 """How many older facts one fact is compared with, those that share most with it, and how many of them it may change."""
 
 
-NEAR = 0.4
-"""Cosine below which two facts are about different things whatever they share; random ones lie around .2."""
+NEAR = {Relation.UPDATES: 0.4, Relation.CONTRADICTS: 0.25}
+"""Cosine below which two facts are about different things whatever they share; random ones lie around .2. A person
+looks at what contradicts, and a denial is far from what it denies."""
 
 MOST_DENIED, DENIED_WEIGHT = 5, 0.75
 """Of the older facts that one denial speaks against, how many wait for a person, and how near to the likeliest."""
@@ -139,7 +140,7 @@ def _near(view: View, found: Sequence[_Found]) -> list[_Found]:
     """Those that lie near each other in meaning too: words alone can be shared by chance."""
     texts = list(dict.fromkeys(fact.text for one in found for fact in (one.older, one.newer)))
     vectors = dict(zip(texts, view.vectors(texts), strict=True))
-    return [one for one in found if float(vectors[one.older.text] @ vectors[one.newer.text]) >= NEAR]
+    return [one for one in found if float(vectors[one.older.text] @ vectors[one.newer.text]) >= NEAR[one.relation]]
 
 
 def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:

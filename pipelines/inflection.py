@@ -17,20 +17,23 @@ _IRREGULAR = {
     "ain't": "isn't",
 }
 _NEGATED = {"don't": "doesn't", "haven't": "hasn't", "aren't": "isn't", "weren't": "wasn't", "dont": "doesn't"}
-_PAST = dict(
-    pair.split(":")
-    for pair in (
-        "go:went get:got make:made take:took see:saw come:came find:found give:gave know:knew think:thought "
-        "tell:told become:became leave:left feel:felt put:put bring:brought begin:began keep:kept hold:held "
-        "write:wrote stand:stood hear:heard let:let mean:meant set:set meet:met run:ran pay:paid sit:sat "
-        "speak:spoke lead:led read:read grow:grew lose:lost fall:fell send:sent build:built understand:understood "
-        "draw:drew break:broke spend:spent cut:cut drive:drove buy:bought wear:wore choose:chose seek:sought "
-        "forget:forgot fly:flew eat:ate catch:caught teach:taught fight:fought throw:threw win:won swim:swam "
-        "sing:sang drink:drank sleep:slept hide:hid hit:hit hurt:hurt cost:cost do:did have:had is:was ride:rode "
-        "rise:rose say:said sell:sold shoot:shot steal:stole stick:stuck swing:swung wake:woke deal:dealt "
-        "feed:fed "
-    ).split()
-)
+_PAST: dict[str, str] = {
+    base: past
+    for base, _, past in (
+        pair.partition(":")
+        for pair in (
+            "go:went get:got make:made take:took see:saw come:came find:found give:gave know:knew think:thought "
+            "tell:told become:became leave:left feel:felt put:put bring:brought begin:began keep:kept hold:held "
+            "write:wrote stand:stood hear:heard let:let mean:meant set:set meet:met run:ran pay:paid sit:sat "
+            "speak:spoke lead:led read:read grow:grew lose:lost fall:fell send:sent build:built understand:understood "
+            "draw:drew break:broke spend:spent cut:cut drive:drove buy:bought wear:wore choose:chose seek:sought "
+            "forget:forgot fly:flew eat:ate catch:caught teach:taught fight:fought throw:threw win:won swim:swam "
+            "sing:sang drink:drank sleep:slept hide:hid hit:hit hurt:hurt cost:cost do:did have:had is:was ride:rode "
+            "rise:rose say:said sell:sold shoot:shot steal:stole stick:stuck swing:swung wake:woke deal:dealt "
+            "feed:fed "
+        ).split()
+    )
+}
 _SIBILANT = re.compile(r"(?:s|x|z|ch|sh|o)$")
 _CONSONANT_Y = re.compile(r"[^aeiou]y$")
 _DOUBLES = re.compile(r"^[^aeiou]*[aeiou][^aeiouwxy]$")

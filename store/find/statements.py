@@ -37,6 +37,9 @@ FEW_STEMS = 5
 NEVER_STEMS, NEVER_PART = 2, 0.5
 """What a denial must share with what it denies: so many stems, and this part of what it denies."""
 
+FRAME_WORDS, SPAN_WORDS = 2, 3
+"""Where two texts are the same but for one place: so many words stand before it, and so many at most are in it."""
+
 _MONTHS = "january february march april may june july august september october november december".split()
 _MONTH = "|".join(sorted({name[:3] for name in _MONTHS} | set(_MONTHS) | {"sept"}, key=len, reverse=True))
 _NUMBERS = {
@@ -84,9 +87,16 @@ _GENERIC = stems_of(
     "now new total extra more able like also even much many way lot thing something someone ensure understand "
     "user's users month week day year time today part work working last next first second".split()
 ) - stems_of(["meeting"])
+_FRAME_WORD = re.compile(r"[^\W_](?:[\w'’.:/-]*[^\W_])?")
+_NOW = frozenset("now currently instead actually already".split())
+_STATES = frozenset(
+    "is are was lives live works work uses use prefers prefer drives drive runs run costs cost takes take".split()
+)
+_NEGATIONS = frozenset("not never no none isn't aren't don't doesn't isn’t aren’t don’t doesn’t".split())
 _VERBS = frozenset(
     "went rose fell grew came took gave ran became got made had has is was are were holds ends has".split()
 )
+_NO_UNITS = stems_of("new total extra more other able user users".split())
 _MODIFIERS_IGNORED = _GENERIC | stems_of("only around about over nearly almost exactly each every own main".split())
 _NEVER = re.compile(
     r"\b(?:has|have|had|i['’]ve)\s+(?:\w+\s+)?never\b|\b(?:hasn|haven|hadn)['’]t\s+(?:ever\b|(?=[^.;]*\b(?:before|yet|ever)\b))",
@@ -146,11 +156,37 @@ def relate(earlier: str, later: str) -> Relation:
     old, new = read(earlier), read(later)
     if denied_part(new, old):
         return Relation.CONTRADICTS
+    if (framed := _framed(old.text, new.text)) is not Relation.NONE:
+        return framed
     if _speak_of_others(old, new):
         return Relation.NONE
     if any(_changes(a, b, old, new) for a in _stated(old) for b in _stated(new)):
         return Relation.UPDATES
     return Relation.NONE
+
+
+def _framed(earlier: str, later: str) -> Relation:
+    """Whether the two differ in nothing but what something is, where it is, or what somebody uses or prefers.
+
+    "My office is in Oslo" and "my office is in Bergen now": an update if the later says that it is so now; otherwise a
+    question for a person if what differs is a name or a number, which few things have two of.
+    """
+    old, new = _FRAME_WORD.findall(earlier), _FRAME_WORD.findall(later)
+    is_news = any(word.lower() in _NOW for word in new)
+    new = [word for word in new if word.lower() not in _NOW]
+    start = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a.lower() != b.lower()), -1)
+    if start < FRAME_WORDS or not any(word.lower() in _STATES for word in old[1:start]):
+        return Relation.NONE
+    tail = 0
+    while tail < min(len(old), len(new)) - start and old[-1 - tail].lower() == new[-1 - tail].lower():
+        tail += 1
+    was, is_ = old[start : len(old) - tail], new[start : len(new) - tail]
+    if not (0 < len(was) <= SPAN_WORDS and 0 < len(is_) <= SPAN_WORDS) or _NEGATIONS & {w.lower() for w in was + is_}:
+        return Relation.NONE
+    if is_news:
+        return Relation.UPDATES
+    exact = all(any(word[0].isupper() or word[0].isdigit() for word in span) for span in (was, is_))
+    return Relation.CONTRADICTS if exact else Relation.NONE
 
 
 def denied_part(new: Statement, old: Statement) -> float:
@@ -338,7 +374,7 @@ def _unit(text: str, end: int) -> frozenset[str]:
         if not token[0].isalpha() or token.lower() in STOP_WORDS or len(found) == 3:
             break
         found.append(token.lower())
-    return stems_of(found) - _GENERIC if found else frozenset()
+    return stems_of(found) - _NO_UNITS if found else frozenset()
 
 
 def _amount(sort: str, text: str) -> float | tuple[int, ...]:

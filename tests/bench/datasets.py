@@ -16,13 +16,17 @@ _TURN = re.compile(r"D\d+:\d+")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and the external ids of the turns that answer it, inside one channel."""
+    """A question and the external ids of the turns that answer it, inside one channel.
+
+    `sides` are the turns of the first and of the second statement, where a question is about two that differ.
+    """
 
     text: str
     gold: frozenset[str]
     kind: str
     answer: str
     channel: str
+    sides: tuple[frozenset[str], frozenset[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,16 @@ def _beam_questions(chat: Path) -> Iterator[Question]:
             gold = {str(turn) for turn in _flat(asked.get("source_chat_ids", ()))} & known
             if kind != "abstention" and gold:
                 answer = str(asked.get("answer") or asked.get("ideal_answer") or "")
-                yield Question(asked["question"], frozenset(gold), kind, answer, f"beam-{chat.name}")
+                yield Question(asked["question"], frozenset(gold), kind, answer, f"beam-{chat.name}", _sides(asked))
+
+
+def _sides(asked: dict[str, Any]) -> tuple[frozenset[str], frozenset[str]] | None:
+    """The turns of the original and the updated, or of the first and the second statement."""
+    named = asked.get("source_chat_ids")
+    if not isinstance(named, dict) or len(named) != 2:
+        return None
+    first, second = (frozenset(str(turn) for turn in _flat(turns)) for turns in named.values())
+    return first, second
 
 
 def _flat(value: Any) -> Iterator[Any]:

@@ -34,8 +34,10 @@ _TURN = re.compile(r'^<!-- turn n=(\d+) role="([^"]*)"(?: at="([^"]*)")?[^\n]*--
 _NUMBERS = dict(
     zip("one two three four five six seven eight nine ten eleven twelve".split(), range(1, 13), strict=True)
 )
-_MONTHS = "January February March April May June July August September October November December".split()
-_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+_MONTHS: tuple[str, ...] = tuple(
+    "January February March April May June July August September October November December".split()
+)
+_DAYS: tuple[str, ...] = tuple("monday tuesday wednesday thursday friday saturday sunday".split())
 _DATE = re.compile(rf"\b(?:(\d{{1,2}}) )?({'|'.join(_MONTHS)}) (\d{{4}})\b|\b((?:19|20)\d\d)(?:/\d{{4}})?\b")
 _RELATIVE = re.compile(
     r"\b(?:yesterday|today|tonight|tomorrow|ago|from now|last|next|this|past|coming"

@@ -39,6 +39,23 @@ def test_one_doubt_is_enough_to_say_nothing(earlier: str, later: str) -> None:
     assert relate(earlier, later) is Relation.NONE
 
 
+@pytest.mark.parametrize(
+    ("earlier", "later", "relation"),
+    [
+        ("My office is in Oslo.", "My office is in Bergen now.", Relation.UPDATES),
+        ("The API timeout is 30 seconds.", "The API timeout is 60 seconds now.", Relation.UPDATES),
+        ("Ana lives in Lisbon.", "Ana now lives in Porto.", Relation.UPDATES),
+        ("My office is in Oslo.", "My office is in Bergen.", Relation.CONTRADICTS),
+        ("Ana lives in Lisbon.", "Boris now lives in Porto.", Relation.NONE),
+        ("Ana's car is red.", "Boris's car is now blue.", Relation.NONE),
+        ("Ana is happy.", "Ana is tired.", Relation.NONE),
+        ("My office is in Oslo.", "My office is not in Bergen.", Relation.NONE),
+    ],
+)
+def test_what_something_is_can_change(earlier: str, later: str, relation: Relation) -> None:
+    assert relate(earlier, later) is relation
+
+
 def test_a_denial_contradicts_what_was_told_before() -> None:
     told = "I enrolled in an academic writing course on Coursera."
     assert relate(told, "I have never taken any academic writing course on Coursera.") is Relation.CONTRADICTS
