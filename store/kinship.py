@@ -143,7 +143,7 @@ class Kinship:
         return [other for other in found.values() if self._was_before(other, node)]
 
     def _was_before(self, other: Node, node: Node) -> bool:
-        if other.node_id == node.node_id or other.node_id in self._not_yet:
+        if other.node_id == node.node_id or other.node_id in self._not_yet or not other.path.startswith("facts/"):
             return False
         return other.created_at is None or node.created_at is None or other.created_at <= node.created_at
 

@@ -29,6 +29,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no threads in the parent: 
 
 from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep import okf
+from dreamd.store.keep.edits import edit_mark
 from dreamd.store.keep.history import Run
 from dreamd.store.keep.journal import sha256
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -196,10 +197,17 @@ class Child:
             self.say("end", dreamt=dreamt, applied=applied)
 
     def actions(self, rng: random.Random, seed: int, dreamt: dict[str, str]) -> tuple[Action, ...]:
-        """A few new scenarios, a few rewritten, a few deleted; at most a dozen live at a time."""
+        """A few new scenarios, a few rewritten, a few deleted, but none whose deletion was undone before."""
+        forbidden = self.store.ledger.tombstones()
         old = rng.sample(sorted(dreamt), min(len(dreamt), rng.randint(0, 4)))
         actions = [
-            _action(path, dreamt[path], None if len(dreamt) > 8 or rng.random() < 0.3 else _scenario(seed, n))
+            _action(
+                path,
+                dreamt[path],
+                None
+                if (len(dreamt) > 8 or rng.random() < 0.3) and edit_mark(path, b"", None) not in forbidden
+                else _scenario(seed, n),
+            )
             for n, path in enumerate(old)
         ]
         actions += [_action(f"scenarios/s--{seed}-{n}.md", None, _scenario(seed, 10 + n)) for n in range(3)]
