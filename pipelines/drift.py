@@ -11,10 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from hashlib import sha256
 from math import log
 
-from ..store.decisions import mark_of
+from ..store.decisions import is_reviewed, mark_of
 from ..store.find.statements import Relation, Statement, denied_part, read, relate
 from ..store.keep import okf
 from ..store.model import Action, ActionKind, Level, Memory, NodeId
@@ -30,7 +29,6 @@ COMMON = 400
 
 COMPARED, CANDIDATES = 100, 10
 """How many older facts one fact is compared with, those that share most with it, and how many of them it may change."""
-
 
 NEAR = {Relation.UPDATES: 0.4, Relation.CONTRADICTS: 0.25}
 """Cosine below which two facts are about different things whatever they share; random ones lie around .2. A person
@@ -152,7 +150,9 @@ def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:
         if view.is_forbidden(mark) or {one.older.node_id, one.newer.node_id} & gone:
             continue
         older, newer = view.memory(one.older.node_id), view.memory(one.newer.node_id)
-        if older is None or newer is None or newer.node_id in older.contradicts or _is_settled(older, newer):
+        if older is None or newer is None or newer.node_id in older.contradicts:
+            continue
+        if is_reviewed(older.extra) or is_reviewed(newer.extra):  # a person looked at it: the dream has no say
             continue
         if one.relation is Relation.UPDATES:
             gone.add(older.node_id)
@@ -168,15 +168,6 @@ def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:
         for memory, changes, mark, reason in edits.values()
         if (action := _action(view, memory, changes, mark, reason))
     ]
-
-
-def _is_settled(older: Memory, newer: Memory) -> bool:
-    """Whether a person looked at either: then the dream has no say."""
-    return any(
-        isinstance(entry, dict) and str(entry.get("by", "")).startswith("human:")
-        for memory in (older, newer)
-        for entry in memory.extra.get("verified") or ()
-    )
 
 
 def _valid_from(memory: Memory) -> str | None:
@@ -213,7 +204,7 @@ def _action(view: View, memory: Memory, changes: dict[str, object], mark: str, r
         node_id=memory.node_id,
         stage=STAGE,
         reason=reason,
-        pre_sha256=sha256(data).hexdigest(),
+        pre_sha256=view.pre_sha256(memory.path),
         content=okf.edit(data, {key: value for key, value in changes.items() if value is not None}),
         fingerprint=mark,
     )
