@@ -14,7 +14,7 @@ from math import exp, log
 from ..store.decisions import is_reviewed
 from ..store.keep import okf
 from ..store.keep.ledger import Usage
-from ..store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Status
+from ..store.model import Action, Kind, Level, Memory, NodeId, Status
 from .dates import format_date
 from .proposals import Planned, is_curated
 from .settings import DecaySettings
@@ -233,16 +233,10 @@ def _archive(view: View, standing: Standing, now: datetime) -> Action:
     memory = standing.memory
     data = view.read(memory.path) or b""
     used = f"last used {_day(standing.used_at)}" if standing.used_at > _NEVER else "never used"
-    return Action(
-        kind=ActionKind.REPLACE,
-        path=memory.path,
-        node_id=memory.node_id,
-        stage=STAGE,
-        reason=f"confidence {standing.confidence(now):.2f}; learned {_day(standing.learned_at)}, {used}",
-        pre_sha256=view.pre_sha256(memory.path),
-        content=okf.edit(data, {"status": Status.DEPRECATED.value, "archived_at": now.isoformat()}),
-        fingerprint=mark_of(memory.node_id),
-    )
+    reason = f"confidence {standing.confidence(now):.2f}; learned {_day(standing.learned_at)}, {used}"
+    content = okf.edit(data, {"status": Status.DEPRECATED.value, "archived_at": now.isoformat()})
+    mark = mark_of(memory.node_id)
+    return Action.replacing(memory.path, memory.node_id, data, content, stage=STAGE, reason=reason, fingerprint=mark)
 
 
 def _day(at: datetime) -> str:

@@ -56,16 +56,7 @@ def replace_text(view: View, memory: Memory, stage: str, reason: str, paths: Map
     if old.text == memory.text and old.sources == memory.sources and old.title == memory.title:
         return None
     content = okf.from_memory(memory, paths)
-    return Action(
-        kind=ActionKind.REPLACE,
-        path=memory.path,
-        node_id=memory.node_id,
-        stage=stage,
-        reason=reason,
-        pre_sha256=view.pre_sha256(memory.path),
-        content=content,
-        fingerprint=mark,
-    )
+    return Action.replacing(memory.path, memory.node_id, before, content, stage=stage, reason=reason, fingerprint=mark)
 
 
 def add_sources(
@@ -97,15 +88,9 @@ def add_sources(
         entries.append(entry | ({"at": at.isoformat()} if at else {}))
     has_faded = document.meta.get("archived_at") is not None
     revived = {"status": Status.STABLE.value, "archived_at": None} if has_faded else {}
-    return Action(
-        kind=ActionKind.REPLACE,
-        path=path,
-        node_id=node_id,
-        stage=stage,
-        reason="said again after it had faded" if has_faded else "said again",
-        pre_sha256=view.pre_sha256(path),
-        content=okf.edit(data, {"sources": entries, **revived}),
-    )
+    content = okf.edit(data, {"sources": entries, **revived})
+    reason = "said again after it had faded" if has_faded else "said again"
+    return Action.replacing(path, node_id, data, content, stage=stage, reason=reason)
 
 
 def archive(view: View, memory: Memory, stage: str, reason: str, now: datetime) -> Action | None:
@@ -113,15 +98,8 @@ def archive(view: View, memory: Memory, stage: str, reason: str, now: datetime) 
     data = view.read(memory.path)
     if data is None or is_edited(data):
         return None
-    return Action(
-        kind=ActionKind.REPLACE,
-        path=memory.path,
-        node_id=memory.node_id,
-        stage=stage,
-        reason=reason,
-        pre_sha256=view.pre_sha256(memory.path),
-        content=okf.edit(data, {"status": Status.DEPRECATED.value, "archived_at": now.isoformat()}),
-    )
+    content = okf.edit(data, {"status": Status.DEPRECATED.value, "archived_at": now.isoformat()})
+    return Action.replacing(memory.path, memory.node_id, data, content, stage=stage, reason=reason)
 
 
 def body_hash(text: str) -> str:

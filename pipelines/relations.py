@@ -18,7 +18,7 @@ import numpy as np
 
 from ..store.keep import okf
 from ..store.keep.questions import Probe
-from ..store.model import Action, ActionKind, Memory, NodeId
+from ..store.model import Action, Memory, NodeId
 from .clusters import centre
 from .nouns import nouns_of, stems_in
 from .view import Vectors, View
@@ -128,16 +128,9 @@ def actions(view: View, relations: Iterable[Relation], memories: Iterable[Memory
         theirs = [entry for entry in listed if "because" not in entry]
         if document.problem or _same(listed, [*theirs, *wanted]) or view.is_forbidden(mark):
             continue
-        yield Action(
-            kind=ActionKind.REPLACE,
-            path=memory.path,
-            node_id=memory.node_id,
-            stage=stage,
-            reason=f"related to {len(wanted)} others" if wanted else "related to none any more",
-            pre_sha256=view.pre_sha256(memory.path),
-            content=okf.edit(data, {"relates": [*theirs, *wanted] or None}),
-            fingerprint=mark,
-        )
+        content = okf.edit(data, {"relates": [*theirs, *wanted] or None})
+        reason = f"related to {len(wanted)} others" if wanted else "related to none any more"
+        yield Action.replacing(memory.path, memory.node_id, data, content, stage=stage, reason=reason, fingerprint=mark)
 
 
 def _shared(words: Mapping[NodeId, Set[str]], spread: Mapping[str, int]) -> dict[tuple[NodeId, NodeId], list[str]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..store.keep import okf
 from ..store.keep.redaction import redact
-from ..store.model import Action, ActionKind, Kind, NodeId
+from ..store.model import Action, Kind, NodeId
 from .proposals import BY_HAND, body_hash, is_curated, is_edited
 from .view import View
 
@@ -79,15 +79,8 @@ def mend(view: View, file: File) -> Action | None:
     mark = "lint:" + sha256(file.path.encode() + b"\0" + file.data).hexdigest()[:32]
     if view.is_forbidden(mark):
         return None
-    return Action(
-        kind=ActionKind.REPLACE,
-        path=file.path,
-        node_id=file.node_id,
-        stage="lint",
-        reason="; ".join(file.reasons),
-        pre_sha256=view.pre_sha256(file.path),
-        content=file.data,
-        fingerprint=mark,
+    return Action.replacing(
+        file.path, file.node_id, before, file.data, stage="lint", reason="; ".join(file.reasons), fingerprint=mark
     )
 
 

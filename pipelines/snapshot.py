@@ -15,7 +15,7 @@ from ..store.keep.database import Connections, backup, open_database
 from ..store.keep.disk import Disk
 from ..store.keep.ledger import Ledger
 from ..store.keep.vault import Vault
-from ..store.model import InvalidInput, Kind, Level, Memory, NodeId, NotFound, Status, StoreError, Turn
+from ..store.model import InvalidInput, Kind, Level, Memory, NodeId, Status, StoreError, Turn
 from .view import History, SessionState
 
 SESSIONS_ASKED = 40
@@ -113,10 +113,7 @@ class Snapshot:
 
     def read(self, path: str) -> bytes | None:
         """A file of the vault, or None."""
-        try:
-            return self._vault.read(path)
-        except NotFound:
-            return None
+        return self._vault.read_if_any(path)
 
     def paths(self) -> Collection[str]:
         """Every kept file of the vault."""

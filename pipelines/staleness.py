@@ -16,7 +16,7 @@ from typing import Any
 
 from ..store.decisions import is_reviewed
 from ..store.keep import okf
-from ..store.model import Action, ActionKind, Level, Memory
+from ..store.model import Action, Level, Memory
 from .dates import format_date
 from .days import last_named
 from .project import Project
@@ -125,16 +125,7 @@ def _action(view: View, fact: Memory, data: bytes, change: _Change, mark: str) -
     content = okf.edit(data, change.changes)
     if content == data:
         return None
-    return Action(
-        kind=ActionKind.REPLACE,
-        path=fact.path,
-        node_id=fact.node_id,
-        stage=STAGE,
-        reason=change.reason,
-        pre_sha256=view.pre_sha256(fact.path),
-        content=content,
-        fingerprint=mark,
-    )
+    return Action.replacing(fact.path, fact.node_id, data, content, stage=STAGE, reason=change.reason, fingerprint=mark)
 
 
 def _number(words: Sequence[str]) -> int:

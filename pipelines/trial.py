@@ -92,10 +92,7 @@ class Trial:
 
     def read(self, path: str) -> bytes | None:
         """A file as it is here."""
-        try:
-            return self._overlay.read(path)
-        except NotFound:
-            return None
+        return self._overlay.read_if_any(path)
 
     def answers(self, paths: Iterable[str]) -> bool:
         """Whether anything in these files may answer a question that names no level."""

@@ -15,9 +15,8 @@ from .find.catalog import Catalog
 from .find.projection import Node
 from .keep import okf
 from .keep.changes import REVIEW
-from .keep.journal import sha256 as hash_of
 from .keep.vault import Vault
-from .model import Action, ActionKind, InvalidInput, Memory, NodeId, NotFound, Status
+from .model import Action, InvalidInput, Memory, NodeId, NotFound, Status
 
 Choice = Literal["newer", "older", "both", "edit"]
 
@@ -159,15 +158,9 @@ class Decisions:
     ) -> Action:
         data = self._vault.read(memory.path)
         content = okf.edit(data, changes)
-        return Action(
-            kind=ActionKind.REPLACE,
-            path=memory.path,
-            node_id=memory.node_id,
-            stage=REVIEW,
-            reason=reason,
-            pre_sha256=hash_of(data),
-            content=content if text is None else with_body(content, text),
-            fingerprint=mark,
+        content = content if text is None else with_body(content, text)
+        return Action.replacing(
+            memory.path, memory.node_id, data, content, stage=REVIEW, reason=reason, fingerprint=mark
         )
 
 
@@ -186,15 +179,9 @@ def restoring(node: Node, data: bytes) -> Action:
         raise InvalidInput(f"{newer} has taken its place", hint=f"`dreamctl forget {newer}` takes that one back.")
     if meta.get("archived_at") is None and meta.get("status") != Status.DEPRECATED.value:
         raise InvalidInput(f"{node.node_id} is not archived", hint="`dreamctl show` says what it is.")
-    return Action(
-        kind=ActionKind.REPLACE,
-        path=node.path,
-        node_id=node.node_id,
-        stage="restore",
-        reason="brought back by its person",
-        pre_sha256=hash_of(data),
-        content=okf.edit(data, {"status": Status.STABLE.value, "archived_at": None}),
-    )
+    content = okf.edit(data, {"status": Status.STABLE.value, "archived_at": None})
+    reason = "brought back by its person"
+    return Action.replacing(node.path, node.node_id, data, content, stage="restore", reason=reason)
 
 
 def is_reviewed(meta: Mapping[str, object]) -> bool:

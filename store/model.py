@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from hashlib import sha256
+from typing import Any, Literal, Self
 
 NodeId = str
 
@@ -252,6 +253,30 @@ class Action:
     pre_sha256: str | None = None
     content: bytes | None = None
     fingerprint: str | None = None
+
+    @classmethod
+    def replacing(
+        cls,
+        path: str,
+        node_id: NodeId,
+        before: bytes,
+        content: bytes,
+        *,
+        stage: str,
+        reason: str,
+        fingerprint: str | None = None,
+    ) -> Self:
+        """The action that gives a file, which holds `before`, other content."""
+        return cls(
+            kind=ActionKind.REPLACE,
+            path=path,
+            node_id=node_id,
+            stage=stage,
+            reason=reason,
+            pre_sha256=sha256(before).hexdigest(),
+            content=content,
+            fingerprint=fingerprint,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,7 +138,7 @@ class Changes:
         now_at: dict[str, bytes | None] = {}
         steps = []
         for ordinal, action in enumerate(changeset.actions):
-            before = now_at[action.path] if action.path in now_at else self._read(action.path)
+            before = now_at[action.path] if action.path in now_at else self._vault.read_if_any(action.path)
             images = history.packed(before), history.packed(action.content)
             step = _Step(ordinal, action, before, images, _objection(action, before, forbidden))
             now_at[action.path] = before if step.refusal else action.content
@@ -210,7 +210,7 @@ class Changes:
         refusals = {
             path: "the file is no longer as the run left it"
             for path, chain in chains.items()
-            if _hash(self._read(path)) != chain[-1].post_sha256
+            if _hash(self._vault.read_if_any(path)) != chain[-1].post_sha256
         }
         created = {path: chain[0].node_id for path, chain in chains.items() if chain[0].pre_sha256 is None}
         citing = {path: set(self._citing(node_id)) - {path} for path, node_id in created.items()}
@@ -271,12 +271,6 @@ class Changes:
     def _settle(self) -> None:
         if not self._writer.barrier(_SETTLE_S):
             raise self._writer.refusal or StoreBusy("the vault is still being written", hint="Try again in a minute.")
-
-    def _read(self, path: str) -> bytes | None:
-        try:
-            return self._vault.read(path)
-        except NotFound:
-            return None
 
 
 def _objection(action: Action, before: bytes | None, forbidden: Collection[str]) -> str | None:

@@ -74,6 +74,13 @@ class Vault:
         except (FileNotFoundError, NotADirectoryError) as missing:
             raise NotFound(f"there is no {path} in the vault") from missing
 
+    def read_if_any(self, path: str) -> bytes | None:
+        """Return a file's content, None where there is no such file."""
+        try:
+            return self.read(path)
+        except NotFound:
+            return None
+
     def exists(self, path: str) -> bool:
         """Tell whether a regular file is there."""
         return self.stamp(path) is not None
