@@ -15,8 +15,8 @@ from math import log
 
 from ..store.decisions import is_reviewed, mark_of
 from ..store.find.statements import Relation, Statement, denied_part, read, relate
-from ..store.keep import okf
-from ..store.model import Action, ActionKind, Level, Memory, NodeId
+from ..store.model import Level, Memory, NodeId
+from ..store.ties import Ties
 from .proposals import Planned
 from .view import View
 
@@ -143,7 +143,7 @@ def _near(view: View, found: Sequence[_Found]) -> list[_Found]:
 
 def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:
     """Turn what was found into edits; a fact is superseded once, and one that is has no open questions."""
-    edits: dict[NodeId, tuple[Memory, dict[str, object], str, str]] = {}
+    ties = Ties(view.read, STAGE)
     gone: set[NodeId] = set()
     for one in sorted(found, key=lambda one: (one.relation is not Relation.UPDATES, -one.weight)):
         mark = mark_of(one.older.node_id, one.newer.node_id)
@@ -157,54 +157,8 @@ def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:
         if one.relation is Relation.UPDATES:
             gone.add(older.node_id)
             planned.count("superseded")
-            _edit(edits, older, {"superseded_by": newer.node_id, "valid_to": _valid_from(newer)}, mark, "changed since")
-            _edit(edits, newer, {"supersedes": [*newer.supersedes, older.node_id]}, mark, "it changes an older fact")
+            ties.supersede(older, newer, mark)
         else:
             planned.count("contradictions")
-            _edit(edits, older, {"contradicts": [*older.contradicts, newer.node_id]}, mark, "something contradicts it")
-            _edit(edits, newer, {"contradicts": [*newer.contradicts, older.node_id]}, mark, "it contradicts another")
-    planned.actions += [
-        action
-        for memory, changes, mark, reason in edits.values()
-        if (action := _action(view, memory, changes, mark, reason))
-    ]
-
-
-def _valid_from(memory: Memory) -> str | None:
-    at = memory.valid_from or memory.created_at
-    return at.isoformat() if at else None
-
-
-def _edit(
-    edits: dict[NodeId, tuple[Memory, dict[str, object], str, str]],
-    memory: Memory,
-    changes: dict[str, object],
-    mark: str,
-    reason: str,
-) -> None:
-    """Add to what is changed of one file; lists of ids grow."""
-    if memory.node_id not in edits:
-        edits[memory.node_id] = (memory, dict(changes), mark, reason)
-        return
-    known = edits[memory.node_id][1]
-    for key, value in changes.items():
-        before = known.get(key)
-        known[key] = (
-            list(dict.fromkeys([*before, *value])) if isinstance(before, list) and isinstance(value, list) else value
-        )
-
-
-def _action(view: View, memory: Memory, changes: dict[str, object], mark: str, reason: str) -> Action | None:
-    data = view.read(memory.path)
-    if data is None or not okf.parse(data).meta:
-        return None
-    return Action(
-        kind=ActionKind.REPLACE,
-        path=memory.path,
-        node_id=memory.node_id,
-        stage=STAGE,
-        reason=reason,
-        pre_sha256=view.pre_sha256(memory.path),
-        content=okf.edit(data, {key: value for key, value in changes.items() if value is not None}),
-        fingerprint=mark,
-    )
+            ties.contradict(older, newer, mark)
+    planned.actions += ties.actions()

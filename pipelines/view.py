@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
@@ -203,11 +202,6 @@ class View:
     def is_forbidden(self, fingerprint: str | None) -> bool:
         """Whether a person undid, forgot or rejected this."""
         return fingerprint in self.history.tombstones
-
-    def pre_sha256(self, path: str) -> str | None:
-        """The hash that an action on a path is planned against."""
-        data = self.read(path)
-        return None if data is None else sha256(data).hexdigest()
 
     def allowed(self, actions: Sequence[Action]) -> list[Action]:
         """These actions without the edits that a person undid, and without what was built on them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from queue import SimpleQueue
 from typing import Any, Final
@@ -23,10 +23,9 @@ from .find.search import node_of_chunk
 from .find.statements import Relation, relate
 from .find.terms import query_terms
 from .find.wording import normal_form
-from .keep import okf
-from .keep.journal import sha256
 from .keep.vault import Vault
-from .model import Action, ActionKind, Changeset, Level, NodeId, NotFound
+from .model import Changeset, Level, NodeId
+from .ties import Ties
 
 LINK: Final = "link"
 """The kind of run that this makes."""
@@ -114,21 +113,31 @@ class Kinship:
         if node is None or not node.live:
             return
         again = node.created_at is not None and at - node.created_at > SAME_CALL
-        edits = _Edits(self._vault, self._now())
+        ties = Ties(self._vault.read_if_any, LINK)
         if again:
-            edits.reinforce(node)
+            self._reinforce(ties, node)
         for older in () if again else self._older(node):
             mark = mark_of(older.node_id, node.node_id)
             if mark in self._forbidden():
                 continue
             if normal_form(older.text) == normal_form(node.text):
-                edits.reinforce(older)
-                edits.step_back(node, older, mark)
+                self._reinforce(ties, older)
+                ties.edit(node, {"superseded_by": older.node_id}, "it was known, in other words", mark)
                 break
-            edits.tie(older, node, relate(older.text, node.text), mark)
-        if actions := edits.actions():
+            relation = relate(older.text, node.text)
+            if relation is Relation.UPDATES:
+                ties.supersede(older, node, mark)
+            elif relation is Relation.CONTRADICTS:
+                ties.contradict(older, node, mark)
+        if actions := ties.actions():
             run_id = f"{self._now():%Y%m%d-%H%M%S-%f}-{LINK}"
             self._apply(Changeset(run_id=run_id, actions=tuple(actions)), f"set {node_id} beside what was known")
+
+    def _reinforce(self, ties: Ties, node: Node) -> None:
+        """Note that it was said again: from now on it fades."""
+        listed = ties.standing(node).extra.get("reinforced")
+        crumbs = [*(listed if isinstance(listed, list) else ()), {"at": self._now().isoformat()}]
+        ties.edit(node, {"reinforced": crumbs[-BREADCRUMBS:]}, "said again")
 
     def _older(self, node: Node) -> list[Node]:
         """The living facts of the same channel that share most words with it, those that were there before."""
@@ -146,73 +155,3 @@ class Kinship:
         if other.node_id == node.node_id or other.node_id in self._not_yet or not other.path.startswith("facts/"):
             return False
         return other.created_at is None or node.created_at is None or other.created_at <= node.created_at
-
-
-class _Edits:
-    """What changes in the frontmatter of each file."""
-
-    def __init__(self, vault: Vault, now: datetime) -> None:
-        self._vault = vault
-        self._now = now
-        self._before: dict[NodeId, tuple[Node, bytes]] = {}
-        self._after: dict[NodeId, bytes] = {}
-        self._said: dict[NodeId, tuple[str, str | None]] = {}
-
-    def reinforce(self, node: Node) -> None:
-        """Note that it was said again: from now on it fades."""
-        meta = self._meta(node)
-        listed = meta.get("reinforced")
-        crumbs = [*(listed if isinstance(listed, list) else ()), {"at": self._now.isoformat()}]
-        self._edit(node, {"reinforced": crumbs[-BREADCRUMBS:]}, "said again", None)
-
-    def step_back(self, node: Node, older: Node, mark: str) -> None:
-        """Let the older of two that say the same stand for both."""
-        self._edit(node, {"superseded_by": older.node_id}, "it was known, in other words", mark)
-
-    def tie(self, older: Node, newer: Node, relation: Relation, mark: str) -> None:
-        """Let the newer take the older's place, or link two that contradict each other."""
-        if relation is Relation.UPDATES:
-            at = newer.valid_from or newer.created_at or self._now
-            self._edit(older, {"superseded_by": newer.node_id, "valid_to": at.isoformat()}, "changed since", mark)
-            self._edit(newer, {"supersedes": self._with(newer, "supersedes", older)}, "it changes an older one", mark)
-        elif relation is Relation.CONTRADICTS:
-            self._edit(older, {"contradicts": self._with(older, "contradicts", newer)}, "contradicted", mark)
-            self._edit(newer, {"contradicts": self._with(newer, "contradicts", older)}, "it contradicts another", mark)
-
-    def actions(self) -> list[Action]:
-        """One replacement a file."""
-        return [
-            Action(
-                kind=ActionKind.REPLACE,
-                path=node.path,
-                node_id=node_id,
-                stage=LINK,
-                reason=self._said[node_id][0],
-                pre_sha256=sha256(before),
-                content=self._after[node_id],
-                fingerprint=self._said[node_id][1],
-            )
-            for node_id, (node, before) in self._before.items()
-            if node_id in self._after and self._after[node_id] != before
-        ]
-
-    def _with(self, node: Node, key: str, other: Node) -> Sequence[str]:
-        listed = self._meta(node).get(key)
-        return list(dict.fromkeys([*(listed if isinstance(listed, list) else ()), other.node_id]))
-
-    def _meta(self, node: Node) -> dict[str, Any]:
-        return dict(okf.parse(self._now_of(node)).meta)
-
-    def _now_of(self, node: Node) -> bytes:
-        if node.node_id not in self._before:
-            try:
-                self._before[node.node_id] = (node, self._vault.read(node.path))
-            except NotFound:
-                return b""
-        return self._after.get(node.node_id, self._before[node.node_id][1])
-
-    def _edit(self, node: Node, changes: dict[str, Any], reason: str, mark: str | None) -> None:
-        data = self._now_of(node)
-        if okf.parse(data).meta:  # a person's file without frontmatter stays as it is
-            self._after[node.node_id] = okf.edit(data, changes)
-            self._said[node.node_id] = (reason, mark)

@@ -6,6 +6,7 @@ from dreamd.pipelines import consolidate
 from dreamd.pipelines.view import History
 from dreamd.store.keep import okf
 from dreamd.store.keep.changes import fingerprint
+from dreamd.store.keep.journal import sha256
 from dreamd.store.model import ActionKind, Level
 
 from .fakes import NOW, FakeSource
@@ -72,7 +73,7 @@ def test_what_is_said_again_gains_evidence() -> None:
     assert planned.counts == {"sessions": 1, "turns": 2, "duplicates": 1, "facts": 1, "reinforced": 1}
     (reinforced,) = [action for action in planned.actions if action.kind is ActionKind.REPLACE]
     assert reinforced.path == path
-    assert reinforced.pre_sha256 == view.pre_sha256(path)
+    assert reinforced.pre_sha256 == sha256(view.read(path) or b"")
     content = reinforced.content or b""
     assert okf.to_memory(path, okf.parse(content)).sources == ("s1#2", "s2#1")
     assert b"mine: kept # a note" in content

@@ -6,6 +6,7 @@ from dreamd.pipelines.proposals import body_hash
 from dreamd.pipelines.repairs import clean_tags
 from dreamd.pipelines.view import History
 from dreamd.store.keep import okf
+from dreamd.store.keep.journal import sha256
 from dreamd.store.model import ActionKind, Kind
 
 from .fakes import NOW, FakeSource
@@ -66,7 +67,7 @@ def test_a_secret_is_taken_out_of_what_a_dream_wrote() -> None:
     (repair,) = planned.actions
     assert (repair.kind, repair.path) == (ActionKind.REPLACE, path)
     assert secret.encode() not in (repair.content or b"")
-    assert repair.pre_sha256 == view.pre_sha256(path)
+    assert repair.pre_sha256 == sha256(view.read(path) or b"")
     assert [finding.path for finding in planned.findings if finding.check == "secrets"] == ["notes/mine.md"]
     assert secret not in str(planned.findings) + repair.reason
 
