@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .decisions import Choice, Decision, Decisions, restoring
-from .find import answer
+from .find import answer, telling
 from .find.answer import Recalled
 from .find.embed_queue import EmbedQueue
 from .find.embedding import Embedder
@@ -561,7 +561,9 @@ class MemoryStore:
         if self._settings.probes and not self.paused and channel not in self.channels_off:
             shown = [
                 Answered(
-                    one.node_id, answer.without_head(one.text), tuple(t.node_id for t in one.evidence) or (one.node_id,)
+                    one.node_id,
+                    telling.without_head(one.text),
+                    tuple(t.node_id for t in one.evidence) or (one.node_id,),
                 )
                 for one in found
             ]

@@ -37,8 +37,8 @@ from .options import Options
 from .table import Row, say
 
 CHUNKS, NEW_TURNS = 100_000, 1_000
-CHUNKS_A_TURN = 1.57
-"""A turn is one chunk, and leaves .5 facts and a part of a page."""
+CHUNKS_A_TURN = 1.34
+"""A turn is one chunk, and leaves a third of a fact and a part of a page."""
 
 SESSION_TURNS = 40
 CHANNELS = ("kettle", "kettle", "kettle", "bakery", "bakery", "garden", "choir", "archive")
