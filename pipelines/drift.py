@@ -115,7 +115,11 @@ def _alike(statement: Statement, said: dict[str, list[int]], rarity: dict[str, f
 
 def _judged(pairs: Iterable[tuple[Memory, Memory, float]]) -> Iterator[_Found]:
     for older, newer, weight in pairs:
-        if _same_speaker(older, newer) and (relation := relate(older.text, newer.text)) is not Relation.NONE:
+        if (
+            _same_speaker(older, newer)
+            and not _one_breath(older, newer)
+            and (relation := relate(older.text, newer.text)) is not Relation.NONE
+        ):
             denied = denied_part(read(newer.text), read(older.text))
             yield _Found(older, newer, relation, denied or weight)
 
@@ -123,6 +127,11 @@ def _judged(pairs: Iterable[tuple[Memory, Memory, float]]) -> Iterator[_Found]:
 def _same_speaker(older: Memory, newer: Memory) -> bool:
     """Whether one person said both; a user whose name was said in one session is "user" in another."""
     return older.tags == newer.tags or ("user",) in (older.tags, newer.tags)
+
+
+def _one_breath(older: Memory, newer: Memory) -> bool:
+    """Whether one turn says both: nobody changes their mind in it."""
+    return bool(older.sources) and older.sources[:1] == newer.sources[:1]
 
 
 def _strongest(found: Iterable[_Found]) -> list[_Found]:

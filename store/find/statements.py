@@ -37,6 +37,9 @@ FEW_STEMS = 5
 NEVER_STEMS, NEVER_PART = 2, 0.5
 """What a denial must share with what it denies: so many stems, and this part of what it denies."""
 
+DONE = 0.5
+"""How much nearer to a denial stands what was done than what was meant: "completed" than "to complete"."""
+
 FRAME_WORDS, SPAN_WORDS = 2, 3
 """Where two texts are the same but for one place: so many words stand before it, and so many at most are in it."""
 
@@ -84,8 +87,8 @@ _ORDINAL = re.compile(
 _GENERIC = stems_of(
     "user assistant asked try trying tried want wants need needs help make sure get getting go going use using used "
     "know think thinking wonder wondering worried meet meeting feel kinda really still already just currently recently "
-    "now new total extra more able like also even much many way lot thing something someone ensure understand "
-    "user's users month week day year time today part work working last next first second".split()
+    "now actually ever new total extra more able like also even much many way lot thing something someone ensure "
+    "understand user's users month week day year time today part work working last next first second".split()
 ) - stems_of(["meeting"])
 _FRAME_WORD = re.compile(r"[^\W_](?:[\w'’.:/-]*[^\W_])?")
 _NOW = frozenset("now currently instead actually already".split())
@@ -102,6 +105,8 @@ _NEVER = re.compile(
     r"\b(?:has|have|had|i['’]ve)\s+(?:\w+\s+)?never\b|\b(?:hasn|haven|hadn)['’]t\s+(?:ever\b|(?=[^.;]*\b(?:before|yet|ever)\b))",
     re.IGNORECASE,
 )
+_ANTECEDENT = re.compile(r"(\S+),? (?:which|that) [^,;.!?]*$")
+"""What a relative clause is about: "Zotero, which I have never used"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +125,17 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Denial:
+    """Something that a text says never was: its stems, the names in its clause, and the verb as it stands there."""
+
+    stems: frozenset[str]
+    names: frozenset[str]
+    verb: str
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
-    """A text, read for comparison. `denied` are the stems of each thing that it says never was."""
+    """A text, read for comparison."""
 
     text: str
     stems: frozenset[str]
@@ -130,7 +144,7 @@ class Statement:
     ordinals: frozenset[str]
     modifiers: Mapping[str, frozenset[str]]
     values: tuple[Value, ...]
-    denied: tuple[frozenset[str], ...]
+    denied: tuple[Denial, ...]
 
 
 @lru_cache(maxsize=4096)
@@ -190,12 +204,18 @@ def _framed(earlier: str, later: str) -> Relation:
 
 
 def denied_part(new: Statement, old: Statement) -> float:
-    """How much of something that a statement says never was, another tells of: 0, or NEVER_PART to 1."""
-    if not new.denied or old.denied or _differ(_proper(old.names), _proper(new.names)):
+    """How much of something that a statement says never was, another tells of: 0, or NEVER_PART to 1 and DONE more."""
+    if old.denied:
         return 0.0
-    shared = (len(thing & old.stems) / len(thing) for thing in new.denied if len(thing & old.stems) >= NEVER_STEMS)
-    part = max(shared, default=0.0)
-    return part if part >= NEVER_PART else 0.0
+    return max((_told_of(denial, old) for denial in new.denied), default=0.0)
+
+
+def _told_of(denial: Denial, old: Statement) -> float:
+    shared = denial.stems & old.stems
+    part = len(shared) / len(denial.stems)
+    if len(shared) < NEVER_STEMS or part < NEVER_PART or _differ(_proper(old.names), _proper(denial.names)):
+        return 0.0
+    return part + (DONE if re.search(rf"\b{re.escape(denial.verb)}\b", old.text, re.IGNORECASE) else 0.0)
 
 
 def _stated(statement: Statement) -> list[Value]:
@@ -203,7 +223,7 @@ def _stated(statement: Statement) -> list[Value]:
     return [
         value
         for value in statement.values
-        if not any(len(thing & value.around) >= NEVER_STEMS for thing in statement.denied)
+        if not any(len(denial.stems & value.around) >= NEVER_STEMS for denial in statement.denied)
     ]
 
 
@@ -318,13 +338,20 @@ def _modifiers(text: str) -> dict[str, frozenset[str]]:
     return found
 
 
-def _denied(text: str) -> tuple[frozenset[str], ...]:
+def _denied(text: str) -> tuple[Denial, ...]:
     match = _NEVER.search(text)
     if not match:
         return ()
+    before = text[: match.start()]
+    subject = re.split(r"[,;.!?]\s", before)[-1]
+    if (thing := _ANTECEDENT.search(before)) is not None:
+        subject = f"{thing[1]} {subject}"
     clause = re.split(r"[,;.!?]\s|\b(?:but|before|so|because)\b", text[match.end() :])[0]
-    things = (_content(part) for part in re.split(r"\bor\b", clause))
-    return tuple(thing for thing in things if len(thing) >= NEVER_STEMS)
+    about = _content(thing[1]) if thing else frozenset[str]()
+    names = frozenset(_names(f"{subject} {text[match.start() : match.end()]} {clause}"))
+    verb = next((word for word in _WORD.findall(clause) if _content(word)), "")
+    things = (about | _content(part) for part in re.split(r"\bor\b", clause))
+    return tuple(Denial(stems, names, verb) for stems in things if len(stems) >= NEVER_STEMS)
 
 
 def _values(text: str) -> list[Value]:

@@ -27,8 +27,11 @@ class Ties:
     opposed: Mapping[NodeId, Sequence[NodeId]] = field(default_factory=dict)
 
     def disputes(self, unit: NodeId) -> tuple[NodeId, ...]:
-        """The units that disagree with this one, whichever is the newer."""
-        return (*self.opposed.get(unit, ()), *(newer for newer, olds in self.opposed.items() if unit in olds))
+        """The units that disagree with this one, or with what took its place, whichever is the newer."""
+        later = {unit, *self.newer.get(unit, ())}
+        against = [old for one in later for old in self.opposed.get(one, ())]
+        against += [newer for newer, olds in self.opposed.items() if later & set(olds)]
+        return tuple(dict.fromkeys(other for other in against if other not in later))
 
 
 def ties_of(units: Collection[NodeId], terms: AbstractSet[str], catalog: Catalog) -> Ties:
