@@ -51,6 +51,13 @@ def test_what_is_denied_and_was_told_waits_for_its_person_with_both_sides_living
     assert {memory.node_id for memory in view.memories(Level.FACT)} == {told.node_id, denied.node_id}
 
 
+def test_nobody_contradicts_themself_in_one_breath() -> None:
+    source = FakeSource()
+    text = "I have never obtained an API key for this project. Please help me obtain an API key for the project."
+    source.add("s1", ("user", text))
+    assert not any(memory.contradicts for memory in facts(dreamt(source)).values())
+
+
 def test_what_happened_after_it_never_had_is_news_and_no_contradiction() -> None:
     source = FakeSource()
     source.add("s1", ("user", "I have never used Zotero for my citations."))

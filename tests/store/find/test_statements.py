@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.find.statements import Relation, relate
+from dreamd.store.find.statements import DONE, Relation, denied_part, read, relate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,6 +64,24 @@ def test_a_denial_contradicts_what_was_told_before() -> None:
         relate("Ana met Bryan at the film festival.", "Chiara has never met Otto at the film festival.")
         is Relation.NONE
     )
+
+
+def test_a_denial_is_about_the_names_of_its_own_clause() -> None:
+    denial = "I use Celery and Redis with Sentry. I have never integrated Flask-Login in this project."
+    assert relate("I integrated Flask-Login in my project last week.", denial) is Relation.CONTRADICTS
+    assert relate("Ben visited the old lighthouse.", "Ann has never visited the old lighthouse.") is Relation.NONE
+
+
+def test_a_denial_in_a_relative_clause_is_about_what_stands_before_it() -> None:
+    denial = "I look at tools like Zotero, which I have never used for any citations."
+    assert relate("I used Zotero for the citations of my essay.", denial) is Relation.CONTRADICTS
+
+
+def test_what_was_done_is_nearer_to_a_denial_than_what_was_meant() -> None:
+    denial = read("I have never completed a first draft of any screenplay.")
+    meant = denied_part(denial, read("My goal is to complete a screenplay draft by April."))
+    done = denied_part(denial, read("I completed the draft of my screenplay in April."))
+    assert done == meant + DONE
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
