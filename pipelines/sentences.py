@@ -12,6 +12,10 @@ from .words import lexicon
 Shape = Literal["prose", "item", "heading", "row"]
 
 _WRAPPED_FROM = 60  # a line this long without a full stop was broken by width, a shorter one by its writer
+LONGEST_CHARS = 600
+"""What runs on for longer without an end is cut after a comma: a list that was pasted, a breathless account."""
+
+_CLAUSE_END = re.compile(r"[,;:]\s+")
 _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+")
 _ITEM = re.compile(r"^\s*(?:[-*+•–]|\d{1,3}[.)]|[a-zA-Z][.)](?=\s+[A-Z]))\s+(?:\[[ xX]\]\s+)?")
@@ -107,9 +111,9 @@ def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     for match in _BREAK.finditer(masked):
         if not match["wide"] and not _ends(masked[begin : match.start()], match["stop"] or "!", masked[match.end()]):
             continue
-        yield from _trimmed(block, begin, match.end(), start)
+        yield from _bounded(block, begin, match.end(), start)
         begin = match.end()
-    yield from _trimmed(block, begin, len(block), start)
+    yield from _bounded(block, begin, len(block), start)
 
 
 def _ends(before: str, stop: str, after: str) -> bool:
@@ -126,6 +130,18 @@ def _ends(before: str, stop: str, after: str) -> bool:
     if after.islower():
         return len(before.split()) >= 3 and not last.isdigit()
     return not (last.isdigit() and len(before.split()) == 1)
+
+
+def _bounded(block: str, begin: int, end: int, offset: int) -> Iterator[tuple[int, int]]:
+    """The piece in parts of LONGEST_CHARS at most, cut after a comma, else between words, else anywhere."""
+    while end - begin > LONGEST_CHARS:
+        cut = begin + LONGEST_CHARS
+        ends = [match.end() for match in _CLAUSE_END.finditer(block, begin, cut)]
+        between = block.rfind(" ", begin + 1, cut)
+        cut = ends[-1] if ends else between if between > begin else cut
+        yield from _trimmed(block, begin, cut, offset)
+        begin = cut
+    yield from _trimmed(block, begin, end, offset)
 
 
 def _trimmed(block: str, begin: int, end: int, offset: int) -> Iterator[tuple[int, int]]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from dreamd.pipelines.sentences import split
+from dreamd.pipelines.sentences import LONGEST_CHARS, split
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +54,19 @@ def test_a_wrapped_line_goes_on_and_a_short_one_ends() -> None:
 
 def test_an_unclosed_fence_hides_the_rest() -> None:
     assert texts("Before.\n```\ncode\nmore code.") == ["Before."]
+
+
+def test_what_runs_on_is_cut_after_a_comma() -> None:
+    text = ", and then ".join(f"we drove {n} miles along the coast" for n in range(60))
+    found = split(text)
+    assert len(found) > 1
+    assert all(len(sentence.text) <= LONGEST_CHARS for sentence in found)
+    assert all(sentence.text.endswith(",") for sentence in found[:-1])
+    assert " ".join(sentence.text for sentence in found) == text
+
+
+def test_what_has_no_comma_and_no_space_is_cut_too() -> None:
+    assert "".join(sentence.text for sentence in split("x" * 2000)) == "x" * 2000
 
 
 @given(st.text(alphabet=st.sampled_from("aB1 .!?\n-#`|>*👍。'\"("), max_size=120))
