@@ -7,15 +7,13 @@ it when nobody asks for anything.
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from queue import Empty, SimpleQueue
 from typing import Final
 
+from .errands import MOST_WAITING, Errands
 from .find.search import Ranking
 from .find.terms import query_terms, words_of
 from .keep.history import record_feedback
@@ -35,9 +33,7 @@ NEAR_COSINE: Final = 0.35
 SAID_WITHIN: Final = timedelta(minutes=15)
 LOOKED_AT_WITHIN: Final = timedelta(minutes=30)
 QUESTIONS_IN_MIND: Final = 128
-MOST_WAITING: Final = 1000
 PRUNED_EVERY: Final = 100
-GIVE_WAY_S, GLANCE_S = 2.0, 0.05
 
 ASSISTANTS: Final = frozenset({"assistant", "model", "ai", "bot"})
 
@@ -80,25 +76,18 @@ class FollowUp:
         self, write: Callable[..., None], is_busy: Callable[[], bool], asked: Callable[[], Sequence[Asked]]
     ) -> None:
         self._write = write
-        self._is_busy = is_busy
         self._asked = asked
-        self._events: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._errands = Errands("dreamd-follow-up", is_busy, at_once=MOST_WAITING, to_the_end=True)
         self._open: deque[_Open] = deque(maxlen=QUESTIONS_IN_MIND)
         self._kept = 0
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin to work in the background."""
-        self._thread = threading.Thread(target=self._run, name="dreamd-follow-up", daemon=True)
-        self._thread.start()
+        self._errands.start()
 
     def stop(self) -> None:
         """End, after what has happened so far is written down."""
-        self._stopping.set()
-        self._events.put(None)
-        if self._thread is not None:
-            self._thread.join()
+        self._errands.stop()
 
     # ---- what happens
 
@@ -112,54 +101,30 @@ class FollowUp:
         at: datetime,
     ) -> None:
         """A question was answered with these."""
-        self._put(lambda: self._take_question(_Open(text, channel, session, at, shown), ranking))
+        self._errands.put(lambda: self._take_question(_Open(text, channel, session, at, shown), ranking))
 
     def was_said(self, session_id: NodeId, channel: str, turns: Sequence[NewTurn], at: datetime) -> None:
         """Turns of a session came in."""
         if spoken := [turn for turn in turns if turn.role.lower() in ASSISTANTS]:
-            self._put(lambda: self._take_turns(session_id, channel, spoken, at))
+            self._errands.put(lambda: self._take_turns(session_id, channel, spoken, at))
 
     def was_looked_at(self, node_id: NodeId, at: datetime) -> None:
         """Somebody had a memory shown to them, by its id."""
-        self._put(lambda: self._take_look(node_id, at))
+        self._errands.put(lambda: self._take_look(node_id, at))
 
     def was_judged(self, node_id: NodeId, gold: Collection[NodeId], useful: bool) -> None:
         """Somebody said whether a memory was of use, for the last question that it was shown for."""
-        self._put(lambda: self._take_verdict(node_id, gold, useful))
+        self._errands.put(lambda: self._take_verdict(node_id, gold, useful))
 
     def settle(self, timeout_s: float) -> bool:
         """Wait until what has happened so far is on its way to the ledger; False when that takes longer."""
-        reached = threading.Event()
-        self._events.put(reached.set)
-        return reached.wait(timeout_s)
+        return self._errands.settle(timeout_s)
 
     def forget(self) -> None:
         """Let go of what is in mind, once what has happened so far is taken in."""
-        self._events.put(self._open.clear)
-
-    def _put(self, event: Callable[[], None]) -> None:
-        if self._events.qsize() < MOST_WAITING:
-            self._events.put(event)
+        self._errands.put(self._open.clear, even_if_full=True)
 
     # ---- the thread
-
-    def _run(self) -> None:
-        while True:
-            event = self._events.get()
-            self._give_way()
-            while event is not None:
-                event()
-                try:
-                    event = self._events.get_nowait()
-                except Empty:
-                    break
-            if self._stopping.is_set():
-                return
-
-    def _give_way(self) -> None:
-        until = time.monotonic() + GIVE_WAY_S
-        while self._is_busy() and time.monotonic() < until and not self._stopping.wait(GLANCE_S):
-            pass
 
     def _take_question(self, question: _Open, ranking: Ranking) -> None:
         if len(question.text) > LONGEST_QUESTION_CHARS or len(query_terms(question.text)) < FEWEST_WORDS:

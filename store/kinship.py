@@ -7,14 +7,12 @@ leaves undone the next dream does.
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
-from queue import SimpleQueue
 from typing import Any, Final
 
 from .decisions import mark_of
+from .errands import Errands
 from .find.backends.seam import Condition, VectorStore
 from .find.catalog import Catalog
 from .find.index import COLLECTION
@@ -34,9 +32,7 @@ SAME_CALL: Final = timedelta(seconds=1)
 """Remembered later than this after its own date, it was there: it is said again."""
 
 COMPARED: Final = 20
-MOST_WAITING: Final = 1000
 TERMS: Final = 16
-GIVE_WAY_S, GLANCE_S = 2.0, 0.05
 BREADCRUMBS: Final = 20
 
 
@@ -61,54 +57,31 @@ class Kinship:
         self._vault = vault
         self._apply = apply
         self._forbidden = forbidden
-        self._is_busy = is_busy
         self._now = now
-        self._waiting: SimpleQueue[tuple[NodeId, datetime] | threading.Event | None] = SimpleQueue()
+        self._errands = Errands("dreamd-kinship", is_busy)
         self._not_yet: set[NodeId] = set()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="dreamd-kinship", daemon=True)
 
     def start(self) -> None:
         """Begin to work."""
-        self._thread.start()
+        self._errands.start()
 
     def stop(self) -> None:
         """End after what is at hand."""
-        self._stopping.set()
-        self._waiting.put(None)
-        if self._thread.is_alive():
-            self._thread.join()
+        self._errands.stop()
 
     def remembered(self, node_id: NodeId) -> None:
-        """Something was remembered, new or again; beyond MOST_WAITING the next dream finds it."""
-        if self._waiting.qsize() < MOST_WAITING:
-            self._not_yet.add(node_id)
-            self._waiting.put((node_id, self._now()))
+        """Something was remembered, new or again; what finds no place in the queue, or fails, the next dream finds."""
+        at = self._now()
+        self._not_yet.add(node_id)
+        if not self._errands.put(lambda: self._consider(node_id, at)):
+            self._not_yet.discard(node_id)
 
     def settle(self, timeout_s: float) -> bool:
         """Wait until what was remembered so far is set beside what is known; False when that takes longer."""
-        reached = threading.Event()
-        self._waiting.put(reached)
-        return reached.wait(timeout_s)
-
-    def _run(self) -> None:
-        while True:
-            next_ = self._waiting.get()
-            if isinstance(next_, threading.Event):
-                next_.set()
-            elif self._stopping.is_set() and self._waiting.empty():
-                return
-            elif next_ is not None and not self._stopping.is_set():
-                self._give_way()
-                self._not_yet.discard(next_[0])
-                self._consider(*next_)
-
-    def _give_way(self) -> None:
-        until = time.monotonic() + GIVE_WAY_S
-        while self._is_busy() and time.monotonic() < until and not self._stopping.wait(GLANCE_S):
-            pass
+        return self._errands.settle(timeout_s)
 
     def _consider(self, node_id: NodeId, at: datetime) -> None:
+        self._not_yet.discard(node_id)
         node = self._catalog.node(node_id)
         if node is None or not node.live:
             return

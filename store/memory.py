@@ -571,7 +571,7 @@ class MemoryStore:
 
     def _is_busy(self) -> bool:
         """Whether somebody asked, or wrote, a moment ago: then what can wait does."""
-        return self._was_asked() or self._writer.lag > 0
+        return self._was_asked() or (self._writer.lag > 0 and self._writer.refusal is None)
 
     def _was_asked(self) -> bool:
         return time.monotonic() < self._called_at + BUSY_FOR_S

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 
+from ..courtesy import give_way
 from .backends.seam import Vector
 from .embedding import Embedder, ModelUnavailable
 from .embedding_cache import EmbeddingCache
@@ -21,9 +21,6 @@ SLICE = 16
 """Chunks embedded between two looks at the stop sign, and written in one transaction."""
 
 RETRY_S = 60.0
-
-GIVE_WAY_S, GLANCE_S = 2.0, 0.05
-"""How long a slice waits for a quiet moment, and how often it looks for one."""
 
 
 class EmbedQueue:
@@ -82,15 +79,20 @@ class EmbedQueue:
             except ModelUnavailable as error:
                 self.problem = str(error)
                 logger.warning("no vectors for now: %s", error)
-                if not self._stopping.wait(RETRY_S):
-                    self._wake.set()
+                self._try_again_later()
+            except Exception as error:  # a disk that is full, a database in use: the chunks stay pending
+                self.problem = f"No vectors can be kept for now ({type(error).__name__})."
+                logger.warning("no vectors can be kept for now (%s)", type(error).__name__)
+                self._try_again_later()
+
+    def _try_again_later(self) -> None:
+        if not self._stopping.wait(RETRY_S):
+            self._wake.set()
 
     def _give_way(self) -> None:
-        """Let those go first who wait for an answer, but not for ever."""
+        """Let others go first, unless somebody waits for this."""
         if threading.current_thread() is self._thread:
-            until = time.monotonic() + GIVE_WAY_S
-            while self._is_busy() and time.monotonic() < until and not self._stopping.wait(GLANCE_S):
-                pass
+            give_way(self._is_busy, self._stopping)
 
     def _embed(self, pending: Sequence[Pending]) -> int:
         known = self._cache.get_many({item.text_hash for item in pending})

@@ -204,6 +204,7 @@ class Writer:
                 frame = traceback.extract_tb(error.__traceback__)[-1]  # not the message: it may hold a person's text
                 logger.error("the writer stops: %s at %s:%d", type(error).__name__, frame.filename, frame.lineno)  # noqa: TRY400
                 self._refuse(StoreReadOnly(f"the writer failed: {type(error).__name__}", hint="Restart dreamd."))
+                self._release_barriers()
         self._finish()
 
     def _turn(self) -> None:
