@@ -102,23 +102,26 @@ def test_a_write_is_acknowledged_by_the_ledger_before_files_and_index(tmp_path: 
 
 def test_a_question_waits_for_what_was_promised_and_not_for_what_a_run_changes(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    entered, leave = threading.Event(), threading.Event()
+    entered, go_on = threading.Semaphore(0), threading.Semaphore(0)
 
     def stuck(files: Sequence[AppliedFile]) -> None:
-        entered.set()
-        leave.wait(10)
+        entered.release()
+        assert go_on.acquire(timeout=60)
 
     store.writer = Writer(store.vault, store.ledger, stuck, store.disk)
     store.writer.start()
     dreamt = FileChange("create", "facts/a.md", b"a", 0, None, "run-1", 0)
-    store.writer.submit(lambda _: Planned(None, (dreamt,))).result(10)
-    assert entered.wait(10)
+    store.writer.submit(lambda _: Planned(None, (dreamt,))).result(60)
+    assert entered.acquire(timeout=60)
     assert store.writer.barrier(0.01, runs=False)
     assert not store.writer.barrier(0.01)
-    store.writer.submit(create("facts/b.md", b"b")).result(10)
+    promised = store.writer.submit(create("facts/b.md", b"b"))
+    go_on.release()
+    promised.result(60)
+    assert entered.acquire(timeout=60)
     assert not store.writer.barrier(0.01, runs=False)
-    leave.set()
-    assert store.writer.barrier(10, runs=False)
+    go_on.release()
+    assert store.writer.barrier(60, runs=False)
     assert store.kept() == {"facts/a.md": b"a", "facts/b.md": b"b"}
     store.close()
 
