@@ -220,6 +220,7 @@ class Schedule:
         """Tick every minute while inside. A tick missed in suspend is made up for once, by the next one."""
         from apscheduler.schedulers.asyncio import AsyncIOScheduler  # 100 ms: not on the way to the first recall
 
+        self._load.read()
         scheduler = AsyncIOScheduler(timezone=UTC)
         scheduler.add_job(
             self.tick, "interval", minutes=1, misfire_grace_time=None, coalesce=True, max_instances=1, id="tick"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -73,6 +75,16 @@ def test_a_listener_hears_every_touch_while_it_listens() -> None:
         activity.touch()
     activity.touch()
     assert len(heard) == 2
+
+
+def test_before_anything_is_known_the_machine_counts_as_busy() -> None:
+    assert "load" in verdict(machine=LoadMeter().read())
+
+
+def test_the_meter_loads_nothing_before_it_is_read() -> None:
+    program = "import sys; from dreamd.daemon.idle import LoadMeter; LoadMeter(); print('psutil' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_our_own_work_does_not_count_as_load() -> None:

@@ -276,7 +276,7 @@ class Night:
             lambda: self.now,
             self.is_away,
         )
-        self.schedule._load = cast(LoadMeter, SimpleNamespace(read=lambda child_pid: Machine(load)))
+        self.schedule._load = cast(LoadMeter, SimpleNamespace(read=lambda child_pid=None: Machine(load)))
 
     async def is_away(self, quiet_s: float) -> bool | None:
         return self.away
