@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +25,19 @@ def _no_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
     for name in [name for name in os.environ if name.startswith(("DREAMD_", "XDG_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp()))
+
+
+def pytest_configure() -> None:
+    """Let SIGTERM, which a time limit sends, end the tests as Ctrl-C does: what they made is taken away."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@pytest.fixture
+def socket_folder() -> Iterator[Path]:
+    """Give a folder with a short path: a socket's may have 103 bytes."""
+    folder = Path(tempfile.mkdtemp(prefix="dreamd-"))
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

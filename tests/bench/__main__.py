@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from . import gate, grounding, latency, many_dreams, memory, model_dreams, planning, preemption, quality, survival
 from .options import Options
+from .scratch import end_in_order
 from .table import Row, write
 
 SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=sorted(SUITES), help="this suite (may be given again)")
     parser.add_argument("--results", type=Path, default=Options().results, help="where the table goes")
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no daemon is left behind
+    end_in_order()
     options = Options(quick=given.quick, results=given.results)
     rows: list[Row] = []
     for name in given.only or SUITES:

@@ -90,8 +90,8 @@ class DaemonUnderTest:
         self._peak_bytes = 0
 
     def __enter__(self) -> Self:
-        self.start()
         try:
+            self.start()
             self.wait_until_it_answers()
         except BaseException:
             self.__exit__()

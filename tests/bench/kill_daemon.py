@@ -32,6 +32,7 @@ from dreamd.store.keep.journal import sha256
 from dreamd.store.keep.ledger import Ledger
 
 from tests.bench.daemon_under_test import DaemonUnderTest, request
+from tests.bench.scratch import own_folder
 
 THINGS = "parcel lantern ledger saddle orchard violin harbour meadow tunnel copper walnut ribbon glacier pepper".split()
 PLACES = "the mill, the blue cellar, the old harbour, room nine, the greenhouse, the north tower".split(", ")
@@ -306,8 +307,8 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="work in this folder and leave it")
     given = parser.parse_args()
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="dreamd-kills-") as own:
-        daemon = DaemonUnderTest(given.keep or Path(own), {"DREAMD_STORE__EMBEDDING__MODEL": "stub"})
+    with own_folder("kills") as own:
+        daemon = DaemonUnderTest(given.keep or own, {"DREAMD_STORE__EMBEDDING__MODEL": "stub"})
         with daemon:
             trial = Trial(daemon, given.seed)
             # A dream needs something to learn, an undo something to undo.

@@ -9,11 +9,9 @@ import json
 import os
 import random
 import selectors
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +21,7 @@ from typing import ParamSpec, TypeVar
 from .daemon_under_test import DaemonUnderTest, Wire, request
 from .datasets import many_queries, many_turns, write_chat
 from .options import Options
+from .scratch import own_folder
 from .table import Row, say
 
 CHUNKS = 10_000
@@ -37,8 +36,7 @@ T = TypeVar("T")
 def measure(options: Options) -> Iterator[Row]:
     """Take every row: first those that need a full memory, then those that need an empty one."""
     rng = random.Random(SEED)
-    scratch = Path(tempfile.mkdtemp(prefix="dreamd-latency-"))
-    try:
+    with own_folder("latency") as scratch:
         yield from _with_a_full_memory(scratch, options, rng)
         with DaemonUnderTest(scratch / "empty") as daemon:
             daemon.wait_until_embedded()
@@ -46,8 +44,6 @@ def measure(options: Options) -> Iterator[Row]:
             yield many_writers_against_one(daemon, options.of(6400, 640), rng)
             yield status_against_nothing(daemon, options.of(40, 8))
             daemon.stop()
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _with_a_full_memory(scratch: Path, options: Options, rng: random.Random) -> Iterator[Row]:

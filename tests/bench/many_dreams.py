@@ -11,7 +11,6 @@ import argparse
 import json
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ import psutil
 from .daemon_under_test import DaemonUnderTest
 from .kill_daemon import Trial
 from .options import Options
+from .scratch import own_folder
 from .table import Row, say
 
 KILL_CHILD, KILL_DAEMON = 0.2, 0.2
@@ -177,8 +177,8 @@ def measure(options: Options) -> Iterator[Row]:
     """Take the one row."""
     dreams = options.of(200, 6)
     say(f"{dreams} dreams in a row")
-    with tempfile.TemporaryDirectory(prefix="dreamd-nights-") as folder:
-        told = nights(dreams, 0, Path(folder))
+    with own_folder("nights") as folder:
+        told = nights(dreams, 0, folder)
     kept = not told["violations"]
     yield Row(
         f"{dreams} dreams in a row, kill -9 of child and daemon in between",
@@ -196,8 +196,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="work in this folder and leave it")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="dreamd-nights-") as own:
-        told = nights(given.dreams, given.seed, given.keep or Path(own))
+    with own_folder("nights") as own:
+        told = nights(given.dreams, given.seed, given.keep or own)
     print(json.dumps(told, indent=2))
     return 1 if told["violations"] else 0
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from .daemon_under_test import MIB, DaemonUnderTest
 from .datasets import many_turns, write_chat
 from .options import Options
+from .scratch import own_folder
 from .table import Row, say
 
 TURNS = 10_000
@@ -23,8 +21,7 @@ SEED = 20261121
 
 def measure(options: Options) -> Iterator[Row]:
     """Import, embed all of it, rest; the peak is of all three."""
-    scratch = Path(tempfile.mkdtemp(prefix="dreamd-memory-"))
-    try:
+    with own_folder("memory") as scratch:
         rng = random.Random(SEED)
         turns = many_turns(options.of(TURNS, 500), options.data, rng)
         for number in range(0, len(turns), LONG_EVERY):
@@ -41,8 +38,6 @@ def measure(options: Options) -> Iterator[Row]:
             time.sleep(options.of(REST_S, 2))
             rest, peak = daemon.rss_bytes() / MIB, daemon.peak_rss_bytes() / MIB
             daemon.stop()
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     how = (
         f"{len(turns)} turns, {chunks} chunks, one turn in {LONG_EVERY} of {LONG_FROM} others; {empty:.0f} MiB before; "
         f"imported in {imported:.1f} s, embedded after {embedded:.0f} s"

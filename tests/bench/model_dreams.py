@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import sqlite3
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ import yaml
 
 from .daemon_under_test import DaemonUnderTest
 from .options import ROOT, Options
+from .scratch import own_folder
 from .table import Row, say, skipped
 
 PYTHON = ROOT / ".venv-llm" / "bin" / "python"
@@ -97,21 +96,18 @@ def _dreamt(file: Path, url: str, model: str, options: Options) -> Iterator[Row]
         "DREAMD_PIPELINES__LIMITS__SILENCE_S": "3600",
         "DREAMD_PIPELINES__IDLE__QUIET_S": "0",
     }
-    scratch = Path(tempfile.mkdtemp(prefix="dreamd-model-"))
-    conversations = json.loads(file.read_text())
-    if options.quick:
-        conversations = [_beginning(conversations[0], sessions=4)]
-    chosen = scratch / "locomo.json"
-    chosen.write_text(json.dumps(conversations))
-    try:
+    with own_folder("model") as scratch:
+        conversations = json.loads(file.read_text())
+        if options.quick:
+            conversations = [_beginning(conversations[0], sessions=4)]
+        chosen = scratch / "locomo.json"
+        chosen.write_text(json.dumps(conversations))
         with DaemonUnderTest(environ=environ) as daemon:
             daemon.call("import", paths=[str(chosen)], format="locomo")
             say(f"{model}: a dream of {len(conversations)} conversations")
             dream = daemon.call("dream", kind="daily", wait=True)
             report = _summary(daemon.folder / "data", dream["run_id"])
             facts = list(checked(daemon.folder / "data"))
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     yield from _rows(model, dream, report, facts)
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-import shutil
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -34,6 +32,7 @@ from dreamd.store.settings import StoreSettings
 
 from .datasets import many_turns
 from .options import Options
+from .scratch import own_folder
 from .table import Row, say
 
 CHUNKS, NEW_TURNS = 100_000, 1_000
@@ -52,10 +51,9 @@ _WORD = re.compile(r"[a-z']+|\d+")
 def measure(options: Options) -> Iterator[Row]:
     """Make the memory, say something new, have one dream planned."""
     chunks, new = options.of(CHUNKS, 4_000), options.of(NEW_TURNS, 100)
-    scratch = Path(tempfile.mkdtemp(prefix="dreamd-planning-"))
-    name = f"planning a daily dream at {chunks:,} chunks with {new:,} new turns"
-    target = f"≤ {MOST_S} s, child ≤ {MOST_MIB} MiB"
-    try:
+    with own_folder("planning") as scratch:
+        name = f"planning a daily dream at {chunks:,} chunks with {new:,} new turns"
+        target = f"≤ {MOST_S} s, child ≤ {MOST_MIB} MiB"
         paths, held = _memory(scratch, options, int(chunks / CHUNKS_A_TURN), new)
         began = time.monotonic()
         try:
@@ -64,8 +62,6 @@ def measure(options: Options) -> Iterator[Row]:
             yield Row(name, f"failed: {error}", target, False, f"after {time.monotonic() - began:.0f} s")
             return
         took = time.monotonic() - began
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     seconds = ", ".join(f"{step} {s:.0f}" for step, s in done.report["seconds"].items() if s >= 0.5)
     how = (
         f"{held['chunks']:,} chunks: {held['turns']:,} turns, {held['facts']:,} facts, {held['scenarios']:,} pages; "

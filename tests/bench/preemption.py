@@ -15,7 +15,6 @@ import json
 import random
 import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from statistics import median, quantiles
 from .daemon_under_test import DaemonUnderTest, Wire, request
 from .datasets import many_queries, many_turns, write_chat
 from .options import Options
+from .scratch import own_folder
 from .slow_model import SlowModel
 from .table import Row, say, skipped
 
@@ -40,16 +40,13 @@ def measure(options: Options) -> Iterator[Row]:
         yield skipped("preemption", "", "no /proc to see whether a process is stopped")
         return
     rng = random.Random(SEED)
-    scratch = Path(tempfile.mkdtemp(prefix="dreamd-preemption-"))
-    try:
+    with own_folder("preemption") as scratch:
         turns = many_turns(options.of(6000, 800), options.data, rng)
         queries = many_queries(options.of(1500, 400), turns, rng)
         store = _store(scratch, turns)
         yield trials(scratch, store, queries, options.of(100, 12), rng)
         yield first_recalls(scratch, store, queries, options.of(200, 16), rng)
         yield recall_beside_a_dream(scratch, store, queries, options, rng)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _store(scratch: Path, turns: Sequence[str]) -> Path:
@@ -305,8 +302,7 @@ def main() -> int:
     if given.trials is None and given.only is None:
         rows = list(measure(options))
     else:
-        scratch = Path(tempfile.mkdtemp(prefix="dreamd-preemption-"))
-        try:
+        with own_folder("preemption") as scratch:
             turns = many_turns(options.of(6000, 800), options.data, rng)
             queries = many_queries(options.of(1500, 400), turns, rng)
             store = _store(scratch, turns)
@@ -316,8 +312,6 @@ def main() -> int:
                 rows = [recall_beside_a_dream(scratch, store, queries, options, rng)]
             else:
                 rows = [trials(scratch, store, queries, given.trials or 100, rng)]
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
     for row in rows:
         print(f"{row.verdict:7}{row.measure}: {row.measured} ({row.target})\n       {row.how}")
     return int(any(row.ok is False for row in rows))

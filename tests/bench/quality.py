@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from .scoring import (
     score_envelope,
     wordpieces,
 )
+from .scratch import own_folder
 from .table import Row, say, skipped
 
 LOCOMO_RRF = "LoCoMo dev, evidence recall@10, fusion rrf"
@@ -81,8 +81,7 @@ class Enveloped:
 
 def measure(options: Options) -> Iterator[Row]:
     """Take every row whose data is there."""
-    scratch = Path(tempfile.mkdtemp(prefix="dreamd-quality-"))
-    try:
+    with own_folder("quality") as scratch:
         file = options.data / "locomo" / "dev.json"
         if file.is_file():
             yield from _locomo_rows(locomo(file, scratch, options.of(10, 1)), scratch / "locomo", options)
@@ -95,8 +94,6 @@ def measure(options: Options) -> Iterator[Row]:
             yield from _beam_rows(beam(folder, options.of(20, 1)), scratch / "beam", options)
         else:
             yield skipped(BEAM_RRF, "≥ .62", f"no {folder}")
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _locomo_rows(data: Dataset, folder: Path, options: Options) -> Iterator[Row]:

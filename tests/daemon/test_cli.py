@@ -6,11 +6,9 @@ import asyncio
 import io
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -111,11 +109,9 @@ class FakeDaemon:
 
 
 @pytest.fixture
-def socket_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="dreamd-"))
-    monkeypatch.setenv("DREAMD_SOCKET", str(folder / "dreamd.sock"))
-    yield folder / "dreamd.sock"
-    shutil.rmtree(folder)
+def socket_path(monkeypatch: pytest.MonkeyPatch, socket_folder: Path) -> Path:
+    monkeypatch.setenv("DREAMD_SOCKET", str(socket_folder / "dreamd.sock"))
+    return socket_folder / "dreamd.sock"
 
 
 @pytest.fixture

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import socket
-import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
@@ -102,22 +100,15 @@ class Wire:
         self.socket.close()
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="dreamd-"))
-    yield path
-    shutil.rmtree(path)
-
-
 Serve = Callable[..., Serving]
 
 
 @pytest.fixture
-def serve(folder: Path) -> Iterator[Serve]:
+def serve(socket_folder: Path) -> Iterator[Serve]:
     started: list[Serving] = []
 
     def start(handlers: Mapping[str, Handler], **settings: Any) -> Serving:
-        started.append(Serving(folder / "dreamd.sock", handlers, IpcSettings(**settings)))
+        started.append(Serving(socket_folder / "dreamd.sock", handlers, IpcSettings(**settings)))
         return started[-1]
 
     yield start

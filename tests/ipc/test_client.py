@@ -29,12 +29,12 @@ Fake = Callable[[Talk], str]
 
 
 @pytest.fixture
-def fake(folder: Path) -> Iterator[Fake]:
+def fake(socket_folder: Path) -> Iterator[Fake]:
     """A daemon of one connection that behaves as it is told."""
     ends: list[Callable[[], None]] = []
 
     def start(talk: Talk) -> str:
-        path = folder / "fake.sock"
+        path = socket_folder / "fake.sock"
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(path))
         listener.listen(1)
@@ -109,19 +109,19 @@ def test_a_cancel_reaches_the_daemon(serve: Serve) -> None:
     assert told.wait(10)
 
 
-def test_nobody_there_says_how_to_start_one(folder: Path) -> None:
+def test_nobody_there_says_how_to_start_one(socket_folder: Path) -> None:
     began = time.monotonic()
     with pytest.raises(Unreachable) as caught:
-        Client(str(folder / "none.sock"), wait_s=0.05).call("status")
+        Client(str(socket_folder / "none.sock"), wait_s=0.05).call("status")
     assert "dreamd" in caught.value.hint
     assert time.monotonic() - began < 5
 
 
-def test_a_daemon_that_is_starting_is_waited_for(serve: Serve, folder: Path) -> None:
+def test_a_daemon_that_is_starting_is_waited_for(serve: Serve, socket_folder: Path) -> None:
     answers: list[dict[str, Any]] = []
 
     def ask() -> None:
-        with Client(str(folder / "dreamd.sock"), wait_s=10) as client:
+        with Client(str(socket_folder / "dreamd.sock"), wait_s=10) as client:
             answers.append(client.call("ping"))
 
     thread = threading.Thread(target=ask)
@@ -184,8 +184,8 @@ def test_a_question_too_long_for_a_line_is_not_sent(serve: Serve) -> None:
         assert client.call("ping") == {}
 
 
-def test_an_agent_gets_an_empty_answer_that_says_why(folder: Path, fake: Fake) -> None:
-    path = str(folder / "none.sock")
+def test_an_agent_gets_an_empty_answer_that_says_why(socket_folder: Path, fake: Fake) -> None:
+    path = str(socket_folder / "none.sock")
     recalled = recall_or_empty("anything", path=path)
     assert (recalled["hits"], recalled["abstained"]) == ([], True)
     assert "dreamd" in recalled["notes"][0]
@@ -194,7 +194,7 @@ def test_an_agent_gets_an_empty_answer_that_says_why(folder: Path, fake: Fake) -
     assert "no daemon answers" in envelope["failed"]
     assert "within 0.1 s" in recall_or_empty("anything", 0.1, path=fake(hang))["failed"]
     assert "bytes" in recall_or_empty("anything", path="/x" * 100)["failed"]
-    assert "failed" in recall_or_empty("anything", path=str(folder))
+    assert "failed" in recall_or_empty("anything", path=str(socket_folder))
 
 
 def test_an_agent_gets_the_answer_when_there_is_one(serve: Serve) -> None:

@@ -16,8 +16,8 @@ from dreamd.ipc.paths import MAX_SOCKET_PATH_BYTES, default_socket_path
 
 
 @pytest.fixture
-def path(folder: Path) -> Path:
-    return folder / "dreamd" / "dreamd.sock"
+def path(socket_folder: Path) -> Path:
+    return socket_folder / "dreamd" / "dreamd.sock"
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ def test_our_own_folder_is_made_narrow_again(path: Path) -> None:
     assert mode_of(path.parent) == 0o700
 
 
-def test_a_folder_that_others_may_write_to_is_refused(folder: Path) -> None:
-    open_folder = folder / "open"
+def test_a_folder_that_others_may_write_to_is_refused(socket_folder: Path) -> None:
+    open_folder = socket_folder / "open"
     open_folder.mkdir()
     open_folder.chmod(0o777)
     with pytest.raises(ListenerError, match="others may write") as caught:
@@ -54,8 +54,8 @@ def test_a_folder_that_others_may_write_to_is_refused(folder: Path) -> None:
     assert mode_of(open_folder) == 0o777
 
 
-def test_a_path_too_long_is_refused_with_what_to_do(folder: Path) -> None:
-    longest = folder / ("x" * (MAX_SOCKET_PATH_BYTES - len(os.fsencode(folder)) - 1))
+def test_a_path_too_long_is_refused_with_what_to_do(socket_folder: Path) -> None:
+    longest = socket_folder / ("x" * (MAX_SOCKET_PATH_BYTES - len(os.fsencode(socket_folder)) - 1))
     open_listener(longest).close()
     with pytest.raises(ListenerError, match="104 bytes") as caught:
         open_listener(longest.with_name(longest.name + "x"))
