@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import base64
 import json
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -19,6 +19,9 @@ from ..llm.settings import TELL_SECRETS, LlmSettings
 from ..store.model import Action, ActionKind, Changeset
 from ..store.settings import StoreSettings
 from .settings import PipelineSettings
+
+if TYPE_CHECKING:
+    from ..store.memory import StorePaths
 
 RunKind = Literal["daily", "weekly", "compaction"]
 PAUSE, RESUME = b"p", b"r"
@@ -53,6 +56,23 @@ class RunRequest(BaseModel):
     store: StoreSettings = StoreSettings()
     pipelines: PipelineSettings = PipelineSettings()
     llm: LlmSettings = LlmSettings()
+
+    @classmethod
+    def of(cls, paths: StorePaths, run_id: str, local_now: datetime, **others: Any) -> Self:
+        """A dream of one store, which begins now; `local_now` has the person's offset."""
+        offset = local_now.utcoffset()
+        return cls(
+            run_id=run_id,
+            folder=paths.runs / run_id,
+            vault=paths.vault,
+            ledger=paths.ledger,
+            index=paths.index,
+            embeddings=paths.embeddings,
+            now=local_now.astimezone(UTC),
+            local_date=local_now.date(),
+            utc_offset_s=int(offset.total_seconds()) if offset else 0,
+            **others,
+        )
 
 
 class Progress(BaseModel):

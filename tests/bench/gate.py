@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from dreamd.daemon.intake.guess import read
@@ -173,9 +173,6 @@ def _embed(store: MemoryStore) -> None:
 
 
 def _request(paths: StorePaths, run_id: str, now: datetime) -> RunRequest:
-    folder = paths.runs / run_id
-    folder.mkdir(parents=True)
-    return RunRequest(
-        run_id=run_id, folder=folder, vault=paths.vault, ledger=paths.ledger, index=paths.index,
-        embeddings=paths.embeddings, now=now, local_date=date(2026, 11, 21),
-    )  # fmt: skip
+    request = RunRequest.of(paths, run_id, now)
+    request.folder.mkdir(parents=True)
+    return request

@@ -167,12 +167,9 @@ _STAGES = {stage: stage in {Stage.CONSOLIDATE, Stage.DRIFT} for stage in Stage}
 
 
 def _request(paths: StorePaths, run_id: str) -> RunRequest:
-    folder = paths.runs / run_id
-    folder.mkdir(parents=True)
-    return RunRequest(
-        run_id=run_id, folder=folder, vault=paths.vault, ledger=paths.ledger, index=paths.index,
-        embeddings=paths.embeddings, now=NOW, local_date=NOW.date(),
-    )  # fmt: skip
+    request = RunRequest.of(paths, run_id, NOW)
+    request.folder.mkdir(parents=True)
+    return request
 
 
 class StandIn:

@@ -9,13 +9,24 @@ from typing import Any
 
 import numpy as np
 from dreamd.llm.model import Answer, LlmError
+from dreamd.pipelines.messages import RunRequest
 from dreamd.pipelines.view import History, SessionState, Vectors, View
 from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep import okf
+from dreamd.store.memory import StorePaths
 from dreamd.store.model import Memory, NodeId, Turn
+from dreamd.store.settings import EmbeddingSettings, StoreSettings
 
 MAY_8 = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+SETTINGS = StoreSettings(embedding=EmbeddingSettings(model="stub"))
+
+
+def request_of(paths: StorePaths, run_id: str, now: datetime = NOW, **others: Any) -> RunRequest:
+    """A request for a dream of a real store, whose folder is there."""
+    request = RunRequest.of(paths, run_id, now, store=SETTINGS, **others)
+    request.folder.mkdir(parents=True)
+    return request
 
 
 def turns(*said: tuple[str, str], session_id: str = "s1", at: datetime | None = MAY_8) -> list[Turn]:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from dreamd.pipelines import messages
 from dreamd.pipelines.dream import dream
-from dreamd.pipelines.messages import Done, Failed, Progress, RunRequest
+from dreamd.pipelines.messages import Done, Failed, Progress
 from dreamd.pipelines.snapshot import Snapshot
 from dreamd.store.channel import channel_of_folder, project_root
 from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep import okf
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Level, NewTurn, SessionHead
-from dreamd.store.settings import EmbeddingSettings, StoreSettings
 
-NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
-SETTINGS = StoreSettings(embedding=EmbeddingSettings(model="stub"))
+from .fakes import NOW, SETTINGS, request_of
+
 SAID = (
     ("user", "I prefer pnpm over npm in this repository."),
     ("assistant", "Noted. I've updated package.json to use pnpm."),
@@ -50,22 +49,6 @@ def store(paths: StorePaths) -> Iterator[MemoryStore]:
     opened.recall("pnpm")  # what was acknowledged is indexed
     yield opened
     opened.close()
-
-
-def request_of(paths: StorePaths, run_id: str) -> RunRequest:
-    folder = paths.runs / run_id
-    folder.mkdir(parents=True)
-    return RunRequest(
-        run_id=run_id,
-        folder=folder,
-        vault=paths.vault,
-        ledger=paths.ledger,
-        index=paths.index,
-        embeddings=paths.embeddings,
-        now=NOW,
-        local_date=date(2026, 11, 21),
-        store=SETTINGS,
-    )
 
 
 def test_the_folder_of_a_channel_is_where_its_sessions_ran(

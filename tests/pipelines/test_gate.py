@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +15,7 @@ from dreamd.daemon.intake.guess import read
 from dreamd.daemon.intake.model import SessionRead
 from dreamd.pipelines import messages, run
 from dreamd.pipelines.dream import dream
-from dreamd.pipelines.messages import Done, RunRequest
+from dreamd.pipelines.messages import Done
 from dreamd.pipelines.proposals import Planned, body_hash
 from dreamd.pipelines.run import Step
 from dreamd.pipelines.settings import GateSettings, PipelineSettings, Stage
@@ -24,10 +24,9 @@ from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep import okf
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
-from dreamd.store.settings import EmbeddingSettings, StoreSettings
 
-NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
-SETTINGS = StoreSettings(embedding=EmbeddingSettings(model="stub"))
+from .fakes import NOW, SETTINGS, request_of
+
 PIPELINES = PipelineSettings(gate=GateSettings(probes=60))
 FORTNIGHT = sorted((Path(__file__).parents[2] / "examples" / "fortnight").glob("*.jsonl"))
 NOTES = [
@@ -54,7 +53,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> StorePaths:
     for note in [*NOTES, NEWER]:
         store.remember(note, channel="spokes").result()
     store.settle(60)
-    done = dream(request_of(paths, "a-night-long-ago", NOW - timedelta(days=60)), lambda _: None)
+    done = dream(request_of(paths, "a-night-long-ago", NOW - timedelta(days=60), pipelines=PIPELINES), lambda _: None)
     assert done.changeset_path is not None
     store.apply(messages.read_changeset(done.changeset_path))
     for memory in store.list(channel="spokes", level=Level.FACT, limit=5):
@@ -62,23 +61,6 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> StorePaths:
     store.rebuild()
     store.close()
     return paths
-
-
-def request_of(paths: StorePaths, run_id: str, now: datetime = NOW + timedelta(days=1)) -> RunRequest:
-    folder = paths.runs / run_id
-    folder.mkdir(parents=True)
-    return RunRequest(
-        run_id=run_id,
-        folder=folder,
-        vault=paths.vault,
-        ledger=paths.ledger,
-        index=paths.index,
-        embeddings=paths.embeddings,
-        now=now,
-        local_date=date(2026, 11, 22),
-        store=SETTINGS,
-        pipelines=PIPELINES,
-    )
 
 
 def dreamt_with(
@@ -94,7 +76,7 @@ def dreamt_with(
 
     steps = (Step(Stage.DRIFT, "planted", planted), Step(Stage.LINT, "honest", honest))
     monkeypatch.setattr(run, "STEPS", steps)
-    request = request_of(replace(paths, runs=tmp_path), "tonight")
+    request = request_of(replace(paths, runs=tmp_path), "tonight", NOW + timedelta(days=1), pipelines=PIPELINES)
     done = dream(request, lambda _: None)
     return done, list(messages.read_changeset(done.changeset_path).actions) if done.changeset_path else []
 

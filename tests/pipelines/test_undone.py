@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,16 +12,14 @@ from dreamd.daemon.intake.guess import read
 from dreamd.daemon.intake.model import SessionRead
 from dreamd.pipelines import messages
 from dreamd.pipelines.dream import dream
-from dreamd.pipelines.messages import RunRequest
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
 from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep.changes import AppliedRun
 from dreamd.store.keep.edits import edit_mark
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.settings import EmbeddingSettings, StoreSettings
 
-NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
-SETTINGS = StoreSettings(embedding=EmbeddingSettings(model="stub"))
+from .fakes import NOW, SETTINGS, request_of
+
 SESSIONS = [
     item
     for path in sorted((Path(__file__).parents[2] / "examples" / "fortnight").glob("*.jsonl"))
@@ -43,13 +41,8 @@ class Nights:
         self.store.settle(60)
 
     def dream(self, number: int) -> AppliedRun | None:
-        folder = self.paths.runs / f"run-{number}"
-        folder.mkdir(parents=True)
-        request = RunRequest(
-            run_id=f"run-{number}", folder=folder, vault=self.paths.vault, ledger=self.paths.ledger,
-            index=self.paths.index, embeddings=self.paths.embeddings, now=NOW + timedelta(days=number),
-            local_date=date(2026, 11, 21), store=SETTINGS, pipelines=PipelineSettings(gate=GateSettings(probes=20)),
-        )  # fmt: skip
+        now, few = NOW + timedelta(days=number), PipelineSettings(gate=GateSettings(probes=20))
+        request = request_of(self.paths, f"run-{number}", now, pipelines=few)
         done = dream(request, lambda _: None)
         if done.changeset_path is None:
             return None
