@@ -182,18 +182,11 @@ class Dreamer:
         return DreamResult(request.run_id, request.kind, state, changeset, seconds, done.digest, refused)
 
     def _request(self, run_id: str, kind: RunKind, local_now: datetime, dry_run: bool) -> RunRequest:
-        offset = local_now.utcoffset()
-        return RunRequest(
-            run_id=run_id,
+        return RunRequest.of(
+            self._paths,
+            run_id,
+            local_now,
             kind=kind,
-            folder=self._paths.runs / run_id,
-            vault=self._paths.vault,
-            ledger=self._paths.ledger,
-            index=self._paths.index,
-            embeddings=self._paths.embeddings,
-            now=local_now.astimezone(UTC),
-            local_date=local_now.date(),
-            utc_offset_s=int(offset.total_seconds()) if offset else 0,
             dry_run=dry_run,
             checkpoint=self._paths.runs.with_name(CHECKPOINT),
             store=self._settings.store,
@@ -351,7 +344,7 @@ class Dreamer:
         if request.checkpoint is not None:
             request.checkpoint.unlink(missing_ok=True)
         try:
-            derived = dict(done.derived)
+            derived = _told_of(applied, done)
             if reasons := recheck.reasons():
                 derived = self._take_back(request, done, "; ".join(reasons))
                 applied = replace(applied, undone=True)
@@ -379,6 +372,19 @@ class Dreamer:
         """Write down a run that changed nothing; one that is journaled is applied, now or at the next start."""
         if all(known.run_id != run.run_id for known in self._store.runs(50)):
             self._store.record_run(run)
+
+
+def _told_of(applied: AppliedRun, done: Done) -> dict[str, str]:
+    """What is derived from a dream, with the word in its digest of what was left out."""
+    from ..pipelines.page import with_left_out
+
+    if not applied.refused:
+        return done.derived
+    reasons = [refused.reason for refused in applied.refused]
+    return {
+        path: with_left_out(text, applied.run_id, reasons) if is_digest(path) else text
+        for path, text in done.derived.items()
+    }
 
 
 def _drop_if_old(request: RunRequest) -> None:

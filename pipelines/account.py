@@ -187,6 +187,13 @@ def cost(night: Night) -> str:
     return f"{spent}. {night.way}" if night.way else f"{spent}."
 
 
+def asked_by(gate: GateResult) -> str:
+    """How many of the gate's questions were asked by agents, and how many it made."""
+    asked = f"{count(gate.probes - gate.made, 'question')} that your agents asked"
+    made = f"{count(gate.made, 'question')} made of what was there"
+    return " and ".join(part for part, number in ((asked, gate.probes - gate.made), (made, gate.made)) if number)
+
+
 def holdings(night: Night) -> str:
     """What the memory holds now, in a sentence."""
     kept = ", ".join(f"{night.memories.get(level, 0)} {name}" for level, name in LEVEL_NAMES)
@@ -250,13 +257,13 @@ def _gate(night: Night) -> Iterator[Line]:
     gate = night.gate
     if gate is None:
         return
-    if not gate.probes:
-        yield Line("No past questions to try the dream on yet.")
-        return
-    yield Line(
-        f"{count(gate.probes, 'past question')} tried: recall {gate.recall_before:.3f} before, "
-        f"{gate.recall_after:.3f} after; {gate.gained} better, {gate.lost} worse."
-    )
+    if gate.probes:
+        yield Line(
+            f"Tried with {asked_by(gate)}: recall {gate.recall_before:.3f} before, {gate.recall_after:.3f} after; "
+            f"{gate.gained} better, {gate.lost} worse."
+        )
+    elif night.actions or gate.dropped:
+        yield Line("Nothing was asked yet, and there was too little to make questions of: recall was not tried.")
 
 
 def _waiting(night: Night) -> list[Group]:

@@ -45,7 +45,10 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """What the probes found before the dream and would find after it; `lost` and `gained` count probes."""
+    """What the probes found before the dream and would find after it; `lost` and `gained` count probes.
+
+    `made`: of them, those that nobody asked.
+    """
 
     probes: int = 0
     recall_before: float = 1.0
@@ -53,6 +56,7 @@ class GateResult:
     lost: int = 0
     gained: int = 0
     dropped: tuple[Dropped, ...] = ()
+    made: int = 0
 
 
 class Gate:
@@ -145,7 +149,8 @@ class Gate:
             return GateResult(dropped=dropped)
         lost, gained = _lost_and_gained(self._before, self._after)
         before, after = (fmean(score.recall for score in scores) for scores in (self._before, self._after))
-        return GateResult(len(self._before), round(before, 4), round(after, 4), lost, gained, dropped)
+        made = sum(one.made for one in self._asked)
+        return GateResult(len(self._before), round(before, 4), round(after, 4), lost, gained, dropped, made)
 
     def checks(self) -> tuple[Check, ...]:
         """Some of tonight's probes, a person's own first, for the last look at the real thing."""

@@ -6,6 +6,7 @@ Everything that is told is escaped: a memory may hold any text, tags and ends of
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from html import escape
@@ -15,7 +16,22 @@ from urllib.parse import quote
 from ..store.keep import okf
 from ..store.model import Level, Memory
 from . import pictures
-from .account import LEVEL_NAMES, Group, Line, Night, Section, Told, cost, headline, holdings, sections, summary, told
+from .account import (
+    LEVEL_NAMES,
+    Group,
+    Line,
+    Night,
+    Section,
+    Told,
+    asked_by,
+    cost,
+    count,
+    headline,
+    holdings,
+    sections,
+    summary,
+    told,
+)
 from .digest import earlier
 from .pictures import Life, Series
 
@@ -57,10 +73,21 @@ def render(night: Night, before: str = "") -> str:
 
 def disowned(page: str, run_id: str, why: str) -> str:
     """A day's page, as markdown or HTML, with the word in a dream's account that nothing of it is real."""
+    return _noted(page, run_id, UNDONE, why)
+
+
+def with_left_out(page: str, run_id: str, reasons: Sequence[str]) -> str:
+    """A day's page, as markdown or HTML, with the word of what did not become real, and why: a reason a change."""
+    times = Counter(reasons).most_common()
+    lead = f"{count(len(reasons), 'change')} {'was' if len(reasons) == 1 else 'were'} left out:"
+    return _noted(page, run_id, lead, "; ".join(f"{reason} ({number})" for reason, number in times) + ".")
+
+
+def _noted(page: str, run_id: str, lead: str, text: str) -> str:
     if page.startswith("<!doctype"):
-        told, mark = f'<p class="undone">{UNDONE} {escape(why)}</p>\n', f"<!-- dream {_safe(run_id)} -->\n"
+        told, mark = f'<p class="noted">{lead} {escape(text)}</p>\n', f"<!-- dream {_safe(run_id)} -->\n"
     else:
-        told, mark = f"\n> **{UNDONE}** {why}\n", f"<!-- dream {run_id} -->\n"
+        told, mark = f"\n> **{lead}** {text}\n", f"<!-- dream {run_id} -->\n"
     head, found, rest = page.partition(mark) if mark in page else page.partition("\n")
     return f"{head}{found}{told}{rest}"
 
@@ -114,8 +141,7 @@ def _figures(night: Night, done: Told) -> Iterator[str]:
         yield _figure("What changed", pictures.bars("What changed", [bar for bar in changed if bar[1]]))
     yield _figure("The memory over time", pictures.over_time("The memory over time", _series(night)))
     if night.gate and night.gate.probes:
-        title = "Recall of your own past questions"
-        gate = night.gate
+        gate, title = night.gate, f"Recall, with {asked_by(night.gate)}"
         yield _figure(title, pictures.before_and_after(title, gate.recall_before, gate.recall_after))
     yield _figure("From learned to faded", pictures.lives("From learned to faded", _lives(done, night)))
 

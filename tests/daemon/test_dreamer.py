@@ -22,7 +22,7 @@ from dreamd.daemon.orphans import mark
 from dreamd.daemon.settings import Settings
 from dreamd.pipelines.messages import Progress
 from dreamd.pipelines.settings import IdleSettings, LimitSettings, PipelineSettings, PreemptionSettings
-from dreamd.store.keep.changes import AppliedRun
+from dreamd.store.keep.changes import AppliedRun, Refused
 from dreamd.store.keep.history import Run
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Changeset
@@ -64,6 +64,7 @@ class FakeStore:
         self.summaries: list[Mapping[str, Any]] = []
         self.recorded: list[Run] = []
         self.slow: Slow | None = None
+        self.refused: tuple[Refused, ...] = ()
 
     def runs(self, limit: int) -> list[Run]:
         return self.recorded[::-1][:limit]
@@ -75,7 +76,7 @@ class FakeStore:
         if self.slow is not None:
             self.slow.begun.set()
             assert self.slow.go_on.wait(20)
-        return AppliedRun(changeset.run_id, len(changeset.actions))
+        return AppliedRun(changeset.run_id, len(changeset.actions) - len(self.refused), self.refused)
 
     def settle(self, timeout_s: float) -> bool:
         return True
@@ -149,6 +150,18 @@ def test_derived_files_are_written_after_it(bed: Callable[..., Bed]) -> None:
     it = bed("say(Done(derived={'digests/2026-11-21.md': '# d', 'index.md': '# i'}))")
     assert it.dream().state == "nothing"
     assert (it.paths.vault / "digests/2026-11-21.md").read_text() == "# d"
+    assert (it.paths.vault / "index.md").read_text() == "# i"
+
+
+def test_the_digest_tells_what_was_left_out_when_it_became_real(bed: Callable[..., Bed]) -> None:
+    it = bed(
+        "page = f'# d\\n\\n<!-- dream {request.run_id} -->\\n\\nAll.\\n'\n"
+        "say(Done(changeset_path=changeset(), derived={'digests/2026-11-21.md': page, 'index.md': '# i'}))"
+    )
+    it.store.refused = (Refused("facts/a.md", "a", "the file was changed in the meantime"),)
+    it.dream()
+    digest = (it.paths.vault / "digests/2026-11-21.md").read_text()
+    assert "> **1 change was left out:** the file was changed in the meantime (1).\n\nAll." in digest
     assert (it.paths.vault / "index.md").read_text() == "# i"
 
 

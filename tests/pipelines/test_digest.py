@@ -231,6 +231,34 @@ def test_a_dream_that_was_undone_by_itself_says_so_to_the_end_of_the_day(render:
         assert "recall <fell." in Reader(whole).text
 
 
+@pytest.mark.parametrize("render", [digest.render, page.render])
+def test_what_was_left_out_is_counted_by_its_reason(render: Callable[..., str]) -> None:
+    told = page.with_left_out(
+        render(night(action(fact("Learned")))), "run-1", ["there is <a> file", "it moved on", "it moved on"]
+    )
+    text = Reader(told).text if render is page.render else told
+    assert "3 changes were left out:" in text
+    assert "it moved on (2); there is <a> file (1)." in text
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (0, "with 40 questions that your agents asked: recall 0.612"),
+        (39, "with 1 question that your agents asked and 39 questions made of what was there: recall 0.612"),
+        (40, "with 40 questions made of what was there: recall 0.612"),
+    ],
+)
+def test_the_gate_says_who_asked(made: int, told: str) -> None:
+    text = digest.render(night(action(fact("Learned")), gate=GateResult(40, 0.612, 0.655, 1, 4, made=made)))
+    assert told in text
+
+
+def test_a_gate_that_had_nothing_to_ask_says_so_where_there_was_something_to_try() -> None:
+    assert "recall was not tried" in digest.render(night(action(fact("Learned")), gate=GateResult()))
+    assert "The gate" not in digest.render(night(gate=GateResult()))
+
+
 def test_a_day_keeps_a_bounded_number_of_accounts() -> None:
     text = made = ""
     for n in range(2 * digest.MOST_ACCOUNTS):
