@@ -196,8 +196,9 @@ class Changes:
         refusals = self._objections(chains)
         self._submit(lambda files: self._plan_undo(files, run, chains, refusals, now)).result()
         self._settle()
+        undone = {action.ordinal for chain in chains.values() for action in chain}
         for action in self._ledger.actions(run_id):
-            if action.path in chains and action.state == "conflict":
+            if action.ordinal in undone and action.state == "conflict":
                 refusals.setdefault(action.path, "the file was changed in the meantime")
         restored = [path for path in chains if path not in refusals]
         refused = tuple(Refused(path, chains[path][-1].node_id, why) for path, why in refusals.items())

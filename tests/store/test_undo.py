@@ -17,7 +17,7 @@ from dreamd.store.keep.edits import edit_mark
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, Kind, Level, Memory, Status
 from dreamd.store.settings import StoreSettings
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -196,7 +196,8 @@ def index_of(store: MemoryStore) -> dict[str, Any]:
     }
 
 
+QUICKLY = tuple(phase for phase in Phase if phase is not Phase.explain)  # it traces every line: four times as long
 Undoing.TestCase.settings = settings(
-    max_examples=25, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=25, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck), phases=QUICKLY
 )
 TestUndoing = Undoing.TestCase

@@ -202,6 +202,16 @@ def test_several_actions_on_one_file_are_one_way_there_and_back(store: Store) ->
     assert store.files() == HELD
 
 
+def test_what_a_run_left_out_is_no_conflict_when_it_is_undone(store: Store) -> None:
+    store.hold(HELD)
+    changes = (action("a.md", b"a", b"A"), action("a.md", b"another", b"B"))
+    assert store.changes.apply(dream("run-1", *changes), kind="dream", now=NOW).applied == 1
+    undone = store.changes.undo("run-1", now=NOW)
+    assert (undone.restored, undone.refused) == (1, ())
+    assert store.files() == HELD
+    assert store.ledger.run("run-1").state == "undone"
+
+
 def test_forgetting_leaves_its_tombstone_at_once_and_undo_lifts_it(store: Store) -> None:
     store.hold(HELD)
     store.changes.apply(Changeset(run_id="f", actions=(action("a.md", b"a", None),)), kind=FORGET, now=NOW)
