@@ -14,7 +14,8 @@ from statistics import fmean
 
 from ..store.keep.questions import Probe
 from ..store.model import Action, NodeId
-from .harm import Examiner, gave_way
+from .change import gave_way
+from .examiner import Examiner
 from .messages import Check, Progress
 from .probing import Asking, Maker, Score, ask
 from .settings import GateSettings

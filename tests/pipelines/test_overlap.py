@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.pipelines.grounds import grounded, invents
+from dreamd.pipelines.overlap import invents, overlap
 
 SAID = "We moved the database to Postgres in March, and Ines likes it."
 
@@ -19,13 +19,13 @@ SAID = "We moved the database to Postgres in March, and Ines likes it."
     ],
 )
 def test_words_count_in_their_order(text: str, share: float) -> None:
-    assert grounded(text, [SAID]) == pytest.approx(share)
+    assert overlap(text, [SAID]) == pytest.approx(share)
 
 
 def test_one_source_must_say_it_and_names_are_free() -> None:
-    assert grounded("moved windmill", ["moved", "windmill"]) == 0.5
-    assert grounded("Ines moved", ["I moved"]) == 0.5
-    assert grounded("Ines moved", ["I moved"], "Ines") == 1.0
+    assert overlap("moved windmill", ["moved", "windmill"]) == 0.5
+    assert overlap("Ines moved", ["I moved"]) == 0.5
+    assert overlap("Ines moved", ["I moved"], "Ines") == 1.0
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Grounds: how much of a text is said, in that order, by what it rests on."""
+"""Overlap: how much of a text is said, in that order, by what it rests on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_SOURCE = 2000
 """Words of a source that are read: an assistant's longest answers have fewer."""
 
 
-def grounded(text: str, said: Sequence[str], names: str = "") -> float:
+def overlap(text: str, said: Sequence[str], names: str = "") -> float:
     """The share of a text's content words that stand in one or the other of its sources in the same order, 0 to 1.
 
     The longest common subsequence with each source, the better of them taken. `names` may stand anywhere and do not

@@ -1,4 +1,4 @@
-"""Harm: what a stage would take from the memory, told from its actions alone, before anything is searched.
+"""The examiner: what a stage would take from the memory, told from its actions alone, before anything is searched.
 
 Probes see what recall loses tonight. What they cannot see is held to rules here: what was said stays as it was said,
 nothing of a person's is rewritten, what is used is not archived, a memory gives way only to a newer one of the same
@@ -8,7 +8,7 @@ subject, and what is new is said by what it cites.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -16,21 +16,13 @@ from ..store.decisions import is_reviewed
 from ..store.find.wording import words
 from ..store.keep import okf
 from ..store.keep.vault import is_derived
-from ..store.model import Action, Level, Memory, NodeId, Status
-from .grounds import grounded, invents
-from .proposals import is_edited
+from ..store.model import Action, Level, Memory, NodeId
+from .change import Change, is_living
+from .losses import Losses
+from .overlap import invents, overlap
 from .view import View
 
 _FOOTNOTE = re.compile(r"\[\^[^\]]*\]")
-
-ARCHIVED_SHARE, ARCHIVED_AT_LEAST = 0.01, 10
-"""What may fade in a night, of the living memories: the design's own bound."""
-
-REPLACED_SHARE, REPLACED_AT_LEAST = 0.05, 20
-"""What may give way to something newer in a night: a person changes their mind about a few things a day."""
-
-PAGES_SHARE, PAGES_AT_LEAST = 0.2, 10
-"""What of the scenarios and profiles may go: they are made again of what they rest on."""
 
 KIN_COSINE = 0.35
 """Two memories nearer than this may speak of the same thing; random ones of one conversation lie around .2."""
@@ -42,17 +34,6 @@ ten do below .44."""
 
 STRAY_SHARE = 0.05
 """So much of what a stage proposes may break a rule that knows exceptions (at least one): beyond, it is a habit."""
-
-
-@dataclass(slots=True)
-class Losses:
-    """What tonight's stages took so far, of what was there before."""
-
-    living: int
-    pages: int
-    archived: int = 0
-    replaced: int = 0
-    pages_gone: int = 0
 
 
 @dataclass(slots=True)
@@ -100,7 +81,7 @@ class Examiner:
         kin = self._kin(changes, after)
         for change in changes:
             self._look(change, after, kin, counts, losses)
-        return [*counts.reasons(), *_beyond(losses)], losses
+        return [*counts.reasons(), *losses.beyond()], losses
 
     # ---- one change
 
@@ -132,7 +113,7 @@ class Examiner:
             counts.seldom("it states what rests on nothing", strays=True)
         elif new.level is Level.FACT:
             # An answer is told with its question, so its sources are read one by one and one after the other.
-            share = grounded(new.text, [*said, " ".join(reversed(said))], self._names(new.sources))
+            share = overlap(new.text, [*said, " ".join(reversed(said))], self._names(new.sources))
             counts.seldom("it states what is not said where it says so", strays=share < SAID_FACT)
             counts.seldom("it states numbers or denials that nobody said", strays=invents(new.text, said))
         else:
@@ -141,7 +122,7 @@ class Examiner:
     def _look_at_lines(self, page: Memory, said: Sequence[str], counts: _Counts) -> None:
         for line in page.text.splitlines():
             if line.strip() and not line.startswith("#"):
-                strays = grounded(_FOOTNOTE.sub(" ", line), said) < SAID_LINE
+                strays = overlap(_FOOTNOTE.sub(" ", line), said) < SAID_LINE
                 counts.seldom("its pages say what their sources do not", strays=strays)
 
     def _look_at_fact(
@@ -166,7 +147,7 @@ class Examiner:
             counts.never("it takes evidence from facts")
         for turn in new.sources[len(old.sources) :]:
             said = self._texts((turn,), after)
-            share = grounded(old.text, said, self._names((turn,)))
+            share = overlap(old.text, said, self._names((turn,)))
             counts.seldom("it adds evidence that does not say so", strays=share < SAID_AGAIN)
         if is_living(old) and not is_living(new):
             self._look_at_gone(old, new, after, kin, counts, losses)
@@ -258,29 +239,6 @@ class Examiner:
         return {(a.node_id, b.node_id) for (a, b), near in zip(pairs, cosines, strict=True) if near >= KIN_COSINE}
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One file, read before and after."""
-
-    path: str
-    before: Memory | None
-    after: Memory | None
-    is_by_hand: bool
-
-    @classmethod
-    def of(cls, path: str, before: bytes | None, after: bytes | None) -> Change:
-        """Read both."""
-        read: Callable[[bytes | None], Memory | None] = lambda data: (  # noqa: E731
-            None if data is None else okf.to_memory(path, okf.parse(data))
-        )
-        return cls(path, read(before), read(after), before is not None and is_edited(before))
-
-
-def is_living(memory: Memory) -> bool:
-    """Whether recall may answer with it."""
-    return memory.status is not Status.DEPRECATED and memory.archived_at is None and memory.superseded_by is None
-
-
 def _said_at(memory: Memory) -> float:
     at = memory.created_at or memory.valid_from
     return at.timestamp() if at else 0.0
@@ -290,23 +248,3 @@ def _used(view: View, since: datetime) -> set[NodeId]:
     """What was shown lately, or was of use for a question that is kept."""
     used = {node_id for node_id, usage in view.history.usage.items() if usage.last_at > since}
     return used | {node_id for probe in view.history.probes for node_id in probe.gold}
-
-
-def gave_way(view: View, actions: Iterable[Action]) -> tuple[set[NodeId], set[NodeId]]:
-    """The memories that a stage would archive, and those that it would let give way to others."""
-    archived, replaced = set[NodeId](), set[NodeId]()
-    for action in actions:
-        change = Change.of(action.path, view.read(action.path), action.content)
-        if change.before and is_living(change.before) and change.after and not is_living(change.after):
-            (archived if change.after.superseded_by is None else replaced).add(change.before.node_id)
-    return archived, replaced
-
-
-def _beyond(losses: Losses) -> Iterator[str]:
-    for what, lost, of, share, at_least in (
-        ("it archives too much for one night", losses.archived, losses.living, ARCHIVED_SHARE, ARCHIVED_AT_LEAST),
-        ("it replaces too much for one night", losses.replaced, losses.living, REPLACED_SHARE, REPLACED_AT_LEAST),
-        ("it takes away too many pages for one night", losses.pages_gone, losses.pages, PAGES_SHARE, PAGES_AT_LEAST),
-    ):
-        if lost > max(at_least, share * of):
-            yield f"{what} ({lost})"
