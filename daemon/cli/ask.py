@@ -101,10 +101,7 @@ def show(options: Namespace, terminal: Terminal) -> int:
         answer = ask(terminal, "show", {"node_id": options.node, "offset": answer["next"]})
         texts.append(answer["text"])
     answer = {**answer, "text": "".join(texts), "offset": 0, "next": None}
-    if terminal.as_json:
-        terminal.document(answer)
-    else:
-        terminal.lines(shown_in_words(answer, terminal.look))
+    terminal.tell(answer, shown_in_words(answer, terminal.look))
     return 0
 
 

@@ -26,10 +26,7 @@ def status_arguments(parser: ArgumentParser) -> None:
 def status(options: Namespace, terminal: Terminal) -> int:
     """Print what the daemon is doing."""
     answer = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
-    if terminal.as_json:
-        terminal.document(answer)
-    else:
-        terminal.lines(status_in_words(answer, terminal.look))
+    terminal.tell(answer, status_in_words(answer, terminal.look))
     return 0
 
 
@@ -66,10 +63,7 @@ def rebuild(options: Namespace, terminal: Terminal) -> int:
 
     with shown_progress(terminal, "Rebuilding") as on_progress:
         answer = ask(terminal, "rebuild", {}, on_progress, timeout_s=None)
-    if terminal.as_json:
-        terminal.document(answer)
-    else:
-        terminal.lines(rebuild_in_words(answer, terminal.look))
+    terminal.tell(answer, rebuild_in_words(answer, terminal.look))
     return 0
 
 
@@ -219,10 +213,7 @@ def rebuild_in_words(answer: dict[str, Any], look: Look) -> list[str]:
 
 
 def _done(terminal: Terminal, answer: dict[str, Any], words: str) -> int:
-    if terminal.as_json:
-        terminal.document(answer)
-    else:
-        terminal.lines([words])
+    terminal.tell(answer, [words])
     return 0
 
 

@@ -54,10 +54,7 @@ def dream(options: Namespace, terminal: Terminal) -> int:
     else:
         with shown_progress(terminal, "Dreaming") as on_progress:
             answer = ask(terminal, "dream", params, on_progress, timeout_s=None)
-    if terminal.as_json:
-        terminal.document(answer)
-    else:
-        terminal.lines(dream_in_words(answer, terminal.look))
+    terminal.tell(answer, dream_in_words(answer, terminal.look))
     return 1 if answer["state"] in ("failed", "cancelled", "preempted") else 0
 
 
@@ -97,10 +94,7 @@ def undo(options: Namespace, terminal: Terminal) -> int:
     """Take back what a run changed."""
     with shown_progress(terminal, "Undoing") as on_progress:
         answer = ask(terminal, "undo", {"run_id": options.run}, on_progress, timeout_s=None)
-    if terminal.as_json:
-        terminal.document(answer)
-    else:
-        terminal.lines(undo_in_words(answer, terminal.look))
+    terminal.tell(answer, undo_in_words(answer, terminal.look))
     return 1 if answer.get("conflicts") else 0
 
 

@@ -31,10 +31,7 @@ def remember(options: Namespace, terminal: Terminal) -> int:
     text = _standard_input() if options.text == ["-"] else " ".join(options.text)
     params = {"text": text, "kind": options.kind, "channel": options.channel, "tags": options.tag}
     answer = ask(terminal, "remember", params)
-    if terminal.as_json:
-        terminal.document(answer)
-    else:
-        terminal.lines([f"Remembered as {answer['node_id']}."])
+    terminal.tell(answer, [f"Remembered as {answer['node_id']}."])
     return 0
 
 
@@ -47,10 +44,7 @@ def forget_arguments(parser: ArgumentParser) -> None:
 def forget(options: Namespace, terminal: Terminal) -> int:
     """Take one memory back."""
     answer = ask(terminal, "forget", {"node_id": options.node, "reason": options.reason})
-    if terminal.as_json:
-        terminal.document(answer)
-    else:
-        terminal.lines([f"Forgot {clean(options.node)}. `dreamctl undo {answer['run_id']}` brings it back."])
+    terminal.tell(answer, [f"Forgot {clean(options.node)}. `dreamctl undo {answer['run_id']}` brings it back."])
     return 0
 
 
@@ -63,10 +57,7 @@ def feedback_arguments(parser: ArgumentParser) -> None:
 def feedback(options: Namespace, terminal: Terminal) -> int:
     """Say whether a memory was of use."""
     answer = ask(terminal, "feedback", {"node_id": options.node, "verdict": options.verdict})
-    if terminal.as_json:
-        terminal.document(answer)
-    else:
-        terminal.lines([f"Noted: {clean(options.node)} was {options.verdict.replace('-', ' ')}."])
+    terminal.tell(answer, [f"Noted: {clean(options.node)} was {options.verdict.replace('-', ' ')}."])
     return 0
 
 
@@ -104,10 +95,7 @@ def import_(options: Namespace, terminal: Terminal) -> int:
     }
     with shown_progress(terminal, "Importing") as on_progress:
         answer = ask(terminal, "import", params, on_progress, timeout_s=None)
-    if terminal.as_json:
-        terminal.document(answer)
-    else:
-        terminal.lines(import_in_words(answer, terminal.look))
+    terminal.tell(answer, import_in_words(answer, terminal.look))
     return 0
 
 

@@ -34,10 +34,7 @@ def decay_arguments(parser: ArgumentParser) -> None:
 def decay(options: Namespace, terminal: Terminal) -> int:
     """Say what would fade."""
     answer = ask(terminal, "decay_preview", {"days": options.days}, timeout_s=None)
-    if terminal.as_json:
-        terminal.document(answer)
-    else:
-        terminal.lines(fading_in_words(answer, terminal.look))
+    terminal.tell(answer, fading_in_words(answer, terminal.look))
     return 0
 
 
@@ -49,10 +46,7 @@ def restore_arguments(parser: ArgumentParser) -> None:
 def restore(options: Namespace, terminal: Terminal) -> int:
     """Bring an archived memory back."""
     answer = ask(terminal, "restore", {"node_id": options.node})
-    if terminal.as_json:
-        terminal.document(answer)
-    else:
-        terminal.lines([f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` archives it again."])
+    terminal.tell(answer, [f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` archives it again."])
     return 0
 
 
@@ -90,10 +84,7 @@ def _settle(options: Namespace, terminal: Terminal) -> int:
     if not options.decision:
         raise UsageError("--keep and --edit need a decision's id", "`dreamctl review --list` shows them")
     answer = _decide(terminal, options.decision, "edit" if options.edit else options.keep, options.by, options.edit)
-    if terminal.as_json:
-        terminal.document(answer)
-    else:
-        terminal.lines(decided_in_words(answer))
+    terminal.tell(answer, decided_in_words(answer))
     return 0
 
 

@@ -28,6 +28,13 @@ class Terminal:
         """The answer as one JSON document."""
         _write_json(answer, sys.stdout)
 
+    def tell(self, answer: Mapping[str, Any], lines: Iterable[str]) -> None:
+        """The answer, as a document for a program, in words for a person."""
+        if self.as_json:
+            self.document(answer)
+        else:
+            self.lines(lines)
+
     def lines(self, lines: Iterable[str]) -> None:
         """The answer in words."""
         _write("\n".join(lines) + "\n", sys.stdout)
