@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from ..store.keep import okf
+from ..store.keep.conformance import conformance
 from ..store.keep.redaction import redact
 from ..store.model import NodeId
 from . import consolidate, repairs
@@ -76,7 +76,7 @@ def _places(view: View) -> dict[NodeId, str]:
 
 def _of_file(view: View, file: File, paths: set[str]) -> Iterator[Finding]:
     """What is wrong with one file, after what could be mended is."""
-    for problem in okf.conformance(file.path, file.data, file.document):
+    for problem in conformance(file.path, file.data, file.document):
         yield Finding("conformance", file.path, problem, file.node_id)
     yield from _broken_links(file, paths)
     yield from _missing_links(view, file)

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -29,7 +29,6 @@ _OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*(\r?\n)")
 _CLOSING = re.compile(rb"\n---[ \t]*(?:\r?\n|\Z)")
 _NODE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,119}")
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
-_LOG_DATE = re.compile(r"^##[ \t]+(.*?)[ \t]*$", re.MULTILINE)
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 
 _FOLDERS = {Level.FACT: "facts", Level.SCENARIO: "scenarios"}
@@ -217,25 +216,6 @@ def source_ids(sources: Iterable[NodeId]) -> dict[NodeId, str]:
     return {node_id: f"{'t' if '#' in node_id else 'm'}{n}" for n, node_id in enumerate(dict.fromkeys(sources), 1)}
 
 
-def conformance(path: str, data: bytes, doc: Document | None = None) -> list[str]:
-    """Say what in a file is not OKF v0.2 (its sections 3.1, 5, 8, 9, 11); an empty list is a conforming file.
-
-    `doc` is what `parse` makes of it, for whoever has that already.
-    """
-    name = path.rpartition("/")[2]
-    doc = doc or parse(data)
-    problems = [f"{doc.problem}"] if doc.problem else []
-    if name == "index.md":
-        return problems + _index_problems(path, doc, has_frontmatter=_cut(data) is not None)
-    if name == "log.md":
-        return problems + _log_problems(doc)
-    if doc.problem:
-        return problems
-    if _cut(data) is None:
-        return ["it has no frontmatter"]
-    return _concept_problems(doc.meta)
-
-
 def slug(title: str) -> str:
     """Return ASCII words of a title for a file name, at most 60 bytes."""
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
@@ -291,6 +271,11 @@ def instant(value: object) -> datetime | None:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
+def has_frontmatter(data: bytes) -> bool:
+    """Tell whether a file begins with frontmatter that is closed, readable or not."""
+    return _cut(data) is not None
+
+
 def _cut(data: bytes) -> _Parts | None:
     opening = _OPENING.match(data)
     if opening is None:
@@ -335,47 +320,6 @@ def _source_entries(
         resource = f"/{path}" if path else known.get(node_id, {}).get("resource", node_id)
         entries.append({**known.get(node_id, {}), "id": label, "resource": resource, "title": node_id})
     return entries + [entry for entry in described if not _is_ours(entry)]
-
-
-def _index_problems(path: str, doc: Document, *, has_frontmatter: bool) -> list[str]:
-    if not has_frontmatter:
-        return []
-    if path != "index.md":
-        return ["only the index.md at the root may have frontmatter"]
-    return [f"the root index.md may say okf_version only, not {key!r}" for key in doc.meta if key != "okf_version"]
-
-
-def _log_problems(doc: Document) -> list[str]:
-    days = []
-    problems = []
-    for heading in _LOG_DATE.findall(doc.body):
-        try:
-            days.append(date.fromisoformat(heading))
-        except ValueError:
-            problems.append(f"the heading {heading!r} is not a day as YYYY-MM-DD")
-    if days != sorted(days, reverse=True):
-        problems.append("its days are not newest first")
-    return problems
-
-
-def _concept_problems(meta: Mapping[str, Any]) -> list[str]:
-    problems = []
-    kind = meta.get("type")
-    if not isinstance(kind, str) or not kind.strip():
-        problems.append("it has no type")
-    generated = meta.get("generated")
-    if generated is not None and not (isinstance(generated, Mapping) and generated.get("by")):
-        problems.append("'generated' does not say by whom")
-    sources = meta.get("sources")
-    if sources is not None and not (
-        isinstance(sources, list) and all(isinstance(entry, Mapping) and entry.get("resource") for entry in sources)
-    ):
-        problems.append("a source names no resource")
-    if meta.get("status", "stable") not in list(Status):
-        problems.append("'status' is none of draft, stable, deprecated")
-    if kind == "Attested Computation" and not meta.get("runtime"):
-        problems.append("an Attested Computation names no runtime")
-    return problems
 
 
 def _title_of(path: str, text: str) -> str:

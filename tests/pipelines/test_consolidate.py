@@ -6,6 +6,7 @@ from dreamd.pipelines import consolidate
 from dreamd.pipelines.view import History
 from dreamd.store.keep import okf
 from dreamd.store.keep.changes import fingerprint
+from dreamd.store.keep.conformance import conformance
 from dreamd.store.keep.journal import sha256
 from dreamd.store.model import ActionKind, Level
 
@@ -33,7 +34,7 @@ def test_a_fact_a_file_with_its_evidence() -> None:
     assert fact.path == f"facts/ann-moved-to-oslo-in-2019--{fact.node_id}.md"
     assert planned.cursors == {("consolidate", "s1"): 3}
     assert planned.counts == {"sessions": 1, "turns": 3, "facts": 2}
-    assert all(okf.conformance(action.path, action.content or b"") == [] for action in planned.actions)
+    assert all(conformance(action.path, action.content or b"") == [] for action in planned.actions)
 
 
 def test_a_second_night_without_news_changes_nothing() -> None:

@@ -15,7 +15,7 @@ from dreamd.pipelines.messages import Done, Failed, Progress
 from dreamd.pipelines.snapshot import Snapshot
 from dreamd.store.channel import channel_of_folder, project_root
 from dreamd.store.find.embedding import StubEmbedder
-from dreamd.store.keep import okf
+from dreamd.store.keep.conformance import conformance
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Level, NewTurn, SessionHead
 
@@ -96,7 +96,7 @@ def test_a_dream_is_planned_applied_and_undone(store: MemoryStore, paths: StoreP
     assert done.report["did_nothing"] is False
     assert done.report["stages"]["consolidate"]["facts"] >= 5
     for path, data in vault_files(paths).items():
-        assert okf.conformance(path, data) == []
+        assert conformance(path, data) == []
 
     again = dream(request_of(paths, "run-2"), told.append)
     assert again.changeset_path is None
@@ -119,7 +119,7 @@ def test_a_digest_reads_well_and_the_derived_pages_are_okf(store: MemoryStore, p
     assert "dreamctl undo run-1" in done.digest
     assert "The user prefers pnpm over npm in this repository" in done.digest
     for name in ("index.md", "log.md"):
-        assert okf.conformance(name, done.derived[name].encode()) == []
+        assert conformance(name, done.derived[name].encode()) == []
     assert "okf_version" in done.derived["index.md"]
     assert "## 2026-11-21" in done.derived["log.md"]
 

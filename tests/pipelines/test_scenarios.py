@@ -7,6 +7,7 @@ from dreamd.pipelines.settings import Stage
 from dreamd.pipelines.topics import Vocabulary, title_of
 from dreamd.pipelines.view import History, View
 from dreamd.store.keep import okf
+from dreamd.store.keep.conformance import conformance
 from dreamd.store.model import ActionKind, Level, Memory
 
 from .fakes import NOW, FakeSource
@@ -49,7 +50,7 @@ def test_facts_that_belong_together_get_a_page_that_cites_them() -> None:
     assert "## 8 May 2023" in page.text
     assert page.title.startswith("Ann: ")
     data = view.read(page.path) or b""
-    assert okf.conformance(page.path, data) == []
+    assert conformance(page.path, data) == []
     assert okf.parse(data).meta["sources"][0]["resource"].startswith("/facts/")
 
 

@@ -8,6 +8,7 @@ from dreamd.pipelines import insights, nouns, relations, synthesis
 from dreamd.pipelines.view import History, View
 from dreamd.store.find.projection import memory_links
 from dreamd.store.keep import okf
+from dreamd.store.keep.conformance import conformance
 from dreamd.store.keep.questions import Gap, Probe
 from dreamd.store.model import Action, ActionKind, Kind, Level, Memory
 
@@ -105,7 +106,7 @@ def test_scenarios_are_related_by_what_is_rare_in_both_and_say_why() -> None:
     assert relates(source, by_title["Tax"]) == []
     for action in actions:
         assert action.fingerprint
-        assert okf.conformance(action.path, action.content or b"") == []
+        assert conformance(action.path, action.content or b"") == []
     whole = okf.to_memory(by_title["Work"].path, okf.parse(source.files[by_title["Work"].path]))
     assert "scenario-sailing" in [link.target for link in memory_links(whole) if link.kind == "relates"]
 
@@ -160,7 +161,7 @@ def test_an_insight_tells_facts_word_by_word_and_cites_their_scenarios() -> None
         told, _, label = line.removeprefix("- ").rpartition(" ")
         assert told in texts
         assert label == f"[^m{number}]"
-    assert okf.conformance(action.path, action.content or b"") == []
+    assert conformance(action.path, action.content or b"") == []
     assert view.holds(page.node_id)
 
 

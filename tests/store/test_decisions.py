@@ -9,6 +9,7 @@ import pytest
 from dreamd.store.decisions import Choice, decision_id, mark_of, with_body
 from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep import okf
+from dreamd.store.keep.conformance import conformance
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, InvalidInput, Kind, Level, Memory, NotFound
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
@@ -97,7 +98,7 @@ def test_a_choice_settles_it_and_undo_opens_it_again(
         assert "human:ann" in str(meta(store, memory)["verified"])
     assert mark_of(*(memory.node_id for memory in pair)) in store.ledger.tombstones()
     for memory in pair:
-        assert okf.conformance(memory.path, store.vault.read(memory.path)) == []
+        assert conformance(memory.path, store.vault.read(memory.path)) == []
 
     assert store.undo(done.run_id).refused == ()
     assert [store.vault.read(memory.path) for memory in pair] == before

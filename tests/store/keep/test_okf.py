@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from dreamd.store.keep import frontmatter, frontmatter_quick, frontmatter_text, okf
+from dreamd.store.keep.conformance import conformance
 from dreamd.store.model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, Status
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -211,7 +212,7 @@ def test_a_broken_frontmatter_is_told_and_the_text_kept(data: bytes) -> None:
 @given(st.binary(max_size=200) | st.binary(max_size=100).map(lambda data: b"---\n" + data + b"\n---\nbody"))
 def test_no_bytes_break_the_reader(data: bytes) -> None:
     doc = okf.parse(data)
-    okf.conformance("facts/x.md", data)
+    conformance("facts/x.md", data)
     okf.to_memory("facts/x.md", doc)
     assert okf.edit(data, {}) == data
 
@@ -380,7 +381,7 @@ def test_both_bundles_conform_and_round_trip(shared_data: Path) -> None:
     files = list(bundle_files(shared_data))
     assert len(files) == 70
     for path, data in files:
-        assert okf.conformance(path, data) == [], path
+        assert conformance(path, data) == [], path
         doc = okf.parse(data)
         assert doc.problem is None
         assert okf.edit(data, {}) == data
@@ -451,7 +452,7 @@ memories = st.builds(
 @given(memories)
 def test_a_memory_comes_back_from_its_file(memory: Memory) -> None:
     data = okf.from_memory(memory, {source.partition("#")[0]: "sessions/2026/11/21/s.md" for source in memory.sources})
-    assert okf.conformance("facts/x.md", data) == []
+    assert conformance("facts/x.md", data) == []
     read = okf.to_memory("facts/x.md", okf.parse(data))
     sources = read.extra.get("sources", [])
     assert [source["title"] for source in sources] == list(memory.sources)
@@ -533,7 +534,7 @@ def test_a_file_that_is_not_ours_is_a_note_of_everybodys() -> None:
     ],
 )
 def test_what_is_not_okf_is_said(path: str, data: bytes, problem: str) -> None:
-    assert any(problem in said for said in okf.conformance(path, data))
+    assert any(problem in said for said in conformance(path, data))
 
 
 @pytest.mark.parametrize(
@@ -546,7 +547,7 @@ def test_what_is_not_okf_is_said(path: str, data: bytes, problem: str) -> None:
     ],
 )
 def test_what_is_okf_passes(path: str, data: bytes) -> None:
-    assert okf.conformance(path, data) == []
+    assert conformance(path, data) == []
 
 
 # --- names

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from dreamd.store.keep import okf, session
+from dreamd.store.keep.conformance import conformance
 from dreamd.store.model import NewTurn, SessionHead, Turn
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -194,7 +195,7 @@ def test_the_head_is_okf_and_comes_back() -> None:
     content = session.open_file(HEAD)
     path = session.path_of(HEAD)
     assert path == "sessions/2026/11/21/s1.md"
-    assert okf.conformance(path, content) == []
+    assert conformance(path, content) == []
     assert session.head_of(path, okf.parse(content)) == HEAD
     assert session.head_of(path, okf.parse(b"---\n: :\n---\n")) == SessionHead("s1", "_global")
 
