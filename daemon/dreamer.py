@@ -200,7 +200,7 @@ class Dreamer:
         quiet_s = settings.idle.resume_quiet_by_hand_s if by_hand else settings.idle.resume_quiet_s
         limits, spent = settings.limits, await asyncio.to_thread(self.spent)
         time_s = limits.time_s if by_hand else min(limits.time_s, max(0.0, limits.night_s - spent.seconds))
-        request = request.model_copy(update={"tokens_spent": spent.tokens})
+        request = request.model_copy(update={"calls_spent": spent.calls, "tokens_spent": spent.tokens})
         self._refuse_if_ended()
         child = self._child = await Child.start(self._command, request, limits, time_s)
         if child.pid is not None:
@@ -223,7 +223,8 @@ class Dreamer:
 
     def _tell(self, at: Progress) -> None:
         """Keep the latest for `status`, and hand it on."""
-        self.progress = at.model_copy(update={"tokens": max(at.tokens, self.progress.tokens)})
+        calls, tokens = max(at.calls, self.progress.calls), max(at.tokens, self.progress.tokens)
+        self.progress = at.model_copy(update={"calls": calls, "tokens": tokens})
         if self._sink is not None:
             self._sink(at)
 
@@ -239,8 +240,8 @@ class Dreamer:
         spent: dict[str, Any] = {"seconds": round(time.monotonic() - began_s - held_s, 1)}
         if held_s:
             spent["paused_seconds"] = round(held_s, 1)
-        if self.progress.tokens:
-            spent["tokens"] = self.progress.tokens
+        if self.progress.calls:
+            spent |= {"calls": self.progress.calls, "tokens": self.progress.tokens}
         return spent
 
     # ---- what others say to it
@@ -297,8 +298,8 @@ class Dreamer:
         """
         orphans = list(removed_orphans(self._paths.runs))
         for orphan in orphans:
-            note = {"note": "the daemon ended while it ran"}
-            run = Run(orphan.run_id, orphan.kind, "failed", orphan.began_at, self._local_now(), summary=note)
+            summary = {"note": "the daemon ended while it ran", **orphan.spent}
+            run = Run(orphan.run_id, orphan.kind, "failed", orphan.began_at, self._local_now(), summary=summary)
             if not orphan.dry_run:
                 self._record_ended(run)
         return len(orphans)

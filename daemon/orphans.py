@@ -7,26 +7,27 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from loguru import logger
 
-from ..pipelines.messages import RunRequest
+from ..pipelines.messages import SPENT, RunRequest
 
 MARK = "run.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A dream that was being planned when its daemon ended."""
+    """A dream that was being planned when its daemon ended; `spent` is what it had asked of a model, if anything."""
 
     run_id: str
     kind: str
     began_at: datetime
     dry_run: bool
+    spent: Mapping[str, int] = field(default_factory=dict)
 
 
 def mark(request: RunRequest, pid: int) -> None:
@@ -48,10 +49,18 @@ def removed_orphans(runs: Path) -> Iterator[Orphan]:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             said = json.loads((folder / MARK).read_text())
             _end(int(said["pid"]), folder)
-            orphan = Orphan(said["run_id"], said["kind"], datetime.fromisoformat(said["began_at"]), said["dry_run"])
+            began_at = datetime.fromisoformat(said["began_at"])
+            orphan = Orphan(said["run_id"], said["kind"], began_at, said["dry_run"], _spent(folder))
         shutil.rmtree(folder, ignore_errors=True)
         if orphan is not None:
             yield orphan
+
+
+def _spent(folder: Path) -> dict[str, int]:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        said = json.loads((folder / SPENT).read_text())
+        return {"calls": int(said["calls"]), "tokens": int(said["tokens"])}
+    return {}
 
 
 def _end(pid: int, folder: Path) -> None:

@@ -13,10 +13,11 @@ NIGHT = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Seconds of work, pauses not counted, and tokens of a language model."""
+    """Seconds of work, pauses not counted, and what was asked of a language model."""
 
     seconds: float = 0.0
     tokens: int = 0
+    calls: int = 0
 
 
 def spent_tonight(runs: Iterable[Run], now: datetime) -> Spent:
@@ -25,6 +26,7 @@ def spent_tonight(runs: Iterable[Run], now: datetime) -> Spent:
     return Spent(
         sum(_number(summary.get("seconds")) for summary in tonight),
         int(sum(_number(summary.get("tokens")) for summary in tonight)),
+        int(sum(_number(summary.get("calls")) for summary in tonight)),
     )
 
 

@@ -58,7 +58,7 @@ def _bettered(view: View, planned: Planned, turns: Sequence[Turn], new_from: int
 
     def tell(done: int, total: int) -> None:
         note = f"asking {model.name}"
-        view.tell(Progress(stage=STAGE, done=done, total=total, note=note, tokens=model.spent.tokens))
+        view.tell(Progress(stage=STAGE, done=done, total=total, note=note))
 
     found = extraction.extract(turns, new_from, drafts, model, partial(once, view.memo), tell)
     for what, number in found.counts.items():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from . import run
 from .attention import Attention
 from .checkpoint import Memo, key_of
 from .gate import Gate
-from .messages import Done, Progress, RunRequest
+from .messages import SPENT, Done, Progress, RunRequest
 from .run import Tell
 from .settings import Stage
 from .snapshot import Snapshot
@@ -43,7 +45,7 @@ def dream(request: RunRequest, tell: Tell, attention: Attention | None = None) -
             closing.callback(memo.close)
         embedded = Embedded(embedder, cache, tell, memo)
         view = View(snapshot, snapshot.history(), embedded, request.run_id, request.pipelines)
-        tell = _counting(tell, view)
+        tell = _counting(tell, view, request.folder / SPENT)
         view.memo, view.tell = memo, tell
         view.model, without = asker_for(request.llm, _left(request))
         if view.model is not None:
@@ -57,18 +59,25 @@ def dream(request: RunRequest, tell: Tell, attention: Attention | None = None) -
         return run.finish(view, request, outcome, snapshot.ledger.runs(), run.gaps_of(view))
 
 
-def _counting(tell: Tell, view: View) -> Tell:
-    """Tell with every word what a model was asked so far: who ends this process knows what it cost."""
+def _counting(tell: Tell, view: View, file: Path) -> Tell:
+    """Tell with every word what a model was asked so far: who ends this process, or finds it ended, knows its cost."""
 
     def told(at: Progress) -> None:
-        tell(at if view.model is None else at.model_copy(update={"tokens": view.model.spent.tokens}))
+        if view.model is not None:
+            spent = {"calls": view.model.spent.calls, "tokens": view.model.spent.tokens}
+            file.write_text(json.dumps(spent))
+            at = at.model_copy(update=spent)
+        tell(at)
 
     return told
 
 
 def _left(request: RunRequest) -> Allowance:
     """What earlier runs of this night have left of the model."""
-    return Allowance(request.llm.calls_a_night, max(0, request.llm.tokens_a_night - request.tokens_spent))
+    return Allowance(
+        calls=max(0, request.llm.calls_a_night - request.calls_spent),
+        tokens=max(0, request.llm.tokens_a_night - request.tokens_spent),
+    )
 
 
 def _trial(request: RunRequest, view: View, embedder: Embedder) -> Trial:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 RunKind = Literal["daily", "weekly", "compaction"]
 PAUSE, RESUME = b"p", b"r"
+SPENT = "spent.json"
+"""In a run's folder: what it asked of a model so far, for a daemon that finds it there without its dream."""
 
 
 class MessageError(Exception):
@@ -35,7 +37,8 @@ class RunRequest(BaseModel):
     """One dream to plan. The paths are the living store's: the child reads them once, to copy, and writes in `folder`.
 
     `local_date` and `utc_offset_s` are the person's when the run began; `now` is aware. `checkpoint` is where finished
-    units are kept for a dream that is begun anew; `tokens_spent` is what other runs of this night asked of a model.
+    units are kept for a dream that is begun anew; `calls_spent` and `tokens_spent` are what other runs of this night
+    asked of a model.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -52,6 +55,7 @@ class RunRequest(BaseModel):
     utc_offset_s: int = 0
     dry_run: bool = False
     checkpoint: Path | None = None
+    calls_spent: int = 0
     tokens_spent: int = 0
     store: StoreSettings = StoreSettings()
     pipelines: PipelineSettings = PipelineSettings()
@@ -76,7 +80,7 @@ class RunRequest(BaseModel):
 
 
 class Progress(BaseModel):
-    """How far a stage is; `total` 0 means unknown. `tokens`: what the run has asked of a language model so far."""
+    """How far a stage is; `total` 0 means unknown. `calls` and `tokens` are what the run asked of a model so far."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -85,6 +89,7 @@ class Progress(BaseModel):
     done: int = 0
     total: int = 0
     note: str = ""
+    calls: int = 0
     tokens: int = 0
 
 

@@ -220,6 +220,17 @@ def test_the_time_of_a_night_is_bounded_but_for_what_a_person_asks_for(bed: Call
     assert it.dream(by_hand=True).state == "nothing"
 
 
+def test_what_a_night_asks_of_a_model_is_bounded_and_not_each_dream_alone(bed: Callable[..., Bed]) -> None:
+    used = "\nused = dict(calls=2 + request.calls_spent, tokens=90 + request.tokens_spent)"
+    dies = "\nsay(Progress(stage='x', **used)); say(Progress(stage='y')); sys.exit(3)"
+    it = bed(used + dies)
+    it.failure()
+    assert (it.dreamer.spent().calls, it.dreamer.spent().tokens) == (2, 90)
+    with pytest.raises(DreamError):
+        it.dream()  # this one was told of the first
+    assert (it.dreamer.spent().calls, it.dreamer.spent().tokens) == (2 + 4, 90 + 180)
+
+
 def test_silence_is_bounded(bed: Callable[..., Bed]) -> None:
     assert "said nothing for 1 s" in bed("time.sleep(60)", silence_s=1.0).failure()
 

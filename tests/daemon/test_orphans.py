@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 from dreamd.daemon.orphans import mark, removed_orphans
-from dreamd.pipelines.messages import RunRequest
+from dreamd.pipelines.messages import SPENT, RunRequest
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 
@@ -32,6 +32,20 @@ def test_a_folder_says_whose_it_was(tmp_path: Path) -> None:
     (orphan,) = removed_orphans(tmp_path / "runs")
     assert (orphan.run_id, orphan.kind, orphan.began_at, orphan.dry_run) == ("r1", "weekly", NOW, False)
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "spent"),
+    [('{"calls": 3, "tokens": 700}', {"calls": 3, "tokens": 700}), ('{"calls": 3', {}), ("[]", {}), (None, {})],
+)
+def test_what_it_had_asked_of_a_model_counts_for_its_night(
+    tmp_path: Path, said: str | None, spent: dict[str, int]
+) -> None:
+    folder = marked(tmp_path / "runs" / "r1", 2**22 + 1)
+    if said is not None:
+        (folder / SPENT).write_text(said)
+    (orphan,) = removed_orphans(tmp_path / "runs")
+    assert orphan.spent == spent
 
 
 @pytest.mark.parametrize("said", ["", "{", "[]", '{"run_id": 3}', '{"pid": "x"}'])

@@ -318,13 +318,13 @@ def test_a_tick_says_what_it_waits_for() -> None:
 def test_what_a_night_has_used() -> None:
     now = at("2026-11-18T12:00")
     runs = [
-        Run("a", "daily", "preempted", now - timedelta(hours=9), summary={"seconds": 100, "tokens": 5}),
-        Run("b", "daily", "applied", now - timedelta(hours=8), summary={"seconds": 20.5}),
-        Run("c", "daily", "applied", now - timedelta(hours=25), summary={"seconds": 1000}),
+        Run("a", "daily", "preempted", now - timedelta(hours=9), summary={"seconds": 100, "tokens": 5, "calls": 2}),
+        Run("b", "daily", "applied", now - timedelta(hours=8), summary={"seconds": 20.5, "calls": 1}),
+        Run("c", "daily", "applied", now - timedelta(hours=25), summary={"seconds": 1000, "tokens": 70, "calls": 9}),
         Run("d", "daily", "applied", now + timedelta(hours=1), summary={"seconds": 1000}),
         Run("e", "forget", "applied", now, summary={"note": "x"}),
     ]
-    assert spent_tonight(runs, now) == Spent(120.5, 5)
+    assert spent_tonight(runs, now) == Spent(120.5, 5, 3)
 
 
 def test_a_failed_dream_is_tried_again_after_its_wait_and_the_schedule_lives() -> None:

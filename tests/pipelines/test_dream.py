@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,15 +10,19 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from dreamd.llm.budget import Asker
+from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines import messages
 from dreamd.pipelines.dream import dream
-from dreamd.pipelines.messages import Done, Failed, Progress
+from dreamd.pipelines.messages import SPENT, Done, Failed, Progress
 from dreamd.pipelines.snapshot import Snapshot
 from dreamd.store.channel import channel_of_folder, project_root
 from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep.conformance import conformance
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Level, NewTurn, SessionHead
+
+from tests.llm.scripted import ScriptedModel
 
 from .fakes import NOW, SETTINGS, request_of
 
@@ -49,6 +54,22 @@ def store(paths: StorePaths) -> Iterator[MemoryStore]:
     opened.recall("pnpm")  # what was acknowledged is indexed
     yield opened
     opened.close()
+
+
+@pytest.mark.parametrize(("spent", "asked"), [({}, 3), ({"calls_spent": 2}, 1), ({"calls_spent": 9}, 0)])
+def test_what_a_night_may_ask_of_a_model_is_less_what_its_other_dreams_asked(
+    store: MemoryStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch, spent: dict[str, int], asked: int
+) -> None:
+    model = ScriptedModel(lambda prompt: {"facts": []})
+    scripted = lambda settings, allowance: (Asker(model, settings, allowance), "")  # noqa: E731
+    monkeypatch.setattr("dreamd.pipelines.dream.asker_for", scripted)
+    llm = LlmSettings(calls_a_night=3, context_tokens=700, answer_tokens=64)  # a turn a call
+    request = request_of(paths, "r1").model_copy(update={"llm": llm, **spent})
+    said: list[Progress] = []
+    done = dream(request, said.append)
+    assert len(model.prompts) == done.report["calls"] == said[-1].calls == asked
+    assert json.loads((request.folder / SPENT).read_text()) == {"calls": asked, "tokens": said[-1].tokens}
+    assert "calls are used up" in done.report["without_model"]
 
 
 def test_the_folder_of_a_channel_is_where_its_sessions_ran(
