@@ -19,7 +19,7 @@ from ..store.find.wording import normal_form, words
 from ..store.model import NodeId, Turn
 from . import prompting
 from .evidence import Evidence
-from .exchanges import Exchange
+from .exchanges import Exchange, statements
 from .facts import Draft, attributed, day_of, evidence_text, speaker_of, voices_of
 from .grounding import Verdict, ground
 from .kinds import nature
@@ -37,6 +37,8 @@ MOST_TURN_CHARS = 1200
 MOST_CLAIMS = 24
 MOST_CLAIM_CHARS = 240
 """A small model that has begun to repeat itself would fill its whole answer with one claim."""
+MORE_CHARS = 60
+"""What names and dates may add to what was said."""
 PROMPT_TOKENS = 400
 """What the prompt takes without its record."""
 Tell = Callable[[int, int], None]
@@ -62,14 +64,21 @@ class _Spoken:
     pieces: tuple[Evidence | Exchange, ...]
     sources: tuple[NodeId, ...]
 
+    def keeps(self, piece: Evidence | Exchange) -> bool:
+        """Whether a claim that this piece bears can say something that lasts."""
+        if isinstance(piece, Exchange):
+            return bool(statements(piece))
+        trimmed = trim(plain(piece.text), self.voices.addressee if self.voices.people else None)
+        names = names_of(self.voices.speaker, self.voices.addressee)
+        return bool(trimmed) and judge(trimmed, speaker_of(self.turn.role), names).kept
+
 
 def extract(
     turns: Sequence[Turn], new_from: int, drafts: Sequence[Draft], model: Asker, remembered: Remembered, tell: Tell
 ) -> Extracted:
     """Let the model better the deterministic drafts of the turns from ordinal `new_from` on."""
     found = Extracted(list(drafts))
-    spoken = _spoken(turns, new_from)
-    windows = list(_windows(spoken, model))
+    windows = list(_windows(_telling(_spoken(turns, new_from)), model))
     for done, window in enumerate(windows):
         tell(done, len(windows))
         try:
@@ -109,6 +118,16 @@ def _sentences(turn: Turn, voices: Voices) -> Iterator[Any]:
         before = sentence.text
 
 
+def _telling(spoken: Sequence[_Spoken]) -> list[_Spoken]:
+    """The turns that may yield a fact, and the questions which they answer: nobody is asked about a greeting."""
+    wanted: set[NodeId] = set()
+    for one in spoken:
+        kept = [piece for piece in one.pieces if one.keeps(piece)]
+        wanted |= {one.turn.node_id} if kept else set()
+        wanted |= set(one.sources) if any(isinstance(piece, Exchange) for piece in kept) else set()
+    return [one for one in spoken if one.turn.node_id in wanted]
+
+
 def _windows(spoken: Sequence[_Spoken], model: Asker) -> Iterator[list[_Spoken]]:
     """Runs of turns that fit into the model's context with their answer."""
     room = max(400, (model.context_tokens - model.answer_tokens - PROMPT_TOKENS) * CHARS_A_TOKEN)
@@ -116,7 +135,7 @@ def _windows(spoken: Sequence[_Spoken], model: Asker) -> Iterator[list[_Spoken]]
     window: list[_Spoken] = []
     size = 0
     for one in spoken:
-        length = len(_line(len(window) + 1, one))
+        length = len(_line(one))
         if window and (size + length > room or len(window) == most):
             yield window
             window, size = [], 0
@@ -126,27 +145,31 @@ def _windows(spoken: Sequence[_Spoken], model: Asker) -> Iterator[list[_Spoken]]
         yield window
 
 
-def _line(number: int, one: _Spoken) -> str:
-    return f"[{number}] {one.voices.speaker} – {plain(evidence_text(one.turn))[:MOST_TURN_CHARS]}"
+def _line(one: _Spoken) -> str:
+    return f"{one.voices.speaker} – {plain(evidence_text(one.turn))[:MOST_TURN_CHARS]}"
 
 
 def _asked(window: Sequence[_Spoken], model: Asker) -> tuple[list[str], Callable[[], bytes]]:
     """What decides the answer, and how to get it."""
-    prompt = prompting.filled("facts", [_line(number, one) for number, one in enumerate(window, start=1)])
-    schema = _schema(len(window))
+    prompt = prompting.filled("facts", [_line(one) for one in window])
+    schema = _schema(window)
     return ["facts", model.name, prompt, json.dumps(schema)], lambda: json.dumps(model.ask(prompt, schema)).encode()
 
 
-def _schema(turns: int) -> Mapping[str, Any]:
+def _schema(window: Sequence[_Spoken]) -> Mapping[str, Any]:
+    """What an answer may be: no more facts, and none longer, than can come of what was said."""
+    longest = min(MOST_CLAIM_CHARS, max(len(_line(one)) for one in window) + MORE_CHARS)
     claim = {
         "type": "object",
         "properties": {
-            "turn": {"type": "integer", "enum": [*range(1, turns + 1)]},
-            "fact": {"type": "string", "minLength": 16, "maxLength": MOST_CLAIM_CHARS},
+            "turn": {"type": "integer", "enum": [*range(1, len(window) + 1)]},
+            "fact": {"type": "string", "minLength": 16, "maxLength": longest},
         },
         "required": ["turn", "fact"],
     }
-    facts = {"type": "array", "items": claim, "maxItems": min(MOST_CLAIMS, 3 * turns)}
+    kept = sum(one.keeps(piece) for one in window for piece in one.pieces)
+    most = min(MOST_CLAIMS, max(len(window), kept) + 1)
+    facts = {"type": "array", "items": claim, "minItems": 1, "maxItems": most}
     return {"type": "object", "properties": {"facts": facts}, "required": ["facts"]}
 
 
@@ -190,15 +213,12 @@ def _borne(text: str, window: Sequence[_Spoken], named: int) -> tuple[_Spoken, V
 def _draft(text: str, one: _Spoken, evidence: Evidence | Exchange) -> Draft | None:
     """The claim as a draft, rewritten to stand alone as all drafts are; None where it says nothing that lasts."""
     answer = evidence.answer if isinstance(evidence, Exchange) else evidence
-    speaker, names = speaker_of(one.turn.role), names_of(one.voices.speaker, one.voices.addressee)
-    trimmed = trim(plain(answer.text), one.voices.addressee if one.voices.people else None)
-    alone = isinstance(evidence, Evidence)
-    if is_question(text) or (alone and not (trimmed and judge(trimmed, speaker, names).kept)):
+    if is_question(text) or not one.keeps(evidence):
         return None
     told = attributed(stand_alone(plain(text), one.voices, day_of(one.turn)), one.voices)
     sources = one.sources if isinstance(evidence, Exchange) else one.sources[:1]
     about = one.voices.speaker.removeprefix("the ")
-    return Draft(told, nature(answer.text, speaker), sources, one.turn.at, about, by_model=True)
+    return Draft(told, nature(answer.text, speaker_of(one.turn.role)), sources, one.turn.at, about, by_model=True)
 
 
 def _place(drafts: list[Draft], new: Draft) -> str:

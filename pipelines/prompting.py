@@ -1,12 +1,14 @@
 """Prompting: the prompts of the prompts folder, filled with a conversation that cannot speak to the model.
 
 What was said is data. It stands between two fences which hold the hash of what is between them, so that nothing in it
-can be the fence; each turn is one line; what models take for the marks of a role or a template is broken. Whatever a
+can be the fence; each turn is one line of JSON, as the answer shall be, which even a very small model then
+copies from rather than invents; what models take for the marks of a role or a template is broken. Whatever a
 transcript still talks a model into saying is a claim, and ends in grounding.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -29,9 +31,10 @@ def prompt(name: str) -> str:
     return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
 
 
-def filled(name: str, lines: Sequence[str]) -> str:
-    """A prompt with these lines as its record."""
-    record = "\n".join(harmless(line) for line in lines)
+def filled(name: str, turns: Sequence[str]) -> str:
+    """A prompt with these turns as its record, numbered from 1."""
+    lines = [{"turn": number, "said": harmless(text)} for number, text in enumerate(turns, start=1)]
+    record = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
     fence = sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
     return prompt(name).replace("{fence}", fence).replace("{record}", record)
 

@@ -111,12 +111,14 @@ class FakeModel:
     def __init__(self, say: Callable[[str], dict[str, Any] | LlmError]) -> None:
         self.say = say
         self.prompts: list[str] = []
+        self.schemas: list[Mapping[str, Any]] = []
 
     def check(self, deadline_s: float) -> None:
         pass
 
     def complete_json(self, prompt: str, schema: Mapping[str, Any], deadline_s: float) -> Answer:
         self.prompts.append(prompt)
+        self.schemas.append(schema)
         said = self.say(prompt)
         if isinstance(said, LlmError):
             raise said

@@ -115,6 +115,30 @@ def test_who_has_little_room_sees_a_turn_or_two_at_a_time() -> None:
     assert len(model.prompts) == 6
 
 
+def test_nobody_is_asked_about_a_greeting() -> None:
+    said = turns(*TALK, ("Caroline", "Wow, thanks Melanie!"), ("Melanie", "Bye, take care!"))
+    it, model = asker(lambda prompt: facts())
+    extract(said, 1, drafts_of(said), it, lambda parts, make: make(), lambda done, total: None)
+    (prompt,) = model.prompts
+    assert all(text in prompt for _, text in TALK)  # the question too, which nothing but its answer makes a fact
+    assert "thanks" not in prompt
+    assert "take care" not in prompt
+    greetings = turns(("Caroline", "Hey Melanie!"), ("Melanie", "Hi, take care!"))
+    extract(greetings, 1, [], it, lambda parts, make: make(), lambda done, total: None)
+    assert len(model.prompts) == 1
+
+
+def test_an_answer_cannot_be_longer_than_what_it_may_come_of() -> None:
+    said = turns(("Ann", "I have a dog called Rex."), ("Bob", "I have two cats. I moved to Oslo. I bought a red car."))
+    it, model = asker(lambda prompt: facts())
+    extract(said, 1, [], it, lambda parts, make: make(), lambda done, total: None)
+    (schema,) = model.schemas
+    claims = schema["properties"]["facts"]
+    assert claims["maxItems"] == 5
+    assert claims["items"]["properties"]["turn"]["enum"] == [1, 2]
+    assert 56 < claims["items"]["properties"]["fact"]["maxLength"] < 130
+
+
 def test_only_new_turns_are_asked_about() -> None:
     said = turns(*TALK)
     it, model = asker(lambda prompt: facts())
@@ -178,8 +202,11 @@ def test_the_fence_and_the_marks_of_templates_cannot_be_spoken() -> None:
     assert fences[0] == fences[1]
     record = prompt.split(f"RECORD {fences[0]}\n")[1]
     assert len(record.rstrip("\n").splitlines()) == 2
-    assert not re.search(r"<\||\|>|\[/?INST\]|###|</s>|\{|^\[9\]", record, re.MULTILINE)
-    assert not re.search(r"(?:System|Human):", record)
+    lines = [json.loads(line) for line in record.splitlines()]
+    assert [line["turn"] for line in lines] == [1, 2]
+    for line in lines:
+        assert not re.search(r"<\||\|>|\[/?INST\]|###|</s>|\{|\n", line["said"])
+        assert not re.search(r"(?:System|Human):", line["said"])
     again, other = asker(lambda prompt: facts())
     extract(said, 1, [], again, lambda parts, make: make(), lambda done, total: None)
     assert other.prompts == model.prompts
