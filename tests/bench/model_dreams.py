@@ -28,6 +28,8 @@ PYTHON = ROOT / ".venv-llm" / "bin" / "python"
 LIES = "dream with {}: facts whose names, numbers or dates are not in their turns"
 ACCEPTED = "dream with {}: facts accepted"
 LEAST_ACCEPTED = 200
+SESSIONS = 4
+"""So many of each conversation, 20 of 128 in all: a quarter of an hour a model, on one core."""
 
 _TURN = re.compile(r'^<!-- turn n=(\d+) role="([^"]*)"(?: at="([^"]*)")?[^\n]*-->\n', re.MULTILINE)
 _NUMBERS = dict(
@@ -69,7 +71,7 @@ def measure(options: Options) -> Iterator[Row]:
 
 
 @contextmanager
-def served(threads: int = 2) -> Iterator[tuple[str, list[str]]]:
+def served(threads: int = 1) -> Iterator[tuple[str, list[str]]]:
     """Run the test server with the models that are installed."""
     command = [str(PYTHON), str(ROOT / "tests" / "llm" / "server.py"), "--threads", str(threads)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -98,8 +100,7 @@ def _dreamt(file: Path, url: str, model: str, options: Options) -> Iterator[Row]
     }
     with own_folder("model") as scratch:
         conversations = json.loads(file.read_text())
-        if options.quick:
-            conversations = [_beginning(conversations[0], sessions=4)]
+        conversations = [_beginning(sample, options.of(SESSIONS, 2)) for sample in conversations[: options.of(5, 1)]]
         chosen = scratch / "locomo.json"
         chosen.write_text(json.dumps(conversations))
         with DaemonUnderTest(environ=environ) as daemon:
@@ -108,7 +109,8 @@ def _dreamt(file: Path, url: str, model: str, options: Options) -> Iterator[Row]
             dream = daemon.call("dream", kind="daily", wait=True)
             report = _summary(daemon.folder / "data", dream["run_id"])
             facts = list(checked(daemon.folder / "data"))
-    yield from _rows(model, dream, report, facts)
+    part = f"the first {options.of(SESSIONS, 2)} sessions of {len(conversations)} conversations"
+    yield from _rows(model, part, dream, report, facts)
 
 
 def _summary(data: Path, run_id: str) -> dict[str, Any]:
@@ -128,7 +130,7 @@ def _beginning(sample: Mapping[str, Any], sessions: int) -> dict[str, Any]:
 
 
 def _rows(
-    model: str, dream: Mapping[str, Any], report: Mapping[str, Any], facts: list[tuple[str, bool, list[str]]]
+    model: str, part: str, dream: Mapping[str, Any], report: Mapping[str, Any], facts: list[tuple[str, bool, list[str]]]
 ) -> Iterator[Row]:
     counts = report["stages"]["consolidate"]
     lies = [(text, wrong) for text, _, wrong in facts if wrong]
@@ -136,7 +138,8 @@ def _rows(
     for text, wrong in lies[:20]:
         say(f"not in its turns: {', '.join(wrong)}: {text}")
     accepted = counts.get("claims accepted", 0)
-    how = f"{len(facts)} facts in the vault, {worded} worded by the model; {dream['state']}, {dream['seconds']:.0f} s"
+    told = f"{len(facts)} facts in the vault, {worded} worded by the model"
+    how = f"{part}; {told}; {dream['state']}, {dream['seconds']:.0f} s"
     yield Row(LIES.format(model), str(len(lies)), "0", not lies, how)
     told = f"{accepted} of {counts.get('claims', 0)} claims"
     yield Row(
