@@ -86,7 +86,7 @@ class Likeliest:
             self._llama.llama_sampler_accept(self._grammar, token)
         return token
 
-    def _next(self) -> int | None:
+    def _next(self) -> int:
         import numpy as np
 
         scores = self._llama.llama_get_logits_ith(self._model.ctx, -1)
@@ -96,8 +96,10 @@ class Likeliest:
         if self._grammar is None:
             return int(logits.argmax())
         few = np.argpartition(logits, -self.FEW)[-self.FEW :]
-        chosen = self._allowed(few, logits)
-        return self._allowed(np.arange(len(logits)), logits) if chosen is None else chosen
+        for among in (few, np.arange(len(logits))):
+            if (token := self._allowed(among, logits)) is not None:
+                return token
+        return int(self._model.token_eos())
 
     def _allowed(self, among: Any, logits: Any) -> int | None:
         """The likeliest of these tokens that the grammar allows."""
