@@ -213,12 +213,19 @@ def _borne(text: str, window: Sequence[_Spoken], named: int) -> tuple[_Spoken, V
 def _draft(text: str, one: _Spoken, evidence: Evidence | Exchange) -> Draft | None:
     """The claim as a draft, rewritten to stand alone as all drafts are; None where it says nothing that lasts."""
     answer = evidence.answer if isinstance(evidence, Exchange) else evidence
-    if is_question(text) or not one.keeps(evidence):
+    stated = _stated(text, one.voices)
+    if not stated or is_question(stated) or not one.keeps(evidence):
         return None
-    told = attributed(stand_alone(plain(text), one.voices, day_of(one.turn)), one.voices)
+    told = attributed(stand_alone(stated, one.voices, day_of(one.turn)), one.voices)
     sources = one.sources if isinstance(evidence, Exchange) else one.sources[:1]
     about = one.voices.speaker.removeprefix("the ")
     return Draft(told, nature(answer.text, speaker_of(one.turn.role)), sources, one.turn.at, about, by_model=True)
+
+
+def _stated(text: str, voices: Voices) -> str:
+    """A claim as a sentence alone: without "Ann –" in front, which it has from the record, and without a greeting."""
+    untagged = re.sub(rf"^{re.escape(voices.speaker)}\s*[:–—-]\s+", "", text, flags=re.IGNORECASE)
+    return trim(plain(untagged), voices.addressee if voices.people else None)
 
 
 def _place(drafts: list[Draft], new: Draft) -> str:

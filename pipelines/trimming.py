@@ -69,6 +69,7 @@ def _without_vocative(text: str, addressee: str) -> str:
     """Without "Mel," at the start or ", Mel" at the end; short forms of the name count."""
     name = rf"(?:{re.escape(addressee)}|{_nickname(addressee)})"
     text = re.sub(rf"^{_GREETING}\s+{name}\s*[,!.:–-]+\s+(?=\S)", "", text, flags=re.IGNORECASE)
+    text = re.sub(rf"^{_GREETING}\s+{name}\s*[!.…]*$", "", text, flags=re.IGNORECASE)
     text = re.sub(rf"^{name}\s*[,!.:–-]+\s+(?=\S)", "", text, flags=re.IGNORECASE)
     text = re.sub(rf",\s+{name}(?=\s*[,!.?…:–-]|$),?", "", text, flags=re.IGNORECASE)
     return re.sub(rf"^{name}\s*[!.?]*$", "", text, flags=re.IGNORECASE)

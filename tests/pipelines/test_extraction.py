@@ -92,6 +92,17 @@ def test_a_claim_that_names_the_wrong_turn_is_put_down_to_the_right_one() -> Non
     assert draft.about == "Caroline"
 
 
+@pytest.mark.parametrize(
+    "claim",
+    ["Caroline – Hey Mel! I went to a support group yesterday.", "Caroline: I went to a support group yesterday"],
+)
+def test_a_claim_is_kept_without_what_the_record_puts_in_front(claim: str) -> None:
+    said = turns(("Caroline", "Hey Mel! I went to a support group yesterday, which helped."), ("Melanie", "Great!"))
+    it, _ = asker(lambda prompt: facts((1, claim)))
+    found = extract(said, 1, [], it, lambda parts, make: make(), lambda done, total: None)
+    assert [re.sub(r" on .*", "", text) for text in texts(found)] == ["Caroline went to a support group"]
+
+
 def test_a_claim_of_two_sentences_is_two_claims() -> None:
     found = extracted(lambda prompt: facts((4, "Melanie has been painting for 7 years. Melanie is a lawyer.")))
     assert found.counts["claims"] == 2

@@ -81,6 +81,7 @@ def test_an_assistant(text: str, kept: bool) -> None:
         ("I agree, Melanie.", "I agree."),
         ("Yeah, no problem - I got it.", "I got it."),
         ("Thanks so much!", ""),
+        ("Thanks Mel!", ""),
         ("Hello Claude!", ""),
         ("Oliver, Luna, Bailey", "Oliver, Luna, Bailey"),
     ],
