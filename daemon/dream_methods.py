@@ -1,0 +1,189 @@
+"""The wire's methods about dreams: having one, holding it back, what they did, and taking it back."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from ..ipc.call import Call
+from ..ipc.handlers import Handler, Name, NoParams, Params, instant
+from ..ipc.protocol import NOT_FOUND, ProtocolError, Refused
+from ..pipelines.messages import Progress, RunKind
+from ..store.keep.history import Run
+from .dreamer import Dreamer, DreamResult
+
+if TYPE_CHECKING:
+    from ..store.memory import MemoryStore
+
+
+class DreamParams(Params):
+    """Which dream; `dry_run` plans and changes nothing, and is always waited for."""
+
+    kind: RunKind = "daily"
+    dry_run: bool = False
+    wait: bool = False
+
+
+class RunsParams(Params):
+    """How much history."""
+
+    limit: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
+
+
+class UndoParams(Params):
+    """The run to take back."""
+
+    run_id: Name
+
+
+class DigestParams(Params):
+    """Which day's digest; the newest if none is named."""
+
+    date: datetime.date | None = None
+
+
+class DreamMethods:
+    """The methods; dreams are had in the server's loop, the others run in its threads."""
+
+    def __init__(self, store: MemoryStore, dreamer: Dreamer, vault: Path) -> None:
+        self._store = store
+        self._dreamer = dreamer
+        self._vault = vault
+        self._unwaited: set[asyncio.Task[Any]] = set()
+
+    def handlers(self) -> dict[str, Handler]:
+        """Every one of them."""
+        return {
+            "dream": Handler(DreamParams, self.dream, long=True),
+            "dream_pause": Handler(NoParams, self.dream_pause),
+            "dream_resume": Handler(NoParams, self.dream_resume),
+            "dream_cancel": Handler(NoParams, self.dream_cancel),
+            "runs": Handler(RunsParams, self.runs, blocking=True),
+            "undo": Handler(UndoParams, self.undo, long=True),
+            "digest": Handler(DigestParams, self.digest, blocking=True),
+        }
+
+    def running(self) -> dict[str, Any] | None:
+        """The dream that runs, as `status` tells it."""
+        run_id, at = self._dreamer.running, self._dreamer.progress
+        if run_id is None:
+            return None
+        return {
+            "run_id": run_id,
+            "kind": self._dreamer.kind,
+            "stage": at.stage,
+            "done": at.done,
+            "total": at.total,
+            "paused": self._dreamer.paused,
+        }
+
+    async def dream(self, params: DreamParams, call: Call) -> dict[str, Any]:
+        """Have a dream: wait for it, or answer its name and go on."""
+        if not params.dry_run:
+            refuse_if_paused(self._store)
+        if self._dreamer.running is not None:
+            raise Refused(f"The dream {self._dreamer.running} is running.", "`dreamctl runs` shows when it is over.")
+        if params.wait or params.dry_run:
+            tell = _teller(call)
+            return _dream_answer(
+                await self._dreamer.dream(params.kind, dry_run=params.dry_run, by_hand=True, progress=tell)
+            )
+        task = asyncio.create_task(self._dreamer.dream(params.kind, by_hand=True))
+        self._unwaited.add(task)
+        task.add_done_callback(self._unwaited.discard)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # recorded by the dreamer
+        await asyncio.sleep(0)  # it has its name after its first step
+        return {"run_id": self._dreamer.running, "state": "running", "actions": {}, "seconds": 0.0}
+
+    async def dream_pause(self, params: NoParams, call: Call) -> dict[str, Any]:
+        """Hold the running dream back until it is told to go on."""
+        return {"run_id": self._dreamer.pause(), "state": "paused"}
+
+    async def dream_resume(self, params: NoParams, call: Call) -> dict[str, Any]:
+        """Let it go on at once."""
+        return {"run_id": self._dreamer.resume(), "state": "running"}
+
+    async def dream_cancel(self, params: NoParams, call: Call) -> dict[str, Any]:
+        """End it; nothing of it becomes real."""
+        return {"run_id": await self._dreamer.cancel(), "state": "cancelled"}
+
+    def runs(self, params: RunsParams, call: Call) -> dict[str, Any]:
+        """The history, newest first."""
+        return {"runs": [_run_answer(run) for run in self._store.runs(params.limit)]}
+
+    def undo(self, params: UndoParams, call: Call) -> dict[str, Any]:
+        """Take a run back."""
+        undone = self._store.undo(params.run_id)
+        conflicts = [{"path": refused.path, "reason": refused.reason} for refused in undone.refused]
+        return {"run_id": undone.run_id, "restored": undone.restored, "conflicts": conflicts}
+
+    def digest(self, params: DigestParams, call: Call) -> dict[str, Any]:
+        """A day's digest as it lies in the vault."""
+        folder = self._vault / "digests"
+        wanted = f"{params.date.isoformat()}.md" if params.date else "*.md"
+        found = sorted(folder.glob(wanted))
+        if not found:
+            what = f"no digest of {params.date}" if params.date else "no digest yet"
+            raise ProtocolError(f"There is {what}.", "A dream writes one: `dreamctl dream daily --wait`.", NOT_FOUND)
+        path = found[-1]
+        page = path.with_suffix(".html")
+        text = path.read_text(encoding="utf-8", errors="replace")
+        undone = [
+            run.run_id for run in self._store.runs(200) if run.undone_at and f"<!-- dream {run.run_id} -->" in text
+        ]
+        return {
+            "date": path.stem,
+            "path": str(path),
+            "page": str(page) if page.exists() else None,
+            "text": text,
+            "undone": undone,
+        }
+
+
+def refuse_if_paused(store: MemoryStore) -> None:
+    """Raise Refused while nothing is to be learned."""
+    if store.paused:
+        raise Refused("Learning is paused.", "Resume it with `dreamctl resume`.")
+
+
+def _teller(call: Call) -> Callable[[Progress], None]:
+    return lambda at: call.progress(at.stage, at.done, at.total, at.note)
+
+
+def _dream_answer(result: DreamResult) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "run_id": result.run_id,
+        "state": result.state,
+        "actions": result.actions,
+        "seconds": round(result.seconds, 3),
+        "conflicts": [{"path": refused.path, "reason": refused.reason} for refused in result.refused],
+    }
+    if result.note:
+        answer["note"] = result.note
+    if result.state == "planned":
+        answer["plan"] = [
+            {"stage": a.stage, "kind": a.kind.value, "path": a.path, "node_id": a.node_id, "reason": a.reason}
+            for a in result.changeset.actions
+        ]
+    return answer
+
+
+def _run_answer(run: Run) -> dict[str, Any]:
+    summary = run.summary
+    seconds = (run.ended_at - run.started_at).total_seconds() if run.ended_at else None
+    return {
+        "run_id": run.run_id,
+        "kind": run.kind,
+        "state": run.state,
+        "started_at": instant(run.started_at),
+        "seconds": summary.get("seconds", seconds),
+        "created": summary.get("created", 0),
+        "replaced": summary.get("replaced", 0),
+        "deleted": summary.get("deleted", 0),
+        "note": summary.get("note", ""),
+    }
