@@ -43,6 +43,7 @@ def hit_answer(hit: Hit) -> dict[str, Any]:
         "created_at": instant(hit.created_at),
         "evidence": evidence(hit.evidence),
         "contradicts": list(hit.contradicts),
+        "stale_after": instant(hit.stale_after),
     }
 
 

@@ -256,7 +256,7 @@ class MemoryStore:
         if answer.abstains(ranking):
             self._follow(query, channel, session, ranking, ())
             return Envelope("", 0, (), abstained=True)
-        envelope = answer.envelope(ranking, self.catalog, budget_tokens)
+        envelope = answer.envelope(ranking, self.catalog, budget_tokens, self._now())
         self._writer.later(*history.log_usage([slot.node_id for slot in envelope.slots], self._now()))
         self._follow(query, channel, session, ranking, envelope.slots)
         return envelope

@@ -194,7 +194,11 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One memory that recall found. `contradicts` are turns or memories that say otherwise; a person has to decide."""
+    """One memory that recall found.
+
+    `contradicts` are turns or memories that say otherwise; a person has to decide. It is out of date after
+    `stale_after`.
+    """
 
     node_id: NodeId
     level: Level
@@ -206,6 +210,7 @@ class Hit:
     created_at: datetime | None
     evidence: tuple[Evidence, ...]
     contradicts: tuple[NodeId, ...] = ()
+    stale_after: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from ..model import Envelope, Evidence, Hit, Kind, NodeId, Slot
@@ -77,6 +78,7 @@ def hits(ranking: Ranking, catalog: Catalog, limit: int) -> list[Hit]:
                 created_at=node.created_at,
                 evidence=evidence[node.node_id],
                 contradicts=ranking.ties.disputes(candidate.unit),
+                stale_after=node.stale_after,
             )
         )
     return found
@@ -101,16 +103,16 @@ def evidence_of(nodes: Iterable[Node], catalog: Catalog) -> dict[NodeId, tuple[E
     return turns | catalog.evidence([node.node_id for node in listed if node.kind is not Kind.TURN])
 
 
-def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int) -> Envelope:
+def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int, now: datetime | None = None) -> Envelope:
     """Pack the best candidates until the budget is full; what does not fit makes room for what still does.
 
-    `tokens` is an upper estimate of the whole text's.
+    `tokens` is an upper estimate of the whole text's. Without `now` nothing is out of date.
     """
     packed: list[tuple[str, int, list[Node], tuple[NodeId, ...]]] = []
     texts: set[str] = set()
     said: set[str] = set()
     left = budget_tokens - SPECIAL_TOKENS
-    for unit in _units(ranking, catalog):
+    for unit in _units(ranking, catalog, now):
         in_full = left > budget_tokens * (1 - FULL_SHARE)
         text, nodes = unit.told(ranking.terms, said, in_full)
         tokens = estimate_tokens(text) - SPECIAL_TOKENS + LINE_TOKENS
@@ -135,7 +137,7 @@ def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int) -> Envelope
     return Envelope("\n".join(slot.text for slot in slots), budget_tokens - left if slots else 0, slots)
 
 
-def _units(ranking: Ranking, catalog: Catalog) -> Iterator[Unit]:
+def _units(ranking: Ranking, catalog: Catalog, now: datetime | None) -> Iterator[Unit]:
     """Read the candidates, best first, no more of them than are asked for."""
     ties = ranking.ties
     for start in range(0, len(ranking.candidates), READ_AT_ONCE):
@@ -146,7 +148,7 @@ def _units(ranking: Ranking, catalog: Catalog) -> Iterator[Unit]:
             node = nodes.get(candidate.unit) or nodes.get(candidate.best()[0])
             if node is not None:  # it may have been forgotten since it was ranked
                 facts = facts_of.get(candidate.unit, ())
-                yield Unit(node, facts, candidate.unit in ties.newer, ties.disputes(candidate.unit))
+                yield Unit(node, facts, candidate.unit in ties.newer, ties.disputes(candidate.unit), now)
 
 
 def trace(ranking: Ranking) -> dict[str, Any]:

@@ -45,11 +45,12 @@ MIGRATIONS: tuple[Migration, ...] = (
         CREATE INDEX link_of_target ON link(target, kind);
         """,
     ),
+    Migration("m002_stale", "ALTER TABLE node ADD COLUMN stale_after TEXT"),
 )
 
 NODE_COLUMNS = (
     "node_id, path, level, kind, title, text, context, channel, live, created_at, valid_from, valid_to, session_id,"
-    " ordinal, role, external_id, offset, certainty, tags"
+    " ordinal, role, external_id, offset, certainty, tags, stale_after"
 )
 
 
@@ -402,6 +403,7 @@ def _node(row: tuple[Any, ...]) -> Node:
         offset=row[16],
         certainty=row[17],
         tags=tuple(json.loads(row[18])),
+        stale_after=_instant(row[19]),
     )
 
 
@@ -412,4 +414,5 @@ def node_row(node: Node) -> tuple[Any, ...]:
         *(node.node_id, node.path, node.level.value, node.kind.value, node.title, node.text, node.context),
         *(node.channel, int(node.live), *times, node.session_id, node.ordinal, node.role, node.external_id),
         *(node.offset, node.certainty, json.dumps(node.tags)),
+        node.stale_after.isoformat() if node.stale_after else None,
     )

@@ -277,9 +277,9 @@ class Index:
             digest = node.digest()
             if known is not None and known.get(node.node_id) == digest:
                 continue
+            row = (*node_row(node), digest)
             self._connection.execute(
-                f"INSERT OR REPLACE INTO node({NODE_COLUMNS}, digest) VALUES({', '.join('?' * 20)})",
-                (*node_row(node), digest),
+                f"INSERT OR REPLACE INTO node({NODE_COLUMNS}, digest) VALUES({', '.join('?' * len(row))})", row
             )
             self._write_chunks(node)
 

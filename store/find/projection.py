@@ -11,7 +11,7 @@ from ..keep import okf, session
 from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, SessionHead, Status, Turn
 from .backends.seam import Scalar
 
-PROJECTION_VERSION = 1
+PROJECTION_VERSION = 2
 """What a file becomes here; counted up with every change of that, so that an index made by older rules is made anew."""
 
 NEIGHBOURS, NEIGHBOUR_CHARS = 2, 250
@@ -37,7 +37,8 @@ class Node:
 
     `ordinal` is a turn's place in its session, or a fact's among those of its turn. `text` is what is shown, `context`
     are its neighbours' words, which help keyword search alone. `live` is what recall may answer without being asked for
-    archived memories. A fact that does not rank is found by the turn that it was drawn from, and tells it.
+    archived memories; after `stale_after` it is told as out of date. A fact that does not rank is found by the turn
+    that it was drawn from, and tells it.
     """
 
     node_id: NodeId
@@ -53,6 +54,7 @@ class Node:
     created_at: datetime | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
+    stale_after: datetime | None = None
     session_id: NodeId | None = None
     ordinal: int = 0
     role: str = ""
@@ -142,6 +144,7 @@ def memory_node(memory: Memory) -> Node:
         created_at=memory.created_at,
         valid_from=memory.valid_from,
         valid_to=memory.valid_to,
+        stale_after=okf.instant(memory.extra.get("stale_after")),
         session_id=memory.session_id,
         ordinal=_ordinal(memory.extra.get("ordinal")),
         certainty=memory.certainty,

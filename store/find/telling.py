@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import datetime
 
 from ..model import Kind, NodeId
 from .chunking import estimate_tokens
@@ -28,8 +29,8 @@ and .78, .82 and .77. Choosing by the question's words alone: BEAM .62 and .65, 
 BREAK_TOKENS = 2
 """What a sentence costs beside its words, so that a heading of two words is not the best buy."""
 
-DISPUTED, CHANGED = "disputed", "changed since"
-"""What an envelope says of a memory that another contradicts, or took the place of."""
+DISPUTED, CHANGED, STALE = "disputed", "changed since", "out of date"
+"""What an envelope says of a memory that another contradicts or took the place of, or past its `stale_after`."""
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -48,10 +49,13 @@ class Unit:
     facts: Sequence[Node]
     changed: bool = False
     contradicts: tuple[NodeId, ...] = ()
+    now: datetime | None = None
 
-    @property
-    def _mark(self) -> str:
-        return DISPUTED if self.contradicts else CHANGED if self.changed else ""
+    def _mark(self, told: Sequence[Node]) -> str:
+        if self.contradicts or self.changed:
+            return DISPUTED if self.contradicts else CHANGED
+        until = [node.stale_after for node in told if node.stale_after is not None]
+        return STALE if self.now is not None and any(at <= self.now for at in until) else ""
 
     def told(self, asked: AbstractSet[str], said: AbstractSet[str], in_full: bool) -> tuple[str, list[Node]]:
         """The words, and the nodes that they are from: a turn's facts where they are fewer tokens than the turn.
@@ -69,10 +73,10 @@ class Unit:
         words = condensed(words, asked, limit_tokens)
         if self.node.kind is Kind.TURN and estimate_tokens(words) >= estimate_tokens(self.node.text):
             return self._whole(asked)
-        return _dated(facts[0], words, self._mark), facts
+        return _dated(facts[0], words, self._mark(facts)), facts
 
     def _whole(self, asked: AbstractSet[str]) -> tuple[str, list[Node]]:
-        return _dated(self.node, condensed(self.node.text, asked), self.node.role, self._mark), [self.node]
+        return _dated(self.node, condensed(self.node.text, asked), self.node.role, self._mark([self.node])), [self.node]
 
 
 def _brief(facts: Sequence[Node], asked: AbstractSet[str], said: AbstractSet[str]) -> tuple[str, list[Node]]:

@@ -67,7 +67,19 @@ def test_what_was_remembered_is_recalled(client: Client) -> None:
     assert set(answer) == {"hits", "abstained", "notes"}
     [hit] = answer["hits"]
     assert set(hit) == {
-        *("node_id", "level", "kind", "title", "text", "score", "channel", "created_at", "evidence", "contradicts"),
+        *(
+            "node_id",
+            "level",
+            "kind",
+            "title",
+            "text",
+            "score",
+            "channel",
+            "created_at",
+            "evidence",
+            "contradicts",
+            "stale_after",
+        ),
     }
     assert (hit["node_id"], hit["level"], hit["kind"]) == (kept["node_id"], "L1", "procedure")
     assert datetime.fromisoformat(hit["created_at"]).tzinfo is not None

@@ -317,7 +317,7 @@ def test_an_index_made_by_older_rules_is_made_anew(
 ) -> None:
     node_id = store.remember("The ferry leaves at nine", channel="shop").result()
     store.close()
-    monkeypatch.setattr("dreamd.store.find.opening.PROJECTION_VERSION", 2)
+    monkeypatch.setattr("dreamd.store.find.opening.PROJECTION_VERSION", 99)
     again = open_store()
     assert found(again, "ferry") == [node_id]
     assert any("made anew" in problem for problem in again.status()["problems"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from dreamd.store.find.chunking import estimate_tokens
 from dreamd.store.find.projection import Node
@@ -84,6 +85,13 @@ def test_a_person_is_told_in_full_and_an_assistant_briefly() -> None:
         words, told = unit.told(NOTHING, NOTHING, in_full)
         assert told != facts
         assert estimate_tokens(without_head(words)) <= BRIEF_TOKENS
+
+
+def test_what_is_past_its_day_is_told_as_out_of_date() -> None:
+    gone = replace(fact("The parser is in src/parse.py."), stale_after=AT + timedelta(days=3))
+    unit = Unit(turn("You know, the parser, as far as I remember, is in src/parse.py, isn't it?"), [gone])
+    told = [replace(unit, now=AT + timedelta(days=days)).told(NOTHING, NOTHING, in_full=True)[0] for days in (2, 3)]
+    assert told == [f"1 Nov 2026: {gone.text}", f"1 Nov 2026, out of date: {gone.text}"]
 
 
 def test_what_is_disputed_or_changed_is_said_so() -> None:
