@@ -218,7 +218,8 @@ class _Laying:
         if said.person.endswith("&"):  # "we": the speaker is one of them
             if claimed.form == f"{said.person.removesuffix('&')}{owner}":
                 return True
-            return _PRONOUNS.get(claimed.form) == owner and claimed.form.startswith("the")
+            named = self._first_person.removesuffix("&") == said.person.removesuffix("&")
+            return named and _PRONOUNS.get(claimed.form) == owner and claimed.form.startswith("the")
         means = _PRONOUNS.get(claimed.form)
         if means is None and claimed.form != "her":
             return False

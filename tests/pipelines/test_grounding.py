@@ -40,6 +40,7 @@ def is_grounded(text: str, claim: str, voices: Voices | None = ANN, before: str 
         ("I went to a support group yesterday.", "Ann went to a support group on 2023-05-07."),
         ("We had a picnic last week.", "Ann and others had a picnic the week before 8 May 2023."),
         ("We had a picnic last week.", "Ann had a picnic the week before 8 May 2023."),
+        ("We had a picnic and our dog came.", "Ann and others had a picnic and their dog came."),
         ("Next month I'm moving to Rome.", "In June 2023 Ann is moving to Rome."),
         ("Hey Bob, I really just want a quiet life.", "Ann wants a quiet life."),
         ("Wow, thanks! I don't eat meat.", "Ann does not eat meat."),
@@ -74,6 +75,8 @@ def test_an_edit_of_what_was_said_is_grounded(text: str, claim: str) -> None:
         ("Carl gave Dora the book.", "Dora gave Carl the book."),
         ("You told me about my job.", "Bob told Ann about his job."),
         ("I love my dog.", "Bob loves his dog."),
+        ("We had a picnic.", "They had a picnic."),
+        ("Here's a picture of us.", "Here is a picture of them."),
         ("My sister met your boss.", "Ann's boss met Bob's sister."),
         ("I moved from Rome to Oslo.", "Ann moved to Rome from Oslo."),
         # negation
