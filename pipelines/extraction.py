@@ -223,8 +223,9 @@ def _draft(text: str, one: _Spoken, evidence: Evidence | Exchange) -> Draft | No
 
 
 def _stated(text: str, voices: Voices) -> str:
-    """A claim as a sentence alone: without "Ann –" in front, which it has from the record, and without a greeting."""
-    untagged = re.sub(rf"^{re.escape(voices.speaker)}\s*[:–—-]\s+", "", text, flags=re.IGNORECASE)
+    """A claim as a sentence alone: without "Ann –" in front and marks of JSON behind, and without a greeting."""
+    untagged = re.sub(rf"^(?:(?:{re.escape(voices.speaker)}|I)\s*[:–—-]\s+)+", "", text, flags=re.IGNORECASE)
+    untagged = re.sub(r"[\s,;:{}\[\]\\]+$", "", untagged)
     return trim(plain(untagged), voices.addressee if voices.people else None)
 
 

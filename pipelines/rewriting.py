@@ -157,7 +157,8 @@ class _Named:
 
     def _agree_before(self, out: list[str], pronoun: str) -> None:
         """Inflect the auxiliary of an inverted question: "have I", "are you"."""
-        if len(out) >= 3 and out[-2].isspace() and out[-3].lower() in lexicon("auxiliaries"):
+        infinitive = len(out) >= 5 and out[-5].lower() == "to"  # "lucky to have you"
+        if len(out) >= 3 and out[-2].isspace() and out[-3].lower() in lexicon("auxiliaries") and not infinitive:
             verb = out[-3]
             changed = third_person(verb.lower())
             out[-3] = changed.capitalize() if verb[0].isupper() else changed
@@ -237,7 +238,7 @@ def _follows(tokens: list[str], position: int, text: str) -> bool:
 
 
 def _object_of(tokens: list[str], position: int) -> bool:
-    """Whether "you" stands as an object ("proud of you for"), so that the next word is not its verb."""
+    """Whether "you" is an object ("proud of you for", "has taken you hours"), so that the next word is not its verb."""
     before = tokens[position - 2].lower() if position >= 2 else ""
     return before in lexicon("before_objects")
 

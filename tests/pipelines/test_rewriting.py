@@ -27,6 +27,8 @@ DAY = date(2023, 7, 15)
         ("My kids and I love hiking.", "Caroline's kids and Caroline love hiking."),
         ("You told me you have a dog.", "Melanie told Caroline Melanie has a dog."),
         ("I'm proud of you for taking part.", "Caroline is proud of Melanie for taking part."),
+        ("It must've taken you ages.", "It must've taken Melanie ages."),
+        ("They are lucky to have you!", "They are lucky to have Melanie!"),
         ("It makes you realize a lot.", "It makes you realize a lot."),
         ("We went camping last month.", "Caroline and others went camping in June 2023."),
         ("Have you seen my dog?", "Has Melanie seen Caroline's dog?"),
