@@ -400,7 +400,11 @@ def test_stop_waits_until_the_daemon_has_ended(daemon: FakeDaemon, run: Run, mon
 
 
 def dreamctl(*words: str, **options: Any) -> subprocess.Popen[str]:
-    code = "import sys; from dreamd.daemon.cli.main import main; sys.exit(main())"
+    """Run it as a terminal would, where Ctrl-C counts, also when the tests run in the background of a script."""
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from dreamd.daemon.cli.main import main; sys.exit(main())"
+    )
     return subprocess.Popen(
         (sys.executable, "-c", code, *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
     )
