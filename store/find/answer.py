@@ -13,7 +13,7 @@ from .catalog import Catalog, ChunkRow
 from .chunking import estimate_tokens
 from .projection import Node
 from .search import Ranking
-from .telling import Unit
+from .telling import Telling, Unit
 from .terms import words_of
 
 SHOWN_WHOLE_CHARS = 2000
@@ -106,33 +106,35 @@ def evidence_of(nodes: Iterable[Node], catalog: Catalog) -> dict[NodeId, tuple[E
 def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int, now: datetime | None = None) -> Envelope:
     """Pack the best candidates until the budget is full; what does not fit makes room for what still does.
 
+    What was said on one day stands together, under its day: the days, and what is said on each, best first.
     `tokens` is an upper estimate of the whole text's. Without `now` nothing is out of date.
     """
-    packed: list[tuple[str, int, list[Node], tuple[NodeId, ...]]] = []
+    packed: dict[str, list[tuple[Telling, str, int, Unit]]] = {}
     texts: set[str] = set()
     said: set[str] = set()
     left = budget_tokens - SPECIAL_TOKENS
     for unit in _units(ranking, catalog, now):
-        in_full = left > budget_tokens * (1 - FULL_SHARE)
-        text, nodes = unit.told(ranking.terms, said, in_full)
+        telling = unit.told(ranking.terms, said, in_full=left > budget_tokens * (1 - FULL_SHARE))
+        text = telling.text(packed.keys() - {""})
         tokens = estimate_tokens(text) - SPECIAL_TOKENS + LINE_TOKENS
-        if tokens <= left and text not in texts:
-            texts.add(text)
-            packed.append((text, tokens, nodes, unit.contradicts))
-            said |= words_of(text)
+        if tokens <= left and telling.words not in texts:
+            texts.add(telling.words)
+            said |= words_of(telling.words)
+            packed.setdefault(telling.day, []).append((telling, text, tokens, unit))
             left -= tokens
         if left < SMALLEST_SLOT_TOKENS:
             break
-    evidence = evidence_of([node for _, _, nodes, _ in packed for node in nodes], catalog)
+    told = [piece for day in packed.values() for piece in day]
+    evidence = evidence_of([node for telling, *_ in told for node in telling.nodes], catalog)
     slots = tuple(
         Slot(
-            nodes[0].node_id,
+            telling.nodes[0].node_id,
             text,
-            tuple(dict.fromkeys(e for node in nodes for e in evidence[node.node_id])),
+            tuple(dict.fromkeys(turn for node in telling.nodes for turn in evidence[node.node_id])),
             tokens,
-            contradicts,
+            unit.contradicts,
         )
-        for text, tokens, nodes, contradicts in packed
+        for telling, text, tokens, unit in told
     )
     return Envelope("\n".join(slot.text for slot in slots), budget_tokens - left if slots else 0, slots)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,14 +16,14 @@ from .terms import words_of
 SLOT_TOKENS = 120
 """A longer text gives an envelope only its sentences nearest to the question: density pays."""
 
-BRIEF_TOKENS = 60
+BRIEF_TOKENS = 45
 """What a unit takes that is told briefly; there is always one sentence."""
 
-LEAST_WORTH = 0.3
-"""New words a token under which a sentence stays untold, if another of its unit is told.
+ADVICE_WORTH = 0.3
+"""New words a token that an assistant's sentence must be over to be told beside another of its turn.
 
-Evidence recall and answer coverage at 500 tokens: BEAM .59 and .67 without the bound, .63 and .68 with it; LoCoMo .80
-and .78, .82 and .77. Choosing by the question's words alone: BEAM .62 and .65, LoCoMo .80 and .77.
+Its advice can be had again, what its person said cannot. Evidence recall and answer coverage of BEAM at 500 tokens: .59
+and .67 without the bound, .63 and .68 with it; choosing by the question's words alone .62 and .65.
 """
 
 BREAK_TOKENS = 2
@@ -38,7 +38,27 @@ _SENTENCE = re.compile(r"[^\n.!?;]+(?:[.!?;]+(?=\s|$)|[.!?;]+\S+)*[.!?;]*\s*|\n+
 _PART = re.compile(r"(?<=[;!?])\s+|(?<=[a-z]{4}\.)\s+")
 """Between two sentences of a fact; a shorter word before a full stop may be an abbreviation."""
 
-_HEAD = re.compile(rf"(?:\d{{1,2}} (?:{'|'.join(MONTHS)}) \d{{4}}(?:, [^:\n]{{1,60}})?|(?:user|assistant)): ")
+_SAID = rf"(?:user|assistant|{DISPUTED}|{CHANGED}|{STALE})"
+_HEAD = re.compile(
+    rf"(?:\d{{1,2}} (?:{'|'.join(MONTHS)}) \d{{4}}(?:, [^:\n]{{1,60}})?|{_SAID}): |- (?:{_SAID}(?:, {_SAID})*: )?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What an envelope says of one unit: on which day, by whom and with which mark, the words, and whose they are."""
+
+    day: str
+    said_of_it: str
+    words: str
+    nodes: Sequence[Node]
+
+    def text(self, days: Container[str] = ()) -> str:
+        """The words after their head; the day is left out among those that stand under it."""
+        if self.day in days:
+            return f"- {self.said_of_it}: {self.words}" if self.said_of_it else f"- {self.words}"
+        head = ", ".join(part for part in (self.day, self.said_of_it) if part)
+        return f"{head}: {self.words}" if head else self.words
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +77,11 @@ class Unit:
         until = [node.stale_after for node in told if node.stale_after is not None]
         return STALE if self.now is not None and any(at <= self.now for at in until) else ""
 
-    def told(self, asked: AbstractSet[str], said: AbstractSet[str], in_full: bool) -> tuple[str, list[Node]]:
-        """The words, and the nodes that they are from: a turn's facts where they are fewer tokens than the turn.
+    def told(self, asked: AbstractSet[str], said: AbstractSet[str], in_full: bool) -> Telling:
+        """What is said of it: a turn's facts where they are fewer tokens than the turn.
 
         `asked` are the stems of the question's telling words, `said` those that the envelope has told already. An
-        assistant is never told in full: its advice can be had again, what its person said cannot.
+        assistant is never told in full.
         """
         if not self.facts:
             return self._whole(asked)
@@ -69,25 +89,33 @@ class Unit:
             facts, limit_tokens = list(self.facts), SLOT_TOKENS
             words = " ".join(_sentence(fact.text) for fact in facts)
         else:
-            (words, facts), limit_tokens = _brief(self.facts, asked, said), BRIEF_TOKENS
+            least = ADVICE_WORTH if self.node.role == "assistant" else 0.0
+            (words, facts), limit_tokens = _brief(self.facts, asked, said, least), BRIEF_TOKENS
         words = condensed(words, asked, limit_tokens)
         if self.node.kind is Kind.TURN and estimate_tokens(words) >= estimate_tokens(self.node.text):
             return self._whole(asked)
-        return _dated(facts[0], words, self._mark(facts)), facts
+        return Telling(_day(facts[0]), self._mark(facts), words, facts)
 
-    def _whole(self, asked: AbstractSet[str]) -> tuple[str, list[Node]]:
-        return _dated(self.node, condensed(self.node.text, asked), self.node.role, self._mark([self.node])), [self.node]
+    def _whole(self, asked: AbstractSet[str]) -> Telling:
+        said_of_it = ", ".join(said for said in (self.node.role, self._mark([self.node])) if said)
+        return Telling(_day(self.node), said_of_it, condensed(self.node.text, asked), [self.node])
 
 
-def _brief(facts: Sequence[Node], asked: AbstractSet[str], said: AbstractSet[str]) -> tuple[str, list[Node]]:
+def _brief(
+    facts: Sequence[Node], asked: AbstractSet[str], said: AbstractSet[str], least_worth: float
+) -> tuple[str, list[Node]]:
     """The sentences of some facts that are worth their tokens, and the facts that they are from."""
     parts = [(fact, part) for fact in facts for part in _PART.split(_sentence(fact.text)) if part]
-    kept = worth_telling([part for _, part in parts], asked, said)
+    kept = worth_telling([part for _, part in parts], asked, said, least_worth)
     return " ".join(parts[i][1] for i in kept), list({parts[i][0].node_id: parts[i][0] for i in kept}.values())
 
 
 def worth_telling(
-    sentences: Sequence[str], asked: AbstractSet[str], said: AbstractSet[str], limit_tokens: int = BRIEF_TOKENS
+    sentences: Sequence[str],
+    asked: AbstractSet[str],
+    said: AbstractSet[str],
+    least_worth: float = 0.0,
+    limit_tokens: int = BRIEF_TOKENS,
 ) -> list[int]:
     """The places of the sentences worth their tokens, in order; at least one of any.
 
@@ -103,7 +131,7 @@ def worth_telling(
         worth = {i: (len(words[i] - heard) + len(words[i] & asked)) / (tokens[i] + BREAK_TOKENS) for i in waiting}
         best = max(waiting, key=lambda i: (worth[i], -i))
         waiting.remove(best)
-        if kept and worth[best] < LEAST_WORTH:
+        if kept and worth[best] <= least_worth:
             break
         if not kept or tokens[best] <= left:
             kept.append(best)
@@ -150,8 +178,7 @@ def _cut(sentence: str, limit_tokens: int) -> str:
     return (begun.rsplit(" ", 1)[0] if " " in begun else begun).rstrip(" ,;:") + "…"
 
 
-def _dated(node: Node, text: str, *said_of_it: str) -> str:
-    """The text after its day, in four tokens instead of ISO's seven, and after what is said of it: by whom, a mark."""
+def _day(node: Node) -> str:
+    """The day in four tokens instead of ISO's seven."""
     at = node.created_at
-    head = ([f"{at.day} {MONTHS[at.month - 1]} {at.year}"] if at else []) + [said for said in said_of_it if said]
-    return f"{', '.join(head)}: {text}" if head else text
+    return f"{at.day} {MONTHS[at.month - 1]} {at.year}" if at else ""

@@ -73,6 +73,16 @@ def test_an_envelope_tells_a_turn_by_its_facts_where_they_are_shorter(store: Mem
     assert [e.node_id for slot in envelope.slots for e in slot.evidence] == ["s1#1"]
 
 
+def test_what_was_said_on_one_day_stands_together_under_it(store: MemoryStore) -> None:
+    for session, day in (("s1", 1), ("s2", 3), ("s3", 1)):
+        turn = NewTurn("Ann", f"The kayak {session} is red", AT + timedelta(days=day), session)
+        store.observe(SessionHead(session, "shop", started_at=AT), [turn]).result()
+    lines = store.context("kayak red", channel="shop", budget_tokens=100).text.splitlines()
+    heads = [line.partition(":")[0] for line in lines]
+    assert sorted(heads) == ["- Ann", "2 Nov 2026, Ann", "4 Nov 2026, Ann"]
+    assert heads.index("- Ann") == heads.index("2 Nov 2026, Ann") + 1
+
+
 def test_an_envelope_keeps_its_budget_and_names_its_turns(store: MemoryStore) -> None:
     talk(store, *(f"Boat {n} has a hull of oak and a sail number {n * 7}" for n in range(60)))
     for budget in (20, 100, 400):
