@@ -29,7 +29,8 @@ class Recheck:
     def reasons(self) -> list[str]:
         """In which ways recall is worse than it was when this was made, [] if in none that counts."""
         now = self._ask_all()
-        return worse(self._before[: len(now)], now)
+        both = min(len(self._before), len(now))  # there may have been time for more of them before, or after
+        return worse(self._before[:both], now[:both])
 
     def _ask_all(self) -> list[Score]:
         """As many as there is time for."""

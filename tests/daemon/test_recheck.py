@@ -100,3 +100,16 @@ def test_it_waits_for_who_asks_but_not_for_ever(store: MemoryStore) -> None:
     check = Check(text="Who keeps the blue ladder?", channel="shop", gold=("none",))
     assert Recheck(store, [check], busy_for_a_while).reasons() == []
     assert len(glances) >= 5
+
+
+def test_what_there_was_no_time_for_before_is_not_held_against_it_after(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_for = iter([False])
+    checks = [Check(text=text, channel="shop", gold=("none",)) for text in ("Who keeps the ladder?", "Which studio?")]
+    monkeypatch.setattr("dreamd.pipelines.recheck.LONGEST_S", 0.2)
+    hurried = True
+    recheck = Recheck(store, checks, lambda: hurried and next(asked_for, True))
+    monkeypatch.setattr("dreamd.pipelines.recheck.LONGEST_S", 20.0)
+    hurried = False
+    assert recheck.reasons() == []
