@@ -16,7 +16,7 @@ from math import log
 from ..store.decisions import is_reviewed, mark_of
 from ..store.find.statements import Relation, Statement, denied_part, read, relate
 from ..store.model import Level, Memory, NodeId
-from ..store.ties import Ties
+from ..store.ties import TieEdits
 from .proposals import Planned
 from .view import View
 
@@ -152,7 +152,7 @@ def _near(view: View, found: Sequence[_Found]) -> list[_Found]:
 
 def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:
     """Turn what was found into edits; a fact is superseded once, and one that is has no open questions."""
-    ties = Ties(view.read, STAGE)
+    ties = TieEdits(view.read, STAGE)
     gone: set[NodeId] = set()
     for one in sorted(found, key=lambda one: (one.relation is not Relation.UPDATES, -one.weight)):
         mark = mark_of(one.older.node_id, one.newer.node_id)

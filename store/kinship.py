@@ -23,7 +23,7 @@ from .find.terms import query_terms
 from .find.wording import normal_form
 from .keep.vault import Vault
 from .model import Changeset, Level, NodeId
-from .ties import Ties
+from .ties import TieEdits
 
 LINK: Final = "link"
 """The kind of run that this makes."""
@@ -86,7 +86,7 @@ class Kinship:
         if node is None or not node.live:
             return
         again = node.created_at is not None and at - node.created_at > SAME_CALL
-        ties = Ties(self._vault.read_if_any, LINK)
+        ties = TieEdits(self._vault.read_if_any, LINK)
         if again:
             self._reinforce(ties, node)
         for older in () if again else self._older(node):
@@ -106,7 +106,7 @@ class Kinship:
             run_id = f"{self._now():%Y%m%d-%H%M%S-%f}-{LINK}"
             self._apply(Changeset(run_id=run_id, actions=tuple(actions)), f"set {node_id} beside what was known")
 
-    def _reinforce(self, ties: Ties, node: Node) -> None:
+    def _reinforce(self, ties: TieEdits, node: Node) -> None:
         """Note that it was said again: from now on it fades."""
         listed = ties.standing(node).extra.get("reinforced")
         crumbs = [*(listed if isinstance(listed, list) else ()), {"at": self._now().isoformat()}]

@@ -28,7 +28,7 @@ class _File:
     mark: str | None = None
 
 
-class Ties:
+class TieEdits:
     """Gathers what changes in the frontmatter of each file. `read` gives a file of the vault, None where it is gone.
 
     A file without frontmatter is a person's and stays as it is.

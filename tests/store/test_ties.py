@@ -6,7 +6,7 @@ import pytest
 from dreamd.store.keep import okf
 from dreamd.store.keep.journal import sha256
 from dreamd.store.model import Level, Memory
-from dreamd.store.ties import Ties
+from dreamd.store.ties import TieEdits
 
 MAY_8 = datetime(2026, 5, 8, tzinfo=UTC)
 
@@ -25,12 +25,12 @@ def files() -> dict[str, bytes]:
     return {f"facts/{name}.md": written(name) for name in ("a", "b", "c")}
 
 
-def after(ties: Ties) -> dict[str, Memory]:
+def after(ties: TieEdits) -> dict[str, Memory]:
     return {action.node_id: okf.to_memory(action.path, okf.parse(action.content or b"")) for action in ties.actions()}
 
 
 def test_a_file_is_written_once_however_many_ties_it_has(files: dict[str, bytes]) -> None:
-    ties = Ties(files.get, "link")
+    ties = TieEdits(files.get, "link")
     ties.supersede(fact("a"), fact("c"), "pair:a+c")
     ties.supersede(fact("b"), fact("c"), "pair:b+c")
     ties.contradict(fact("a"), fact("c"), "pair:a+c")
@@ -47,7 +47,7 @@ def test_a_file_is_written_once_however_many_ties_it_has(files: dict[str, bytes]
 
 def test_what_a_file_lists_already_stays_and_is_not_listed_twice(files: dict[str, bytes]) -> None:
     files["facts/a.md"] = written("a", contradicts=["x", "b"])
-    ties = Ties(files.get, "link")
+    ties = TieEdits(files.get, "link")
     ties.contradict(fact("a"), fact("b"), "pair:a+b")
     assert {name: memory.contradicts for name, memory in after(ties).items()} == {"b": ("a",)}
 
@@ -56,7 +56,7 @@ def test_a_file_that_is_gone_or_has_no_frontmatter_stays_as_it_is(files: dict[st
     a, b, c = fact("a"), fact("b"), fact("c")
     files["facts/a.md"] = b"only words\n"
     del files["facts/b.md"]
-    ties = Ties(files.get, "link")
+    ties = TieEdits(files.get, "link")
     ties.supersede(a, c, "pair:a+c")
     ties.supersede(b, c, "pair:b+c")
     assert after(ties).keys() == {"c"}
