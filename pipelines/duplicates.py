@@ -1,8 +1,8 @@
 """Duplicates: two texts that say the same, and never two that differ by one word that matters.
 
-Embeddings cannot tell "purple" from "cyan" (cosine .96), so likeness only nominates; what decides is that the same
-words stand in the same order, but for articles, fillers, contractions and punctuation. A number, a name, a date, a
-negation, a colour, a tense or who did it to whom always differs there.
+Embeddings cannot tell "purple" from "cyan" (cosine .96), so what decides is that the same words stand in the same
+order, but for articles, fillers, contractions and punctuation. A number, a name, a date, a negation, a colour, a tense
+or who did it to whom always differs there.
 """
 
 from __future__ import annotations
@@ -11,14 +11,6 @@ from collections.abc import Iterable
 
 from ..store.find.wording import normal_form
 from ..store.model import NodeId
-
-LIKENESS = 0.92
-"""Cosine below which two texts are not even compared (the reference value for near duplicates)."""
-
-
-def same_statement(a: str, b: str, likeness: float = 1.0) -> bool:
-    """Whether two texts say the same; `likeness` is the cosine of their embeddings."""
-    return likeness >= LIKENESS and normal_form(a) == normal_form(b)
 
 
 class Known:

@@ -154,7 +154,3 @@ class AskedOnce:
     def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
         """The vectors of texts."""
         return self._embedder.embed_passages(texts)
-
-    def count_tokens(self, text: str) -> int:
-        """How many tokens the model would read."""
-        return self._embedder.count_tokens(text)

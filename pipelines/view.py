@@ -126,10 +126,6 @@ class View:
             return []
         return [session for session in self._source.sessions() if session.channel not in self.history.channels_off]
 
-    def all_sessions(self) -> list[SessionState]:
-        """Every session, also where learning is off."""
-        return self._source.sessions()
-
     def turns(self, session_id: NodeId) -> list[Turn]:
         """All turns of a session, in order."""
         return self._source.turns(session_id)

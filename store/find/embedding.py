@@ -67,10 +67,6 @@ class Embedder(Protocol):
         """The vectors of texts that are to be found, in their order. Raises ModelUnavailable."""
         ...
 
-    def count_tokens(self, text: str) -> int:
-        """How many tokens the model would read, special ones included, if it truncated nothing."""
-        ...
-
 
 def embedder_for(settings: EmbeddingSettings, cache_dir: Path) -> Embedder:
     """The embedder that the settings name; nothing is loaded yet."""
@@ -164,13 +160,6 @@ class FastembedEmbedder:
                 vectors[place] = vector
         return vectors
 
-    def count_tokens(self, text: str) -> int:
-        """How many tokens the model would read, special ones included, if it truncated nothing."""
-        encoding = self._ready_model().tokenizer.encode(text)
-        parts = [encoding, *encoding.overflowing]  # each with special tokens of its own
-        content = sum(len(part.ids) - sum(part.special_tokens_mask) for part in parts)
-        return int(content + sum(encoding.special_tokens_mask))
-
     def _embed(self, texts: list[str]) -> list[Vector]:
         model = self._ready_model()
         return [np.asarray(vector, np.float32) for vector in model.embed(texts, batch_size=len(texts))]
@@ -244,7 +233,3 @@ class StubEmbedder:
     def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
         """Each text's vector."""
         return [self.embed_query(text) for text in texts]
-
-    def count_tokens(self, text: str) -> int:
-        """Words and marks."""
-        return estimate_tokens(text)

@@ -188,11 +188,6 @@ class Index:
             self._send_points()
             self.backend.set_vectors(COLLECTION, fresh)
 
-    def reembed(self) -> None:
-        """Queue every chunk again, after the model has changed."""
-        with self.batch():
-            self._connection.execute("UPDATE chunk SET embedded = 0")
-
     def set_meta(self, key: str, value: str) -> None:
         """Keep a value about the index itself."""
         with self.batch():

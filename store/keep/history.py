@@ -201,13 +201,6 @@ def clear_flag(name: str) -> Write:
     return Write("DELETE FROM flag WHERE name = ?", (name,))
 
 
-def record_event(kind: str, at: datetime, node_id: NodeId | None = None, detail: str | None = None) -> Write:
-    """Write down that something happened; never with a person's text."""
-    return Write(
-        "INSERT INTO event (at, kind, node_id, detail) VALUES (?, ?, ?, ?)", (stored(at), kind, node_id, detail)
-    )
-
-
 def log_usage(node_ids: Iterable[NodeId], at: datetime) -> list[Write]:
     """Count that these memories were shown."""
     sql = (
@@ -233,9 +226,8 @@ def expire(run_ids: Iterable[str]) -> list[Write]:
 
 
 def forget_before(cutoff: datetime, now: datetime) -> list[Write]:
-    """Remove events, and contents that a person's file kept out, from before the cutoff."""
+    """Remove contents that a person's file kept out, from before the cutoff."""
     return [
-        Write("DELETE FROM event WHERE at < ?", (stored(cutoff),)),
         Write("DELETE FROM journal WHERE state = 'conflict' AND kept_at < ?", (stored(cutoff),)),
         Write("UPDATE journal SET kept_at = ? WHERE state = 'conflict' AND kept_at IS NULL", (stored(now),)),
     ]

@@ -49,7 +49,6 @@ class Ledger:
         self._vfs = vfs
         self._later: deque[Write] = deque()
         self._wal_pages = 0
-        self._read_only = read_only
         self._readers = Connections(
             lambda: open_database(path, durable=True, read_only=True, migrations=MIGRATIONS, vfs=vfs)
         )
@@ -266,7 +265,6 @@ class Ledger:
             "conflicts": "journal WHERE state = 'conflict'",
             "runs": "run",
             "tombstones": "tombstone",
-            "events": "event",
         }
         return {name: int(self._ask(f"SELECT count(*) FROM {table}")[0][0]) for name, table in names.items()}
 

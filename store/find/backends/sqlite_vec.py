@@ -94,11 +94,6 @@ class SqliteVecStore:
                     "UPDATE collection SET fields = ? WHERE name = ?", (json.dumps(sorted([*fields, field])), name)
                 )
 
-    def warm_up(self, name: str) -> None:
-        """Read what searching holds in memory, so that the first question need not (.1 s at 10,000 points)."""
-        with self._reading() as connection, self._columns(connection, name):
-            pass
-
     def upsert(self, name: str, points: Sequence[Point]) -> None:
         """Write points; a point with a known id replaces text, context and payload, and its vector if one is given."""
         latest = {point.id: point for point in points}
