@@ -10,7 +10,6 @@ import snowballstemmer
 from ..store.find.wording import words
 
 _FOLDER = Path(__file__).parent / "lexicon"
-_STEMMER = snowballstemmer.stemmer("english")
 
 
 @cache
@@ -33,7 +32,8 @@ def _lines(name: str) -> list[str]:
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
     """The Snowball stem of a lower-case word, its possessive dropped."""
-    return str(_STEMMER.stemWord(word.removesuffix("'s")))
+    stemmer = snowballstemmer.stemmer("english")  # one of its own: threads may not share it
+    return str(stemmer.stemWord(word.removesuffix("'s")))
 
 
 def content_words(text: str) -> list[str]:

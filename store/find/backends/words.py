@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 LONGEST_WORD = 64
 """Characters of a fused identifier; a longer one is a hash or a path that is found by its parts."""
@@ -51,14 +50,11 @@ def words(text: str, *, query: bool = False) -> list[str]:
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
     """The word's Porter stem; other scripts and, as in FTS5, words of two letters stay as they are."""
-    return str(_stemmer().stemWord(word)) if len(word) > 2 and word.isascii() else word
-
-
-@cache
-def _stemmer() -> Any:
+    if len(word) <= 2 or not word.isascii():
+        return word
     import snowballstemmer  # .06 s, and FTS5 stems by itself
 
-    return snowballstemmer.stemmer("porter")
+    return str(snowballstemmer.stemmer("porter").stemWord(word))  # one of its own: threads may not share it
 
 
 def _fused(text: str) -> Iterator[str]:

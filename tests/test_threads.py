@@ -1,0 +1,249 @@
+"""What threads share: each object that lives as long as the process, used from eight at once, answers as from one."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import pkgutil
+import random
+import re
+import string
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, date, datetime, timedelta
+from functools import _lru_cache_wrapper
+from pathlib import Path, PurePath
+from threading import Barrier
+from typing import Any
+
+import pytest
+from dreamd.ipc import protocol
+from dreamd.pipelines import evidence, exchanges, messages
+from dreamd.pipelines import words as dream_words
+from dreamd.store.find import chunking, statements, terms, tokens
+from dreamd.store.find.backends import words as backend_words
+from dreamd.store.find.embedding import StubEmbedder, embedder_for
+from dreamd.store.keep import frontmatter, frontmatter_text, okf, redaction
+from dreamd.store.keep.disk import Disk
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.settings import EmbeddingSettings, StoreSettings
+
+THREADS = 8
+FRESH = 1_500
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+ROOMS = ("daemon", "ipc", "llm", "pipelines", "store")
+ENDINGS = ("", "s", "ing", "ed", "edly", "ational", "iveness", "fulness", "izer", "'s", "ying", "ies")
+
+
+@pytest.fixture
+def eager_switches() -> Iterator[None]:
+    """Let the interpreter change threads as often as it can: what may interleave does."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def fresh_words(number: int = FRESH, seed: int = 1) -> list[str]:
+    rng = random.Random(seed)
+    return [
+        "".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 9))) + rng.choice(ENDINGS) for _ in range(number)
+    ]
+
+
+def fresh_texts(number: int, seed: int = 2) -> list[str]:
+    """Statements with a number, a date, a secret and a heading here and there, none said twice."""
+    rng, stock = random.Random(seed), iter(fresh_words(9 * number, seed))
+    texts = []
+    for place in range(number):
+        words = " ".join(next(stock) for _ in range(8))
+        texts.append(
+            f"# {words}\n\nMy {next(stock)} costs {place} euros since {1 + place % 28} May 2026, not {place + 1} more. "
+            + (f"password={rng.getrandbits(64):x}Zz9" if place % 3 == 0 else "東京タワー foo_bar.py MemoryStore")
+        )
+    return texts
+
+
+def modules() -> Iterator[types.ModuleType]:
+    for room in ROOMS:
+        package = importlib.import_module(f"dreamd.{room}")
+        yield package
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not found.name.endswith("__main__"):
+                yield importlib.import_module(found.name)
+
+
+def forget_everything() -> None:
+    """Empty every cache of the process: what one thread worked out must be worked out again."""
+    for module in modules():
+        for value in vars(module).values():
+            if isinstance(value, _lru_cache_wrapper):
+                value.cache_clear()
+    tokens._costs.clear()
+    tokens._pieces.clear()
+
+
+def from_threads(function: Callable[[Any], Any], inputs: Sequence[Any]) -> list[Any]:
+    """Every input once, dealt to eight threads that begin together."""
+    together = Barrier(THREADS)
+
+    def take(part: Sequence[Any]) -> list[Any]:
+        together.wait()
+        return [function(one) for one in part]
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        parts = list(pool.map(take, [inputs[start::THREADS] for start in range(THREADS)]))
+    answers: list[Any] = [None] * len(inputs)
+    for start, part in enumerate(parts):
+        answers[start::THREADS] = part
+    return answers
+
+
+def both_ways(text: str) -> object:
+    """A message of the wire, written and read."""
+    return protocol.parse(protocol.encode_request(7, "remember", {"text": text}).rstrip(b"\n"))
+
+
+def kept_and_read(text: str) -> object:
+    """A file's frontmatter, written and read, and the file's own words."""
+    data = okf.render({"type": "Fact", "title": text[:40], "tags": text.split()[:4]}, text)
+    return okf.parse(data), frontmatter.load_yaml(f"a: {len(text)}\nb: [{text.split()[1]}, 2026-05-01]")
+
+
+def of_a_dream(text: str) -> object:
+    """A turn as a dream reads it."""
+    said = evidence.Evidence(text)
+    return evidence.read(said), exchanges.statements(exchanges.Exchange(said, said)), dream_words.content_stems(text)
+
+
+WORDS: dict[str, Callable[[str], object]] = {
+    "store.find.terms": lambda word: terms.stems_of([word]),
+    "store.find.backends.words": backend_words.stem,
+    "pipelines.words": dream_words.stem,
+}
+
+TEXTS: dict[str, Callable[[str], object]] = {
+    "store.find.terms": terms.words_of,
+    "store.find.backends.words": backend_words.words,
+    "store.find.tokens": tokens.estimate_tokens,
+    "store.find.chunking": lambda text: chunking.chunk("n", text * 3, 20, 4),
+    "store.find.statements": lambda text: statements.relate(text, text.replace("costs", "costs now")),
+    "store.find.embedding": lambda text: StubEmbedder().embed_query(text).tobytes(),
+    "store.keep.redaction": redaction.redact,
+    "store.keep.okf": kept_and_read,
+    "store.keep.frontmatter_text": lambda text: frontmatter_text.entry("title", text),
+    "ipc.protocol": both_ways,
+    "pipelines": of_a_dream,
+    "pipelines.messages": lambda text: messages.decode(messages.encode(messages.Failed(reason=text))),
+}
+
+
+@pytest.mark.usefixtures("eager_switches")
+@pytest.mark.parametrize("name", WORDS)
+def test_fresh_words_are_worked_out_alike(name: str) -> None:
+    words = fresh_words()
+    forget_everything()
+    alone = [WORDS[name](word) for word in words]
+    forget_everything()
+    assert from_threads(WORDS[name], words) == alone
+    assert [WORDS[name](word) for word in words] == alone  # and nothing wrong was remembered
+
+
+@pytest.mark.usefixtures("eager_switches")
+@pytest.mark.parametrize("name", TEXTS)
+def test_fresh_texts_are_worked_out_alike(name: str) -> None:
+    texts = fresh_texts(240)
+    forget_everything()
+    alone = [TEXTS[name](text) for text in texts]
+    forget_everything()
+    assert from_threads(TEXTS[name], texts) == alone
+    assert [TEXTS[name](text) for text in texts] == alone
+
+
+@pytest.mark.usefixtures("eager_switches")
+def test_token_counts_survive_being_forgotten_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of costs is emptied when it is full, whoever reads in it."""
+    texts = fresh_texts(240)
+    forget_everything()
+    alone = [tokens.estimate_tokens(text) for text in texts]
+    forget_everything()
+    monkeypatch.setattr(tokens, "REMEMBERED", 5)
+    assert from_threads(tokens.estimate_tokens, texts) == alone
+
+
+def test_the_shipped_model_embeds_alike(tmp_path: Path) -> None:
+    embedder = embedder_for(EmbeddingSettings(), tmp_path)
+    texts = fresh_texts(24)
+    alone = [embedder.embed_query(text).tobytes() for text in texts]
+    assert from_threads(lambda text: embedder.embed_query(text).tobytes(), texts) == alone
+
+
+@pytest.mark.usefixtures("eager_switches")
+def test_no_two_files_are_written_under_one_name(tmp_path: Path) -> None:
+    disk = Disk()
+    names = from_threads(lambda number: disk.write_temp(tmp_path, b"%d" % number), range(400))
+    assert [name.read_bytes() for name in names] == [b"%d" % number for number in range(400)]
+
+
+@pytest.mark.usefixtures("eager_switches")
+def test_recalls_and_contexts_are_answered_alike(tmp_path: Path) -> None:
+    paths = StorePaths(
+        tmp_path / "vault", tmp_path / "ledger.db", tmp_path / "i" / "index.db", tmp_path / "i" / "e.db", tmp_path / "r"
+    )
+    with closing(MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)) as store:
+        texts = fresh_texts(60)
+        for text in texts:
+            store.remember(text, channel="threads").result()
+        assert store.settle_kinship(60)
+        while store.status()["embedding_queue"]:
+            store.settle()
+        questions = [" ".join(text.split()[2:6]) for text in texts]
+
+        def ask(question: str) -> object:
+            recalled = store.recall(question, channel="threads")
+            return recalled.hits, recalled.abstained, store.context(question, channel="threads").text
+
+        forget_everything()
+        alone = [ask(question) for question in questions]
+        forget_everything()
+        assert from_threads(ask, questions) == alone
+
+
+# -- none is left out
+
+SHARED = {
+    "dreamd.ipc.protocol": {"_dump", "_dump_ascii", "_load"},
+    "dreamd.pipelines.checkpoint": {"_RECORD"},  # a struct: what it knows is fixed when it is made
+    "dreamd.pipelines.messages": {"_messages"},
+    "dreamd.store.find.tokens": {"_costs", "_pieces"},
+    "dreamd.store.keep.disk": {"_libc", "_temp_numbers"},
+    "dreamd.store.keep.frontmatter_text": {"_quote"},
+}
+"""Objects that live as long as the process and are no plain values; the tests above use each from threads."""
+
+PLAIN = (
+    int, float, str, bytes, type(None), tuple, frozenset, re.Pattern, enum.Enum, type, types.FunctionType,
+    types.ModuleType, types.BuiltinFunctionType, types.GenericAlias, PurePath, date, timedelta, type(UTC),
+    _lru_cache_wrapper,
+)  # fmt: skip
+
+
+def is_plain(name: str, value: object) -> bool:
+    """A value that never changes, a table by its name, a logger, which locks, or a word of the type checker."""
+    if isinstance(value, dict | list | set) and type(value) in (dict, list, set):
+        return name.isupper()
+    if type(value).__module__.split(".")[0] in {"logging", "loguru", "typing", "types", "collections", "__future__"}:
+        return True
+    return isinstance(value, PLAIN)
+
+
+def test_no_other_object_is_shared() -> None:
+    found: dict[str, set[str]] = {}
+    for module in modules():
+        for name, value in vars(module).items():
+            if not name.startswith("__") and not is_plain(name, value):
+                found.setdefault(module.__name__, set()).add(name)
+    assert found == SHARED, "drive the new one from threads above, then name it in SHARED; or give each call its own"
