@@ -57,7 +57,7 @@ class OpenIndex:
 
     def problems(self) -> list[str]:
         """What SQLite's own check finds wrong; reads the whole file."""
-        return integrity_problems(self._readers.get())
+        return integrity_problems(self.path)
 
     def close(self) -> None:
         """Close every connection."""

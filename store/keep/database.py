@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import apsw
 import sqlite_vec
@@ -17,6 +17,9 @@ import sqlite_vec
 from ..model import Corrupt, SchemaTooNew, StoreBusy
 
 BUSY_TIMEOUT_MS = 5000
+
+DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, UnicodeDecodeError)
+"""How SQLite says that a file is not what it was: text that is not UTF-8 lay in a page that has no structure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +118,25 @@ def translated(path: Path) -> Iterator[None]:
         raise StoreBusy(f"{path.name} is held by another process", hint="Stop the other dreamd first.") from error
 
 
-def integrity_problems(connection: apsw.Connection) -> list[str]:
-    """What `PRAGMA quick_check` finds wrong, [] when nothing; reads the whole file."""
+def integrity_problems(path: Path, vfs: str | None = None) -> list[str]:
+    """Return what `PRAGMA quick_check` finds wrong with a database, [] when nothing; reads the whole file.
+
+    Looks through a connection of its own: on one that has been in use, FTS5 checks the segments that it remembers
+    against those that are there, and takes a merge by another connection for damage.
+    """
+    if vfs is None and not path.exists():
+        return ["the file is not there"]
     try:
-        rows = connection.execute("PRAGMA quick_check").fetchall()
-    except (apsw.CorruptError, apsw.NotADBError) as error:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs)
+    except apsw.Error as error:
         return [str(error)]
-    return [str(row[0]) for row in rows if row[0] != "ok"]
+    try:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        return [str(row[0]) for row in connection.execute("PRAGMA quick_check") if row[0] != "ok"]
+    except (*DAMAGE, apsw.SQLError) as error:
+        return [str(error)]
+    finally:
+        connection.close(True)
 
 
 def backup(source_path: Path, target_path: Path) -> None:

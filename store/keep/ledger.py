@@ -256,7 +256,7 @@ class Ledger:
 
     def problems(self) -> list[str]:
         """What SQLite's own check finds wrong; reads the whole file, so ask when nobody waits."""
-        return integrity_problems(self._readers.get())
+        return integrity_problems(self.path, self._vfs)
 
     def counts(self) -> dict[str, int]:
         """How many rows wait in the journal, were kept out by a person's file, and so on, for `status`."""

@@ -9,7 +9,7 @@ from threading import Event
 
 import pytest
 from dreamd.store.find.backends.seam import Vector
-from dreamd.store.find.embedding import StubEmbedder
+from dreamd.store.find.embedding import ModelUnavailable, StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import (
     Action,
@@ -346,6 +346,33 @@ def test_vectors_of_another_model_are_made_again_behind_everybodys_back(
     again.rebuild()
     assert again.status()["embedding_queue"] == 0
     assert found(again, "ferry") == [node_id]
+
+
+def test_an_edited_memory_is_not_found_by_what_it_no_longer_says(
+    store: MemoryStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node_id = store.remember("The ferry leaves at nine from the old pier", channel="shop").result()
+    store.rebuild()
+    monkeypatch.setattr(StubEmbedder, "embed_passages", refuse_to_embed)  # the queue is long
+    file = next((paths.vault / "facts").glob("*.md"))
+    file.write_bytes(file.read_bytes().replace(b"The ferry leaves at nine from the old pier", b"Zephyrine sings"))
+    store.file_changed([file.relative_to(paths.vault).as_posix()])
+    assert store.status()["embedding_queue"] == 1
+    assert found(store, "ferry nine pier") == []
+    assert found(store, "Zephyrine") == [node_id]
+
+
+def refuse_to_embed(embedder: StubEmbedder, texts: Sequence[str]) -> list[Vector]:
+    raise ModelUnavailable("not now")
+
+
+def test_a_check_after_writes_finds_a_healthy_index_healthy(store: MemoryStore) -> None:
+    for n in range(4):
+        talk(store, f"s{n}", "shop", *(f"Order {n}-{m} was delivered by courier {m % 7}" for m in range(600)))
+        assert list(store.check()) == []  # each time, FTS5 has merged its segments since
+        store.recall("courier", channel="shop")
+    store.rebuild()
+    assert list(store.check()) == []
 
 
 def test_tidying_keeps_what_can_be_asked_for(store: MemoryStore) -> None:

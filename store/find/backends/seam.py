@@ -18,7 +18,7 @@ class Point:
     """What an engine holds of one chunk.
 
     `text` is matched by keyword with weight 1, `context` (a neighbour's words) with a smaller one. `vector` is None
-    until it has been embedded; upserting the same id again with a vector keeps the text. `payload` is what filters see.
+    until it has been embedded; `payload` is what filters see.
     """
 
     id: str
@@ -82,7 +82,10 @@ class VectorStore(Protocol):
         ...
 
     def upsert(self, name: str, points: Sequence[Point]) -> None:
-        """Write points; a point with a known id replaces text, context and payload, and its vector if one is given."""
+        """Write points; a point with a known id replaces text, context and payload, and its vector if one is given.
+
+        Without one, the vector stays as long as the text does: a new text is never found by what the old one said.
+        """
         ...
 
     def set_vectors(self, name: str, vectors: Mapping[str, Vector]) -> None:

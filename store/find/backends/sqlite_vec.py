@@ -95,7 +95,10 @@ class SqliteVecStore:
                 )
 
     def upsert(self, name: str, points: Sequence[Point]) -> None:
-        """Write points; a point with a known id replaces text, context and payload, and its vector if one is given."""
+        """Write points; a point with a known id replaces text, context and payload, and its vector if one is given.
+
+        A text that changed loses its vector.
+        """
         latest = {point.id: point for point in points}
         with self._writing() as connection:
             stamp = self._next_stamp(connection, name)
@@ -205,6 +208,9 @@ class SqliteVecStore:
             f"UPDATE {name}_point SET stamp = {stamp}, size = ?, payload = ? WHERE row = ?",
             [(_size(p), json.dumps(dict(p.payload)), row) for row, _, _, p in points],
         )
+        stale = [(row,) for row, text, _, p in points if text != p.text and p.vector is None]
+        connection.executemany(f"UPDATE {name}_point SET code = NULL WHERE row = ?", stale)
+        connection.executemany(f"DELETE FROM {name}_vector WHERE row = ?", stale)
         connection.executemany(
             f"UPDATE {name}_text SET text = ?, context = ? WHERE row = ?",
             [(p.text, p.context, row) for row, text, context, p in points if (text, context) != (p.text, p.context)],

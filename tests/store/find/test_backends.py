@@ -313,20 +313,31 @@ def test_equal_vectors_go_by_id(vectors: VectorStore) -> None:
     assert [match.id for match in vectors.search_vector(NAME, unit(1), 2)] == ["a", "b"]
 
 
-def test_vectors_can_come_later_and_survive_a_new_text(vectors: VectorStore) -> None:
+def test_vectors_can_come_later_and_survive_a_new_context(vectors: VectorStore) -> None:
     vectors.upsert(NAME, [Point("a", "early"), Point("b", "early", vector=unit(2))])
     assert [match.id for match in vectors.search_vector(NAME, unit(1), 10)] == ["b"]
     vectors.set_vectors(NAME, {"a": unit(1), "nothing": unit(3)})
-    vectors.upsert(NAME, [Point("a", "late")])
+    vectors.upsert(NAME, [Point("a", "early", "beside", payload={"channel": "x"})])
     assert [match.id for match in vectors.search_vector(NAME, unit(1), 1)] == ["a"]
     point = vectors.get(NAME, ["a"])[0]
-    assert point.text == "late"
+    assert point.context == "beside"
     assert point.vector is not None
     np.testing.assert_array_equal(point.vector, unit(1))
     vectors.set_vectors(NAME, {"a": unit(8)})
     assert vectors.search_vector(NAME, unit(8), 1)[0].score == pytest.approx(1.0, abs=1e-6)
     vectors.delete(NAME, ["a"])
     assert [match.id for match in vectors.search_vector(NAME, unit(8), 10)] == ["b"]
+
+
+def test_a_new_text_is_not_found_by_what_the_old_one_said(vectors: VectorStore) -> None:
+    vectors.upsert(NAME, [Point("a", "early", vector=unit(1)), Point("b", "other", vector=unit(2))])
+    vectors.search_vector(NAME, unit(1), 10)  # what is held in memory holds it too
+    vectors.upsert(NAME, [Point("a", "late")])
+    assert [match.id for match in vectors.search_vector(NAME, unit(1), 10)] == ["b"]
+    assert vectors.cosines(NAME, unit(1), ["a"]) == {}
+    assert vectors.get(NAME, ["a"])[0].vector is None
+    vectors.upsert(NAME, [Point("a", "later", vector=unit(3))])
+    assert vectors.search_vector(NAME, unit(3), 1)[0].score == pytest.approx(1.0, abs=1e-6)
 
 
 def test_a_vector_of_another_length_is_refused(vectors: VectorStore) -> None:

@@ -74,14 +74,16 @@ def test_damage_inside_is_found_when_it_is_looked_for(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     connection = open_database(path, durable=False, migrations=[FIRST])
     connection.executemany("INSERT INTO thing VALUES (?)", [(f"thing {n}" * 20,) for n in range(500)])
-    assert integrity_problems(connection) == []
+    assert integrity_problems(path) == []
     connection.close()
     with path.open("r+b") as file:
         file.seek(3 * 4096)
         file.write(b"\xff" * 4096)
-    connection = open_database(path, durable=False)
-    assert integrity_problems(connection)
-    connection.close()
+    assert integrity_problems(path)
+    path.write_bytes(b"no database" * 1000)
+    assert integrity_problems(path)
+    path.unlink()
+    assert integrity_problems(path)
 
 
 def test_a_transaction_that_raises_is_rolled_back(tmp_path: Path) -> None:
