@@ -17,7 +17,8 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from ..model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, NodeId, Status
-from . import frontmatter, frontmatter_edit, frontmatter_text
+from ..names import as_name
+from . import frontmatter, frontmatter_edit, frontmatter_text, notes
 from .vault import RESERVED_NAMES
 
 OKF_VERSION = "0.2"
@@ -28,7 +29,6 @@ ID_CHARACTERS = 13  # of base32: 65 bits, no collision expected below four billi
 _OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*(\r?\n)")
 _CLOSING = re.compile(rb"\n---[ \t]*(?:\r?\n|\Z)")
 _NODE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,119}")
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 
 _FOLDERS = {Level.FACT: "facts", Level.SCENARIO: "scenarios"}
@@ -127,7 +127,8 @@ def edit(data: bytes, changes: Mapping[str, Any], *, add_frontmatter: bool = Fal
 def to_memory(path: str, doc: Document, created_at: datetime | None = None) -> Memory:
     """Read a concept as a memory. `created_at` stands in where the file says neither when it was written nor learned.
 
-    A file that is not ours has no `node_id`: it gets one from its path, and counts as a note of everybody's.
+    A file that is not ours has no `node_id`: it gets one from its path, and counts as a note of everybody's, with the
+    title and the date that notes have.
     """
     meta = doc.meta
     node_id = meta.get("node_id")
@@ -137,6 +138,8 @@ def to_memory(path: str, doc: Document, created_at: datetime | None = None) -> M
     generated = meta.get("generated")
     generated = generated if isinstance(generated, Mapping) else {}
     written_at = instant(generated.get("at")) or instant(meta.get("timestamp"))
+    if not ours:
+        written_at = notes.date_of(path, meta) or written_at
     kind = _member(Kind, meta.get("kind"), Kind.NOTE)
     extra = {key: value for key, value in meta.items() if key not in _OURS}
     if extra.get("type") == type_of(kind):
@@ -148,9 +151,9 @@ def to_memory(path: str, doc: Document, created_at: datetime | None = None) -> M
         node_id=str(node_id) if ours else node_id_of_path(path),
         level=_member(Level, meta.get("level"), Level.FACT) if ours else Level.FACT,
         kind=kind if ours else Kind.NOTE,
-        title=title if isinstance(title, str) else _title_of(path, text),
+        title=title if ours and isinstance(title, str) else notes.title_of(path, meta, text),
         text=text,
-        channel=_string(meta.get("channel")) or GLOBAL_CHANNEL if ours else GLOBAL_CHANNEL,
+        channel=as_name(_string(meta.get("channel")) or "") or GLOBAL_CHANNEL if ours else GLOBAL_CHANNEL,
         description=_string(meta.get("description")) or "",
         tags=_tags(meta.get("tags")),
         scope=_string(meta.get("scope")) or "project",
@@ -320,11 +323,6 @@ def _source_entries(
         resource = f"/{path}" if path else known.get(node_id, {}).get("resource", node_id)
         entries.append({**known.get(node_id, {}), "id": label, "resource": resource, "title": node_id})
     return entries + [entry for entry in described if not _is_ours(entry)]
-
-
-def _title_of(path: str, text: str) -> str:
-    heading = _HEADING.search(text)
-    return heading[1] if heading else path.rpartition("/")[2].removesuffix(".md")
 
 
 def _member(enum: type[_E], value: object, default: _E) -> _E:

@@ -15,6 +15,7 @@ import yaml
 from dreamd.store.keep import frontmatter, frontmatter_quick, frontmatter_text, okf
 from dreamd.store.keep.conformance import conformance
 from dreamd.store.model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, Status
+from dreamd.store.names import as_name
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -424,7 +425,7 @@ memories = st.builds(
     kind=st.sampled_from(Kind),
     title=plain,
     text=plain,
-    channel=st.just(GLOBAL_CHANNEL) | named,
+    channel=st.just(GLOBAL_CHANNEL) | named.map(as_name).filter(bool),
     description=plain,
     tags=st.lists(named, max_size=3).map(tuple),
     scope=st.sampled_from(["global", "project", "session"]),

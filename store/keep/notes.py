@@ -1,0 +1,105 @@
+"""The title and the date of a note that another program wrote: Obsidian's rules, for imports and vaults alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+TITLE_CHARS = 200
+DATE_KEYS = (
+    *("date", "created", "created_at", "date created", "timestamp"),
+    *("updated", "updated_at", "modified", "date modified", "lastmod"),
+)
+"""Where programs write a note's day, the one that it is about before those of its last change."""
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_H1 = re.compile(r" {0,3}#[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
+_UNDERLINE = re.compile(r" {0,3}=+[ \t]*")
+_DAY = re.compile(r"(?<!\d)(\d{4})-(\d\d)-(\d\d)(?!\d)")
+_SLASHED_DAY = re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?!\d)(.*)")
+_DAYS_AS_NUMBERS = range(1000_01_01, 3000_01_01)  # 20261120; as seconds these would be days of 1970
+_MILLISECONDS_FROM = 1e11  # as seconds this is the year 5138; what is larger counts milliseconds
+
+
+def title_of(path: str, meta: Mapping[str, Any], body: str) -> str:
+    """Return the frontmatter's `title`, else the first heading of level 1, else the file's name."""
+    given = meta.get("title")
+    if isinstance(given, (int, float)) and not isinstance(given, bool):
+        given = str(given)
+    named = given if isinstance(given, str) and given.strip() else next(_headings(body), "")
+    return _line(named) or _line(PurePosixPath(path).stem) or "untitled"
+
+
+def date_of(path: str, meta: Mapping[str, Any]) -> datetime | None:
+    """Return the frontmatter's date, else the YYYY-MM-DD in the file's name; None where neither says one."""
+    generated = meta.get("generated")
+    written = [meta.get(key) for key in DATE_KEYS] + [generated.get("at") if isinstance(generated, Mapping) else None]
+    named = next((at for value in written if (at := instant(value)) is not None), None)
+    return named or _day_in(PurePosixPath(path).stem)
+
+
+def has_unreadable_date(meta: Mapping[str, Any]) -> bool:
+    """Tell whether the frontmatter gives a date and none that can be read."""
+    given = [value for key in DATE_KEYS if (value := meta.get(key)) not in (None, "")]
+    return bool(given) and all(instant(value) is None for value in given)
+
+
+def instant(value: object) -> datetime | None:
+    """Read ISO 8601, `2026/11/20`, 20261120, or epoch seconds or milliseconds; without an offset it is UTC."""
+    try:
+        if isinstance(value, datetime):
+            return _aware(value)
+        if isinstance(value, str):
+            text = value.strip()
+            if slashed := _SLASHED_DAY.fullmatch(text):
+                text = f"{slashed[1]}-{int(slashed[2]):02}-{int(slashed[3]):02}{slashed[4]}"
+            return _aware(datetime.fromisoformat(text))
+        if isinstance(value, int) and value in _DAYS_AS_NUMBERS:
+            return _aware(datetime.fromisoformat(str(value)))
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value / 1000 if abs(value) >= _MILLISECONDS_FROM else value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None
+
+
+def _headings(body: str) -> Iterator[str]:
+    """Yield the headings of level 1, `# so` and underlined with `=`; what is in a code block is none."""
+    fence, above = "", ""
+    for line in body.splitlines():
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
+                fence = ""
+        elif mark:
+            fence, above = mark[1], ""
+        elif heading := _H1.fullmatch(line):
+            above = ""
+            if heading[1].strip("# \t"):
+                yield heading[1]
+        elif above and _UNDERLINE.fullmatch(line):
+            yield above
+            above = ""
+        else:
+            above = line.strip()
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rsplit(" ", 1)[0] + "…"
+
+
+def _day_in(name: str) -> datetime | None:
+    for found in _DAY.finditer(name):
+        try:
+            return datetime(int(found[1]), int(found[2]), int(found[3]), tzinfo=UTC)
+        except ValueError:
+            continue
+    return None
+
+
+def _aware(at: datetime) -> datetime:
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -1,0 +1,88 @@
+"""What a channel, a session, an agent, a memory or a tag may be called. Every door asks here.
+
+A name stands in paths, in frontmatter, in a terminal and in a command that a person types: one line, of bounded length,
+that does not begin with a dot. A label (a tag, an outside id, a speaker) may begin with one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+MAX_CHARACTERS = 256
+TAIL_DIGITS = 6
+
+# Controls (C0, DEL, C1), line separators, marks of writing direction, the byte order mark, halves of surrogate pairs.
+_NOT_IN_A_LINE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]+"
+)
+
+
+def complaint(text: str) -> str:
+    """Say why a text is no name, as the end of a sentence; "" for one that is."""
+    return label_complaint(text) or ("begins with a dot" if text.startswith(".") else "")
+
+
+def label_complaint(text: str) -> str:
+    """Say why a text is no label, as the end of a sentence; "" for one that is."""
+    if not text.strip():
+        return "is empty"
+    if len(text) > MAX_CHARACTERS:
+        return f"has more than {MAX_CHARACTERS} characters"
+    if _NOT_IN_A_LINE.search(text):
+        return "holds a line break or a control character"
+    return "begins or ends with a space" if text != text.strip() else ""
+
+
+def channel_complaint(text: str) -> str:
+    """Say why nothing can be kept in a channel of this name, as the end of a sentence; "" where it can."""
+    return "means all channels" if text == "*" else complaint(text)
+
+
+def as_name(text: str) -> str:
+    """Make a name out of any outside text; one that had to be changed ends in six hex digits of its hash.
+
+    The tail keeps two texts apart, so that no text becomes another's name. "" when nothing is left.
+    """
+    return _made(text.lstrip(" ."), text)
+
+
+def as_label(text: str) -> str:
+    """Make a label out of any outside text, as `as_name` does; a leading dot stays."""
+    return _made(text, text)
+
+
+def _made(text: str, given: str) -> str:
+    line = _NOT_IN_A_LINE.sub(" ", text).strip()
+    if line == given.strip(" ") and len(line) <= MAX_CHARACTERS:
+        return line
+    if not line:
+        return ""
+    tail = hashlib.sha256(given.encode("utf-8", "surrogatepass")).hexdigest()[:TAIL_DIGITS]
+    return f"{line[: MAX_CHARACTERS - TAIL_DIGITS - 1].rstrip()}-{tail}"
+
+
+def _checked_by(complaint_of: Callable[[str], str]) -> AfterValidator:
+    def check(text: str) -> str:
+        if said := complaint_of(text):
+            raise PydanticCustomError("name", "{complaint}", {"complaint": f"it {said}"})
+        return text
+
+    return AfterValidator(check)
+
+
+_Bounded = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
+
+Name = Annotated[_Bounded, _checked_by(complaint)]
+"""A session, an agent, a memory; a channel to look in."""
+
+Channel = Annotated[_Bounded, _checked_by(channel_complaint)]
+"""A channel to keep something in: not `*`, which means all of them."""
+
+Label = Annotated[_Bounded, _checked_by(label_complaint)]
+"""A tag, an outside id, a speaker."""
