@@ -11,8 +11,9 @@ from loguru import logger
 from pydantic import Field
 
 from ..ipc.call import Call
-from ..ipc.handlers import Handler, Name, NoParams, Params, hello_answer, instant, plain, store_handlers
+from ..ipc.handlers import Handler, NoParams, Params, hello_answer, instant, plain, store_handlers
 from ..ipc.protocol import Refused
+from ..store.names import Channel
 from . import settings as settings_module
 from .dream_methods import DreamMethods, refuse_if_paused
 from .importing import Importer
@@ -30,7 +31,7 @@ class ImportParams(Params):
 
     paths: Annotated[tuple[str, ...], Field(min_length=1, max_length=10_000)]
     format: Literal["claude-code", "chat-jsonl", "locomo", "beam", "markdown"] | None = None
-    channel: Name | None = None
+    channel: Channel | None = None
 
 
 class CheckParams(Params):
@@ -42,7 +43,7 @@ class CheckParams(Params):
 class ChannelParams(Params):
     """Whether anything is learned in a channel."""
 
-    name: Name
+    name: Channel
     learning: bool
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ..store.model import Kind, NewTurn, SessionHead
+from ..store.names import Name
 from .answers import cut_to_bytes, evidence, hello_answer, hits_that_fit, instant, plain, why_not
 from .call import Call, Handler
 from .params import (
@@ -14,7 +15,6 @@ from .params import (
     ForgetParams,
     HelloParams,
     ListParams,
-    Name,
     NoParams,
     ObserveParams,
     Params,

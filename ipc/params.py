@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..store.model import GLOBAL_CHANNEL, Kind, Level, Verdict
+from ..store.names import Channel, Label, Name
 from .protocol import PROTOCOL_VERSION
 
 Limit = Annotated[int, Field(strict=True, ge=1, le=1000)]
 Offset = Annotated[int, Field(strict=True, ge=0, le=2**53)]
 Query = Annotated[str, Field(max_length=2**16)]
-Name = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Words = Annotated[str, Field(min_length=1, max_length=2**20)]
 
 
@@ -61,8 +61,8 @@ class RememberParams(Params):
 
     text: Words
     kind: Literal["note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode"] = "note"
-    channel: Name = GLOBAL_CHANNEL
-    tags: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
+    channel: Channel = GLOBAL_CHANNEL
+    tags: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
     agent_id: Name | None = None
 
 
@@ -70,7 +70,7 @@ class SessionParams(Params):
     """What is known of a session besides its turns."""
 
     session_id: Name
-    channel: Name = GLOBAL_CHANNEL
+    channel: Channel = GLOBAL_CHANNEL
     title: Annotated[str, Field(max_length=1024)] = ""
     started_at: datetime | None = None
     agent_id: Name | None = None
@@ -82,10 +82,10 @@ class SessionParams(Params):
 class TurnParams(Params):
     """One message of a session."""
 
-    role: Name
+    role: Label
     text: Annotated[str, Field(max_length=2**20)]
     at: datetime | None = None
-    external_id: Name | None = None
+    external_id: Label | None = None
 
 
 class ObserveParams(Params):

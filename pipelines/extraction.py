@@ -17,6 +17,7 @@ from ..llm.budget import CHARS_A_TOKEN, Asker
 from ..llm.model import LlmRefused, LlmUnavailable
 from ..store.find.wording import normal_form, words
 from ..store.model import NodeId, Turn
+from ..store.roles import Role
 from . import prompting
 from .evidence import Evidence
 from .exchanges import Exchange, statements
@@ -99,7 +100,7 @@ def _spoken(turns: Sequence[Turn], new_from: int) -> list[_Spoken]:
     voices = voices_of(turns)
     spoken = []
     for position, turn in enumerate(turns):
-        if turn.ordinal >= new_from and turn.role.lower() not in {"system", "tool"} and turn.text.strip():
+        if turn.ordinal >= new_from and turn.role not in (Role.SYSTEM, Role.TOOL) and turn.text.strip():
             previous = position - 1 if position and turns[position - 1].role != turn.role else None
             pieces = list(_sentences(turn, voices[position]))
             sources: tuple[NodeId, ...] = (turn.node_id,)

@@ -13,6 +13,7 @@ from datetime import date, datetime
 
 from ..store.find.wording import words
 from ..store.model import Kind, NodeId, Turn
+from ..store.roles import MACHINES, Role
 from . import answers, outlines
 from .answers import LEANS
 from .kinds import IMPLIED, Nature, nature
@@ -35,8 +36,6 @@ _TELLS = re.compile(r"(?:I|I['’]\w+|[Mm]y|[Ww]e) ")
 _MY_NAME = re.compile(
     r"\b(?:[Mm]y name is|[Ii](?:'|’)m|[Ii] am|[Cc]all me) ([A-Z][a-z]{2,}(?: [A-Z][a-z]+)?)(?=[,.!]| and\b|$)"
 )
-_ASSISTANT_ROLES = frozenset({"assistant", "model", "ai", "bot", "system", "tool"})
-_USER_ROLES = frozenset({"user", "human"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def drafts_of(turns: Sequence[Turn], new_from: int = 1) -> list[Draft]:
     drafts: list[Draft] = []
     everyone = voices_of(turns)
     for position, (turn, voices) in enumerate(zip(turns, everyone, strict=True)):
-        if turn.ordinal < new_from or turn.role.lower() in {"system", "tool"}:
+        if turn.ordinal < new_from or turn.role in (Role.SYSTEM, Role.TOOL):
             continue
         previous = turns[position - 1] if position else None
         about = voices.speaker.removeprefix("the ")
@@ -81,7 +80,7 @@ def voices_of(turns: Sequence[Turn]) -> list[Voices]:
     user_name = ""
     found = []
     for turn in turns:
-        if turn.role.lower() in _USER_ROLES and not user_name and (match := _MY_NAME.search(turn.text)):
+        if turn.role == Role.USER and not user_name and (match := _MY_NAME.search(turn.text)):
             user_name = match[1]
         found.append(_voices(turn.role, roles, user_name))
     return found
@@ -94,9 +93,9 @@ def evidence_text(turn: Turn) -> str:
 
 def speaker_of(role: str) -> Speaker:
     """What kind of speaker a role is: a name is a person among people."""
-    if role.lower() in _ASSISTANT_ROLES:
+    if role in MACHINES:
         return Speaker.ASSISTANT
-    return Speaker.USER if role.lower() in _USER_ROLES else Speaker.PEER
+    return Speaker.USER if role == Role.USER else Speaker.PEER
 
 
 def _people(turns: Sequence[Turn]) -> list[str]:

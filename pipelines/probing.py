@@ -19,6 +19,7 @@ from ..store.find.search import Question, Ranking
 from ..store.find.terms import query_terms, stems_of, words_of
 from ..store.keep.questions import Probe
 from ..store.model import NodeId
+from ..store.roles import MACHINES
 from .trial import Trial
 
 HITS = 10
@@ -27,7 +28,6 @@ ASKED_WORDS = 4
 TOLD_WORDS = 12
 """Of a memory's words, rarest first: so many ask for it, and so many should be told when it is asked for."""
 
-ASSISTANTS = frozenset({"assistant", "model", "ai", "bot", "system", "tool"})
 FEWEST_WORDS = 5
 MOST_WORDS = 5000
 READ_AT_MOST, NOTES_AT_MOST = 4000, 1000
@@ -141,7 +141,7 @@ class Maker:
 
     def _telling(self, node: Node) -> list[str]:
         """What should be told of it; an assistant's long answers are kept in brief, and asked for no more than that."""
-        return [] if node.role in ASSISTANTS else self._rare(node)[:TOLD_WORDS]
+        return [] if node.role in MACHINES else self._rare(node)[:TOLD_WORDS]
 
     def _rare(self, node: Node) -> list[str]:
         return sorted(words_of(node.text), key=lambda stem: (self._counts[stem], stem))

@@ -20,6 +20,7 @@ from .keep.history import record_feedback
 from .keep.questions import LONGEST_QUESTION_CHARS, Asked, add_gold, drop_gold, prune_questions, record_question
 from .keep.redaction import redact
 from .model import NewTurn, NodeId
+from .roles import Role
 
 HELD_SHARE: Final = 0.6
 """So many of a memory's telling words, the question's own apart, in what the assistant says next: it was of use."""
@@ -34,8 +35,6 @@ SAID_WITHIN: Final = timedelta(minutes=15)
 LOOKED_AT_WITHIN: Final = timedelta(minutes=30)
 QUESTIONS_IN_MIND: Final = 128
 PRUNED_EVERY: Final = 100
-
-ASSISTANTS: Final = frozenset({"assistant", "model", "ai", "bot"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class FollowUp:
 
     def was_said(self, session_id: NodeId, channel: str, turns: Sequence[NewTurn], at: datetime) -> None:
         """Turns of a session came in."""
-        if spoken := [turn for turn in turns if turn.role.lower() in ASSISTANTS]:
+        if spoken := [turn for turn in turns if turn.role == Role.ASSISTANT]:
             self._errands.put(lambda: self._take_turns(session_id, channel, spoken, at))
 
     def was_looked_at(self, node_id: NodeId, at: datetime) -> None:

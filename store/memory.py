@@ -173,6 +173,7 @@ class MemoryStore:
         Raises InvalidInput for an empty text, StoreReadOnly while learning is paused.
         """
         self._called_at = time.monotonic()
+        intake.check_names(channel, (agent_id,), tags)
         self._refuse_if_off(channel)
         kept = intake.clean_text(text)
         node_id = okf.fact_id(channel, kept)
@@ -205,6 +206,7 @@ class MemoryStore:
         While learning is paused, or off in the channel, nothing is kept and all counts are 0.
         """
         self._called_at = time.monotonic()
+        intake.check_names(head.channel, (head.agent_id, head.task_id, head.user_id))
         if self.paused or head.channel in self.channels_off:
             nothing: Future[Observed] = Future()
             nothing.set_result(Observed(head.session_id, 0, 0, 0))
@@ -455,7 +457,8 @@ class MemoryStore:
         self._read_switches()
 
     def set_channel(self, channel: str, learning: bool) -> None:
-        """Switch learning in one channel on or off."""
+        """Switch learning in one channel on or off. Raises InvalidInput for what is no channel's name."""
+        intake.check_names(channel)
         flag = f"off:{channel}"
         self._writer.write(history.clear_flag(flag) if learning else history.set_flag(flag)).result()
         self._read_switches()

@@ -12,6 +12,8 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Literal, Self
 
+from .roles import role_of
+
 NodeId = str
 
 Verdict = Literal["useful", "not-useful", "rejected"]
@@ -94,12 +96,15 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewTurn:
-    """One message as it comes in, before it has a place in a session."""
+    """One message as it comes in, before it has a place in a session. `role` becomes the one word for its part."""
 
     role: str
     text: str
     at: datetime | None = None
     external_id: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "role", role_of(self.role))
 
 
 @dataclass(frozen=True, slots=True)

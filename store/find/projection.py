@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 
 from ..keep import okf, session
 from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, SessionHead, Status, Turn
+from ..roles import Role
 from .backends.seam import Scalar
 
-PROJECTION_VERSION = 2
+PROJECTION_VERSION = 3
 """What a file becomes here; counted up with every change of that, so that an index made by older rules is made anew."""
 
 NEIGHBOURS, NEIGHBOUR_CHARS = 2, 250
@@ -27,7 +28,7 @@ ALWAYS, FOREVER = 0, 253_402_300_800
 SESSIONS = "sessions/"
 """Files under this folder are read as sessions."""
 
-PEOPLE_ROLES = frozenset({"user", "assistant", "system", "tool"})
+PEOPLE_ROLES = frozenset(role.value for role in Role)
 """Roles that name a part, not a person: they say nothing about the text."""
 
 

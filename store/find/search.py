@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, Level, NodeId
+from ..roles import Role
 from ..settings import SearchSettings
 from .backends.seam import Condition, Filter, Match, Vector, VectorStore
 from .catalog import Catalog
@@ -227,7 +228,7 @@ class Search:
 def weigh_speakers(ranking: Ranking, assistant_weight: float) -> None:
     """Scale what an assistant said: it paraphrases the question's words, and its person's word counts for more."""
     for candidate in ranking.candidates:
-        if candidate.role == "assistant":
+        if candidate.role == Role.ASSISTANT:
             candidate.score *= assistant_weight
     ranking.candidates.sort(key=lambda candidate: (-candidate.score, candidate.unit))
 

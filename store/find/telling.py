@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ..model import Kind, NodeId
+from ..roles import Role
 from .chunking import estimate_tokens
 from .projection import Node
 from .terms import words_of
@@ -85,11 +86,11 @@ class Unit:
         """
         if not self.facts:
             return self._whole(asked)
-        if in_full and self.node.role != "assistant":
+        if in_full and self.node.role != Role.ASSISTANT:
             facts, limit_tokens = list(self.facts), SLOT_TOKENS
             words = " ".join(_sentence(fact.text) for fact in facts)
         else:
-            least = ADVICE_WORTH if self.node.role == "assistant" else 0.0
+            least = ADVICE_WORTH if self.node.role == Role.ASSISTANT else 0.0
             (words, facts), limit_tokens = _brief(self.facts, asked, said, least), BRIEF_TOKENS
         words = condensed(words, asked, limit_tokens)
         if self.node.kind is Kind.TURN and estimate_tokens(words) >= estimate_tokens(self.node.text):

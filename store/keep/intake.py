@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..model import InvalidInput, Memory, NewTurn, NodeId, SessionHead, Status
+from ..names import channel_complaint, complaint, label_complaint
 from . import history, okf, session
 from .journal import FileChange, sha256
 from .pending import PendingFiles
@@ -123,6 +124,16 @@ def remember(
         return Planned(memory.node_id, (FileChange("replace", path, revived, pre_sha256=sha256(there)),))
 
     return plan
+
+
+def check_names(channel: str, names: Iterable[str | None] = (), labels: Iterable[str] = ()) -> None:
+    """Raise InvalidInput for a channel, an agent's or task's name, or a tag that cannot be one."""
+    found = [("channel", channel, channel_complaint(channel))]
+    found += [("name", name, complaint(name)) for name in names if name is not None]
+    found += [("tag", label, label_complaint(label)) for label in labels]
+    for what, given, why in found:
+        if why:
+            raise InvalidInput(f"{given[:40]!r} is no {what}: it {why}", hint="Give it one short line of words.")
 
 
 def clean_text(text: str) -> str:

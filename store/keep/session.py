@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ..model import GLOBAL_CHANNEL, Kind, Level, NewTurn, NodeId, SessionHead, Turn
+from ..names import as_name
+from ..roles import role_of
 from . import okf
 
 MAX_ID_BYTES = 80
@@ -99,9 +101,10 @@ def head_of(path: str, document: okf.Document) -> SessionHead:
     """Read a session's head back; what a broken frontmatter does not say comes from the path."""
     meta = document.meta
     own = _text(meta.get("node_id"))
+    channel = as_name(_text(meta.get("channel")) or "")
     return SessionHead(
         session_id=own if own and session_id(own) == own else session_id(path.rpartition("/")[2].removesuffix(".md")),
-        channel=_text(meta.get("channel")) or GLOBAL_CHANNEL,
+        channel=channel or GLOBAL_CHANNEL,
         title=_text(meta.get("title")) or "",
         started_at=okf.instant(meta.get("timestamp")),
         agent_id=_text(meta.get("agent_id")),
@@ -194,7 +197,7 @@ def _turn(session: NodeId, ordinal: int, found: re.Match[bytes], raw: bytes, end
     return Turn(
         session,
         ordinal,
-        _unquote(role),
+        role_of(_unquote(role)),
         _decode(raw),
         None if at is None else okf.instant(at.decode("utf-8", "replace")),
         None if external_id is None else _unquote(external_id),
