@@ -78,13 +78,14 @@ class Handler:
 
     `call` gets checked parameters and returns the result, a coroutine, or a concurrent Future of it. `blocking`: it
     may take milliseconds, so it runs in a thread. `long`: it may take minutes, so it runs among the long ones, and a
-    stop cancels it instead of waiting. `activity`: an agent is at work, so a dream yields. `shape` turns the result,
-    whichever way it came, into JSON's types.
+    stop cancels it instead of waiting. `activity`: an agent is at work, so a dream yields. `first`: an agent waits for
+    it, so it is answered before the rest. `shape` turns the result, whichever way it came, into JSON's types.
     """
 
     params: type[BaseModel]
     call: Callable[[Any, Call], Any]
     blocking: bool = False
     activity: bool = False
+    first: bool = False
     long: bool = False
     shape: Callable[[Any], Any] = as_it_is

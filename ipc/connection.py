@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-from collections import deque
 from typing import TYPE_CHECKING, cast
 
 from loguru import logger
@@ -14,9 +13,10 @@ from .listener import peer_uid
 from .protocol import (
     BUSY,
     REFUSED,
-    LineBuffer,
+    Inbox,
     Malformed,
     Message,
+    Notification,
     ProtocolError,
     RequestId,
     encode_error,
@@ -38,14 +38,12 @@ class Connection(asyncio.Protocol):
         self.running: dict[object, Running] = {}
         self.held = False
         self._server = server
-        self._buffer = LineBuffer()
-        self._waiting: deque[Message] = deque()
+        self._inbox = Inbox()
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._reading = True
         self._writing = True
-        self._closing = False
-        self._pumping = False
+        self._closing = self._watching = self._gone = False
         self._stalled: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
 
@@ -65,20 +63,21 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Answer what these bytes complete."""
         if not self._closing:
-            self._waiting.extend(self._buffer.feed(data))
+            self._inbox.receive(data)
             self.pump()
 
     def eof_received(self) -> bool:
         """A client that has asked everything may still wait for its answers; one that is gone does not."""
         self._closing = True
         self.pump()
-        self._watch_for_hangup()
+        if not self._watching:
+            self._watch_for_hangup()
         return not self._transport.is_closing()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Nobody waits any more: take back what was asked."""
         self._closing = True
-        self._waiting.clear()
+        self._inbox.clear()
         self._server.connections.discard(self)
         if self._stalled is not None:
             self._stalled.cancel()
@@ -99,32 +98,50 @@ class Connection(asyncio.Protocol):
         self.pump()
 
     def pump(self) -> None:
-        """Begin what waits, as far as the bounds allow, and write what is answered."""
-        if self._pumping:
+        """Have what waits begun when it is this connection's turn, and write what is answered."""
+        if self._may_begin():
+            self._server.turns.want(self)
+        self._flush()
+
+    def begin_some(self, most: int, until_s: float) -> bool:
+        """Begin at most so many of the messages that wait, until a moment of the loop's clock; say if more could be."""
+        clock = self._server.loop.time
+        while most and self._may_begin() and clock() < until_s:
+            most -= 1
+            self._begin(self._inbox.take())
+            if self._out_bytes >= WRITE_BYTES:
+                self._write()
+        self._flush()
+        return self._may_begin()
+
+    def _may_begin(self) -> bool:
+        has_room = len(self.running) < self._server.settings.max_in_flight
+        return has_room and self._writing and not self.held and bool(self._inbox)
+
+    def _begin(self, message: Message) -> None:
+        if self._gone and not isinstance(message, Notification):
             return
-        self._pumping = True
-        waiting, running, room = self._waiting, self.running, self._server.settings.max_in_flight
-        try:
-            while waiting and self._writing and not self.held and len(running) < room:
-                message = waiting.popleft()
-                if isinstance(message, Malformed):
-                    self.fail(message.id, message.error, always=True)
-                    if message.fatal:
-                        waiting.clear()
-                        self._closing = True
-                else:
-                    self._server.begin(self, message)
-                if self._out_bytes >= WRITE_BYTES:
-                    self._write()
-        finally:
-            self._pumping = False
+        if not isinstance(message, Malformed):
+            self._server.begin(self, message)
+            return
+        self.fail(message.id, message.error, always=True)
+        if message.fatal:
+            self._inbox.clear()
+            self._closing = True
+
+    def _flush(self) -> None:
+        """Write what is answered, then read on, or close, or wait, as the bounds say."""
         self._write()
         if self._closing:
-            if not waiting and not running:
+            if not self._inbox and not self.running:
                 self._transport.close()
-        elif self._reading == bool(waiting or len(running) >= room or not self._writing):
+            return
+        is_full = len(self.running) >= self._server.settings.max_in_flight
+        if self._reading == (bool(self._inbox) or is_full or not self._writing):
             self._reading = not self._reading
             (self._transport.resume_reading if self._reading else self._transport.pause_reading)()
+            if not self._reading and not self._watching:  # an end that nobody reads is seen by polling alone
+                self._watch_for_hangup()
 
     def send(self, line: bytes) -> None:
         """Have a line written by the next `pump`: what is answered together is written together."""
@@ -147,7 +164,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def _write(self) -> None:
-        if self._out and not self._transport.is_closing():
+        if self._out and not self._gone and not self._transport.is_closing():
             self._transport.write(self._out[0] if len(self._out) == 1 else b"".join(self._out))
             if self._transport.get_write_buffer_size() > self._server.settings.max_output_bytes:
                 self._drop()
@@ -155,15 +172,31 @@ class Connection(asyncio.Protocol):
         self._out_bytes = 0
 
     def _watch_for_hangup(self) -> None:
-        """After its end-of-file, a Unix socket tells a half-closed peer from a dead one only when it is polled."""
-        if self._transport.is_closing():
+        """Poll for a peer that is gone, while nothing is read or its end-of-file, which a living one may send, came."""
+        self._watching = False
+        if self._transport.is_closing() or (self._reading and not self._closing):
             return
+        if self._gone or self._has_hung_up():
+            self._hang_up()
+        if not self._transport.is_closing():
+            self._watching = True
+            self._server.loop.call_later(HANGUP_INTERVAL_S, self._watch_for_hangup)
+
+    def _has_hung_up(self) -> bool:
         poll = select.poll()
         poll.register(self._transport.get_extra_info("socket").fileno(), 0)
-        if poll.poll(0):
+        return bool(poll.poll(0))
+
+    def _hang_up(self) -> None:
+        """Take back what nobody waits for any more; the notifications that were sent before are still done."""
+        self._gone = True
+        for running in list(self.running.values()):
+            if running.call.id is not None:
+                self._server.cancel(running)
+        if self._closing and not self._inbox:
             self._transport.abort()
         else:
-            self._server.loop.call_later(HANGUP_INTERVAL_S, self._watch_for_hangup)
+            self.pump()
 
     def _turn_away(self, error: ProtocolError) -> None:
         self._closing = True

@@ -130,10 +130,12 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
     return {
         "hello": Handler(HelloParams, lambda params, call: hello_answer()),
         "ping": Handler(NoParams, lambda params, call: {}),
-        "recall": Handler(RecallParams, recall, blocking=True, activity=True),
-        "context": Handler(ContextParams, context, blocking=True, activity=True),
-        "remember": Handler(RememberParams, remember, activity=True, shape=lambda node_id: {"node_id": node_id}),
-        "observe": Handler(ObserveParams, observe, activity=True, shape=plain),
+        "recall": Handler(RecallParams, recall, blocking=True, activity=True, first=True),
+        "context": Handler(ContextParams, context, blocking=True, activity=True, first=True),
+        "remember": Handler(
+            RememberParams, remember, activity=True, first=True, shape=lambda node_id: {"node_id": node_id}
+        ),
+        "observe": Handler(ObserveParams, observe, activity=True, first=True, shape=plain),
         "forget": Handler(ForgetParams, forget, blocking=True, shape=plain),
         "feedback": Handler(FeedbackParams, feedback, blocking=True),
         "purge": Handler(PurgeParams, purge, blocking=True),

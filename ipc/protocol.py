@@ -6,6 +6,7 @@ The thin client reads this module too, so it imports the standard library's ligh
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import Any
 
 PROTOCOL_VERSION = 1
@@ -143,20 +144,43 @@ class LineBuffer:
                 return self._overflow(complete)
         return complete
 
-    def feed(self, data: bytes) -> list[Message]:
-        """The messages that these bytes complete. Empty lines are none."""
-        if self.overflowed:
-            return []
-        messages = [parse(line) for line in self.lines(data) if line and not line.isspace()]
-        if self.overflowed:
-            messages.append(Malformed(line_too_long(self._max_bytes), fatal=True))
-        return messages
-
     def _overflow(self, complete: list[bytes]) -> list[bytes]:
         self.overflowed = True
         self._parts.clear()
         self._held_bytes = 0
         return complete
+
+
+class Inbox:
+    """Bytes in, messages out, each parsed when it is taken: a flood costs its reader no more than it takes of it.
+
+    Empty lines are no messages. After a line too long comes the error that says so, and nothing ever again.
+    """
+
+    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
+        self._buffer = LineBuffer(max_bytes)
+        self._max_bytes = max_bytes
+        self._lines: deque[bytes | Malformed] = deque()
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def receive(self, data: bytes) -> None:
+        """Take in what came."""
+        if self._buffer.overflowed:
+            return
+        self._lines.extend(line for line in self._buffer.lines(data) if line and not line.isspace())
+        if self._buffer.overflowed:
+            self._lines.append(Malformed(line_too_long(self._max_bytes), fatal=True))
+
+    def take(self) -> Message:
+        """Parse the next message; raises IndexError when there is none."""
+        line = self._lines.popleft()
+        return line if isinstance(line, Malformed) else parse(line)
+
+    def clear(self) -> None:
+        """Forget what was not taken."""
+        self._lines.clear()
 
 
 def line_too_long(max_bytes: int = MAX_LINE_BYTES) -> ProtocolError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,19 @@ from .protocol import Notification, Request
 
 if TYPE_CHECKING:
     from .connection import Connection
+    from .lanes import Lanes
 
 
 class Running:
-    """Who asked, what answers, how far it is, and how its work is stopped."""
+    """Who asked, what answers, how far it is, and how its work is stopped.
 
-    __slots__ = ("_post", "call", "connection", "handler", "key", "ordered", "progress", "progress_at", "stop_work")
+    `lanes` are those in which it waits for a thread, or has one, with `params`; `timer` ends its patience.
+    """
+
+    __slots__ = (
+        *("_post", "call", "connection", "handler", "key", "lanes", "ordered", "params", "progress", "progress_at"),
+        *("stop_work", "timer"),
+    )
 
     def __init__(
         self,
@@ -34,6 +42,9 @@ class Running:
         self.progress: tuple[str, int, int, str] | None = None
         self.progress_at = 0.0
         self.stop_work: Callable[[], object] | None = None
+        self.params: Any = None
+        self.lanes: Lanes | None = None
+        self.timer: asyncio.TimerHandle | None = None
         self._post = post
 
     def report(self, stage: str, done: int, total: int, note: str) -> None:

@@ -8,6 +8,7 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from loguru import logger
@@ -16,8 +17,10 @@ from pydantic import ValidationError
 from .call import Cancelled, Handler
 from .connection import Connection
 from .errors import invalid_params, unknown_method, wire_error
+from .lanes import Lanes
 from .listener import BACKLOG, Listener
 from .protocol import (
+    BUSY,
     INVALID_PARAMS,
     INVALID_REQUEST,
     STOPPING,
@@ -30,6 +33,7 @@ from .protocol import (
 )
 from .running import Running
 from .settings import IpcSettings
+from .turns import Turns
 
 # A progress bar needs no more; a stage that reports every item must not fill the wire.
 PROGRESS_INTERVAL_S = 0.05
@@ -70,6 +74,11 @@ class Server:
     async def start(self, listener: Listener) -> None:
         """Accept connections, those that waited since the listener was opened among them."""
         self.loop = asyncio.get_running_loop()
+        settings, clock = self.settings, self.loop.time
+        submit, submit_long = partial(self._submit, self._pool), partial(self._submit, self._long_pool)
+        self._lanes = Lanes(submit, clock, settings.threads, settings.max_at_work, settings.threads // 2)
+        self._long_lanes = Lanes(submit_long, clock, settings.long_threads, settings.max_at_work)
+        self.turns = Turns(self.loop, lambda: self._lanes.agents_at_work > 0)
         self._listener = listener
         # create_unix_server would unlink the socket on close from Python 3.13 on, even one that systemd made.
         self._accepting = await self.loop.create_server(lambda: Connection(self), sock=listener.socket, backlog=BACKLOG)
@@ -127,12 +136,13 @@ class Server:
         if method in self._in_loop:
             self._call(running, params)
         elif handler.long:
-            self._in_thread(self._long_pool, running, params)
+            self._in_thread(self._long_lanes, running, params)
         elif handler.blocking:
-            self._in_thread(self._pool, running, params)
+            running.timer = self.loop.call_later(self.settings.deadline_s, self._out_of_time, running)
+            self._in_thread(self._lanes, running, params)
         elif isinstance(message, Request) and message.size_bytes > BULKY_BYTES:
             running.ordered = connection.held = True
-            self._in_thread(self._pool, running, params)
+            self._in_thread(self._lanes, running, params)
         else:
             self._call(running, params)
 
@@ -163,10 +173,36 @@ class Server:
         else:
             self._settle(running, outcome)
 
-    def _in_thread(self, pool: ThreadPoolExecutor, running: Running, params: Any) -> None:
-        future = pool.submit(running.handler.call, params, running.call)
-        running.stop_work = future.cancel
+    def _in_thread(self, lanes: Lanes, running: Running, params: Any) -> None:
+        running.lanes, running.params = lanes, params
+        running.stop_work = partial(self._leave, running, Cancelled("the request was cancelled"))
+        lanes.put(running)
+
+    def _submit(self, pool: ThreadPoolExecutor, running: Running) -> None:
+        running.stop_work = None
+        future = pool.submit(running.handler.call, running.params, running.call)
         future.add_done_callback(lambda done: self._post(running, done))
+
+    def _leave(self, running: Running, error: ProtocolError) -> None:
+        """Answer a request that waits for a thread with an error; one that has a thread goes on."""
+        if running.lanes is not None and running.lanes.drop(running):
+            running.lanes = None
+            given_up: Future[Any] = Future()
+            given_up.set_exception(error)
+            self._post(running, given_up)
+
+    def _out_of_time(self, running: Running) -> None:
+        """Tell a client that its answer would come too late; work that has begun is asked to end."""
+        busy = ProtocolError(
+            f"{running.call.method} was not done within {self.settings.deadline_s:g} s",
+            "try again later; what it changes may still come",
+            BUSY,
+        )
+        running.call.cancel()
+        if running.lanes is not None and running.lanes.drop(running):
+            running.lanes = None
+        self._fail(running, busy)
+        running.connection.pump()
 
     def _settle(self, running: Running, outcome: Any) -> None:
         """Answer now, or as soon as the outcome has a result."""
@@ -207,12 +243,20 @@ class Server:
             if future is None:
                 self._send_progress(running)
             else:
+                self._give_back_thread(running)
                 self._resolve(running, future)
             touched.add(running.connection)
         for connection in touched:
             connection.pump()
 
+    def _give_back_thread(self, running: Running) -> None:
+        if running.lanes is not None:
+            lanes, running.lanes = running.lanes, None
+            lanes.done(running)
+
     def _resolve(self, running: Running, future: Future[Any]) -> None:
+        if running not in self._running:  # answered already: it took too long
+            return
         if future.cancelled():
             self._fail(running, Cancelled("the request was cancelled"))
         elif (error := future.exception()) is not None:
@@ -238,6 +282,8 @@ class Server:
             self._emit_progress(running)
             connection.send(line)
         running.call.end()
+        if running.timer is not None:
+            running.timer.cancel()
         connection.running.pop(running.key, None)
         if running.ordered:
             connection.held = False

@@ -11,10 +11,14 @@ class IpcSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_connections: int = Field(128, ge=1, le=10_000)
-    max_in_flight: int = Field(256, ge=1, le=10_000)
-    """Requests of one connection that are being answered; more wait in the socket."""
-    threads: int = Field(3, ge=1, le=32)
+    max_in_flight: int = Field(32, ge=1, le=10_000)
+    """Requests of one connection that are open; more wait in the socket."""
+    max_at_work: int = Field(2, ge=1, le=32)
+    """Requests of one connection that have a thread; the others that are open wait for their turn."""
+    threads: int = Field(4, ge=1, le=32)
     """Threads that answer what blocks for milliseconds: recall, context, show, list."""
+    deadline_s: float = Field(20.0, gt=0)
+    """How long one of those may wait and work before its client is told that the daemon is busy."""
     long_threads: int = Field(4, ge=1, le=32)
     """Threads that answer what takes seconds or minutes: import, rebuild, check."""
     stalled_output_bytes: int = Field(4 * 2**20, ge=2**16)

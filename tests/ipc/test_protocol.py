@@ -11,6 +11,7 @@ from dreamd.ipc.protocol import (
     INVALID_REQUEST,
     MAX_LINE_BYTES,
     PARSE_ERROR,
+    Inbox,
     LineBuffer,
     Malformed,
     Message,
@@ -43,6 +44,12 @@ lines = st.one_of(
 )
 
 
+def take_all(inbox: Inbox, data: bytes) -> list[Message]:
+    """Feed bytes and take every message that they complete."""
+    inbox.receive(data)
+    return [inbox.take() for _ in range(len(inbox))]
+
+
 def malformed(message: Message) -> Malformed:
     assert isinstance(message, Malformed)
     return message
@@ -50,17 +57,17 @@ def malformed(message: Message) -> Malformed:
 
 @given(ids, st.text(min_size=1, max_size=20), st.dictionaries(st.text(max_size=8), json_values, max_size=4))
 def test_a_request_comes_back_as_it_went(request_id: int | str, method: str, params: dict[str, Any]) -> None:
-    [message] = LineBuffer().feed(encode_request(request_id, method, params))
+    [message] = take_all(Inbox(), encode_request(request_id, method, params))
     assert message == Request(request_id, method, params)
 
 
 @given(st.lists(lines, max_size=8), st.lists(st.integers(1, 60), max_size=60))
 def test_any_split_of_the_bytes_gives_the_same_messages(sent: list[bytes], cuts: list[int]) -> None:
     data = b"".join(line + b"\n" for line in sent)
-    whole = LineBuffer().feed(data)
-    buffer, pieces, position = LineBuffer(), [], 0
+    whole = take_all(Inbox(), data)
+    buffer, pieces, position = Inbox(), [], 0
     for cut in [*cuts, len(data) + 1]:
-        pieces += buffer.feed(data[position : position + cut])
+        pieces += take_all(buffer, data[position : position + cut])
         position += cut
     assert list(map(repr, pieces)) == list(map(repr, whole))
 
@@ -78,7 +85,7 @@ def test_a_bounded_buffer_holds_its_bound_whatever_comes(pieces: list[bytes], bo
 
 @given(st.binary(max_size=300))
 def test_no_bytes_crash_it(data: bytes) -> None:
-    for message in LineBuffer(256).feed(data + b"\n"):
+    for message in take_all(Inbox(256), data + b"\n"):
         assert isinstance(message, Request | Notification | Malformed)
 
 
@@ -126,7 +133,7 @@ def test_an_error_carries_the_id_where_it_can_be_read() -> None:
 
 def test_empty_lines_and_carriage_returns_are_no_matter() -> None:
     data = b'\n\r\n  \n{"jsonrpc": "2.0", "id": 1, "method": "ping"}\r\n'
-    assert LineBuffer().feed(data) == [Request(1, "ping", {})]
+    assert take_all(Inbox(), data) == [Request(1, "ping", {})]
 
 
 def test_a_message_without_id_is_a_notification() -> None:
@@ -137,20 +144,21 @@ def test_a_line_of_a_mebibyte_with_its_newline_is_the_longest() -> None:
     head = b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "'
     longest = head + b"x" * (MAX_LINE_BYTES - len(head) - 4) + b'"}}\n'
     assert len(longest) == MAX_LINE_BYTES
-    assert isinstance(LineBuffer().feed(longest)[0], Request)
-    [found] = LineBuffer().feed(longest[:-4] + b'x"}}\n')
+    assert isinstance(take_all(Inbox(), longest)[0], Request)
+    [found] = take_all(Inbox(), longest[:-4] + b'x"}}\n')
     assert malformed(found).fatal
 
 
 def test_a_line_that_never_ends_ends_the_stream_and_is_not_kept() -> None:
-    buffer = LineBuffer()
-    assert buffer.feed(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n' + b"x" * 1000) == [Request(1, "ping", {})]
+    buffer = Inbox()
+    ping = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
+    assert take_all(buffer, ping + b"x" * 1000) == [Request(1, "ping", {})]
     messages: list[Message] = []
     for _ in range(40):
-        messages += buffer.feed(b"x" * 2**16)
+        messages += take_all(buffer, b"x" * 2**16)
     assert [malformed(message).fatal for message in messages] == [True]
-    assert buffer.feed(b'\n{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n') == []
-    assert buffer._held_bytes == 0
+    assert take_all(buffer, b"\n" + ping) == []
+    assert buffer._buffer._held_bytes == 0
 
 
 def test_an_answer_too_large_becomes_the_error_that_says_so() -> None:

@@ -412,13 +412,13 @@ def watch_for_loss(serving: Any, gone: threading.Event) -> None:
 
 def test_only_so_many_requests_of_a_connection_are_worked_on(serve: Serve) -> None:
     gate = Gate()
-    serving = serve({"slow": Handler(Echo, gate, blocking=True)}, max_in_flight=4, threads=32)
+    serving = serve({"slow": Handler(Echo, gate, blocking=True)}, max_in_flight=4, max_at_work=3, threads=32)
     wire = serving.connect()
     for request_id in range(20):
         wire.call(request_id, "slow")
-    assert gate.begun.wait(10)
-    serving.run(asyncio.sleep(0.05))
-    assert len(gate.calls) == 4
+    [connection] = wait_for(serving, lambda: [c for c in serving.server.connections if len(c.running) == 4])
+    wait_for(serving, lambda: len(gate.calls) == 3)
+    assert len(connection.running) == 4
     gate.open.set()
     assert {wire.receive()["id"] for _ in range(20)} == set(range(20))
 
@@ -439,12 +439,13 @@ def test_one_client_too_many_is_told(serve: Serve) -> None:
     assert fourth.receive()["result"] == {"text": "a"}
 
 
-def wait_for(serving: Any, true: Any) -> None:
-    async def wait() -> None:
-        while not true():
+def wait_for(serving: Any, true: Any) -> Any:
+    async def wait() -> Any:
+        while not (found := true()):
             await asyncio.sleep(0.01)
+        return found
 
-    serving.run(asyncio.wait_for(wait(), 10))
+    return serving.run(asyncio.wait_for(wait(), 10))
 
 
 def test_another_user_is_turned_away(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
