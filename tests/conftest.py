@@ -1,4 +1,4 @@
-"""What every test starts from: no home but a temporary one, and the real data where it is."""
+"""What every test starts from: no home but a temporary one, and data to read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-SHARED_DATA = Path(os.environ.get("SHARED_DATA_DIR", Path(__file__).resolve().parents[2] / "shared" / "data"))
+from tests.stand_ins import PLACES
 
 # Two workers on a busy machine: a slow example is no failure, and the same examples are tried everywhere.
 settings.register_profile("house", deadline=None, derandomize=True)
@@ -40,9 +40,7 @@ def socket_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-@pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """Give the folder of real data, or skip: it is beside the project on a developer's machine and never part of it."""
-    if not SHARED_DATA.is_dir():
-        pytest.skip(f"the real data is not at {SHARED_DATA}")
-    return SHARED_DATA
+@pytest.fixture(scope="session", params=PLACES)
+def data(request: pytest.FixtureRequest) -> Path:
+    """Give a folder of data: our stand-ins, and once more the real sets where they are."""
+    return PLACES[request.param]

@@ -16,7 +16,6 @@ from tests.system.waiting import until
 
 pytestmark = pytest.mark.system
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 DIARY = [
     "My name is Anna and I work as a nurse in Lisbon.",
     "I decided to move the backups to the blue disk on 3 March 2026.",
@@ -99,12 +98,10 @@ def test_a_relative_path_is_refused(shared: DaemonUnderTest) -> None:
         shared.call("import", paths=["chat.jsonl"])
 
 
-@pytest.mark.real_data
-@pytest.mark.skipif(not (DATA / "transcripts").is_dir(), reason="no ../shared/data/transcripts")
-def test_every_real_transcript_imports_and_imports_once(shared: DaemonUnderTest) -> None:
-    first = shared.call("import", paths=[str(DATA / "transcripts")])
+def test_every_transcript_imports_and_imports_once(shared: DaemonUnderTest, data: Path) -> None:
+    first = shared.call("import", paths=[str(data / "transcripts")])
     assert first["turns_added"] > 0
-    again = shared.call("import", paths=[str(DATA / "transcripts")])
+    again = shared.call("import", paths=[str(data / "transcripts")])
     assert again["turns_added"] == 0
     assert again["turns_known"] == first["turns_added"] + first["turns_known"]
 

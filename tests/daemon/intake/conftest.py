@@ -8,15 +8,6 @@ from typing import Any
 import pytest
 from dreamd.daemon.intake.model import Item, NoteRead, SessionRead, Skipped
 
-DATA = Path(__file__).parents[4] / "shared" / "data"
-
-
-@pytest.fixture(scope="session")
-def data() -> Path:
-    if not DATA.is_dir():
-        pytest.skip("the development data is not at ../shared/data")
-    return DATA
-
 
 @pytest.fixture
 def jsonl(tmp_path: Path) -> Callable[..., Path]:

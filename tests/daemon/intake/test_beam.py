@@ -65,8 +65,7 @@ def test_broken_turns_are_skipped(tmp_path: Path) -> None:
     assert len(skipped(items)) == 3
 
 
-@pytest.mark.real_data
-def test_the_real_chats(data: Path) -> None:
+def test_whole_chats(data: Path) -> None:
     for folder in sorted((data / "beam-100k").iterdir()):
         path = folder / "chat.json"
         items = list(read(path))

@@ -10,6 +10,8 @@ from dreamd.daemon.intake import pieces
 from dreamd.daemon.intake.claude_code import read
 from dreamd.store.channel import channel_of_folder
 
+from tests.stand_ins import REAL, STAND_INS
+
 from .conftest import sessions, skipped, texts
 
 Write = Callable[..., Path]
@@ -292,8 +294,7 @@ def test_control_characters_and_lone_surrogates_are_dropped(jsonl: Write) -> Non
     assert text.encode()
 
 
-@pytest.mark.real_data
-def test_every_real_file_imports(data: Path) -> None:
+def test_every_file_imports(data: Path) -> None:
     files = sorted((data / "transcripts" / "claude-code").glob("*.jsonl"))
     assert files
     for path in files:
@@ -303,13 +304,28 @@ def test_every_real_file_imports(data: Path) -> None:
         assert all(turn.text and turn.external_id for read in sessions(items) for turn in read.turns), path.name
 
 
-@pytest.mark.real_data
-def test_real_edge_cases(data: Path) -> None:
+ODD = {
+    STAND_INS: {
+        "odd_005": "[Thermometer failed]\nError: no such sensor",
+        "odd_007": "lamp-check --all --log /tmp/lamps.log",
+        "odd_012": "Special characters: Łódź, naïve, Ærø, 日本語, עברית, Ελληνικά, 🏮 and ∑√∞",
+        "odd_014": "only words",
+        "odd_006": None,
+        "odd_008": None,
+    },
+    REAL: {
+        "edge_005": "[FailingTool failed]\nError: Tool execution failed with error: Command not found",
+        "edge_007": "test-command --verbose --output /tmp/test.log",
+        "edge_010": "wow error",
+        "edge_006": None,
+        "edge_008": None,
+    },
+}
+"""What becomes of odd lines, by their ids; None: they are passed over."""
+
+
+def test_odd_lines_of_a_whole_file(data: Path) -> None:
     items = list(read(data / "transcripts" / "claude-code" / "edge_cases.jsonl"))
     assert [item.line for item in skipped(items)] == [10, 11, 13, 14, 15, 16]
     turns = {turn.external_id: turn.text for session in sessions(items) for turn in session.turns}
-    assert turns["edge_005"] == "[FailingTool failed]\nError: Tool execution failed with error: Command not found"
-    assert turns["edge_007"] == "test-command --verbose --output /tmp/test.log"
-    assert "中文" in turns["edge_011"]
-    assert turns["edge_010"] == "wow error"
-    assert not {"edge_006", "edge_008"} & turns.keys()
+    assert {name: turns.get(name) for name in ODD[data]} == ODD[data]

@@ -63,8 +63,7 @@ def test_what_is_no_note_says_why(tmp_path: Path, content: bytes, name: str) -> 
     assert only.reason
 
 
-@pytest.mark.real_data
-def test_real_bundles(data: Path) -> None:
+def test_whole_bundles(data: Path) -> None:
     for path in sorted((data / "okf").rglob("*.md")):
         items = list(read(path))
         assert len(items) == 1

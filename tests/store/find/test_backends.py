@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
@@ -44,27 +45,37 @@ def sqlite(tmp_path: Path) -> Iterator[Sqlite]:
     opened.close()
 
 
-@pytest.fixture(params=["sqlite", "sqlite, fields not held", "files"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorStore]:
-    if request.param == "files":
-        files = FilesStore(tmp_path / "files")
+WITH_VECTORS = ("sqlite", "sqlite, fields not held")
+
+
+@contextmanager
+def opened(engine: str, folder: Path) -> Iterator[VectorStore]:
+    if engine == "files":
+        files = FilesStore(folder / "files")
         files.ensure_collection(NAME, DIMENSION)
         yield files
         return
-    opened = Sqlite(tmp_path / "index.db")
-    opened.store.ensure_collection(NAME, DIMENSION)
-    if request.param == "sqlite":
+    sqlite = Sqlite(folder / "index.db")
+    sqlite.store.ensure_collection(NAME, DIMENSION)
+    if engine == "sqlite":
         for field in FIELDS:
-            opened.store.ensure_payload_index(NAME, field)
-    yield opened.store
-    opened.close()
+            sqlite.store.ensure_payload_index(NAME, field)
+    yield sqlite.store
+    sqlite.close()
 
 
-@pytest.fixture
-def vectors(store: VectorStore) -> VectorStore:
-    if not store.capabilities().vector:
-        pytest.skip("this engine has no vectors")
-    return store
+@pytest.fixture(params=[*WITH_VECTORS, "files"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorStore]:
+    with opened(request.param, tmp_path) as engine:
+        assert engine.capabilities().vector is (request.param in WITH_VECTORS)
+        yield engine
+
+
+@pytest.fixture(params=WITH_VECTORS)
+def vectors(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorStore]:
+    """The engines that have vectors."""
+    with opened(request.param, tmp_path) as engine:
+        yield engine
 
 
 def unit(seed: int, dimension: int = DIMENSION) -> Vector:
@@ -514,8 +525,8 @@ def test_spelling_out_is_linear(piece: str) -> None:
     assert len(spell_out(piece * 100_000)) >= 100_000
 
 
-def test_the_stem_is_the_one_of_fts5(sqlite: Sqlite, shared_data: Path) -> None:
-    text = (shared_data / "locomo" / "dev.json").read_text()[:200_000]
+def test_the_stem_is_the_one_of_fts5(sqlite: Sqlite, data: Path) -> None:
+    text = (data / "locomo" / "dev.json").read_text()[:200_000]
     tokenizer = sqlite.writer.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
     spelled = spell_out(text).encode()
     theirs = [token[0] for token in tokenizer(spelled, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False)]

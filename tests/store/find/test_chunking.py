@@ -115,8 +115,8 @@ def test_texts_without_spaces_are_bounded_too(text: str) -> None:
     assert len(chunks) < len(text) / 20
 
 
-def test_the_count_can_be_a_tokenizers(shared_data: Path, minilm: Tokenizer) -> None:
-    text = (shared_data / "README.md").read_text()
+def test_the_count_can_be_a_tokenizers(minilm: Tokenizer) -> None:
+    text = (Path(__file__).resolve().parents[3] / "README.md").read_text()
     chunks = chunk("n", text, 120, 20, count=lambda part: len(minilm.encode(part).ids))
     assert len(chunks) > 5
     assert all(len(minilm.encode(part.text).ids) <= 120 for part in chunks)
@@ -152,17 +152,16 @@ def minilm() -> Tokenizer:
     return tokenizer
 
 
-@pytest.mark.real_data
-def test_the_estimate_is_an_upper_one_and_close(shared_data: Path, minilm: Tokenizer) -> None:
+def test_the_estimate_is_an_upper_one_and_close(data: Path, minilm: Tokenizer) -> None:
     texts: list[str] = []
-    for talk in json.loads((shared_data / "locomo" / "dev.json").read_text()):
+    for talk in json.loads((data / "locomo" / "dev.json").read_text()):
         sessions = [turns for name, turns in talk["conversation"].items() if isinstance(turns, list)]
         texts += [turn["text"] for turns in sessions for turn in turns]
-    for chat in sorted((shared_data / "beam-100k").glob("1/chat.json")):
+    for chat in sorted((data / "beam-100k").glob("1/chat.json")):
         texts += [
             turn["content"] for batch in json.loads(chat.read_text()) for turns in batch["turns"] for turn in turns
         ]
-    texts += [file.read_text() for file in (shared_data / "okf").rglob("*.md")]
+    texts += [file.read_text() for file in (data / "okf").rglob("*.md")]
     true = [len(encoding.ids) for encoding in minilm.encode_batch(texts)]
     estimates = [estimate_tokens(text) for text in texts]
     above = sum(estimate >= count for estimate, count in zip(estimates, true, strict=True))

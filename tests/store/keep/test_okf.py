@@ -19,6 +19,8 @@ from dreamd.store.names import as_name
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from tests.stand_ins import REAL, STAND_INS
+
 AT = datetime(2026, 11, 21, 9, 30, 0, 123456, tzinfo=timezone(timedelta(hours=1)))
 
 WORDS = ["no", "Yes", "null", "~", "", " ", "a: b", "a #b", "- x", "2026-11-21", "12:30", "0x1f", "1e5", "1_000", "012"]
@@ -368,45 +370,45 @@ def test_any_edit_of_any_file_of_ours_gives_what_was_asked(
     assert okf.edit(edited, dict.fromkeys(changes)) == okf.render(meta, body)
 
 
-# --- the two bundles of the format's authors
+# --- whole bundles: ours, and those of the format's authors where they are
+
+FILES = {STAND_INS: 13, REAL: 70}
 
 
-def bundle_files(shared_data: Path) -> Iterator[tuple[str, bytes]]:
-    for bundle in (shared_data / "okf" / "v0.1" / "stackoverflow", shared_data / "okf" / "v0.2" / "acme_retail"):
+def bundle_files(data: Path) -> Iterator[tuple[str, bytes]]:
+    for bundle in sorted((data / "okf").glob("v*/*")):
         for file in sorted(bundle.rglob("*.md")):
             yield file.relative_to(bundle).as_posix(), file.read_bytes()
 
 
-@pytest.mark.real_data
-def test_both_bundles_conform_and_round_trip(shared_data: Path) -> None:
-    files = list(bundle_files(shared_data))
-    assert len(files) == 70
-    for path, data in files:
-        assert conformance(path, data) == [], path
-        doc = okf.parse(data)
+def test_both_bundles_conform_and_round_trip(data: Path) -> None:
+    files = list(bundle_files(data))
+    assert len(files) == FILES[data]
+    for path, content in files:
+        assert conformance(path, content) == [], path
+        doc = okf.parse(content)
         assert doc.problem is None
-        assert okf.edit(data, {}) == data
-        assert okf.edit(data, dict(doc.meta)) == data
+        assert okf.edit(content, {}) == content
+        assert okf.edit(content, dict(doc.meta)) == content
         if not doc.meta:
             continue
-        assert okf.edit(okf.edit(data, {"status_note": "x"}), {"status_note": None}) == data
+        assert okf.edit(okf.edit(content, {"status_note": "x"}), {"status_note": None}) == content
         for key, value in doc.meta.items():
-            changed = okf.edit(data, {key: "changed" if isinstance(value, str) else ["changed"]})
+            changed = okf.edit(content, {key: "changed" if isinstance(value, str) else ["changed"]})
             assert okf.parse(changed).body == doc.body
             back = okf.edit(changed, {key: value})
             assert okf.parse(back).meta == doc.meta
-            if isinstance(value, str) and f"\n{key}: {value}\n" in data.decode():
-                assert back == data, (path, key)
+            if isinstance(value, str) and f"\n{key}: {value}\n" in content.decode():
+                assert back == content, (path, key)
         memory = okf.to_memory(path, doc)
-        assert memory.text.strip() in data.decode()
+        assert memory.text.strip() in content.decode()
 
 
-@pytest.mark.real_data
-def test_a_list_set_back_in_its_own_style_gives_the_same_bytes(shared_data: Path) -> None:
-    for path, data in bundle_files(shared_data):
-        tags = okf.parse(data).meta.get("tags")
+def test_a_list_set_back_in_its_own_style_gives_the_same_bytes(data: Path) -> None:
+    for path, content in bundle_files(data):
+        tags = okf.parse(content).meta.get("tags")
         if isinstance(tags, list):
-            assert okf.edit(okf.edit(data, {"tags": ["one", "two"]}), {"tags": tags}) == data, path
+            assert okf.edit(okf.edit(content, {"tags": ["one", "two"]}), {"tags": tags}) == content, path
 
 
 # --- memories
