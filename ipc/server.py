@@ -147,7 +147,12 @@ class Server:
             self._call(running, params)
 
     def cancel(self, running: Running) -> None:
-        """Take a request back. One whose work cannot be stopped any more is answered as if nothing had been said."""
+        """Take a request back, once. One whose work cannot be stopped any more is answered as if nothing had been said.
+
+        A second time would break off what a task does to end in order.
+        """
+        if running.call.cancelled:
+            return
         running.call.cancel()
         if running.stop_work is not None:
             running.stop_work()

@@ -314,6 +314,26 @@ def test_cancel_ends_a_coroutine_and_what_waits_for_a_thread(serve: Serve) -> No
     assert len(gate.calls) == 1
 
 
+def test_a_client_that_goes_away_lets_its_request_end_in_order(serve: Serve) -> None:
+    began, ended = threading.Event(), threading.Event()
+
+    async def work(params: Echo, call: Call) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(20):  # what an ending takes; a second cancellation would break it off
+                await asyncio.sleep(0)
+            ended.set()
+
+    serving = serve({"work": Handler(Echo, work, long=True)})
+    wire = serving.connect()
+    wire.call(1, "work")
+    assert began.wait(10)
+    wire.close()
+    assert ended.wait(10)
+
+
 @pytest.mark.parametrize("half_first", [False, True])
 def test_a_client_that_goes_away_takes_its_requests_with_it(serve: Serve, half_first: bool) -> None:
     began, ended = threading.Event(), threading.Event()
