@@ -17,7 +17,7 @@ from ..store.names import Channel
 from . import settings as settings_module
 from .dream_methods import DreamMethods, refuse_if_paused
 from .importing import Importer
-from .schedule import DREAMS
+from .spending import DREAMS
 from .upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Commands:
     def status(self) -> dict[str, Any]:
         """The store's state and the daemon's."""
         daemon, due = self._daemon, self._schedule.next_due()
-        dreams = [run for run in self._store.runs(50) if run.kind in DREAMS]
+        dreams = self._store.runs(1, kinds=DREAMS)
         answer = {**hello_answer(), **plain(self._store.status())}
         problems = list(answer["problems"])
         if self._watcher.state.startswith(("cannot", "the vault")):

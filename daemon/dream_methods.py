@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,11 +15,15 @@ from ..ipc.call import Call
 from ..ipc.handlers import Handler, Name, NoParams, Params, instant
 from ..ipc.protocol import NOT_FOUND, ProtocolError, Refused
 from ..pipelines.messages import Progress, RunKind
-from ..store.keep.history import Run
+from ..store.keep.history import LINK, Run
+from ..store.model import NotFound
 from .dreamer import Dreamer, DreamResult
 
 if TYPE_CHECKING:
     from ..store.memory import MemoryStore
+
+
+_DREAM_MARK = re.compile(r"<!-- dream (\S+) -->")
 
 
 class DreamParams(Params):
@@ -30,9 +35,11 @@ class DreamParams(Params):
 
 
 class RunsParams(Params):
-    """How much history."""
+    """How much history; of one `kind`, or with `all` those too that only link what was remembered to what was known."""
 
     limit: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
+    kind: Annotated[str, Field(pattern=r"^[a-z_]{1,32}$")] | None = None
+    all: bool = False
 
 
 class UndoParams(Params):
@@ -114,7 +121,9 @@ class DreamMethods:
 
     def runs(self, params: RunsParams, call: Call) -> dict[str, Any]:
         """The history, newest first."""
-        return {"runs": [_run_answer(run) for run in self._store.runs(params.limit)]}
+        kinds = [params.kind] if params.kind else []
+        runs = self._store.runs(params.limit, kinds=kinds, hidden=() if params.all else (LINK,))
+        return {"runs": [_run_answer(run) for run in runs]}
 
     def undo(self, params: UndoParams, call: Call) -> dict[str, Any]:
         """Take a run back."""
@@ -133,9 +142,8 @@ class DreamMethods:
         path = found[-1]
         page = path.with_suffix(".html")
         text = path.read_text(encoding="utf-8", errors="replace")
-        undone = [
-            run.run_id for run in self._store.runs(200) if run.undone_at and f"<!-- dream {run.run_id} -->" in text
-        ]
+        told_of = dict.fromkeys(_DREAM_MARK.findall(text))
+        undone = [run_id for run_id in told_of if self._is_undone(run_id)]
         return {
             "date": path.stem,
             "path": str(path),
@@ -143,6 +151,12 @@ class DreamMethods:
             "text": text,
             "undone": undone,
         }
+
+    def _is_undone(self, run_id: str) -> bool:
+        try:
+            return self._store.ledger.run(run_id).undone_at is not None
+        except NotFound:  # the ledger is another than that of the vault
+            return False
 
 
 def refuse_if_paused(store: MemoryStore) -> None:

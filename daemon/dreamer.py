@@ -30,7 +30,7 @@ from .idle import Activity
 from .orphans import mark, removed_orphans
 from .preemption import Preemption
 from .settings import Settings
-from .spending import Spent, spent_tonight
+from .spending import DREAMS, NIGHT, Spent, spent_tonight
 
 if TYPE_CHECKING:
     from ..store.memory import MemoryStore, StorePaths
@@ -39,7 +39,6 @@ __all__ = ["DreamBusy", "DreamError", "DreamResult", "Dreamer"]
 
 CHECKPOINT = "checkpoint"
 CHECKPOINT_DAYS = 7  # it holds what a person said: not for ever, if no dream lands
-HISTORY_RUNS = 200
 SETTLE_S = 30.0
 STOP_TIMEOUT_S = 60.0  # as long as applying a large changeset may take
 
@@ -112,7 +111,8 @@ class Dreamer:
 
     def spent(self) -> Spent:
         """What the dreams of the last 24 hours have used. Blocks for a moment."""
-        return spent_tonight(self._store.runs(HISTORY_RUNS), self._local_now())
+        now = self._local_now()
+        return spent_tonight(self._store.runs_since(now - NIGHT, DREAMS), now)
 
     # ---- a dream
 
@@ -371,7 +371,7 @@ class Dreamer:
 
     def _record_ended(self, run: Run) -> None:
         """Write down a run that changed nothing; one that is journaled is applied, now or at the next start."""
-        if all(known.run_id != run.run_id for known in self._store.runs(50)):
+        if all(known.run_id != run.run_id for known in self._store.runs(50, kinds=[run.kind])):
             self._store.record_run(run)
 
 

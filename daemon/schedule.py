@@ -14,15 +14,19 @@ from loguru import logger
 
 from ..pipelines.messages import RunKind
 from ..pipelines.settings import PipelineSettings, ScheduleSettings
+from ..store.keep.history import LANDED
 from .dreamer import DreamBusy, Dreamer, DreamError
 from .idle import Activity, LoadMeter, Machine, Verdict, judge
 from .presence import is_away
+from .spending import DREAMS
 
 if TYPE_CHECKING:
     from ..store.memory import MemoryStore
 
 HISTORY_RUNS = 200
-DREAMS = ("daily", "weekly", "compaction")
+"""So many of each kind, without those that gave way: they cost nothing, and there may be dozens in one day."""
+
+COUNTED = (*LANDED, "failed", "cancelled")
 
 
 class Ended(StrEnum):
@@ -170,7 +174,7 @@ class Schedule:
 
     def next_due(self) -> Due:
         """The next dream, from the history that is kept and the turns that waited when last counted."""
-        runs = [run for run in self._store.runs(HISTORY_RUNS) if run.kind in DREAMS]
+        runs = self._store.runs(HISTORY_RUNS, kinds=DREAMS, states=COUNTED)
         history = [Past(_run_kind(run.kind), run.started_at, _how_it_ended(run.state)) for run in runs]
         return next_due(self._local_now(), history, self._settings.schedule, self._waiting_turns)
 

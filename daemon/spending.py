@@ -8,6 +8,9 @@ from datetime import datetime, timedelta
 
 from ..store.keep.history import Run
 
+DREAMS = ("daily", "weekly", "compaction")
+"""The kinds of run that are dreams."""
+
 NIGHT = timedelta(hours=24)
 
 

@@ -12,6 +12,7 @@ from pydantic import Field
 from ..ipc.call import Call
 from ..ipc.handlers import Handler, Name, NoParams, Params, instant, plain
 from ..ipc.protocol import Refused
+from ..store.keep.history import LANDED
 from ..store.keep.redaction import redact
 from ..store.keep.vault import Vault
 from ..store.model import Kind, Level, Memory, NotFound
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 MOST_FADING = 500
 MOST_DECISIONS = 50
 LONGEST_TEXT = 4000
+LINTING = ("daily", "weekly")
+"""The runs that look for secrets."""
+
 RUNS_LOOKED_AT = 20
 
 
@@ -78,6 +82,7 @@ class Upkeep:
             usage=store.ledger.usage(),
             feedback=store.ledger.feedback(),
             probes=store.ledger.probes(),
+            reinforced=store.ledger.reinforced(),
         )
         ground = decay.Ground(history, store.catalog.resting(), settings)
         found = decay.forecast(self._facts(call), _reader(store.vault), ground, settings, now, params.days)
@@ -127,7 +132,8 @@ class Upkeep:
 
     def _leaks(self) -> list[dict[str, str]]:
         """The files that the latest dream named and that still hold what looks like a secret."""
-        summaries = [run.summary for run in self._store.runs(RUNS_LOOKED_AT) if "leaks" in run.summary]
+        runs = self._store.runs(RUNS_LOOKED_AT, kinds=LINTING, states=LANDED)
+        summaries = [run.summary for run in runs if "leaks" in run.summary]
         found = []
         for node_id in summaries[0]["leaks"] if summaries else ():
             path = self._store.catalog.path_of(node_id)

@@ -95,7 +95,8 @@ class Ground:
             return None
         uses = self._uses(memory.node_id, memory.sources)
         used_at = max((use.last_at for use in uses), default=_NEVER)
-        reinforced_at = max((at for at in _breadcrumbs(memory)), default=_NEVER)
+        again = self._history.reinforced.get(memory.node_id)
+        reinforced_at = max([*_breadcrumbs(memory), *([again.last_at] if again else [])], default=_NEVER)
         tau = "inferred" if memory.provenance == "inferred" else TAU_OF.get(memory.kind, "fact")
         return Standing(
             memory=memory,
@@ -122,7 +123,7 @@ class Ground:
 
     def _is_kept(self, memory: Memory) -> bool:
         return (
-            reinforcements(memory) > 1
+            reinforcements(memory, self._history) > 1
             or is_curated(memory)
             or is_reviewed(memory.extra)
             or bool(memory.contradicts)  # a person has to decide about it first
@@ -206,10 +207,11 @@ def trust(verdicts: Mapping[str, int]) -> float:
     return min(_MOST_TRUST, max(0.0, said))
 
 
-def reinforcements(memory: Memory) -> int:
-    """How often it was said again: breadcrumbs, or sessions beside the first that say it."""
+def reinforcements(memory: Memory, history: History) -> int:
+    """How often it was said again: in sessions beside the first, or as its file says; and as often as was counted."""
     sessions = {source.partition("#")[0] for source in memory.sources if "#" in source}
-    return max(len(_breadcrumbs(memory)), len(sessions) - 1)
+    counted = history.reinforced.get(memory.node_id)
+    return max(len(_breadcrumbs(memory)), len(sessions) - 1) + (counted.times if counted else 0)
 
 
 def mark_of(node_id: NodeId) -> str:
@@ -218,6 +220,7 @@ def mark_of(node_id: NodeId) -> str:
 
 
 def _breadcrumbs(memory: Memory) -> list[datetime]:
+    """When its file says that it was said again; `reinforced` is what older versions wrote there."""
     listed = (memory.extra.get(key) for key in ("sources", "reinforced"))
     entries = [entry for some in listed if isinstance(some, list) for entry in some]
     return [at for entry in entries if isinstance(entry, Mapping) and (at := okf.instant(entry.get("at")))]

@@ -14,6 +14,7 @@ from ..llm.budget import Allowance, asker_for
 from ..store.find.embedding import Embedder, embedder_for
 from ..store.find.embedding_cache import EmbeddingCache
 from ..store.keep.database import backup
+from ..store.keep.history import LINK
 from . import run
 from .attention import Attention
 from .checkpoint import Memo, key_of
@@ -56,7 +57,7 @@ def dream(request: RunRequest, tell: Tell, attention: Attention | None = None) -
         gate = Gate(trial, view, request.pipelines.gate, request.now, tell)
         outcome = run.plan(view, request.now, _stages(request), tell, weekly=request.kind == "weekly", gate=gate)
         outcome.model = run.model_use(view.model, without)
-        return run.finish(view, request, outcome, snapshot.ledger.runs(), run.gaps_of(view))
+        return run.finish(view, request, outcome, snapshot.ledger.runs(hidden=(LINK,)), run.gaps_of(view))
 
 
 def _counting(tell: Tell, view: View, file: Path) -> Tell:

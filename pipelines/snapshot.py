@@ -59,6 +59,7 @@ class Snapshot:
             probes=self.ledger.probes(),
             gaps=self.ledger.gaps(),
             feedback=self.ledger.feedback(),
+            reinforced=self.ledger.reinforced(),
         )
 
     def sessions(self) -> list[SessionState]:

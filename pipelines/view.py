@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..llm.budget import Asker
 from ..store.keep import okf
 from ..store.keep.edits import edit_mark
-from ..store.keep.ledger import Usage
+from ..store.keep.ledger import Reinforced, Usage
 from ..store.keep.questions import Gap, Probe
 from ..store.model import Action, Level, Memory, NodeId, Status, Turn
 from .checkpoint import Memo
@@ -48,6 +48,7 @@ class History:
     probes: Sequence[Probe] = ()
     gaps: Sequence[Gap] = ()
     feedback: Mapping[NodeId, Mapping[str, int]] = field(default_factory=dict)
+    reinforced: Mapping[NodeId, Reinforced] = field(default_factory=dict)
 
 
 class Source(Protocol):

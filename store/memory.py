@@ -430,9 +430,18 @@ class MemoryStore:
             self._rehide([turn])
         return undone
 
-    def runs(self, limit: int = 20) -> Sequence[Run]:
-        """The latest runs, newest first."""
-        return self.ledger.runs(limit)
+    def runs(
+        self, limit: int = 20, *, kinds: Sequence[str] = (), states: Sequence[str] = (), hidden: Sequence[str] = ()
+    ) -> Sequence[Run]:
+        """The latest runs, newest first: `limit` of each of these kinds, or in all of every kind that is not `hidden`.
+
+        With `states` only those that ended so; only for `kinds`.
+        """
+        return self.ledger.runs(limit, kinds=kinds, states=states, hidden=hidden)
+
+    def runs_since(self, moment: datetime, kinds: Sequence[str]) -> Sequence[Run]:
+        """Every run of these kinds that began after a moment, newest first."""
+        return self.ledger.runs_since(moment, kinds)
 
     def record_run(self, run: Run) -> None:
         """Write down a run that changed nothing: a failed one, or one with nothing to do."""

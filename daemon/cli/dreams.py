@@ -71,11 +71,13 @@ def _steer(word: str, terminal: Terminal) -> int:
 def runs_arguments(parser: ArgumentParser) -> None:
     """What runs takes."""
     parser.add_argument("--limit", type=int, metavar="N", help="at most so many (20)")
+    parser.add_argument("--kind", help="those of one kind: daily, weekly, compaction, forget, review, link …")
+    parser.add_argument("--all", action="store_true", help="also those that only link what was remembered (link)")
 
 
 def runs(options: Namespace, terminal: Terminal) -> int:
     """Print what dreams did."""
-    answer = ask(terminal, "runs", {"limit": options.limit})
+    answer = ask(terminal, "runs", {"limit": options.limit, "kind": options.kind, "all": options.all or None})
     if terminal.as_json:
         terminal.document(answer)
     elif answer["runs"]:

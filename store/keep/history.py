@@ -12,6 +12,12 @@ from typing import Any, ClassVar, Final, NamedTuple
 from ..model import Action, ActionKind, NodeId
 from .journal import sha256
 
+LINK: Final = "link"
+"""The kind of run that links what was remembered to what was known; there are many, and few are of interest."""
+
+LANDED: Final = ("applied", "nothing", "undone", "partly_undone")
+"""The states of a run that became real, even if it changed nothing or was taken back since."""
+
 RUN_COLUMNS: Final = "run_id, kind, state, started_at, ended_at, undone_at, expired, summary"
 
 
@@ -208,6 +214,15 @@ def log_usage(node_ids: Iterable[NodeId], at: datetime) -> list[Write]:
         " SET shown = shown + 1, last_at = max(last_at, excluded.last_at)"
     )
     return [Write(sql, (node_id, stored(at))) for node_id in node_ids]
+
+
+def reinforce(node_id: NodeId, at: datetime) -> Write:
+    """Count that a memory was said again."""
+    return Write(
+        "INSERT INTO reinforcement VALUES (?, 1, ?) ON CONFLICT (node_id) DO UPDATE"
+        " SET times = times + 1, last_at = max(last_at, excluded.last_at)",
+        (node_id, stored(at)),
+    )
 
 
 def record_feedback(node_id: NodeId, verdict: str, at: datetime, query: str | None = None) -> Write:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -16,13 +17,16 @@ import apsw
 
 from ..model import NodeId, NotFound
 from .database import Connections, integrity_problems, open_database, preallocate_wal, transaction, translated
-from .history import RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row
+from .history import RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row, stored
 from .journal import Entry
 from .ledger_schema import MIGRATIONS
 from .questions import Asked, Gap, Probe, asked_of_row
 
 WAL_PAGES: Final = 1000
 """When the WAL has this many pages they are copied into the database: 4 MiB, which is also what is preallocated."""
+
+LATER_KEPT: Final = 10_000
+"""How many rows wait for the next transaction at most: while none succeeds, the oldest of what may be lost goes."""
 
 _PAGE_BYTES: Final = 4096
 _ENTRY: Final = "seq, kind, path, content, from_offset, pre_sha256, run_id, ordinal"
@@ -33,6 +37,13 @@ class Usage(NamedTuple):
     """How often a memory was shown, and when last."""
 
     shown: int
+    last_at: datetime
+
+
+class Reinforced(NamedTuple):
+    """How often a memory was said again, and when last."""
+
+    times: int
     last_at: datetime
 
 
@@ -47,7 +58,7 @@ class Ledger:
     def __init__(self, path: Path, *, read_only: bool = False, vfs: str | None = None) -> None:
         self.path = path
         self._vfs = vfs
-        self._later: deque[Write] = deque()
+        self._later: deque[Write] = deque(maxlen=LATER_KEPT)
         self._wal_pages = 0
         self._readers = Connections(
             lambda: open_database(path, durable=True, read_only=True, migrations=MIGRATIONS, vfs=vfs)
@@ -182,10 +193,27 @@ class Ledger:
         with translated(self.path):
             return self._readers.get().execute(sql, values).fetchall()
 
-    def runs(self, limit: int = 20) -> list[Run]:
-        """The latest runs, newest first."""
-        rows = self._ask(f"SELECT {RUN_COLUMNS} FROM run ORDER BY started_at DESC, run_id DESC LIMIT ?", (limit,))
-        return [run_of_row(row) for row in rows]
+    def runs(
+        self, limit: int = 20, *, kinds: Sequence[str] = (), states: Sequence[str] = (), hidden: Sequence[str] = ()
+    ) -> list[Run]:
+        """The latest runs, newest first: `limit` of each of these kinds, or in all of every kind that is not `hidden`.
+
+        With `states` only those that ended so; only for `kinds`.
+        """
+        order = "ORDER BY started_at DESC, run_id DESC LIMIT ?"
+        if not kinds:
+            sql = f"SELECT {RUN_COLUMNS} FROM run WHERE kind NOT IN (SELECT value FROM json_each(?)) {order}"
+            return [run_of_row(row) for row in self._ask(sql, (json.dumps(list(hidden)), limit))]
+        ended = "AND state IN (SELECT value FROM json_each(?))" if states else "AND ? IS NOT NULL"
+        sql = f"SELECT {RUN_COLUMNS} FROM run WHERE kind = ? {ended} {order}"
+        rows = [row for kind in dict.fromkeys(kinds) for row in self._ask(sql, (kind, json.dumps(list(states)), limit))]
+        return sorted(map(run_of_row, rows), key=lambda run: (run.started_at, run.run_id), reverse=True)
+
+    def runs_since(self, moment: datetime, kinds: Sequence[str]) -> list[Run]:
+        """Every run of these kinds that began after a moment, newest first."""
+        sql = f"SELECT {RUN_COLUMNS} FROM run WHERE kind = ? AND started_at > ?"
+        rows = [row for kind in dict.fromkeys(kinds) for row in self._ask(sql, (kind, stored(moment)))]
+        return sorted(map(run_of_row, rows), key=lambda run: (run.started_at, run.run_id), reverse=True)
 
     def run(self, run_id: str) -> Run:
         """One run; raises NotFound."""
@@ -233,6 +261,15 @@ class Ledger:
         """How often each memory was shown, and when last."""
         rows = self._ask("SELECT node_id, shown, last_at FROM usage")
         return {node_id: Usage(shown, datetime.fromisoformat(at)) for node_id, shown, at in rows}
+
+    def reinforced(self) -> dict[NodeId, Reinforced]:
+        """How often each memory was said again, and when last."""
+        rows = self._ask("SELECT node_id, times, last_at FROM reinforcement")
+        return {node_id: Reinforced(times, datetime.fromisoformat(at)) for node_id, times, at in rows}
+
+    def reinforced_since(self, moment: datetime) -> set[NodeId]:
+        """The memories that were said again after a moment."""
+        return {row[0] for row in self._ask("SELECT node_id FROM reinforcement WHERE last_at > ?", (stored(moment),))}
 
     def feedback(self) -> dict[NodeId, dict[str, int]]:
         """What was said of each memory, and how often."""

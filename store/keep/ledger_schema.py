@@ -129,4 +129,16 @@ MIGRATIONS: Final = (
         CREATE INDEX question_by_time ON question (last_at);
         """,
     ),
+    Migration(
+        "m005_counters",
+        # reinforcement: how often a memory was said again, and when last; a count is no change to its file, and no run.
+        """
+        CREATE TABLE reinforcement (
+            node_id TEXT PRIMARY KEY,
+            times   INTEGER NOT NULL,
+            last_at TEXT NOT NULL
+        ) WITHOUT ROWID;
+        CREATE INDEX run_by_kind ON run (kind, started_at DESC);
+        """,
+    ),
 )

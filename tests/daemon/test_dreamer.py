@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,8 +66,11 @@ class FakeStore:
         self.slow: Slow | None = None
         self.refused: tuple[Refused, ...] = ()
 
-    def runs(self, limit: int) -> list[Run]:
-        return self.recorded[::-1][:limit]
+    def runs(self, limit: int, *, kinds: Sequence[str]) -> list[Run]:
+        return [run for run in self.recorded[::-1] if run.kind in kinds][:limit]
+
+    def runs_since(self, moment: datetime, kinds: Sequence[str]) -> list[Run]:
+        return [run for run in self.recorded[::-1] if run.kind in kinds and run.started_at > moment]
 
     def apply(self, changeset: Changeset, *, kind: str, started_at: datetime, summary: Mapping[str, Any]) -> AppliedRun:
         self.applied.append(changeset)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 from zoneinfo import ZoneInfo
@@ -14,11 +16,14 @@ from dreamd.daemon.clock import local_now, local_zone
 from dreamd.daemon.dreamer import Dreamer, DreamError
 from dreamd.daemon.idle import Activity, LoadMeter, Machine
 from dreamd.daemon.schedule import Ended, Past, Schedule, next_due
-from dreamd.daemon.spending import Spent, spent_tonight
+from dreamd.daemon.settings import Settings
+from dreamd.daemon.spending import DREAMS, Spent, spent_tonight
 from dreamd.pipelines.messages import RunKind
 from dreamd.pipelines.settings import PipelineSettings, ScheduleSettings
-from dreamd.store.keep.history import Run
-from dreamd.store.memory import MemoryStore
+from dreamd.store.find.embedding import StubEmbedder
+from dreamd.store.keep.history import LANDED, Run, record_run
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.settings import StoreSettings
 from freezegun import freeze_time
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -261,9 +266,7 @@ class Night:
         self.dreamt: list[str] = []
         self.fails = False
         self.waiting_turns = 0
-        self.store = SimpleNamespace(
-            runs=lambda limit: self.history[::-1][:limit], paused=paused, waiting_turns=lambda: self.waiting_turns
-        )
+        self.store = SimpleNamespace(runs=self.runs, paused=paused, waiting_turns=lambda: self.waiting_turns)
         self.spent = Spent()
         self.away: bool | None = None
         self.dreamer = SimpleNamespace(running=None, child_pid=None, dream=self.dream, spent=lambda: self.spent)
@@ -277,6 +280,9 @@ class Night:
             self.is_away,
         )
         self.schedule._load = cast(LoadMeter, SimpleNamespace(read=lambda child_pid=None: Machine(load)))
+
+    def runs(self, limit: int, *, kinds: Sequence[str], states: Sequence[str]) -> list[Run]:
+        return [run for run in self.history[::-1] if run.kind in kinds and run.state in states][:limit]
 
     async def is_away(self, quiet_s: float) -> bool | None:
         return self.away
@@ -386,3 +392,26 @@ def test_the_minute_is_apschedulers() -> None:
             pass
 
     asyncio.run(live())
+
+
+def test_what_was_linked_or_gave_way_does_not_bring_a_second_dream(tmp_path: Path) -> None:
+    paths = StorePaths(tmp_path / "v", tmp_path / "l.db", tmp_path / "i.db", tmp_path / "e.db", tmp_path / "runs")
+    store = MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: at("2026-11-18T11:00"))
+    with contextlib.closing(store):
+        landed = at("2026-11-18T03:00")
+        store.record_run(Run("weekly-1", "weekly", "applied", landed - timedelta(days=3), landed))
+        store.record_run(Run("landed", "daily", "applied", landed, landed, summary={"seconds": 7000}))
+        store._writer.write(*(
+            record_run(Run(f"{kind}-{n}", kind, state, landed + timedelta(minutes=n)))
+            for n in range(300)
+            for kind, state in (("link", "applied"), ("daily", "preempted"))
+        )).result()  # fmt: skip
+        night = Night()
+        night.now = at("2026-11-18T11:00")
+        night.schedule._store = store
+        due = night.schedule.next_due()
+        assert (due.kind, due.not_before) == ("daily", at("2026-11-19T03:00"))
+        dreamer = Dreamer(store, paths, Settings(data_dir=tmp_path), lambda: night.now)
+        assert dreamer.spent().seconds == 7000
+        assert [run.run_id for run in store.runs(2, kinds=DREAMS, states=LANDED)] == ["landed", "weekly-1"]
+        assert {run.kind for run in store.runs(20, hidden=("link",))} == {"daily"}

@@ -11,7 +11,7 @@ from dreamd.pipelines.decay import Ground, Standing
 from dreamd.pipelines.settings import DecaySettings
 from dreamd.pipelines.view import History
 from dreamd.store.keep import okf
-from dreamd.store.keep.ledger import Usage
+from dreamd.store.keep.ledger import Reinforced, Usage
 from dreamd.store.keep.questions import Probe
 from dreamd.store.model import Kind, Level, Memory
 
@@ -148,6 +148,18 @@ def test_what_a_person_vouched_for_or_said_again_stays(kept: Memory) -> None:
     assert faded(source_of(kept), NOW + days(4000)) == []
 
 
+def test_what_was_said_again_is_counted_beside_the_file_and_on_top_of_what_older_files_say() -> None:
+    one = memory(extra={"reinforced": [{"at": (NOW - days(40)).isoformat()}]})
+    again = Reinforced(2, NOW - days(3))
+    assert decay.reinforcements(one, History()) == 1
+    assert decay.reinforcements(one, History(reinforced={one.node_id: again})) == 3
+    once = History(reinforced={(plain := memory()).node_id: Reinforced(1, NOW - days(3))})
+    found = Ground(once, (), SETTINGS).standing(plain)
+    assert found is not None
+    assert found.last_at == NOW - days(3)
+    assert Ground(History(reinforced={plain.node_id: again}), (), SETTINGS).standing(plain) is None
+
+
 def test_what_a_person_edited_stays() -> None:
     one = memory()
     source = source_of(one)
@@ -229,7 +241,7 @@ def test_what_a_dream_learns_again_carries_the_moment() -> None:
     (action,) = consolidate.plan(again, NOW + days(1)).actions
     told = okf.to_memory(action.path, okf.parse(action.content or b""))
     assert [entry.get("at") for entry in told.extra["sources"]] == [None, (NOW + days(1)).isoformat()]
-    assert decay.reinforcements(told) == 1
+    assert decay.reinforcements(told, History()) == 1
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dreamd.store.keep import history
 from dreamd.store.keep.database import open_database
 from dreamd.store.keep.history import Run, Write
 from dreamd.store.keep.journal import Entry
-from dreamd.store.keep.ledger import WAL_PAGES, Ledger, Usage
+from dreamd.store.keep.ledger import LATER_KEPT, WAL_PAGES, Ledger, Reinforced, Usage
 from dreamd.store.keep.ledger_schema import MIGRATIONS
 from dreamd.store.model import NotFound, SchemaTooNew
 
@@ -75,6 +75,38 @@ def test_runs_come_newest_first_and_can_be_told_again(ledger: Ledger) -> None:
     assert ledger.run("run-1").undone_at == NOW
     with pytest.raises(NotFound):
         ledger.run("run-9")
+
+
+def test_a_kind_of_run_is_found_however_many_others_there_are(ledger: Ledger) -> None:
+    often = [Run(f"link-{n}", "link", "applied", NOW + timedelta(seconds=n)) for n in range(50)]
+    runs = [Run(f"{kind}-1", kind, "failed", NOW - timedelta(hours=1)) for kind in ("daily", "weekly")]
+    ledger.commit([], [history.record_run(run) for run in [*often, *runs]])
+    assert [run.run_id for run in ledger.runs(1, kinds=["daily", "weekly"])] == ["weekly-1", "daily-1"]
+    assert ledger.runs(1, kinds=["daily"], states=history.LANDED) == []
+    assert {run.kind for run in ledger.runs(20, hidden=["link"])} == {"daily", "weekly"}
+    assert len(ledger.runs(20, kinds=["link"])) == 20
+    assert [run.run_id for run in ledger.runs_since(NOW - timedelta(days=1), ["daily"])] == ["daily-1"]
+    assert ledger.runs_since(NOW, ["daily"]) == []
+
+
+def test_a_kind_of_run_is_asked_for_by_an_index(ledger: Ledger) -> None:
+    sql = "EXPLAIN QUERY PLAN SELECT run_id FROM run WHERE kind = ? ORDER BY started_at DESC LIMIT 1"
+    assert any("run_by_kind" in row[-1] for row in ledger._ask(sql, ("daily",)))
+
+
+def test_what_is_said_again_is_counted(ledger: Ledger) -> None:
+    ledger.commit([], [history.reinforce("a", NOW), history.reinforce("a", NOW - timedelta(days=1))])
+    assert ledger.reinforced() == {"a": Reinforced(2, NOW)}
+    assert ledger.reinforced_since(NOW - timedelta(seconds=1)) == {"a"}
+    assert ledger.reinforced_since(NOW) == set()
+
+
+def test_what_may_be_lost_is_bounded_while_nothing_can_be_written(ledger: Ledger) -> None:
+    for n in range(LATER_KEPT + 5):
+        ledger.later(*history.log_usage([f"n{n}"], NOW))
+    ledger.commit([])
+    assert len(ledger.usage()) == LATER_KEPT
+    assert "n0" not in ledger.usage()
 
 
 def test_switches(ledger: Ledger) -> None:
