@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,19 +11,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-WITH_MANAGER = ROOT.parent / "shared" / "tools" / "with-user-systemd"
+from .user_manager import command, why_not
 
-
-def _missing() -> str:
-    if not WITH_MANAGER.is_file():
-        return f"no {WITH_MANAGER}"
-    if not Path("/lib/systemd/systemd").exists() or shutil.which("systemctl") is None:
-        return "no systemd here"
-    return "" if os.geteuid() == 0 else "a private namespace needs root"
-
-
-pytestmark = [pytest.mark.system, pytest.mark.skipif(bool(_missing()), reason=_missing() or "-")]
+pytestmark = [pytest.mark.system, pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")]
 
 
 @pytest.fixture
@@ -38,14 +27,13 @@ def under_a_manager(home: Path, script: str) -> str:
     """Run a shell script under a user manager of its own; its output, or a failure with it."""
     environ = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ} | {
         "HOME": str(home),
-        "KEEP_HOME": "1",
         "DREAMD_DATA_DIR": str(home / "data"),
         "DREAMD_STORE__EMBEDDING__MODEL": "stub",
         "PYTHON": sys.executable,
         "DREAMCTL": str(Path(sys.executable).with_name("dreamctl")),
     }
     done = subprocess.run(
-        [str(WITH_MANAGER), "bash", "-eu", "-c", HELPERS + script],
+        command(["bash", "-eu", "-c", HELPERS + script]),
         env=environ,
         capture_output=True,
         text=True,
