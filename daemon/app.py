@@ -159,5 +159,4 @@ class Daemon:
         assert self.schedule is not None
         await asyncio.sleep(LATER_S)
         if self.settings.pipelines.schedule.enabled:
-            async with self.schedule.ticking():
-                await asyncio.Event().wait()
+            await self.schedule.run()

@@ -9,17 +9,23 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from loguru import logger
 
 from ..pipelines.messages import PAUSE, RESUME, Done, Failed, MessageError, Progress, RunRequest, decode, encode
 from ..pipelines.settings import LimitSettings
+from .bounds import Bounds, Used
 from .clock import Stopwatch
+
+if TYPE_CHECKING:
+    import psutil
 
 LINE_BYTES = 16 * 2**20  # a digest travels in the last line
 WATCH_EVERY_S = 0.5
 END_GRACE_S = 2.0
 STDERR_LINES = 50
+NICE_WHEN_AWAITED = 5
 CHILD = (sys.executable, "-P", "-m", "dreamd.pipelines")
 
 # sys/resource.h of darwin; `os` names them from Python 3.12 on.
@@ -39,16 +45,17 @@ class DreamError(Exception):
 class Child:
     """One dream's process, from its start to its end. All methods are called in the daemon's loop.
 
-    `stopwatch` is the time that it was let run; a child that is held back is neither slow nor silent.
+    `stopwatch` is the time that it was let run, `used` what it had used of the machine when it was last looked at.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, limits: LimitSettings, time_s: float) -> None:
         self.stopwatch = Stopwatch()
         self.held = False
+        self.used = Used()
         self._process = process
-        self._limits = limits
-        self._time_s = time_s
-        self._heard_s = 0.0
+        self._bounds = Bounds(limits, time_s)
+        self._at = Progress(stage="start")
+        self._progress: ProgressSink = lambda at: None
         self._stop: asyncio.TimerHandle | None = None
         self._watch = asyncio.ensure_future(self._keep_within_bounds())
 
@@ -56,7 +63,7 @@ class Child:
     async def start(
         cls, command: Sequence[str], request: RunRequest, limits: LimitSettings, time_s: float | None = None
     ) -> Child:
-        """Execute it in the run's folder, at idle priority. Raises OSError."""
+        """Execute it in the run's folder, at the priority that was requested. Raises OSError."""
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.PIPE,
@@ -68,7 +75,7 @@ class Child:
             # What its libraries put aside goes with the folder.
             env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(request.folder)},
         )
-        be_idle(process.pid)
+        (be_idle if request.at_idle else be_modest)(process.pid)
         return cls(process, limits, limits.time_s if time_s is None else time_s)
 
     @property
@@ -80,16 +87,17 @@ class Child:
 
     async def plan(self, request: RunRequest, progress: ProgressSink) -> Done:
         """Let it plan, within its bounds. Raises DreamError for every other end than `Done`."""
+        self._progress = progress
         stderr = asyncio.ensure_future(_log_stderr(self._process, request.run_id))
         try:
-            return await self._converse(request, progress)
+            return await self._converse(request)
         finally:
             self._watch.cancel()
             await self.end()
             await asyncio.wait({stderr}, timeout=END_GRACE_S)
             stderr.cancel()
 
-    async def _converse(self, request: RunRequest, progress: ProgressSink) -> Done:
+    async def _converse(self, request: RunRequest) -> Done:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         # The pipe stays open: its end would tell the child that we are gone.
@@ -103,14 +111,15 @@ class Child:
                 raise DreamError(f"it said more than {LINE_BYTES} bytes in a line") from None
             if not line:
                 raise await self._why_it_ended()
-            self._heard_s = self.stopwatch.run_s
+            self._bounds.heard()
             try:
                 message = decode(line)
             except MessageError as error:
                 raise DreamError(str(error)) from error
             match message:
                 case Progress():
-                    progress(message)
+                    self._at = message
+                    self._progress(message)
                 case Failed():
                     raise DreamError(message.reason, message.hint)
                 case Done():
@@ -175,31 +184,37 @@ class Child:
         await self._process.wait()
 
     async def _keep_within_bounds(self) -> DreamError | None:
-        """End it when it takes too long, too much, or says nothing; what to say of it, or None if it ends before."""
+        """End it when it works too long, takes too much, or says nothing; what to say of it, or None if it ends before.
+
+        While it says nothing, say why in its place.
+        """
         import psutil  # 20 ms: not on the way to the first recall
 
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(self._process.pid)
             while self._process.returncode is None:
                 if not self.held:
-                    if (error := self._objection(process.memory_info().rss / 2**20)) is not None:
+                    self.used = self._look(process)
+                    if objection := self._bounds.objection(self.used):
                         self._process.kill()
-                        return error
+                        return DreamError(*objection)
+                    if why := self._bounds.why_silent():
+                        self._progress(self._at.model_copy(update={"note": why}))
                     # It stops itself when it is told to, and may get round to that after it was told to go on.
                     self._signal(signal.SIGCONT)
                 await asyncio.sleep(WATCH_EVERY_S)
         return None
 
-    def _objection(self, resident_mib: float) -> DreamError | None:
-        limits, run_s = self._limits, self.stopwatch.run_s
-        if resident_mib > limits.memory_mib:
-            used = f"it used {resident_mib:.0f} MiB of memory and {limits.memory_mib} are allowed"
-            return DreamError(used, "Raise pipelines.limits.memory_mib.")
-        if run_s > self._time_s:
-            return DreamError(f"it took longer than {self._time_s:.0f} s", "Raise pipelines.limits.time_s.")
-        if run_s - self._heard_s > limits.silence_s:
-            return DreamError(f"it said nothing for {limits.silence_s:.0f} s", "Raise pipelines.limits.silence_s.")
-        return None
+    def _look(self, process: psutil.Process) -> Used:
+        with process.oneshot():
+            times = process.cpu_times()
+            return Used(
+                cpu_s=times.user + times.system + times.children_user + times.children_system,
+                model_s=self._at.model_s,
+                run_s=self.stopwatch.run_s,
+                resident_mib=process.memory_info().rss / 2**20,
+                is_ready=process.status() == "running",
+            )
 
 
 def be_idle(pid: int) -> None:
@@ -217,6 +232,12 @@ def be_idle(pid: int) -> None:
             os.setpriority(DARWIN_PROCESS, pid, DARWIN_BACKGROUND)
         else:
             os.setpriority(os.PRIO_PROCESS, pid, 19)
+
+
+def be_modest(pid: int) -> None:
+    """Let a process that a person waits for have its share, after whoever else wants the processor."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, NICE_WHEN_AWAITED)
 
 
 async def _log_stderr(process: asyncio.subprocess.Process, run_id: str) -> None:

@@ -98,7 +98,9 @@ class DreamMethods:
         if params.wait or params.dry_run:
             tell = _teller(call)
             return _dream_answer(
-                await self._dreamer.dream(params.kind, dry_run=params.dry_run, by_hand=True, progress=tell)
+                await self._dreamer.dream(
+                    params.kind, dry_run=params.dry_run, by_hand=True, awaited=params.wait, progress=tell
+                )
             )
         task = asyncio.create_task(self._dreamer.dream(params.kind, by_hand=True))
         self._unwaited.add(task)

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from ..store.keep.changes import AppliedRun, Refused
 from ..store.keep.disk import Disk
 from ..store.keep.history import Run
 from ..store.keep.vault import Vault, is_derived, is_digest
-from ..store.model import ActionKind, Changeset, StoreError
+from ..store.model import ActionKind, Changeset, NotFound, StoreError
 from .child import CHILD, Child, DreamError, ProgressSink
 from .idle import Activity
 from .orphans import mark, removed_orphans
@@ -122,11 +122,13 @@ class Dreamer:
         *,
         dry_run: bool = False,
         by_hand: bool = False,
+        awaited: bool = False,
         progress: ProgressSink | None = None,
     ) -> DreamResult:
         """Have one dream and apply it, or with `dry_run` only plan it. Raises DreamError; a failed one is recorded.
 
-        One that a person asked for goes on sooner after it gave way. Cancelling ends a dream that is being planned;
+        One that a person asked for goes on sooner after it gave way; one that is `awaited` does not have to wait until
+        nobody else wants the processor. Cancelling ends a dream that is being planned;
         one that is being applied is finished first.
         """
         if self.running is not None:
@@ -137,11 +139,13 @@ class Dreamer:
         self._sink, self._landing, self._ended_as = progress, False, None
         self._over.clear()
         try:
-            return await self._dream(self._request(run_id, kind, began, dry_run), by_hand)
-        except (DreamError, StoreError, OSError, asyncio.CancelledError) as error:
+            return await self._dream(self._request(run_id, kind, began, dry_run, awaited), by_hand)
+        except (Exception, asyncio.CancelledError) as error:  # a job's boundary
             state, reason = self._ended_as or _state_and_reason(error)
             seconds = time.monotonic() - began_s
-            logger.warning("dream {} {} after {:.1f} s: {}", run_id, state, seconds, reason)
+            expected = isinstance(error, DreamError | StoreError | OSError | asyncio.CancelledError)
+            log = logger if expected else logger.opt(exception=True)
+            log.warning("dream {} {} after {:.1f} s: {}", run_id, state, seconds, reason)
             if not dry_run:
                 summary = {"note": reason, **self._spent(began_s)}
                 run = Run(run_id, kind, state, began, self._local_now(), summary=summary)
@@ -169,7 +173,7 @@ class Dreamer:
         if not request.dry_run:
             # Shielded: once it is journaled it will be applied, now or at the next start; now is better.
             self._landing = True
-            self._tell(Progress(stage="apply", total=len(changeset.actions)))
+            self._tell(Progress(stage="apply", done=self.progress.total, total=self.progress.total))
             landing = asyncio.ensure_future(asyncio.to_thread(self._land, request, done, changeset, began_s))
             applied = await _finished(landing)
             state, refused = "applied" if applied.applied else "nothing", applied.refused
@@ -181,13 +185,16 @@ class Dreamer:
         )
         return DreamResult(request.run_id, request.kind, state, changeset, seconds, done.digest, refused)
 
-    def _request(self, run_id: str, kind: RunKind, local_now: datetime, dry_run: bool) -> RunRequest:
+    def _request(
+        self, run_id: str, kind: RunKind, local_now: datetime, dry_run: bool, awaited: bool = False
+    ) -> RunRequest:
         return RunRequest.of(
             self._paths,
             run_id,
             local_now,
             kind=kind,
             dry_run=dry_run,
+            at_idle=not awaited,
             checkpoint=self._paths.runs.with_name(CHECKPOINT),
             store=self._settings.store,
             pipelines=self._settings.pipelines,
@@ -235,9 +242,11 @@ class Dreamer:
             self._sink(self.progress.model_copy(update={"note": note}))
 
     def _spent(self, began_s: float) -> dict[str, Any]:
-        """Seconds of work, those it was held back, and what it asked of a model."""
+        """How long it took, how long it was held back, what it worked, and what it asked of a model."""
         held_s = self._child.stopwatch.held_s if self._child is not None else 0.0
         spent: dict[str, Any] = {"seconds": round(time.monotonic() - began_s - held_s, 1)}
+        if self._child is not None:
+            spent["work_seconds"] = round(self._child.used.work_s, 1)
         if held_s:
             spent["paused_seconds"] = round(held_s, 1)
         if self.progress.calls:
@@ -341,21 +350,36 @@ class Dreamer:
             "deleted": kinds[ActionKind.DELETE],
         }
         recheck = Recheck(self._store, done.checks if changeset.actions else (), lambda: self._store.is_busy)
-        applied = self._store.apply(changeset, kind=request.kind, started_at=request.now, summary=summary)
-        if request.checkpoint is not None:
-            request.checkpoint.unlink(missing_ok=True)
-        try:
-            derived = _told_of(applied, done)
-            if reasons := recheck.reasons():
-                derived = self._take_back(request, done, "; ".join(reasons))
+        applied = self._apply(request, changeset, summary)
+        reasons: Sequence[str] = ()
+        with _though_it_fails(request, "looking at recall again"):
+            reasons = recheck.reasons()
+        pages = _told_of(applied, done)
+        if reasons:
+            with _though_it_fails(request, "taking it back"):
+                pages = self._take_back(request, done, "; ".join(reasons))
                 applied = replace(applied, undone=True)
-            for path, text in derived.items():
+        with _though_it_fails(request, "writing its digest"):
+            for path, text in pages.items():
                 self._vault.write_derived(path, text.encode())
+        with _though_it_fails(request, "tidying up"):
+            if request.checkpoint is not None:
+                request.checkpoint.unlink(missing_ok=True)
             self._store.tidy()
-        except (StoreError, OSError) as error:  # the dream is real; its digest is made again by the next
-            _, reason = _state_and_reason(error)
-            logger.warning("dream {} is applied, and tidying up after it failed: {}", request.run_id, reason)
         return applied
+
+    def _apply(self, request: RunRequest, changeset: Changeset, summary: dict[str, Any]) -> AppliedRun:
+        """Make it real. Once it is journaled it is: what goes wrong after that does not make it a failure."""
+        try:
+            return self._store.apply(changeset, kind=request.kind, started_at=request.now, summary=summary)
+        except Exception as error:
+            run = self._known(request.run_id)
+            if run is None:
+                raise
+            logger.opt(exception=True).error(
+                "dream {} is journaled, and applying it met {}", request.run_id, type(error).__name__
+            )
+            return AppliedRun(run.run_id, len(changeset.actions) if run.state == "applied" else 0)
 
     def _take_back(self, request: RunRequest, done: Done, reason: str) -> dict[str, str]:
         """Undo a dream that made recall worse after all, say so in its run, and answer what is left of its digest."""
@@ -371,8 +395,24 @@ class Dreamer:
 
     def _record_ended(self, run: Run) -> None:
         """Write down a run that changed nothing; one that is journaled is applied, now or at the next start."""
-        if all(known.run_id != run.run_id for known in self._store.runs(50, kinds=[run.kind])):
+        if self._known(run.run_id) is None:
             self._store.record_run(run)
+
+    def _known(self, run_id: str) -> Run | None:
+        with contextlib.suppress(NotFound):
+            return self._store.ledger.run(run_id)
+        return None
+
+
+@contextlib.contextmanager
+def _though_it_fails(request: RunRequest, what: str) -> Iterator[None]:
+    """Log what goes wrong inside and go on: the dream is real by now, and is not to be called failed."""
+    try:
+        yield
+    except Exception as error:
+        log = logger if isinstance(error, StoreError | OSError) else logger.opt(exception=True)
+        _, reason = _state_and_reason(error)
+        log.warning("dream {} is applied, and {} failed: {}", request.run_id, what, reason)
 
 
 def _told_of(applied: AppliedRun, done: Done) -> dict[str, str]:
@@ -410,7 +450,9 @@ def _state_and_reason(error: BaseException) -> tuple[str, str]:
         return "cancelled", "it was cancelled"
     if isinstance(error, OSError):
         return "failed", f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
-    return "failed", str(error).rstrip(".")
+    if isinstance(error, DreamError | StoreError):
+        return "failed", str(error).rstrip(".")
+    return "failed", f"dreamd met {type(error).__name__}, and the log has the place"  # its words may be a person's
 
 
 def _new_run_id(local_now: datetime, kind: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -27,6 +27,12 @@ HISTORY_RUNS = 200
 """So many of each kind, without those that gave way: they cost nothing, and there may be dozens in one day."""
 
 COUNTED = (*LANDED, "failed", "cancelled")
+
+AHEAD = timedelta(hours=1)
+"""A clock that is set right goes back by less; what is dated later was written while it was wrong."""
+
+NONE = timedelta(0)
+AGAIN_S = 60.0
 
 
 class Ended(StrEnum):
@@ -53,12 +59,16 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The next dream: due since (or at) `since`, not to be tried before `not_before`; both UTC."""
+    """The next dream: due since (or at) `since`, not to be tried before `not_before`; both UTC.
+
+    `passed_over`: how many dreams do not count, since they are dated in the future.
+    """
 
     kind: RunKind
     since: datetime
     not_before: datetime
     overdue: bool = False
+    passed_over: int = 0
 
     def is_due(self, now: datetime) -> bool:
         """Whether its time has come."""
@@ -74,13 +84,19 @@ def next_due(now: datetime, history: Sequence[Past], settings: ScheduleSettings,
     - failures since the last landing double the wait, up to a bound; one that gave way costs nothing;
     - a compaction, which only reads what is new, comes in between when many turns wait, but not often.
 
-    A landing that seems to lie in the future (the clock was set back) counts as today's; a failure that does is
-    passed over, since waiting for it might take years.
+    What is dated in the future is passed over, since waiting for it might take years; but a landing of the next hour
+    counts as today's: the clock was set back a little.
     """
     if now.tzinfo is None:
         raise ValueError("now needs a zone")
     now_utc = now.astimezone(UTC)
-    believed = [past for past in history if past.ended is Ended.LANDED or past.began_at <= now_utc]
+    believed = [past for past in history if past.began_at <= now_utc + (AHEAD if past.ended is Ended.LANDED else NONE)]
+    due = _next_of(now, believed, settings, waiting_turns)
+    return replace(due, passed_over=sum(past.began_at > now_utc + AHEAD for past in history))
+
+
+def _next_of(now: datetime, believed: Sequence[Past], settings: ScheduleSettings, waiting_turns: int) -> Due:
+    now_utc = now.astimezone(UTC)
     nightly = _nightly(now, [past for past in believed if past.kind != "compaction"], settings)
     if nightly.is_due(now) or not 0 < settings.compaction_turns <= waiting_turns:
         return nightly
@@ -179,7 +195,17 @@ class Schedule:
         return next_due(self._local_now(), history, self._settings.schedule, self._waiting_turns)
 
     async def tick(self) -> None:
-        """Dream if it is time; otherwise remember what stands against it, for `status`."""
+        """Dream if it is time; otherwise remember what stands against it, for `status`.
+
+        Raises nothing: whatever goes wrong is logged, told in `status`, and tried again by the next tick.
+        """
+        try:
+            await self._tick()
+        except Exception as error:  # a job's boundary
+            logger.opt(exception=True).error("the schedule could not look whether a dream is due")
+            self.waiting_for = f"the schedule failed with {type(error).__name__}; the log has the place"
+
+    async def _tick(self) -> None:
         machine = self._load.read(self._dreamer.child_pid)
         if self._dreamer.running is not None:
             self.waiting_for = ""
@@ -194,7 +220,7 @@ class Schedule:
             due = await asyncio.to_thread(self.next_due)
         now = self._local_now()
         if not due.is_due(now):
-            self.waiting_for = f"due {due.not_before.astimezone(now.tzinfo):%Y-%m-%d %H:%M}"
+            self.waiting_for = f"due {due.not_before.astimezone(now.tzinfo):%Y-%m-%d %H:%M}{_passed_over(due)}"
             return
         self.waiting_for = await self._objection(machine, due)
         if not self.waiting_for:
@@ -219,6 +245,17 @@ class Schedule:
         quiet_s, idle = self._activity.quiet_s(), self._settings.idle
         return judge(quiet_s, machine, hour, idle, hours=hours, overdue=due.overdue, away=away)
 
+    async def run(self) -> None:
+        """Tick every minute, until cancelled. What cannot be started is tried again a while later."""
+        while True:
+            try:
+                async with self.ticking():
+                    await asyncio.Event().wait()
+            except Exception as error:  # a job's boundary
+                logger.opt(exception=True).error("the schedule ended; it begins again in {:.0f} s", AGAIN_S)
+                self.waiting_for = f"the schedule ended with {type(error).__name__}; it begins again"
+            await asyncio.sleep(AGAIN_S)
+
     @contextlib.asynccontextmanager
     async def ticking(self) -> AsyncIterator[None]:
         """Tick every minute while inside. A tick missed in suspend is made up for once, by the next one."""
@@ -235,6 +272,13 @@ class Schedule:
             yield
         finally:
             scheduler.shutdown(wait=False)
+
+
+def _passed_over(due: Due) -> str:
+    if not due.passed_over:
+        return ""
+    dreams = "1 dream is" if due.passed_over == 1 else f"{due.passed_over} dreams are"
+    return f"; {dreams} dated in the future, when the clock was wrong, and not counted"
 
 
 def _run_kind(kind: str) -> RunKind:

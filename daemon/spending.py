@@ -16,7 +16,7 @@ NIGHT = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Seconds of work, pauses not counted, and what was asked of a language model."""
+    """Seconds of work, of a processor and of a model, and what was asked of a language model."""
 
     seconds: float = 0.0
     tokens: int = 0
@@ -27,7 +27,7 @@ def spent_tonight(runs: Iterable[Run], now: datetime) -> Spent:
     """What every run that began in the last 24 hours has used, however it ended."""
     tonight = [run.summary for run in runs if now - NIGHT < run.started_at <= now]
     return Spent(
-        sum(_number(summary.get("seconds")) for summary in tonight),
+        sum(_number(summary.get("work_seconds", summary.get("seconds"))) for summary in tonight),
         int(sum(_number(summary.get("tokens")) for summary in tonight)),
         int(sum(_number(summary.get("calls")) for summary in tonight)),
     )

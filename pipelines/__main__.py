@@ -23,7 +23,6 @@ ADDRESS_SPACE_FACTOR = 6
 def main() -> int:
     """Dream once. The exit code is 0 after `Done` and 1 after `Failed`."""
     _die_with_parent()
-    _yield_processor()
     from .attention import Attention, first_line
     from .messages import Failed, Progress, RunRequest, encode
 
@@ -41,6 +40,8 @@ def main() -> int:
 
     try:
         request = RunRequest.model_validate_json(line)
+        if request.at_idle:
+            _yield_processor()
         _bound_memory(request.pipelines.limits.memory_mib)
         from .dream import dream
 

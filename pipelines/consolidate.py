@@ -17,7 +17,6 @@ from . import extraction
 from .checkpoint import once
 from .duplicates import Known
 from .facts import Draft, drafts_of
-from .messages import Progress
 from .proposals import Planned, add_sources, create
 from .view import SessionState, View
 
@@ -29,7 +28,7 @@ def plan(view: View, now: datetime) -> Planned:
     """Propose the facts of every turn that no dream has read."""
     planned = Planned()
     extraction = _Extraction(view, planned, now)
-    for session in view.sessions():
+    for session in view.steps.counted(view.sessions(), "sessions"):
         read_to = view.cursor(STAGE, session.session_id)
         if session.last_ordinal <= read_to:
             continue
@@ -58,7 +57,7 @@ def _bettered(view: View, planned: Planned, turns: Sequence[Turn], new_from: int
 
     def tell(done: int, total: int) -> None:
         note = f"asking {model.name}"
-        view.tell(Progress(stage=STAGE, done=done, total=total, note=note))
+        view.steps.detail(note, done, total)
 
     found = extraction.extract(turns, new_from, drafts, model, partial(once, view.memo), tell)
     for what, number in found.counts.items():
@@ -101,7 +100,7 @@ class _Extraction:
 
     def finish(self) -> None:
         """Turn everything into actions, in the order in which it was said."""
-        for memory in self._new.values():
+        for memory in self._view.steps.counted(list(self._new.values()), "facts"):
             action = create(self._view, memory, STAGE, f"said in {memory.session_id}", self._paths)
             if action and self._view.read(memory.path) is None:
                 self._planned.actions.append(action)

@@ -150,7 +150,7 @@ def plan(view: View, now: datetime) -> Planned:
     ground = Ground(view.history, _cites(view), settings)
     due = [
         standing
-        for standing in standings(facts, view.read, ground, settings, now)
+        for standing in standings(view.steps.counted(facts, "facts"), view.read, ground, settings, now)
         if standing.fades_at(settings) <= now
     ]
     due.sort(key=lambda standing: (standing.confidence(now), standing.memory.node_id))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
@@ -20,15 +20,15 @@ from .attention import Attention
 from .checkpoint import Memo, key_of
 from .gate import Gate
 from .messages import SPENT, Done, Progress, RunRequest
-from .run import Tell
 from .settings import Stage
 from .snapshot import Snapshot
+from .steps import Steps, Tell
 from .trial import Trial
 from .view import Vectors, View
 
 COMPACTION = frozenset({Stage.CONSOLIDATE, Stage.DRIFT})
 SLICE = 512
-"""Texts embedded between two words of progress: some four seconds, well inside what the daemon calls silence."""
+"""Texts embedded between two words of progress: some four seconds of work, well inside what counts as silence."""
 
 
 def dream(request: RunRequest, tell: Tell, attention: Attention | None = None) -> Done:
@@ -44,18 +44,17 @@ def dream(request: RunRequest, tell: Tell, attention: Attention | None = None) -
             closing.callback(cache.close)
         if memo := Memo(request.checkpoint) if request.checkpoint else None:
             closing.callback(memo.close)
-        embedded = Embedded(embedder, cache, tell, memo)
+        embedded = Embedded(embedder, cache, lambda done, total: view.steps.detail("embedding", done, total), memo)
         view = View(snapshot, snapshot.history(), embedded, request.run_id, request.pipelines)
-        tell = _counting(tell, view, request.folder / SPENT)
-        view.memo, view.tell = memo, tell
+        view.memo, view.steps = memo, Steps(_counting(tell, view, request.folder / SPENT))
         view.model, without = asker_for(request.llm, _left(request))
         if view.model is not None:
             closing.callback(view.model.release)
             if attention is not None:
                 attention.before_pausing(view.model.abort)
         trial = lambda: closing.enter_context(_trial(request, view, embedder))  # noqa: E731
-        gate = Gate(trial, view, request.pipelines.gate, request.now, tell)
-        outcome = run.plan(view, request.now, _stages(request), tell, weekly=request.kind == "weekly", gate=gate)
+        gate = Gate(trial, view, request.pipelines.gate, request.now)
+        outcome = run.plan(view, request.now, _stages(request), weekly=request.kind == "weekly", gate=gate)
         outcome.model = run.model_use(view.model, without)
         return run.finish(view, request, outcome, snapshot.ledger.runs(hidden=(LINK,)), run.gaps_of(view))
 
@@ -67,7 +66,7 @@ def _counting(tell: Tell, view: View, file: Path) -> Tell:
         if view.model is not None:
             spent = {"calls": view.model.spent.calls, "tokens": view.model.spent.tokens}
             file.write_text(json.dumps(spent))
-            at = at.model_copy(update=spent)
+            at = at.model_copy(update=spent | {"model_s": view.model.spent.seconds})
         tell(at)
 
     return told
@@ -107,7 +106,13 @@ def _cache(request: RunRequest, embedder: Embedder) -> EmbeddingCache | None:
 class Embedded:
     """Embeds texts, but for those whose vectors are known: from earlier tonight, or from the store's cache."""
 
-    def __init__(self, embedder: Embedder, cache: EmbeddingCache | None, tell: Tell, memo: Memo | None = None) -> None:
+    def __init__(
+        self,
+        embedder: Embedder,
+        cache: EmbeddingCache | None,
+        tell: Callable[[int, int], None],
+        memo: Memo | None = None,
+    ) -> None:
         self._embedder = embedder
         self._tell = tell
         self._cache = cache
@@ -146,4 +151,4 @@ class Embedded:
             self._known |= dict(zip(batch, vectors, strict=True))
             if self._memo is not None:
                 self._memo.put_many({self._unit(key): self._known[key].tobytes() for key in batch})
-            self._tell(Progress(stage="embedding", done=start + len(batch), total=len(keys)))
+            self._tell(start + len(batch), len(keys))

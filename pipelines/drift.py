@@ -60,7 +60,7 @@ def plan(view: View, now: datetime) -> Planned:
         if whole:
             planned.cursors[STAGE, channel] = int(now.timestamp())
         if fresh:
-            _propose(view, planned, _near(view, _related(facts, fresh)))
+            _propose(view, planned, _near(view, _related(view, facts, fresh)))
     return planned
 
 
@@ -87,14 +87,14 @@ def _is_fresh(fact: Memory, run_id: str, since: int) -> bool:
     return fact.run == run_id or (fact.created_at is not None and fact.created_at.timestamp() > since)
 
 
-def _related(facts: Sequence[Memory], fresh: set[NodeId]) -> list[_Found]:
+def _related(view: View, facts: Sequence[Memory], fresh: set[NodeId]) -> list[_Found]:
     """Compare each fact with older ones, where one of the two is fresh."""
     statements = [read(fact.text) for fact in facts]
     spread = Counter(stem for statement in statements for stem in statement.stems)
     rarity = {stem: log(1 + len(facts) / count) for stem, count in spread.items() if count <= COMMON}
     said: dict[str, list[int]] = defaultdict(list)
     found: list[_Found] = []
-    for place, statement in enumerate(statements):
+    for place, statement in enumerate(view.steps.counted(statements, "facts compared")):
         if statement.values or statement.denied:
             alike = _alike(statement, said, rarity)
             pairs = ((facts[old], facts[place], weight) for old, weight in alike)

@@ -16,7 +16,7 @@ from ..store.keep.questions import Probe
 from ..store.model import Action, NodeId
 from .change import gave_way
 from .examiner import Examiner
-from .messages import Check, Progress
+from .messages import Check
 from .probing import Asking, Maker, Score, ask
 from .settings import GateSettings
 from .trial import Trial
@@ -69,13 +69,11 @@ class Gate:
         view: View,
         settings: GateSettings,
         now: datetime,
-        tell: Callable[[Progress], None] = lambda at: None,
     ) -> None:
         """`trial` makes the copy, when there is something to try in it."""
         self._make_trial = trial
         self._view = view
         self._settings = settings
-        self._tell = tell
         self._examiner = Examiner(view, now)
         self._trial: Trial | None = None
         self._maker: Maker | None = None
@@ -116,10 +114,10 @@ class Gate:
         heirs = self._heirs(trial, sorted(replaced)[: self._settings.probes])
         then = [ask(trial, asking) for asking in heirs]
         answered = trial.answers(files)
-        trial.lay(files, lambda done, total: self._say(f"trying {stage}", done, total))
+        trial.lay(files, lambda done, total: self._view.steps.detail("trying", done, total))
         if not (answered or trial.answers(files)):
             return [], self._after
-        scores = self._ask_all(trial, f"probing {stage}")
+        scores = [ask(trial, asking) for asking in self._view.steps.counted(self._asked, "asking again")]
         reasons = worse(self._before, scores) or worse(self._after, scores)
         if not reasons:
             now = [ask(trial, asking) for asking in heirs]
@@ -170,21 +168,10 @@ class Gate:
             if number >= FEWEST_ASKED and time.monotonic() - began > enough_s:
                 break
             self._before.append(ask(trial, asking))
-            self._say("probing", number + 1, len(self._asked))
+            self._view.steps.detail("asking", number + 1, len(self._asked))
         kept = [n for n, score in enumerate(self._before) if score.recall > 0 or not self._asked[n].made]
         self._asked = [self._asked[n] for n in kept]
         self._before = self._after = [self._before[n] for n in kept]
-
-    def _ask_all(self, trial: Trial, what: str) -> list[Score]:
-        scores = []
-        for number, asking in enumerate(self._asked):
-            scores.append(ask(trial, asking))
-            self._say(what, number + 1, len(self._asked))
-        return scores
-
-    def _say(self, what: str, done: int, total: int) -> None:
-        if done % 20 == 0 or done == total:
-            self._tell(Progress(stage="gate", done=done, total=total, note=what))
 
 
 def probes_of(maker: Maker, past: Sequence[Probe], count: int) -> list[Asking]:

@@ -47,7 +47,7 @@ def plan(view: View, now: datetime) -> Linted:
     known = frozenset(places.values())
     findings: list[Finding] = []
     linted = Linted()
-    for path in sorted(paths):
+    for path in view.steps.counted(sorted(paths), "files"):
         data = None if path.startswith("sessions/") else view.read(path)
         if data is None:
             continue

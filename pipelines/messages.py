@@ -36,7 +36,8 @@ class MessageError(Exception):
 class RunRequest(BaseModel):
     """One dream to plan. The paths are the living store's: the child reads them once, to copy, and writes in `folder`.
 
-    `local_date` and `utc_offset_s` are the person's when the run began; `now` is aware. `checkpoint` is where finished
+    `local_date` and `utc_offset_s` are the person's when the run began; `now` is aware. `at_idle`: it gets a processor
+    only while nobody else wants it, since nobody waits for it. `checkpoint` is where finished
     units are kept for a dream that is begun anew; `calls_spent` and `tokens_spent` are what other runs of this night
     asked of a model.
     """
@@ -54,6 +55,7 @@ class RunRequest(BaseModel):
     local_date: date
     utc_offset_s: int = 0
     dry_run: bool = False
+    at_idle: bool = True
     checkpoint: Path | None = None
     calls_spent: int = 0
     tokens_spent: int = 0
@@ -80,7 +82,10 @@ class RunRequest(BaseModel):
 
 
 class Progress(BaseModel):
-    """How far a stage is; `total` 0 means unknown. `calls` and `tokens` are what the run asked of a model so far."""
+    """How far a dream is, in stages; `total` 0 means unknown, `note` says how far the stage is.
+
+    `calls`, `tokens` and `model_s` are what the run asked of a model so far, and the seconds that its answers took.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -91,6 +96,7 @@ class Progress(BaseModel):
     note: str = ""
     calls: int = 0
     tokens: int = 0
+    model_s: float = 0.0
 
 
 class Check(BaseModel):

@@ -46,7 +46,7 @@ def plan(view: View, now: datetime) -> Planned:
     planned = Planned()
     paths = {memory.node_id: memory.path for memory in view.memories(Level.FACT)}
     channels = {memory.channel for memory in view.memories() if memory.level in {Level.FACT, Level.PROFILE}}
-    for channel in sorted(channels - view.history.channels_off):
+    for channel in view.steps.counted(sorted(channels - view.history.channels_off), "channels"):
         if view.history.paused:
             break
         facts = view.memories(Level.FACT, channel)

@@ -29,12 +29,10 @@ from . import (
 from .account import Night, open_pairs
 from .gate import Gate, GateResult
 from .lint import Finding, Linted
-from .messages import Check, Done, Progress, RunRequest, write_changeset
+from .messages import Check, Done, RunRequest, write_changeset
 from .proposals import Planned
 from .settings import Stage
 from .view import View
-
-Tell = Callable[[Progress], None]
 
 MOST_LEAKS = 100
 
@@ -99,7 +97,6 @@ def plan(
     view: View,
     now: datetime,
     stages: Mapping[Stage, bool],
-    tell: Tell,
     *,
     weekly: bool = False,
     gate: Gate | None = None,
@@ -108,7 +105,7 @@ def plan(
     outcome = Outcome()
     steps = [step for step in STEPS if stages.get(step.stage, True) and (weekly or not step.weekly_only)]
     for done, step in enumerate(steps):
-        tell(Progress(stage=step.name, done=done, total=len(steps)))
+        view.steps.at(step.name, done, len(steps))
         began_s = time.monotonic()
         planned = step.plan(view, now)
         planned.actions = view.allowed(planned.actions)
@@ -121,7 +118,7 @@ def plan(
         outcome.notes += planned.notes
         if isinstance(planned, Linted):
             outcome.findings = planned.findings
-        tell(Progress(stage=step.name, done=done + 1, total=len(steps), note=_told(planned)))
+        view.steps.at(step.name, done + 1, len(steps), _told(planned))
     if gate is not None:
         outcome.gate, outcome.checks = gate.result, gate.checks()
     return outcome

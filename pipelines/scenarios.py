@@ -35,7 +35,7 @@ def plan(view: View, now: datetime) -> Planned:
     """Propose scenarios for every channel whose facts have changed since they were last grouped."""
     planned = Planned()
     paths = {memory.node_id: memory.path for memory in view.memories(Level.FACT)}
-    for channel in _channels(view):
+    for channel in view.steps.counted(_channels(view), "channels"):
         facts = sorted(view.memories(Level.FACT, channel), key=_newest_first)
         mark = _mark(facts)
         if view.cursor(STAGE, channel) == mark:

@@ -60,15 +60,21 @@ class PreemptionSettings(BaseModel):
 
 
 class LimitSettings(BaseModel):
-    """What dreams may use, one alone and those of a night together. Time in which one is held back is not counted."""
+    """What dreams may use, one alone and those of a night together.
+
+    Work is counted, in seconds of a processor and of a language model: on a busy machine the wall clock says nothing.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    time_s: float = Field(1800, gt=0, description="for one dream")
-    night_s: float = Field(7200, gt=0, description="for all that begin by themselves within 24 hours")
+    time_s: float = Field(1800, gt=0, description="of work, for one dream")
+    night_s: float = Field(7200, gt=0, description="of work, for all that begin by themselves within 24 hours")
     memory_mib: int = Field(1536, ge=128, description="resident, of the child")
     changeset_mib: int = Field(256, ge=1)
-    silence_s: float = Field(300, gt=0, description="a child that says nothing this long is ended")
+    silence_s: float = Field(300, gt=0, description="a child that works this long and says nothing is ended")
+    stall_s: float = Field(
+        1800, gt=0, description="by the wall clock: one that neither works nor says anything is ended"
+    )
 
 
 class TauSettings(BaseModel):

@@ -52,7 +52,7 @@ def plan(view: View, now: datetime) -> Planned:
     for channel in sorted({fact.channel for fact in view.memories(Level.FACT)} - view.history.channels_off):
         folders = view.folders(channel)
         project = Project(folders) if folders else None
-        for fact in view.memories(Level.FACT, channel):
+        for fact in view.steps.counted(view.memories(Level.FACT, channel), "facts"):
             if len(planned.actions) >= MOST_MARKED:
                 planned.count("left for another night")
                 return planned

@@ -5,7 +5,7 @@ What a stage proposes is seen by the stages after it; the person's memory is not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -20,8 +20,8 @@ from ..store.keep.ledger import Reinforced, Usage
 from ..store.keep.questions import Gap, Probe
 from ..store.model import Action, Level, Memory, NodeId, Status, Turn
 from .checkpoint import Memo
-from .messages import Progress
 from .settings import PipelineSettings
+from .steps import Steps
 
 Vectors = NDArray[np.float32]
 
@@ -113,7 +113,7 @@ class View:
         self.run_id = run_id
         self.memo: Memo | None = None
         self.model: Asker | None = None
-        self.tell: Callable[[Progress], None] = lambda progress: None
+        self.steps = Steps(lambda at: None)
         self.actions: list[Action] = []
         self.cursors: dict[tuple[str, str], int] = {}
         self._files: dict[str, bytes | None] = {}

@@ -13,6 +13,8 @@ from .words import clean, clip
 
 PLAIN_INTERVAL_S = 5.0
 NOTE_COLUMNS = 30
+STANDING = ("paused", "waits")
+"""How the note of something that stands still begins."""
 
 OnProgress = Callable[[dict[str, Any]], None]
 
@@ -30,21 +32,24 @@ def shown_progress(terminal: Terminal, title: str) -> Iterator[OnProgress | None
 
 
 class PlainLines:
-    """A line when a stage begins and at each further quarter of it, or every few seconds when its size is unknown."""
+    """A line when a stage begins and at each further quarter of it, or every few seconds when its size is unknown.
+
+    One more when it begins to stand still, which says why, and when it goes on.
+    """
 
     def __init__(self, title: str) -> None:
         self._title = title
         self._said: tuple[str, int] = ("", -1)
-        self._paused = False
+        self._stands = ""
 
     def __call__(self, progress: dict[str, Any]) -> None:
         """Say so if there is something new to say."""
         stage, done, total = clean(progress["stage"]), progress["done"], progress["total"]
         step = 4 * done // total if total else int(time.monotonic() / PLAIN_INTERVAL_S)
         note = clean(progress.get("note") or "")
-        if (paused := note.startswith("paused")) != self._paused:
-            self._paused = paused
-            print(f"{self._title}: {note if paused else 'goes on'}", file=sys.stderr, flush=True)
+        if (stands := next((word for word in STANDING if note.startswith(word)), "")) != self._stands:
+            self._stands = stands
+            print(f"{self._title}: {note if stands else 'goes on'}", file=sys.stderr, flush=True)
             return
         if stage == self._said[0] and step <= self._said[1]:
             return

@@ -120,7 +120,7 @@ def _night(file: Path, scratch: Path, options: Options, closing: ExitStack) -> N
     closing.callback(snapshot.close)
     cache = EmbeddingCache(paths.embeddings, embedder.model_id)
     closing.callback(cache.close)
-    view = View(snapshot, snapshot.history(), Embedded(embedder, cache, lambda _: None), "tonight", request.pipelines)
+    view = View(snapshot, snapshot.history(), Embedded(embedder, cache, lambda *_: None), "tonight", request.pipelines)
     trial = closing.enter_context(
         Trial(request.folder / "index.db", paths.vault, settings, embedder, view.vectors, TONIGHT)
     )

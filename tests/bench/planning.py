@@ -22,6 +22,7 @@ from dreamd.pipelines import run
 from dreamd.pipelines.messages import Done, Progress, RunRequest
 from dreamd.pipelines.settings import Stage
 from dreamd.pipelines.snapshot import Snapshot
+from dreamd.pipelines.steps import Steps
 from dreamd.pipelines.view import View
 from dreamd.store.find.backends.seam import Vector
 from dreamd.store.find.embedding import Embedder, embedder_for
@@ -151,7 +152,8 @@ def _dream_in_bulk(paths: StorePaths, embedder: Embedder) -> None:
     request = _request(paths, "long-ago")
     snapshot = Snapshot(request.folder, request.vault, request.index, request.ledger)
     view = View(snapshot, snapshot.history(), lambda texts: np.stack(embedder.embed_passages(texts)), "long-ago")
-    run.plan(view, NOW - timedelta(hours=20), _STAGES, lambda at: say(at.stage))
+    view.steps = Steps(lambda at: say(at.stage))
+    run.plan(view, NOW - timedelta(hours=20), _STAGES)
     snapshot.close()
     for action in view.actions:
         file = paths.vault / action.path

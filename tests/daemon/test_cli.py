@@ -330,6 +330,17 @@ def test_a_dream_that_gives_way_says_so_once_and_when_it_goes_on(capsys: pytest.
     ]
 
 
+def test_a_dream_that_stands_still_says_why_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = PlainLines("Dreaming")
+    for note in ("", "waits for the processor (3%)", "waits for the processor (5%)", "facts 3 of 9"):
+        lines({"stage": "drift", "done": 1, "total": 9, "note": note})
+    assert capsys.readouterr().err.splitlines() == [
+        "Dreaming: drift 1/9",
+        "Dreaming: waits for the processor (3%)",
+        "Dreaming: goes on",
+    ]
+
+
 def test_a_dream_that_was_given_up_is_no_success(daemon: FakeDaemon, run: Run) -> None:
     daemon.answers["dream"] = {"run_id": "r1", "state": "preempted", "seconds": 2.0, "note": "an agent is at work"}
     code, out, _ = run("dream", "--wait")

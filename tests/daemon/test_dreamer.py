@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import apsw
 import pytest
 from dreamd.daemon.clock import Stopwatch
 from dreamd.daemon.dreamer import DreamBusy, Dreamer, DreamError, DreamResult
@@ -25,7 +26,7 @@ from dreamd.pipelines.settings import IdleSettings, LimitSettings, PipelineSetti
 from dreamd.store.keep.changes import AppliedRun, Refused
 from dreamd.store.keep.history import Run
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import Changeset
+from dreamd.store.model import Changeset, NotFound, StoreBusy
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 
@@ -65,6 +66,13 @@ class FakeStore:
         self.recorded: list[Run] = []
         self.slow: Slow | None = None
         self.refused: tuple[Refused, ...] = ()
+        self.fails: dict[str, Exception] = {}
+        self.ledger = self
+
+    def run(self, run_id: str) -> Run:
+        if found := [run for run in self.recorded if run.run_id == run_id]:
+            return found[-1]
+        raise NotFound(run_id)
 
     def runs(self, limit: int, *, kinds: Sequence[str]) -> list[Run]:
         return [run for run in self.recorded[::-1] if run.kind in kinds][:limit]
@@ -79,13 +87,18 @@ class FakeStore:
         if self.slow is not None:
             self.slow.begun.set()
             assert self.slow.go_on.wait(20)
+        self.fail("apply")
         return AppliedRun(changeset.run_id, len(changeset.actions) - len(self.refused), self.refused)
 
     def settle(self, timeout_s: float) -> bool:
         return True
 
     def tidy(self) -> None:
-        pass
+        self.fail("tidy")
+
+    def fail(self, what: str) -> None:
+        if error := self.fails.get(what):
+            raise error
 
     def record_run(self, run: Run) -> None:
         self.recorded.append(run)
@@ -133,6 +146,12 @@ class Bed:
 @pytest.fixture
 def bed(tmp_path: Path) -> Callable[..., Bed]:
     return lambda program, **options: Bed(tmp_path, program, **options)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_said_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a loaded machine takes to start a child."""
+    monkeypatch.setattr("dreamd.daemon.bounds.SAID_AFTER_S", 1e9)
 
 
 def test_a_dream_is_planned_by_the_child_and_applied_by_us(bed: Callable[..., Bed]) -> None:
@@ -207,13 +226,30 @@ def test_a_child_that_goes_wrong(bed: Callable[..., Bed], program: str, complain
     assert complaint in bed(program).failure()
 
 
-def test_time_is_bounded(bed: Callable[..., Bed]) -> None:
-    chatty = "\nwhile True: say(Progress(stage='x')); time.sleep(.05)"
-    assert "longer than 1 s" in bed(chatty, time_s=1.0).failure()
+WORK = """
+def work(seconds):
+    until = time.process_time() + seconds
+    while time.process_time() < until: pass
+"""
+
+
+def test_work_is_bounded(bed: Callable[..., Bed]) -> None:
+    chatty = WORK + "while True: say(Progress(stage='x')); work(.05)"
+    assert "worked longer than 3 s" in bed(chatty, time_s=3.0).failure()
+
+
+def test_waiting_is_no_work(bed: Callable[..., Bed]) -> None:
+    sleeps = "for _ in range(8): say(Progress(stage='x')); time.sleep(.5)\nsay(Done())"
+    assert bed(sleeps, time_s=3.0, silence_s=3.0).dream().state == "nothing"
+
+
+def test_what_a_model_answers_is_work(bed: Callable[..., Bed]) -> None:
+    asks = "say(Progress(stage='x', model_s=99)); time.sleep(60)"
+    assert "worked longer than 90 s" in bed(asks, time_s=90.0).failure()
 
 
 def test_the_time_of_a_night_is_bounded_but_for_what_a_person_asks_for(bed: Callable[..., Bed]) -> None:
-    chatty = "\nfor _ in range(30): say(Progress(stage='x')); time.sleep(.05)\nsay(Done())"
+    chatty = WORK + "for _ in range(30): say(Progress(stage='x')); work(.05)\nsay(Done())"
     it = bed(chatty, night_s=100.0)
     it.store.recorded.append(Run("r0", "daily", "failed", NOW, NOW, summary={"seconds": 99.5, "tokens": 7}))
     with pytest.raises(DreamError, match="longer than 0 s"):
@@ -235,7 +271,21 @@ def test_what_a_night_asks_of_a_model_is_bounded_and_not_each_dream_alone(bed: C
 
 
 def test_silence_is_bounded(bed: Callable[..., Bed]) -> None:
-    assert "said nothing for 1 s" in bed("time.sleep(60)", silence_s=1.0).failure()
+    assert "worked for 1 s and said nothing" in bed(WORK + "work(60)", silence_s=1.0).failure()
+
+
+def test_standing_still_is_bounded(bed: Callable[..., Bed]) -> None:
+    assert "stood still for 1 s" in bed("time.sleep(60)", stall_s=1.0).failure()
+
+
+def test_whoever_waits_is_told_why_it_says_nothing(bed: Callable[..., Bed], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dreamd.daemon.bounds.SAID_AFTER_S", 1.0)
+    it = bed("say(Progress(stage='x', done=1, total=9)); time.sleep(4); say(Done())")
+    seen: list[Progress] = []
+    it.dream(progress=seen.append)
+    said = [at for at in seen if at.note == "waits for a disk or a model"]
+    assert said
+    assert {(at.stage, at.done, at.total) for at in said} == {("x", 1, 9)}
 
 
 def test_memory_is_bounded(bed: Callable[..., Bed]) -> None:
@@ -547,10 +597,37 @@ def test_a_digest_that_cannot_be_written_does_not_unmake_a_dream(bed: Callable[.
     assert [run.state for run in it.store.recorded] == ["applied"]
 
 
+@pytest.mark.parametrize("what", ["apply", "tidy"])
+@pytest.mark.parametrize("error", [apsw.FullError("full"), RuntimeError("a bug"), StoreBusy("it is slow")])
+def test_whatever_fails_after_it_is_journaled_it_is_not_called_failed_and_has_its_digest(
+    bed: Callable[..., Bed], what: str, error: Exception
+) -> None:
+    it = bed("say(Done(changeset_path=changeset(), derived={'digests/2026-11-21.md': '# d'}))")
+    it.store.fails[what] = error
+    assert it.dream().state == "applied"
+    assert [run.state for run in it.store.recorded] == ["applied"]
+    assert (it.paths.vault / "digests/2026-11-21.md").read_text() == "# d"
+
+
+def test_a_dream_that_meets_a_bug_is_a_failed_dream_and_the_next_one_may_begin(bed: Callable[..., Bed]) -> None:
+    it = bed(GOOD)
+    it.paths.runs.mkdir()
+    it.store.settle = lambda timeout_s: 1 // 0 > 0  # type: ignore[method-assign]
+    assert it.failure() == "The dream failed: dreamd met ZeroDivisionError, and the log has the place."
+    del it.store.settle
+    assert it.dream().state == "applied"
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="SCHED_IDLE is Linux's")
 def test_the_child_has_idle_priority(bed: Callable[..., Bed]) -> None:
     it = bed("say(Failed(reason=str(os.sched_getscheduler(0))))")
     assert it.failure() == f"The dream failed: {os.SCHED_IDLE}."
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="SCHED_IDLE is Linux's")
+def test_one_that_a_person_waits_for_has_its_share(bed: Callable[..., Bed]) -> None:
+    it = bed("say(Failed(reason=f'{os.sched_getscheduler(0)} {os.getpriority(os.PRIO_PROCESS, 0)}'))")
+    assert it.failure(by_hand=True, awaited=True) == f"The dream failed: {os.SCHED_OTHER} 5."
 
 
 def test_orphaned_folders_are_removed_and_their_dreams_written_down(bed: Callable[..., Bed]) -> None:

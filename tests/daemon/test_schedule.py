@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +26,8 @@ from dreamd.store.keep.history import LANDED, Run, record_run
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.settings import StoreSettings
 from freezegun import freeze_time
+from hypothesis import given
+from hypothesis import strategies as st
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SETTINGS = ScheduleSettings(daily_at=time(3, 0), weekly_on=6)
@@ -120,8 +123,37 @@ def test_a_new_vault_gets_its_first_weekly_on_the_first_sunday() -> None:
 
 
 def test_a_clock_set_back_does_not_stop_the_dreams() -> None:
-    future = [past("2031-01-01T03:00")]
-    assert due_at("2026-11-18T12:00", future) == "2026-11-19T03:00"
+    """Each minute of twenty days, beside a landing that a clock without its battery dated ten years ahead."""
+    now, landed = at("2026-11-18T12:00"), [past("2026-11-18T03:00"), past("2036-11-19T03:00")]
+    for _ in range(20 * 24 * 60):
+        now += timedelta(minutes=1)
+        if next_due(now, landed, SETTINGS).is_due(now):
+            landed.append(Past("daily", now.astimezone(UTC)))
+    assert len(landed) == 2 + 20
+
+
+def test_a_clock_set_back_by_minutes_gives_no_second_dream() -> None:
+    assert due_at("2026-11-18T03:00", [past("2026-11-18T03:20")]) == "2026-11-19T03:00"
+
+
+def test_what_is_not_counted_is_said() -> None:
+    assert next_due(at("2026-11-18T12:00"), [past("2036-11-19T03:00")], SETTINGS).passed_over == 1
+    assert next_due(at("2026-11-18T12:00"), [past("2026-11-18T03:00")], SETTINGS).passed_over == 0
+
+
+NOON = datetime(2026, 11, 18, 11, 0, tzinfo=UTC)
+AROUND = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
+PASTS = st.builds(Past, st.sampled_from(["daily", "weekly", "compaction"]), AROUND, st.sampled_from(list(Ended)))
+NEAR = st.builds(lambda past, hours: replace(past, began_at=NOON + timedelta(hours=hours)), PASTS, st.floats(-60, 60))
+
+
+@given(history=st.lists(PASTS | NEAR, max_size=8), waiting=st.sampled_from([0, 500]))
+def test_whatever_the_dates_of_the_history_a_dream_is_due_within_two_days(history: list[Past], waiting: int) -> None:
+    now = NOON.astimezone(BERLIN)
+    times = (now + timedelta(hours=hours) for hours in range(49))
+    assert any(
+        (due := next_due(then, history, SETTINGS, waiting)).kind != "compaction" and due.is_due(then) for then in times
+    )
 
 
 def test_a_night_without_the_hour() -> None:
@@ -415,3 +447,45 @@ def test_what_was_linked_or_gave_way_does_not_bring_a_second_dream(tmp_path: Pat
         assert dreamer.spent().seconds == 7000
         assert [run.run_id for run in store.runs(2, kinds=DREAMS, states=LANDED)] == ["landed", "weekly-1"]
         assert {run.kind for run in store.runs(20, hidden=("link",))} == {"daily"}
+
+
+def test_a_tick_that_meets_a_bug_is_told_and_the_next_one_dreams() -> None:
+    night = Night()
+    night.store.runs = lambda limit, **which: 1 / 0
+    assert night.tick() == "the schedule failed with ZeroDivisionError; the log has the place"
+    night.store.runs = lambda limit, **which: []
+    assert night.tick() == ""
+    assert night.dreamt == ["daily"]
+
+
+def test_a_schedule_that_cannot_begin_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """APScheduler is there the second time it is asked for."""
+    night, began = Night(), asyncio.Event()
+    monkeypatch.setattr("dreamd.daemon.schedule.AGAIN_S", 0.0)
+
+    @contextlib.asynccontextmanager
+    async def ticking() -> AsyncIterator[None]:
+        if not night.schedule.waiting_for:
+            raise ImportError
+        began.set()
+        yield
+
+    monkeypatch.setattr(night.schedule, "ticking", ticking)
+
+    async def live() -> None:
+        task = asyncio.create_task(night.schedule.run())
+        async with asyncio.timeout(20):
+            await began.wait()
+        task.cancel()
+
+    asyncio.run(live())
+    assert night.schedule.waiting_for == "the schedule ended with ImportError; it begins again"
+
+
+def test_a_landing_dated_in_the_future_is_told() -> None:
+    night = Night()
+    night.history.append(Run("f", "daily", "applied", at("2036-11-19T03:00").astimezone(UTC)))
+    night.tick()
+    assert night.dreamt == ["daily"]
+    night.now += timedelta(minutes=1)
+    assert night.tick().endswith("; 1 dream is dated in the future, when the clock was wrong, and not counted")

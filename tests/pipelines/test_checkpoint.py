@@ -144,7 +144,7 @@ def test_a_dream_ended_at_random_units_redoes_at_most_one(
         memo = Memo(path)
         embedder.dies_at = embedder.embedded + rng.randint(1, 60)
         try:
-            vectors = Embedded(embedder, None, lambda at: None, memo)(texts)
+            vectors = Embedded(embedder, None, lambda *_: None, memo)(texts)
             break
         except Ended:
             deaths += 1

@@ -29,7 +29,7 @@ def _source() -> FakeSource:
 
 def _dream(source: FakeSource, history: History | None = None, run_id: str = "run-1") -> View:
     view = source.view(history, run_id)
-    run.plan(view, NOW, dict.fromkeys(Stage, True), lambda _: None)
+    run.plan(view, NOW, dict.fromkeys(Stage, True))
     return view
 
 
