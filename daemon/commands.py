@@ -27,11 +27,15 @@ LLM_ASKED_AGAIN_S = 60.0
 
 
 class ImportParams(Params):
-    """What to read. A channel puts everything into that one, instead of where its reader would."""
+    """What to read. A channel puts everything into that one, instead of where its reader would.
+
+    `trust_frontmatter`: notes choose their channel and their kind themselves.
+    """
 
     paths: Annotated[tuple[str, ...], Field(min_length=1, max_length=10_000)]
     format: Literal["claude-code", "chat-jsonl", "locomo", "beam", "markdown"] | None = None
     channel: Channel | None = None
+    trust_frontmatter: bool = False
 
 
 class CheckParams(Params):
@@ -126,7 +130,8 @@ class Commands:
                 f"{relative[0]} is a relative path.", "The daemon has another working folder; send absolute ones."
             )
         began_s = time.monotonic()
-        account = Importer(self._store, call, params.channel).take(map(Path, params.paths), params.format)
+        importer = Importer(self._store, call, params.channel, trust_frontmatter=params.trust_frontmatter)
+        account = importer.take(map(Path, params.paths), params.format)
         logger.info(
             "imported {} sessions: {} turns added, {} known, {} skipped, {:.1f} s",
             *(len(account.sessions), account.turns_added, account.turns_known, account.skipped_total),

@@ -167,9 +167,12 @@ class MemoryStore:
         channel: str = GLOBAL_CHANNEL,
         tags: Sequence[str] = (),
         agent_id: str | None = None,
+        title: str = "",
+        created_at: datetime | None = None,
     ) -> Future[NodeId]:
         """Keep one statement; the future resolves when it survives a power cut. Secrets are taken out.
 
+        What was written down elsewhere brings its `title` and the time that it is of, `created_at`.
         Raises InvalidInput for an empty text, StoreReadOnly while learning is paused.
         """
         self._called_at = time.monotonic()
@@ -177,7 +180,9 @@ class MemoryStore:
         self._refuse_if_off(channel)
         kept = intake.clean_text(text)
         node_id = okf.fact_id(channel, kept)
-        title = _title(kept)
+        title = intake.clean_title(title) or _title(kept)
+        now = self._now()
+        learned = {"learned_at": now.isoformat()} if created_at else {}
         memory = Memory(
             node_id=node_id,
             level=Level.FACT,
@@ -187,11 +192,11 @@ class MemoryStore:
             channel=channel,
             scope="global" if channel == GLOBAL_CHANNEL else "project",
             tags=tuple(tags),
-            created_at=self._now(),
+            created_at=created_at or now,
             certainty=0.95,
             provenance="user_corrected" if kind is Kind.CORRECTION else "user_stated",
             path=okf.path_for(Level.FACT, title, node_id),
-            extra={"agent_id": agent_id} if agent_id else {},
+            extra=learned | ({"agent_id": agent_id} if agent_id else {}),
         )
         name = fingerprint(memory) if self._tombstones else ""
         kept_as = self._writer.submit(

@@ -52,6 +52,11 @@ def as_name(text: str) -> str:
     return _made(text.lstrip(" ."), text)
 
 
+def as_channel(text: str) -> str:
+    """Make the name of a channel to keep something in, as `as_name` does."""
+    return "" if channel_complaint(name := as_name(text)) else name
+
+
 def as_label(text: str) -> str:
     """Make a label out of any outside text, as `as_name` does; a leading dot stays."""
     return _made(text, text)

@@ -10,12 +10,14 @@ from typing import Any
 from .progress import shown_progress
 from .terminal import Terminal
 from .wire import ask
-from .words import Look, clean, clip, count, listing
+from .words import Look, clean, count, listing, sentence
 
 KINDS = ("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode")
 VERDICTS = ("useful", "not-useful", "rejected")
 FORMATS = ("claude-code", "chat-jsonl", "locomo", "beam", "markdown")
 MOST_SKIPPED = 10
+# sysexits.h: of what was named, something is not there or may not be read; or holds nothing that can be imported
+NO_INPUT, BAD_DATA = 66, 65
 
 
 def remember_arguments(parser: ArgumentParser) -> None:
@@ -84,6 +86,14 @@ def import_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files or folders")
     parser.add_argument("--format", choices=FORMATS, help="what they are; guessed if left out")
     parser.add_argument("--channel", help="keep all of it in this channel")
+    parser.add_argument(
+        "--trust-frontmatter", action="store_true", help="let notes choose their channel and kind themselves"
+    )
+    parser.epilog = (
+        "Exit codes: 0 taken, or known already; 66 a path is not there or may not be read; 65 a path holds nothing "
+        "that can be imported. What the other paths hold is taken all the same; lines and files passed over within "
+        "a folder are told, and are no failure."
+    )
 
 
 def import_(options: Namespace, terminal: Terminal) -> int:
@@ -92,34 +102,58 @@ def import_(options: Namespace, terminal: Terminal) -> int:
         "paths": [str(Path(path).expanduser().absolute()) for path in options.paths],
         "format": options.format,
         "channel": options.channel,
+        "trust_frontmatter": options.trust_frontmatter or None,
     }
     with shown_progress(terminal, "Importing") as on_progress:
         answer = ask(terminal, "import", params, on_progress, timeout_s=None)
     terminal.tell(answer, import_in_words(answer, terminal.look))
-    return 0
+    return import_code(answer)
+
+
+def import_code(answer: dict[str, Any]) -> int:
+    """Return 0 when every path that was named held something."""
+    refusals = {piece.get("refused") for piece in answer["skipped"]}
+    if "unreadable" in refusals:
+        return NO_INPUT
+    nothing = not answer["sessions"] and not answer.get("notes")
+    return BAD_DATA if nothing or "unsupported" in refusals else 0
 
 
 def import_in_words(answer: dict[str, Any], look: Look) -> list[str]:
     """What was taken, what was known, what was passed over and why."""
-    added, known = answer["turns_added"], answer["turns_known"]
-    notes = f" and {count(answer['notes'], 'note')}" if answer.get("notes") else ""
-    taken = f"Took {count(added, 'new turn')} from {count(answer['sessions'], 'session')}{notes}"
-    if known:
-        taken += f"; {count(known, 'turn')} {'was' if known == 1 else 'were'} known already"
-    lines = look.wrap(taken + ".")
+    lines = look.wrap(_taken(answer))
     if channels := answer.get("channels"):
         lines += look.wrap(f"{'Channel' if len(channels) == 1 else 'Channels'}: {listing(channels)}.")
     if redacted := answer.get("redacted"):
         lines += look.wrap(f"{count(redacted, 'secret')} {'was' if redacted == 1 else 'were'} not kept: [redacted].")
+    for remark in answer.get("remarks") or ():
+        lines += look.wrap(remark)
     skipped: list[dict[str, Any]] = answer.get("skipped") or []
-    if skipped:
-        total = answer.get("skipped_total", len(skipped))
-        lines.append(f"Passed over {count(total, 'piece')} that could not be read:")
-        lines += [
-            "  " + clip(f"{_place(piece)}: {piece['reason']}", look.width - 2) for piece in skipped[:MOST_SKIPPED]
-        ]
-        if total > MOST_SKIPPED:
-            lines.append(f"  … and {total - MOST_SKIPPED:,} more (--json has them)")
+    refused = [piece for piece in skipped if piece.get("refused")]
+    for piece in refused:
+        lines += look.wrap(sentence(piece["reason"]))
+    lines += [line for hint in dict.fromkeys(piece["hint"] for piece in refused) for line in look.wrap(hint)]
+    return lines + _passed_over(skipped[len(refused) :], answer.get("skipped_total", len(skipped)) - len(refused), look)
+
+
+def _taken(answer: dict[str, Any]) -> str:
+    added, known = answer["turns_added"], answer["turns_known"]
+    parts = [f"{count(added, 'new turn')} from {count(answer['sessions'], 'session')}"] if answer["sessions"] else []
+    parts += [count(answer["notes"], "note")] if answer.get("notes") else []
+    taken = f"Took {listing(parts)}" if parts else "Nothing was taken"
+    if known:
+        taken += f"; {count(known, 'turn')} {'was' if known == 1 else 'were'} known already"
+    return taken + "."
+
+
+def _passed_over(skipped: list[dict[str, Any]], total: int, look: Look) -> list[str]:
+    if not skipped:
+        return []
+    lines = [f"Passed over {count(total, 'piece')} that could not be read:"]
+    for piece in skipped[:MOST_SKIPPED]:
+        lines += look.wrap(f"- {_place(piece)}: {piece['reason']}", "  ")
+    if total > MOST_SKIPPED:
+        lines.append(f"  … and {total - MOST_SKIPPED:,} more (--json has them)")
     return lines
 
 

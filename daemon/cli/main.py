@@ -143,7 +143,7 @@ def _overview() -> list[str]:
         "",
         "`dreamctl COMMAND --help` tells more. Every command has --json.",
         "Exit codes: 0 done, 1 an error was answered, 2 not understood, 3 no daemon,",
-        "4 nothing found, 130 cancelled.",
+        "4 nothing found, 65 nothing to import in it, 66 no such file, 130 cancelled.",
     ]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...store.keep.session import session_id
 from ...store.model import NewTurn, SessionHead
+from ...store.names import as_channel
 from .instants import anchor_instant
 from .lines import json_document
 from .model import SessionRead, Skipped
@@ -38,7 +39,7 @@ def read(path: Path) -> Iterator[SessionRead | Skipped]:
     if not recognises(document):
         yield Skipped(path, None, "no BEAM chat in it")
         return
-    channel = f"beam-{path.resolve().parent.name.removeprefix('beam-')}"
+    channel = as_channel(f"beam-{path.resolve().parent.name.removeprefix('beam-')}")
     for position, batch in enumerate(document, start=1):
         if _is_batch(batch):
             yield from _batch(path, channel, batch, batch.get("batch_number") or position)

@@ -14,14 +14,14 @@ from typing import Any
 
 from ...store.keep.session import session_id
 from ...store.model import GLOBAL_CHANNEL, NewTurn, SessionHead
+from ...store.names import as_channel, as_name
+from ...store.roles import Role, role_of
 from .instants import instant
 from .lines import json_lines
 from .model import SessionRead, Skipped
 from .pieces import Pieces
 from .text import first_line, shorten, tidy
 
-_INSTRUCTIONS = frozenset({"system", "developer"})
-_TOOLS = frozenset({"tool", "function"})
 _TOOL_CHARS = (300, 500)
 _CALL_CHARS = 160
 _TITLE_CHARS = 80
@@ -44,7 +44,7 @@ def read(path: Path) -> Iterator[SessionRead | Skipped]:
         number, value = line
         if not recognises(value):
             yield Skipped(path, number, "no message: an object with a role and a content or text")
-        elif value["role"] in _INSTRUCTIONS:
+        elif role_of(value["role"]) == Role.SYSTEM:
             yield Skipped(path, number, f"a {value['role']} message: an instruction to the model, not a turn")
         elif not (text := _text(value)):
             yield Skipped(path, number, "a message without text")
@@ -58,7 +58,7 @@ def read(path: Path) -> Iterator[SessionRead | Skipped]:
 
 
 def _head(value: dict[str, Any], file_id: str) -> SessionHead:
-    channel = _scalar(value.get("channel"))
+    channel = as_channel(_scalar(value.get("channel")))
     session = _scalar(value.get("session")) or _scalar(value.get("session_id"))
     named = "-".join(part for part in (channel, session) if part) if session else file_id
     at = next((at for key in ("timestamp", "created_at", "at") if (at := instant(value.get(key)))), None)
@@ -66,7 +66,7 @@ def _head(value: dict[str, Any], file_id: str) -> SessionHead:
 
 
 def _titled(head: SessionHead, turns: tuple[NewTurn, ...]) -> SessionHead:
-    asked = next((turn.text for turn in turns if turn.role == "user"), turns[0].text)
+    asked = next((turn.text for turn in turns if turn.role == Role.USER), turns[0].text)
     started_at = head.started_at or next((turn.at for turn in turns if turn.at), None)
     return SessionHead(head.session_id, head.channel, first_line(asked, _TITLE_CHARS), started_at)
 
@@ -75,7 +75,7 @@ def _text(value: dict[str, Any]) -> str:
     content = value["content"] if value.get("content") is not None else value.get("text")
     parts = content if isinstance(content, list) else [content]
     text = tidy("\n".join(said for part in parts if (said := _part(part))))
-    if value["role"] in _TOOLS:
+    if role_of(value["role"]) == Role.TOOL:
         return shorten(text, *_TOOL_CHARS)
     calls = value.get("tool_calls")
     notes = [_note_of_call(call) for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
@@ -107,4 +107,4 @@ def _note_of_call(call: dict[str, Any]) -> str:
 
 
 def _scalar(value: object) -> str:
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    return as_name(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else ""

@@ -17,6 +17,7 @@ from typing import Any
 from ...store.channel import channel_of_folder
 from ...store.keep.session import session_id
 from ...store.model import NewTurn, NodeId, SessionHead
+from ...store.roles import Role
 from .instants import instant
 from .lines import json_lines
 from .model import SessionRead, Skipped
@@ -24,7 +25,7 @@ from .pieces import Pieces
 from .text import element, first_line, shorten, tidy, without_element
 from .tool_notes import is_our_own, note_of_call, note_of_result, words_of_user
 
-USER, ASSISTANT, TOOL = "user", "assistant", "tool"
+USER, ASSISTANT, TOOL = Role.USER.value, Role.ASSISTANT.value, Role.TOOL.value
 
 _MESSAGES = frozenset({"user", "assistant"})
 _OTHERS = frozenset({"summary", "system", "attachment", "file-history-snapshot", "queue-operation", "progress"})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .model import Skipped
+from .opening import beginning, opened
 
 MAX_LINE_BYTES = 32 * 2**20  # a transcript's longest honest lines hold a few pasted images
 MAX_DOCUMENT_BYTES = 64 * 2**20  # some ten times as much in memory
@@ -20,7 +21,7 @@ def json_lines(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tup
 
     Holds one line at a time. An overlong line is read past, not into memory.
     """
-    with path.open("rb") as file:
+    with opened(path) as file:
         for number, line in enumerate(iter(lambda: file.readline(max_line_bytes + 1), b""), start=1):
             if len(line) > max_line_bytes and not line.endswith(b"\n"):
                 _read_past(file)
@@ -38,9 +39,10 @@ def json_lines(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tup
 
 def json_document(path: Path) -> Any:
     """The file's one value. Raises ValueError, with a reason fit for a person, if it has none or is too long."""
-    if path.stat().st_size > MAX_DOCUMENT_BYTES:
+    content = beginning(path, MAX_DOCUMENT_BYTES + 1)
+    if len(content) > MAX_DOCUMENT_BYTES:
         raise ValueError(f"longer than {MAX_DOCUMENT_BYTES // 2**20} MiB")
-    return parse(path.read_bytes().removeprefix(_BOM))
+    return parse(content.removeprefix(_BOM))
 
 
 def parse(content: bytes) -> Any:

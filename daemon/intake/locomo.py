@@ -14,6 +14,7 @@ from typing import Any
 
 from ...store.keep.session import session_id
 from ...store.model import NewTurn, SessionHead
+from ...store.names import as_channel
 from .instants import locomo_instant
 from .lines import json_document
 from .model import SessionRead, Skipped
@@ -38,7 +39,7 @@ def read(path: Path) -> Iterator[SessionRead | Skipped]:
     if not conversations:
         yield Skipped(path, None, "no LoCoMo conversation in it")
     for position, sample in enumerate(conversations, start=1):
-        channel = str(sample.get("sample_id") or f"{path.stem}-{position}")
+        channel = as_channel(str(sample.get("sample_id") or f"{path.stem}-{position}")) or f"locomo-{position}"
         yield from _sessions(path, channel, sample.get("conversation", sample))
 
 

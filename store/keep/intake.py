@@ -136,6 +136,11 @@ def check_names(channel: str, names: Iterable[str | None] = (), labels: Iterable
             raise InvalidInput(f"{given[:40]!r} is no {what}: it {why}", hint="Give it one short line of words.")
 
 
+def clean_title(title: str) -> str:
+    """Return what may be kept of a title, on one line."""
+    return redact(" ".join(title.replace("\x00", "").split())).text
+
+
 def clean_text(text: str) -> str:
     """What may be kept of a text. Raises InvalidInput when nothing is left."""
     kept = redact(text.replace("\x00", "").strip()).text

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from ..model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, NodeId, Status
-from ..names import as_name
+from ..names import as_channel
 from . import frontmatter, frontmatter_edit, frontmatter_text, notes
 from .vault import RESERVED_NAMES
 
@@ -153,7 +153,7 @@ def to_memory(path: str, doc: Document, created_at: datetime | None = None) -> M
         kind=kind if ours else Kind.NOTE,
         title=title if ours and isinstance(title, str) else notes.title_of(path, meta, text),
         text=text,
-        channel=as_name(_string(meta.get("channel")) or "") or GLOBAL_CHANNEL if ours else GLOBAL_CHANNEL,
+        channel=as_channel(_string(meta.get("channel")) or "") or GLOBAL_CHANNEL if ours else GLOBAL_CHANNEL,
         description=_string(meta.get("description")) or "",
         tags=_tags(meta.get("tags")),
         scope=_string(meta.get("scope")) or "project",

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ..model import GLOBAL_CHANNEL, Kind, Level, NewTurn, NodeId, SessionHead, Turn
-from ..names import as_name
+from ..names import as_channel
 from ..roles import role_of
 from . import okf
 
@@ -101,7 +101,7 @@ def head_of(path: str, document: okf.Document) -> SessionHead:
     """Read a session's head back; what a broken frontmatter does not say comes from the path."""
     meta = document.meta
     own = _text(meta.get("node_id"))
-    channel = as_name(_text(meta.get("channel")) or "")
+    channel = as_channel(_text(meta.get("channel")) or "")
     return SessionHead(
         session_id=own if own and session_id(own) == own else session_id(path.rpartition("/")[2].removesuffix(".md")),
         channel=channel or GLOBAL_CHANNEL,

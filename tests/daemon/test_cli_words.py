@@ -232,7 +232,7 @@ def test_an_import_says_what_it_took_and_what_it_passed_over() -> None:
     said = text_of(keep.import_in_words(answer, LOOK))
     assert said.startswith("Took 150 new turns from 11 sessions; 1 turn was known already.\nChannel: billing.\n")
     assert "1 secret was not kept" in said
-    assert "  1.jsonl, line 1: not JSON\n" in said
+    assert "  - 1.jsonl, line 1: not JSON\n" in said
     assert said.endswith("… and 30 more (--json has them)")
 
 

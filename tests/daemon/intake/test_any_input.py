@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from dreamd.daemon.intake.guess import FORMATS
-from dreamd.daemon.intake.model import NoteRead, SessionRead, Skipped
+from dreamd.daemon.intake.model import NoteRead, Remark, SessionRead, Skipped
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -55,7 +55,7 @@ def test_no_reader_raises(tmp_path: Path, name: str, values: list[Any], noise: b
     lines = [json.dumps(value).encode() for value in values] if as_lines else [json.dumps(values).encode()]
     path.write_bytes(b"\n".join((*lines, noise)))
     for item in FORMATS[name](path):
-        assert isinstance(item, SessionRead | NoteRead | Skipped)
+        assert isinstance(item, SessionRead | NoteRead | Skipped | Remark)
         if isinstance(item, SessionRead):
             assert item.turns
             for turn in item.turns:
