@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .decisions import Choice, Decision, Decisions, restoring
+from .deletions import Deletions, bringing_back
 from .find import answer, telling
 from .find.answer import Recalled
 from .find.embed_queue import EmbedQueue
@@ -70,6 +71,11 @@ MODEL_WAIT_S = 1.5
 """How long the first questions after a start wait for the embedding model before keywords answer alone."""
 
 
+NO_MARKER = (
+    "The vault is not there, or its marker is gone; nothing is unlearned until it is back or `dreamctl check --accept`."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class StorePaths:
     """Where everything lies."""
@@ -107,14 +113,15 @@ class MemoryStore:
         disk = disk or Disk()
         self.vault = Vault(paths.vault, disk)
         self.ledger = Ledger(paths.ledger)
-        self._withheld: tuple[str, ...] = ()
         self._read_switches()
         self._read_tombstones()
-        self._opened = OpenIndex(paths.index, self.vault, embedder, settings, now, self._is_hidden)
+        self._deletions = Deletions(self.vault, self.ledger, now, self._read_tombstones)
+        self._opened = OpenIndex(paths.index, self.vault, embedder, settings, now, self._is_hidden, self._deletions)
         self.index, self.catalog = self._opened.index, self._opened.catalog
         if not self.catalog.files():  # an index that knows files misses the marker of a folder that is gone
             self.vault.ensure_marker()
         self._writer = Writer(self.vault, self.ledger, self._on_applied, disk, is_asked=self._was_asked)
+        self._deletions.start(self._opened, self._writer)
         self._cache = EmbeddingCache(paths.embeddings, embedder.model_id)
         self._search = Search(self.catalog, self.index.backend, embedder, settings.search)
         self._queue = EmbedQueue(self.index, embedder, self._cache, self._is_busy)
@@ -150,6 +157,7 @@ class MemoryStore:
         """Finish what was acknowledged and let go of everything."""
         self._follow_up.stop()
         self._kinship.stop()
+        self._deletions.stop()
         self._writer.close()
         self._queue.stop()
         self._search.close()
@@ -368,15 +376,22 @@ class MemoryStore:
         return Forgotten(node_id, run_id, tuple(other.node_id for other in also))
 
     def restore(self, node_id: NodeId) -> Restored:
-        """Bring an archived memory back, as a run that `undo` can undo. It counts as used now.
+        """Bring a memory back that is archived or whose file was deleted by hand, as a run that `undo` can undo.
 
-        Raises NotFound, and InvalidInput for one that is not archived, or whose place another one has taken.
+        It counts as used now. Raises NotFound, InvalidInput for one that is not archived, or whose place another one
+        has taken, and Conflict when something else has the place of a deleted file.
         """
         self.settle()
-        node = self._node(node_id)
-        action = restoring(node, self.vault.read(node.path))
+        deleted = self._deletions.find(node_id)
+        if deleted is None:
+            node = self._node(node_id)
+            path, action, lifted = node.path, restoring(node, self.vault.read(node.path)), None
+        else:
+            path, action, lifted = deleted.path, bringing_back(node_id, deleted), deleted.fingerprint
         run_id, now = self._new_run_id("restore"), self._now()
-        self._writer.write(*history.log_usage([node_id], now)).result()
+        self._writer.write(
+            *history.log_usage([node_id], now), *([history.lift_tombstone(lifted)] if lifted else ())
+        ).result()
         applied = self._changes.apply(
             Changeset(run_id=run_id, actions=(action,)),
             kind="restore",
@@ -384,7 +399,8 @@ class MemoryStore:
             summary={"note": f"restored {node_id}"},
         )
         _raise_if_refused(applied)
-        return Restored(node_id, run_id, node.path)
+        self._read_tombstones()
+        return Restored(node_id, run_id, path)
 
     def decisions(self) -> Sequence[Decision]:
         """What waits for a person to decide, the newest first."""
@@ -484,26 +500,39 @@ class MemoryStore:
         paths = [path for path in paths if is_kept(path)]
         known = self.catalog.known_files(paths)
         gone = [path for path in paths if path in known and not self.vault.exists(path)]
-        if len(gone) >= 2 or not self.vault.has_marker():
-            self.reconcile()  # it knows when too many files are gone at once to be believed
+        if len(gone) >= 2:
+            self.reconcile()
         else:
             self.index.apply_all(sorted(path for path in paths if self.vault.exists(path) or path in known))
         self._queue.wake()
 
     def reconcile(self, accept_vanished: bool = False) -> Reconciled:
-        """Compare every file with what was last seen of it, and learn what differs."""
+        """Compare every file with what was last seen of it, and learn what differs.
+
+        What is gone is unlearned in a moment, as a run, or withheld; `accept_vanished` believes all of it at once.
+        """
         if accept_vanished:
             self.vault.ensure_marker()
-        found = self.index.reconcile(accept_vanished)
-        self._withheld = found.withheld
+        found = self.index.reconcile()
+        self._deletions.relearn()
+        if self.vault.has_marker():
+            self.index.apply_all(sorted(set(found.gone).difference(self._deletions.withheld)))
+        self._deletions.look(at_once=accept_vanished, accept=accept_vanished)
         self._queue.wake()
         return found
+
+    def settle_deletions(self) -> None:
+        """Decide now about files that are gone, without waiting for them to come back in a moment."""
+        self._deletions.look(at_once=True)
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Rebuilt:
         """Make the index anew from vault and ledger; what was embedded before is not embedded again."""
         self.settle()
         began = time.monotonic()
+        self.reconcile()
+        self._deletions.look(at_once=True)  # or nobody would know any more of what is gone
         rebuild(self.index, progress)
+        self._deletions.relearn()
         embedded = self._queue.drain()
         counts = self.catalog.counts()
         nodes = sum(counts[name] for name in ("sessions", "facts", "scenarios", "profiles", "turns"))
@@ -517,11 +546,13 @@ class MemoryStore:
 
     def check(self, accept: bool = False) -> Sequence[Problem]:
         """What is wrong with the vault and the databases; `accept` believes that what is gone is meant to be gone."""
-        found = self.reconcile(accept_vanished=accept)
+        self.reconcile(accept_vanished=accept)
         problems = [Problem(path, problem) for path, problem in self.catalog.problems()]
+        if not self.vault.has_marker():
+            problems.append(Problem(str(self.vault.marker), NO_MARKER, "error"))
         problems += [
-            Problem(path, "it is gone, with many others; `dreamctl check --accept` believes it", "error")
-            for path in found.withheld
+            Problem(path, "it is gone, and stays known until `dreamctl check --accept` believes it", "error")
+            for path in self._deletions.withheld
         ]
         problems += [Problem("ledger.db", problem, "error") for problem in self.ledger.problems()]
         problems += [Problem("index.db", problem, "error") for problem in self._opened.problems()]
@@ -532,11 +563,13 @@ class MemoryStore:
         ledger = self.ledger.counts()
         broken = self.catalog.problems()
         problems = [f"{path}: {problem}." for path, problem in broken[:10]]
-        if self._withheld:
+        if withheld := self._deletions.withheld:
             problems.append(
-                f"{len(self._withheld)} files are gone from the vault, too many at once to be believed; nothing is "
-                "unlearned until `dreamctl check --accept`."
+                f"{_listed(withheld)}: gone from the vault, and not believed to be deleted; nothing is unlearned until "
+                "they are back or `dreamctl check --accept`."
             )
+        if not self.vault.has_marker():
+            problems.append(NO_MARKER)
         if self._writer.refusal:
             problems.append(f"No more writes are accepted: {self._writer.refusal}. {self._writer.refusal.hint}")
         if self._writer.index_failure is not None:
@@ -679,6 +712,11 @@ class MemoryStore:
 def _raise_if_refused(applied: AppliedRun) -> None:
     for refused in applied.refused:
         raise Conflict(f"{refused.path} stays as it is: {refused.reason}", hint="Look at it, and try again.")
+
+
+def _listed(paths: Sequence[str], most: int = 3) -> str:
+    rest = len(paths) - most
+    return ", ".join(paths[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _title(text: str, limit: int = 80) -> str:

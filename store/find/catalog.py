@@ -46,6 +46,13 @@ MIGRATIONS: tuple[Migration, ...] = (
         """,
     ),
     Migration("m002_stale", "ALTER TABLE node ADD COLUMN stale_after TEXT"),
+    Migration(
+        "m003_image",
+        """
+        CREATE TABLE image(id INTEGER PRIMARY KEY, path TEXT NOT NULL, from_offset INT NOT NULL, data BLOB NOT NULL);
+        CREATE UNIQUE INDEX image_of_file ON image(path, from_offset);
+        """,
+    ),
 )
 
 NODE_COLUMNS = (

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Protocol
 
 import apsw
 
@@ -17,6 +18,7 @@ from ..model import Kind, Level, NodeId
 from .backends.seam import Point, Vector, VectorStore
 from .catalog import NODE_COLUMNS, Catalog, FileRow, node_row
 from .chunking import chunk
+from .images import Images
 from .projection import (
     NEIGHBOURS,
     Link,
@@ -37,8 +39,9 @@ PAYLOAD_INDEXES = ("channel", "level", "live", "ranks", "kind", "valid_from", "v
 YOUNG_NS = 2_000_000_000
 """A file changed less than this before it was read may have changed again within its timestamp's grain."""
 
-VANISHED_SHARE, VANISHED_AT_LEAST = 0.2, 10
-"""More files gone at once than this is a folder that was moved or not mounted, not a person who forgets."""
+
+DOUBLE = "its node id belongs to "
+"""How the problem of a file begins that another one, seen before it, keeps out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,31 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """What a comparison of vault and index found. `withheld` files are gone, but too many at once to be believed."""
+    """What a comparison of vault and index found: how many files were read, and which are gone and still known."""
 
     applied: int = 0
-    removed: int = 0
-    withheld: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+
+class MissingFiles(Protocol):
+    """Who decides about files that are gone. Called in the thread that applies them, inside its transaction."""
+
+    def may_unlearn(self, file: FileRow, image: bytes | None) -> bool:
+        """Tell whether a file that is gone, and held `image`, is to be unlearned at once; False: not before `unlearn`."""
+
+    def is_there(self, path: str) -> None:
+        """Take note that a file is there."""
+
+
+class _Unguarded:
+    """For an index beside which no ledger stands, a copy: what is gone is unlearned."""
+
+    def may_unlearn(self, file: FileRow, image: bytes | None) -> bool:
+        """Let all go."""
+        return True
+
+    def is_there(self, path: str) -> None:
+        """Take no note."""
 
 
 class Index:
@@ -73,8 +96,11 @@ class Index:
         chunk_tokens: int = 400,
         overlap_tokens: int = 40,
         is_hidden: Callable[[NodeId], bool] = lambda node_id: False,
+        missing: MissingFiles | None = None,
     ) -> None:
         self._connection = connection
+        self._missing = missing or _Unguarded()
+        self._images = Images(lambda: connection)
         self._vault = vault
         self._now = now
         self._chunk_tokens, self._overlap_tokens = chunk_tokens, overlap_tokens
@@ -109,7 +135,7 @@ class Index:
                 self._depth -= 1
 
     def apply(self, path: str, from_offset: int = 0) -> None:
-        """Make the index say what the file says now; a file that is gone is unlearned.
+        """Make the index say what the file says now; one that is gone is unlearned if its deletion is recorded.
 
         `from_offset` is where an append to a session began: if that is where the index stopped reading, only the tail
         is read, else the whole file.
@@ -118,26 +144,37 @@ class Index:
             stamp = self._vault.stamp(path)
             known = self._catalog.file(path)
             if stamp is None:
-                self._remove_file(path)
-            elif known is not None and known.parsed_to == from_offset > 0 and is_session(path) and not known.problem:
+                if known is not None and self._missing.may_unlearn(known, self._images.of(path)):
+                    self._remove_file(path)
+                return
+            self._missing.is_there(path)
+            if known is not None and known.parsed_to == from_offset > 0 and is_session(path) and not known.problem:
                 self._apply_tail(path, stamp, from_offset)
             else:
                 self._apply_whole(path, stamp)
 
-    def reconcile(
-        self, accept_vanished: bool = False, progress: Callable[[int, int], None] | None = None
-    ) -> Reconciled:
+    def apply_held(self, path: str, data: bytes, mtime_ns: int) -> None:
+        """Learn a file that is gone from what is held of it."""
+        with self.batch():
+            self._apply_whole(path, FileStamp(path, 0, len(data), mtime_ns, 0), data)
+
+    def unlearn(self, paths: Collection[str]) -> None:
+        """Unlearn files that are gone; those that are there again are applied."""
+        with self.batch():
+            for path in paths:
+                if self._vault.exists(path):
+                    self.apply(path)
+                else:
+                    self._remove_file(path)
+
+    def reconcile(self, progress: Callable[[int, int], None] | None = None) -> Reconciled:
         """Compare every file's stamp with the one last seen, and apply what differs, sessions first."""
         with self._lock:
-            seen = self._catalog.files()
+            seen, bare = self._catalog.files(), set(self._images.missing())
         found = {stamp.path: stamp for stamp in self._vault.walk()}
-        changed = [path for path, stamp in found.items() if not _is_current(stamp, seen.get(path))]
-        gone = [path for path in seen if path not in found]
-        doubtful = len(gone) >= VANISHED_AT_LEAST and len(gone) > VANISHED_SHARE * len(seen)
-        withheld = gone if (doubtful or not self._vault.has_marker()) and not accept_vanished else []
+        changed = [path for path, stamp in found.items() if path in bare or not _is_current(stamp, seen.get(path))]
         self.apply_all(sorted(changed, key=lambda path: (not is_session(path), path)), progress)
-        self.apply_all([] if withheld else gone)
-        return Reconciled(len(changed), 0 if withheld else len(gone), tuple(sorted(withheld)))
+        return Reconciled(len(changed), tuple(path for path in seen if path not in found))
 
     def apply_all(self, paths: Sequence[str], progress: Callable[[int, int], None] | None = None) -> None:
         """Apply many files, a bounded transaction at a time, so that readers and the writer get their turn."""
@@ -149,16 +186,25 @@ class Index:
                 progress(min(start + 64, len(paths)), len(paths))
 
     def reread(self, node_ids: Collection[NodeId]) -> None:
-        """Apply the files of these nodes again in full."""
+        """Apply the files of these nodes again in full; of one that is gone, what was last read of it."""
         with self.batch():
-            self.apply_all(sorted({node.path for node in self._catalog.nodes(node_ids).values()}))
+            for path in sorted({node.path for node in self._catalog.nodes(node_ids).values()}):
+                known, image = self._catalog.file(path), self._images.of(path)
+                if known is not None and image is not None and not self._vault.exists(path):
+                    self.apply_held(path, image, known.mtime_ns)
+                else:
+                    self.apply(path)
+
+    def reread_doubles(self) -> None:
+        """Apply the files again that others kept out: one of those may be gone."""
+        self.apply_all([path for path, problem in self._catalog.problems() if problem.startswith(DOUBLE)])
 
     def clear(self) -> None:
         """Unlearn everything."""
         with self.batch():
             ids = [chunk_id for (chunk_id,) in self._connection.execute("SELECT chunk_id FROM chunk")]
             self.backend.delete(COLLECTION, ids)
-            for table in ("file", "node", "chunk", "link"):
+            for table in ("file", "node", "chunk", "link", "image"):
                 self._connection.execute(f"DELETE FROM {table}")
 
     def pending(self, limit: int = 256, of: Collection[NodeId] | None = None) -> list[Pending]:
@@ -205,15 +251,17 @@ class Index:
         if head is None:
             self._apply_whole(path, stamp)
             return
-        projection = project_appended(path, self._vault.read(path, from_offset), head, before, from_offset)
+        tail = self._vault.read(path, from_offset)
+        projection = project_appended(path, tail, head, before, from_offset)
+        self._images.append(path, from_offset, tail)
         self._write(projection.nodes)
         self._record(stamp, projection)
 
     def _session_of(self, path: str) -> NodeId | None:
         return next((node.session_id for node in self._catalog.nodes_of_file(path)), None)
 
-    def _apply_whole(self, path: str, stamp: FileStamp) -> None:
-        data = self._vault.read(path)
+    def _apply_whole(self, path: str, stamp: FileStamp, held: bytes | None = None) -> None:
+        data = self._vault.read(path) if held is None else held
         if is_session(path):
             head, problem = read_head(path, data)
             projection = project_session(path, data, head)
@@ -226,6 +274,7 @@ class Index:
         self._remove_nodes(known.keys() - {node.node_id for node in projection.nodes})
         self._write(projection.nodes, known)
         self._write_links(projection.nodes, projection.links)
+        self._images.keep(path, data)
         self._record(stamp, projection)
 
     def _ranked(self, projection: Projection) -> Projection:
@@ -254,7 +303,7 @@ class Index:
         kept = tuple(
             node for node in projection.nodes if node.node_id not in claimed or claimed[node.node_id].path == path
         )
-        return replace(projection, nodes=kept, links=(), problem=f"its node id belongs to {living[0]} already")
+        return replace(projection, nodes=kept, links=(), problem=f"{DOUBLE}{living[0]} already")
 
     def _record(self, stamp: FileStamp, projection: Projection) -> None:
         self._connection.execute(
@@ -314,6 +363,7 @@ class Index:
             [node_id for (node_id,) in self._connection.execute("SELECT node_id FROM node WHERE path = ?", (path,))]
         )
         self._connection.execute("DELETE FROM file WHERE path = ?", (path,))
+        self._images.drop(path)
 
     def _remove_nodes(self, node_ids: Collection[NodeId]) -> None:
         for node_id in node_ids:
@@ -335,8 +385,11 @@ def _is_current(stamp: FileStamp, row: FileRow | None) -> bool:
     """Whether the file is the one last seen, and was in order; a stamp that was young then proves nothing."""
     if row is None or row.problem is not None:
         return False
-    seen = (row.inode, row.size, row.mtime_ns, row.ctime_ns)
-    return seen == (stamp.inode, stamp.size, stamp.mtime_ns, stamp.ctime_ns) and row.ctime_ns < row.seen_ns - YOUNG_NS
+    return _has_stamp(row, stamp) and row.ctime_ns < row.seen_ns - YOUNG_NS
+
+
+def _has_stamp(row: FileRow, stamp: FileStamp) -> bool:
+    return stamp == FileStamp(row.path, row.inode, row.size, row.mtime_ns, row.ctime_ns)
 
 
 def embedded_text(node: Node, start: int, end: int) -> str:

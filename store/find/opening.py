@@ -16,7 +16,8 @@ from ..settings import StoreSettings
 from .backends.sqlite_vec import SqliteVecStore
 from .catalog import MIGRATIONS, Catalog
 from .embedding import Embedder
-from .index import Index, Reconciled
+from .images import Images
+from .index import Index, MissingFiles, Reconciled
 from .projection import PROJECTION_VERSION
 
 logger = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class OpenIndex:
         settings: StoreSettings,
         now: Callable[[], datetime],
         is_hidden: Callable[[NodeId], bool],
+        missing: MissingFiles | None = None,
     ) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
@@ -43,6 +45,7 @@ class OpenIndex:
         self._connection = self._open_or_replace(made_by)
         self._readers = Connections(lambda: open_database(path, durable=False, read_only=True, migrations=MIGRATIONS))
         self.catalog = Catalog(self._readers.get)
+        self.images = Images(self._readers.get)
         self.index = Index(
             self._connection,
             SqliteVecStore(lambda: self._connection, self._readers.get),
@@ -52,6 +55,7 @@ class OpenIndex:
             chunk_tokens=settings.chunks.max_tokens,
             overlap_tokens=settings.chunks.overlap_tokens,
             is_hidden=is_hidden,
+            missing=missing,
         )
         self.index.set_meta(MADE_BY_KEY, made_by)
 
@@ -94,4 +98,4 @@ def rebuild(index: Index, progress: Callable[[int, int], None] | None = None) ->
     """Unlearn everything and read the vault again, in one transaction: old answers stand until the new are whole."""
     with index.batch():
         index.clear()
-        return index.reconcile(accept_vanished=True, progress=progress)
+        return index.reconcile(progress)

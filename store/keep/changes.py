@@ -23,9 +23,10 @@ from .writer import Planned, Writer
 
 FORGET: Final = "forget"
 REVIEW: Final = "review"
+DELETED: Final = "deleted"
 """What a person does: a run that leaves its tombstones when it is applied, and lifts them when it is undone."""
 
-_PERSONAL: Final = frozenset({FORGET, REVIEW})
+_PERSONAL: Final = frozenset({FORGET, REVIEW, DELETED})
 
 HISTORY_DAYS: Final = 90
 HISTORY_BYTES: Final = 2**30

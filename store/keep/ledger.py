@@ -17,10 +17,11 @@ import apsw
 
 from ..model import NodeId, NotFound
 from .database import Connections, integrity_problems, open_database, preallocate_wal, transaction, translated
-from .history import RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row, stored
-from .journal import Entry
+from .history import RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row, stored, unpacked
+from .journal import Entry, sha256
 from .ledger_schema import MIGRATIONS
 from .questions import Asked, Gap, Probe, asked_of_row
+from .withheld import IS_RECORDED, LAST_DELETION, WITHHELD, WITHHELD_IMAGE, Deleted
 
 WAL_PAGES: Final = 1000
 """When the WAL has this many pages they are copied into the database: 4 MiB, which is also what is preallocated."""
@@ -238,6 +239,25 @@ class Ledger:
     def tombstones(self) -> set[str]:
         """The fingerprints that no dream may propose again."""
         return {row[0] for row in self._ask("SELECT fingerprint FROM tombstone")}
+
+    def withheld(self) -> list[str]:
+        """The files that vanished and are not believed to be deleted."""
+        return [row[0] for row in self._ask(WITHHELD)]
+
+    def withheld_image(self, path: str) -> bytes | None:
+        """What a withheld file held, None where that is not known."""
+        rows = self._ask(WITHHELD_IMAGE, (path,))
+        return unpacked(rows[0][0]) if rows else None
+
+    def deletion_is_recorded(self, path: str, content: bytes, seen_at: datetime) -> bool:
+        """Tell whether a run deleted a file that held this, or an undo after `seen_at` did."""
+        held = sha256(content)
+        return bool(self._ask(IS_RECORDED, (path, held, held, stored(seen_at))))
+
+    def last_deletion(self, node_id: NodeId, kind: str) -> Deleted | None:
+        """The latest deletion of a memory by a run of this kind that `undo` could take back."""
+        rows = self._ask(LAST_DELETION, (node_id, kind))
+        return Deleted(rows[0][0], unpacked(rows[0][1]) or b"", rows[0][2]) if rows else None
 
     def cursors(self, stage: str) -> dict[str, int]:
         """The last ordinal that a stage consumed of each session."""

@@ -141,4 +141,16 @@ MIGRATIONS: Final = (
         CREATE INDEX run_by_kind ON run (kind, started_at DESC);
         """,
     ),
+    Migration(
+        "m006_withheld",
+        # Files that vanished and are not believed to be deleted; image: what was last read of one, packed.
+        """
+        CREATE TABLE withheld (
+            path  TEXT PRIMARY KEY,
+            since TEXT NOT NULL,
+            image BLOB
+        );
+        CREATE INDEX action_by_path ON action (path);
+        """,
+    ),
 )

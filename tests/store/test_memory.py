@@ -219,19 +219,6 @@ def test_two_files_with_one_id_the_first_keeps_it(store: MemoryStore, paths: Sto
     assert store.check() == []
 
 
-def test_many_files_gone_at_once_are_not_believed(store: MemoryStore, paths: StorePaths) -> None:
-    for n in range(20):
-        store.remember(f"Shelf {n} holds screws of size {n}", channel="shop").result()
-    store.recall("screws", channel="shop")
-    for path in sorted((paths.vault / "facts").glob("*.md"))[:12]:
-        path.unlink()
-    assert len(store.reconcile().withheld) == 12
-    assert len(store.recall("screws", channel="shop", limit=50).hits) == 20
-    assert any("dreamctl check --accept" in problem for problem in store.status()["problems"])
-    store.check(accept=True)
-    assert len(store.recall("screws", channel="shop", limit=50).hits) == 8
-
-
 @pytest.mark.parametrize("damage", ["missing", "garbage", "newer"])
 def test_an_unusable_index_is_made_anew_and_the_vault_stays(
     store: MemoryStore, open_store: OpenStore, paths: StorePaths, damage: str
