@@ -1,7 +1,7 @@
 """Deletions by hand: a file that vanishes becomes a run that `undo` takes back; too many at once are not believed.
 
-Nothing is unlearned of a file that is gone before the ledger holds its content: in a run of its own, or as withheld. What
-is withheld stays so until it is back or a person accepts that it is gone.
+Nothing is unlearned of a file that is gone before a run in the ledger holds its content. What is withheld stays so
+until it is back or a person accepts that it is gone.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Deletions:
     # ---- deciding
 
     def look(self, *, at_once: bool = False, accept: bool = False) -> None:
-        """Release what is back, withhold what is too much, and record the deletions that have settled, or all `at_once`.
+        """Release what is back, withhold what is too much, and record what has settled, or all that is gone `at_once`.
 
         `accept` believes that all that is gone was meant to go, as one run that `undo` takes back.
         Raises StoreError while the ledger does not take it; then everything stays known.

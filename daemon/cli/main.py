@@ -38,7 +38,7 @@ COMMANDS = {
     "digest": ("dreams", "what the last dream has to report"),
     "review": ("review", "decide what a dream could not"),
     "decay": ("review", "what would fade in the next 30 days"),
-    "restore": ("review", "bring a faded memory back"),
+    "restore": ("review", "bring a faded or deleted memory back"),
     "status": ("care", "what the daemon is doing"),
     "check": ("care", "look for problems in settings and vault"),
     "rebuild": ("care", "make the index again from the vault"),

@@ -65,7 +65,7 @@ class MissingFiles(Protocol):
     """Who decides about files that are gone. Called in the thread that applies them, inside its transaction."""
 
     def may_unlearn(self, file: FileRow, image: bytes | None) -> bool:
-        """Tell whether a file that is gone, and held `image`, is to be unlearned at once; False: not before `unlearn`."""
+        """Tell whether to unlearn a file that is gone, and held `image`, at once; False: not before `unlearn`."""
 
     def is_there(self, path: str) -> None:
         """Take note that a file is there."""

@@ -16,6 +16,8 @@ IS_RECORDED: Final = """
 SELECT 1 FROM action JOIN run USING (run_id) WHERE path = ? AND (
     action.state = 'applied' AND post_sha256 IS NULL AND pre_image IS NOT NULL AND pre_sha256 = ?
     OR action.state = 'undone' AND pre_sha256 IS NULL AND post_sha256 = ? AND undone_at >= ?
+) AND NOT EXISTS (
+    SELECT 1 FROM action AS later WHERE later.path = action.path AND later.id > action.id AND later.state = 'applied'
 )
 """
 """A run deleted a file that held so, and can give it back; or was undone, which deleted what it had made."""

@@ -21,7 +21,7 @@ from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Conflict, NewTurn, NotFound, SessionHead
 from dreamd.store.settings import StoreSettings
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from .conftest import NOW
 
@@ -551,7 +551,7 @@ class Hands(RuleBasedStateMachine):
         if runs := deletions(self.store):
             self.store.undo(data.draw(st.sampled_from(runs)).run_id)
 
-    @rule()
+    @invariant()
     def is_known_or_recorded(self) -> None:
         """What is not known has a run that can give it back."""
         gone = [node_id for node_id in self.acknowledged if self.store.catalog.node(node_id) is None]

@@ -133,6 +133,8 @@ class Undoing(RuleBasedStateMachine):
         else:
             full.write_bytes(EDITED)
         self.store.file_changed([path])
+        self.store.settle_deletions()
+        self.forbidden |= self.store.ledger.tombstones()  # what is deleted by hand is as if forgotten
 
     @precondition(lambda self: self.runs)
     @rule(data=st.data())
