@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import date
 from itertools import pairwise
 
+from ..store.keep.controls import plain
 from .account import Group, Line, Night, Section, cost, headline, holdings, sections, summary, told
 
 MOST_ACCOUNTS = 12
@@ -27,7 +28,7 @@ def path_of(day: date) -> str:
 def render(night: Night, before: str = "") -> str:
     """The page; `before` is the day's page as earlier dreams left it."""
     accounts = ["\n".join([f"<!-- dream {night.run_id} -->", "", *_account(night)]) + "\n", *earlier(before)]
-    return f"# {headline(night.day)}\n\n" + BETWEEN.join(accounts)
+    return plain(f"# {headline(night.day)}\n\n" + BETWEEN.join(accounts))
 
 
 def earlier(page: str) -> list[str]:

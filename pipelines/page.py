@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ..store.keep import okf
+from ..store.keep.controls import plain
 from ..store.model import Level, Memory
 from . import pictures
 from .account import (
@@ -59,7 +60,7 @@ def render(night: Night, before: str = "") -> str:
     account = "\n".join([f"<!-- dream {_safe(night.run_id)} -->", *_account(night)])
     accounts = "\n".join([account, *(kept.rstrip("\n") for kept in earlier(before.partition(_END)[0]))])
     title = escape(headline(night.day))
-    return (
+    return plain(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'

@@ -11,6 +11,7 @@ from ..store.channel import channel_of_folder
 from ..store.find.catalog import Catalog
 from ..store.find.projection import Node
 from ..store.keep import okf, session
+from ..store.keep.controls import without_controls
 from ..store.keep.database import Connections, backup, open_database
 from ..store.keep.disk import Disk
 from ..store.keep.ledger import Ledger
@@ -75,7 +76,7 @@ class Snapshot:
     def turns(self, session_id: NodeId) -> list[Turn]:
         """The turns of a session that were not forgotten, in order."""
         return [
-            Turn(session_id, node.ordinal, node.role, node.text, node.created_at, node.external_id)
+            Turn(session_id, node.ordinal, node.role, without_controls(node.text), node.created_at, node.external_id)
             for node in self._catalog.turns(session_id)
             if node.kind is Kind.TURN and node.live
         ]
@@ -134,8 +135,8 @@ def _memory(node: Node, sources: tuple[NodeId, ...], contradicts: tuple[NodeId, 
         node_id=node.node_id,
         level=node.level,
         kind=node.kind,
-        title=node.title,
-        text=node.text,
+        title=without_controls(node.title),
+        text=without_controls(node.text),
         channel=node.channel,
         tags=node.tags,
         status=Status.STABLE if node.live else Status.DEPRECATED,

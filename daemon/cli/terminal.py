@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from .words import BOLD, DIM, RED, YELLOW, Look, sentence
+
+_COMMANDS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""What JSON lets stand and a terminal obeys."""
 
 
 class Terminal:
@@ -72,6 +76,8 @@ def _write_json(answer: Mapping[str, Any], stream: Any) -> None:
 
     utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
     text = json.dumps(answer, ensure_ascii=not utf8, indent=2 if stream.isatty() else None)
+    if stream.isatty():
+        text = _COMMANDS.sub(lambda mark: f"\\u{ord(mark[0]):04x}", text)
     _write(text + "\n", stream)
 
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import re
+from ...store.keep.controls import without_controls
 
 MEMORY_TAG = "dreamd-memory"  # what we hand to agents comes tagged, and is never learned again
 MAX_TURN_CHARS = 100_000  # about 25,000 tokens: what is longer was pasted, not said
 
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-
 
 def tidy(text: str) -> str:
-    """Drop terminal colours and control characters, lone surrogates, recalled memories; bound the length.
-
-    A NUL would read as a torn write, and a lone surrogate, which JSON can spell, is not UTF-8.
-    """
-    text = without_element(text, MEMORY_TAG, unclosed=True).replace("\r\n", "\n").replace("\r", "\n")
-    text = _CONTROL.sub("", text)
-    if not text.isascii():
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    """Drop terminal colours and control characters, lone surrogates, recalled memories; bound the length."""
+    text = without_controls(without_element(text, MEMORY_TAG, unclosed=True))
     return shorten(text.strip(), MAX_TURN_CHARS // 2, MAX_TURN_CHARS // 2)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ..model import InvalidInput, Memory, NewTurn, NodeId, SessionHead, Status
 from ..names import channel_complaint, complaint, label_complaint
 from . import history, okf, session
+from .controls import without_controls
 from .journal import FileChange, sha256
 from .pending import PendingFiles
 from .redaction import redact
@@ -50,12 +51,12 @@ class SessionPlans:
         head = replace(head, session_id=session.session_id(head.session_id))
         clean, secrets = [], []
         for turn in turns:
-            redacted = redact(turn.text)
-            clean.append(replace(turn, text=redacted.text) if redacted.found else turn)
+            redacted = redact(without_controls(turn.text))
+            clean.append(replace(turn, text=redacted.text))
             secrets.append(len(redacted.found))
         if head.started_at is None:
             head = replace(head, started_at=next((turn.at for turn in turns if turn.at), None))
-        head = replace(head, title=redact(head.title).text)
+        head = replace(head, title=redact(without_controls(head.title)).text)
         return lambda files: self._append(files, head, clean, secrets)
 
     def _append(
@@ -143,7 +144,7 @@ def clean_title(title: str) -> str:
 
 def clean_text(text: str) -> str:
     """What may be kept of a text. Raises InvalidInput when nothing is left."""
-    kept = redact(text.replace("\x00", "").strip()).text
+    kept = redact(without_controls(text).strip()).text
     if not kept:
         raise InvalidInput("there is no text to remember", hint="Give a sentence: `dreamctl remember TEXT`.")
     return kept

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -307,6 +308,19 @@ def test_progress_is_plain_lines_where_nobody_watches_and_silent_beside_json(dae
     assert code == 0
     assert err.splitlines()[-1] == "Rebuilding: read 4/4"
     assert run("rebuild", "--json")[2] == ""
+
+
+def test_a_document_on_a_terminal_commands_nothing_and_says_the_same(
+    daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_of = {"run_id": "r1", "kind": "daily", "state": "applied", "note": "C1 \x9b31m, bidi \u202e, DEL \x7f, Ü 🐘"}
+    daemon.answers["runs"] = {"runs": [run_of]}
+    piped = run("runs", "--json")[1]
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    shown = run("runs", "--json")[1]
+    assert not re.search("[\x7f-\x9f\u202e]", shown)
+    assert "Ü 🐘" in shown
+    assert json.loads(shown) == json.loads(piped)
 
 
 def test_a_dream_is_steered(daemon: FakeDaemon, run: Run) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -92,6 +93,26 @@ def test_the_folder_of_a_channel_is_where_its_sessions_ran(
     finally:
         snapshot.close()
     assert project_root(folder / "src") == folder
+
+
+def test_what_commands_a_terminal_reaches_neither_memories_nor_pages(store: MemoryStore, paths: StorePaths) -> None:
+    """Neither by the store's doors nor from a file that somebody put there."""
+    evil = "I prefer the \x1b]0;owned\x07 tea\x9b2J of\x07 Assam\u202e in the morning.\x1b[31m"
+    store.observe(SessionHead("e1", "shop", title=f"T {evil}"), [NewTurn("user", evil, NOW, "e")]).result()
+    store.remember(f"Remember that {evil}", channel="shop").result()
+    (paths.vault / "note.md").write_text(f"---\ntype: Note\nchannel: shop\n---\nWe decided: {evil}\n")
+    store.reconcile()
+    store.settle()
+    done = dream(request_of(paths, "run-1"), lambda at: None)
+    assert done.changeset_path is not None
+    store.apply(messages.read_changeset(done.changeset_path))
+    written = [data.decode() for path, data in vault_files(paths).items() if path != "note.md"]
+    assert any("Assam" in text for text in written)
+    assert "Assam" in done.digest
+    for text in (*written, *done.derived.values()):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", text)
+    for text in done.derived.values():
+        assert "\u202e" not in text
 
 
 def vault_files(paths: StorePaths) -> dict[str, bytes]:
