@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..store.keep.deadline import within
 from ..store.model import Kind, NewTurn, SessionHead
 from ..store.names import Name
 from .answers import cut_to_bytes, evidence, hello_answer, hits_that_fit, instant, plain, why_not
@@ -24,11 +27,16 @@ from .params import (
     ShowParams,
 )
 
+ANSWER_S = 20.0
+"""A search or a page that takes longer is broken off; its client was told before, or has left."""
+
 if TYPE_CHECKING:
     from ..store.memory import MemoryStore
     from ..store.results import Forgotten
 
 # What the daemon's own methods are made of, in one place.
+AnyParams = TypeVar("AnyParams", bound=Params)
+
 __all__ = ["Call", "Handler", "Name", "NoParams", "Params", "hello_answer", "instant", "plain", "store_handlers"]
 
 
@@ -74,6 +82,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
                 for slot in envelope.slots
             ],
             "abstained": envelope.abstained,
+            "notes": list(envelope.notes),
         }
 
     def remember(params: RememberParams, call: Call) -> Any:
@@ -130,8 +139,8 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
     return {
         "hello": Handler(HelloParams, lambda params, call: hello_answer()),
         "ping": Handler(NoParams, lambda params, call: {}),
-        "recall": Handler(RecallParams, recall, blocking=True, activity=True, first=True),
-        "context": Handler(ContextParams, context, blocking=True, activity=True, first=True),
+        "recall": Handler(RecallParams, bounded(recall), blocking=True, activity=True, first=True),
+        "context": Handler(ContextParams, bounded(context), blocking=True, activity=True, first=True),
         "remember": Handler(
             RememberParams, remember, activity=True, first=True, shape=lambda node_id: {"node_id": node_id}
         ),
@@ -139,10 +148,22 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         "forget": Handler(ForgetParams, forget, blocking=True, shape=plain),
         "feedback": Handler(FeedbackParams, feedback, blocking=True),
         "purge": Handler(PurgeParams, purge, blocking=True),
-        "show": Handler(ShowParams, show, blocking=True),
-        "list": Handler(ListParams, list_, blocking=True),
+        "show": Handler(ShowParams, bounded(show), blocking=True),
+        "list": Handler(ListParams, bounded(list_), blocking=True),
         "status": Handler(NoParams, status, blocking=True),
     }
+
+
+def bounded(answer: Callable[[AnyParams, Call], Any]) -> Callable[[AnyParams, Call], Any]:
+    """Break off a method that only reads when it is not done in time."""
+
+    @wraps(answer)
+    def answer_in_time(params: AnyParams, call: Call) -> Any:
+        call.raise_if_cancelled()
+        with within(ANSWER_S):
+            return answer(params, call)
+
+    return answer_in_time
 
 
 def _aware(at: datetime | None) -> datetime | None:

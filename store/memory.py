@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -270,11 +270,11 @@ class MemoryStore:
         ranking.leave_out_session(session)
         if answer.abstains(ranking):
             self._follow(query, channel, session, ranking, ())
-            return Envelope("", 0, (), abstained=True)
+            return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
         envelope = answer.envelope(ranking, self.catalog, budget_tokens, self._now())
         self._writer.later(*history.log_usage([slot.node_id for slot in envelope.slots], self._now()))
         self._follow(query, channel, session, ranking, envelope.slots)
-        return envelope
+        return replace(envelope, notes=tuple(ranking.notes))
 
     def rank(self, question: Question) -> Ranking:
         """Rank what answers a question, for whoever tests recall: nothing of it is counted or kept."""

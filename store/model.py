@@ -231,12 +231,13 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What `context` hands to an agent; `tokens` is an upper estimate of the whole text's."""
+    """What `context` hands to an agent; `tokens` is an upper estimate of the text's, `notes` say what limits it."""
 
     text: str
     tokens: int
     slots: tuple[Slot, ...]
     abstained: bool = False
+    notes: tuple[str, ...] = ()
 
 
 class ActionKind(StrEnum):

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, Level, NodeId
+from ..keep.deadline import within
+from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, Level, NodeId, StoreBusy
 from ..roles import Role
 from ..settings import SearchSettings
 from .backends.seam import Condition, Filter, Match, Vector, VectorStore
@@ -18,6 +19,7 @@ from .embedding import Embedder, ModelUnavailable
 from .fusion import fuse_by_reciprocal_rank, fuse_by_score
 from .index import COLLECTION
 from .projection import is_turn
+from .query_text import read_query
 from .succession import LOOKED_AT, Ties, newest_first, ties_of
 from .terms import query_terms, stems_of
 
@@ -26,6 +28,9 @@ BY_DEFAULT = (Level.SESSION, Level.FACT)
 
 QUESTIONS_AT_ONCE = 4
 """Questions embedded at a time: as many as the wire answers at once."""
+
+KEYWORD_S = 1.0
+"""How long words are looked up before meaning answers alone; at a million turns it takes .02 s."""
 
 CHUNK_MARK = "#chunk-"
 
@@ -126,14 +131,16 @@ class Search:
 
         Without a model that is ready, the keyword arm answers alone and a note says so.
         """
-        terms = query_terms(question.text)
+        query = read_query(question.text)
+        terms = query_terms(query.words)
         ranking = Ranking([], stems_of(terms), tells_facts=not question.levels)
+        ranking.notes += [query.note] if query.note else []
         where = normalised_filter(question)
         reach = max(self._settings.reach, 3 * question.limit)
         arms: dict[str, list[Match]] = {}
-        embedding = self._embedding.submit(self._embed, question.text, ranking)  # neither holds Python up for long
+        embedding = self._embedding.submit(self._embed, query.meant, ranking)  # neither holds Python up for long
         with ranking.timed("keyword"):
-            arms["keyword"] = self._backend.search_keyword(COLLECTION, terms, reach, where)
+            arms["keyword"] = self._search_keyword(terms, reach, where, ranking)
         with ranking.timed("embed, beyond keyword"):
             vector = embedding.result()
         if vector is not None:
@@ -151,6 +158,14 @@ class Search:
             with ranking.timed("newest first"):
                 self._put_newest_first(ranking)
         return ranking
+
+    def _search_keyword(self, terms: list[str], reach: int, where: Filter, ranking: Ranking) -> list[Match]:
+        try:
+            with within(KEYWORD_S):
+                return self._backend.search_keyword(COLLECTION, terms, reach, where)
+        except StoreBusy:
+            ranking.notes.append("found by meaning alone: looking its words up took too long")
+            return []
 
     def _embed(self, text: str, ranking: Ranking) -> Vector | None:
         if not self._backend.capabilities().vector:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from itertools import islice
 
 from .terms import STOP_WORDS, stems_of
 
@@ -40,8 +41,14 @@ NEVER_STEMS, NEVER_PART = 2, 0.5
 DONE = 0.5
 """How much nearer to a denial stands what was done than what was meant: "completed" than "to complete"."""
 
+LABEL_CHARS = 60
+"""How far before a number the word that names it ("sprint 4") is looked for."""
+
 FRAME_WORDS, SPAN_WORDS = 2, 3
 """Where two texts are the same but for one place: so many words stand before it, and so many at most are in it."""
+
+LONGEST_CHARS, MOST_VALUES = 4_000, 32
+"""What is read of a text: one that is longer, or holds more values, is a document or a table, no one statement."""
 
 _MONTHS = "january february march april may june july august september october november december".split()
 _MONTH = "|".join(sorted({name[:3] for name in _MONTHS} | set(_MONTHS) | {"sept"}, key=len, reverse=True))
@@ -62,7 +69,7 @@ _VALUE = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[A-Za-z][A-Za-z'’]*")
-_CLAUSE = re.compile(r"[,;:.!?]\s+|\s+[-–—]\s+|\b(?:but|which|because|since|while|so)\b")
+_CLAUSE = re.compile(r"[,;:.!?]\s+|(?<!\s)\s+[-–—]\s+|\b(?:but|which|because|since|while|so)\b")
 _CHANGE = (
     r"(?:moved?|moving|rescheduled?|postponed?|extend(?:ed)?|shifted|chang(?:ed?|ing)|updated?|adjusted|increased?"
     r"|improved?|raised?|grown?|grew|reduced?|lowered?|dropped?|decreased?|switch(?:ed)?|went|boosted|upgraded|pushed|set)"
@@ -105,7 +112,7 @@ _NEVER = re.compile(
     r"\b(?:has|have|had|i['’]ve)\s+(?:\w+\s+)?never\b|\b(?:hasn|haven|hadn)['’]t\s+(?:ever\b|(?=[^.;]*\b(?:before|yet|ever)\b))",
     re.IGNORECASE,
 )
-_ANTECEDENT = re.compile(r"(\S+),? (?:which|that) [^,;.!?]*$")
+_ANTECEDENT = re.compile(r"(?<!\S)(\S+),? (?:which|that) [^,;.!?]*$")
 """What a relative clause is about: "Zotero, which I have never used"."""
 
 
@@ -149,8 +156,8 @@ class Statement:
 
 @lru_cache(maxsize=4096)
 def read(text: str) -> Statement:
-    """Take a text apart; the same text gives the same statement."""
-    line = " ".join(text.split())
+    """Take a text apart, a long one by its beginning; the same text gives the same statement."""
+    line = " ".join(text[:LONGEST_CHARS].split())
     return Statement(
         text=line,
         stems=_content(line),
@@ -357,7 +364,7 @@ def _denied(text: str) -> tuple[Denial, ...]:
 def _values(text: str) -> list[Value]:
     bounds = [0, *(match.end() for match in _CLAUSE.finditer(text)), len(text)]
     found = []
-    for match in _VALUE.finditer(text):
+    for match in islice(_VALUE.finditer(text), MOST_VALUES):
         sort = match.lastgroup or ""
         if sort == "number" and _is_label(text, match.start()):
             continue
@@ -389,8 +396,9 @@ def _around(text: str, start: int, bounds: Sequence[int]) -> frozenset[str]:
 
 
 def _is_label(text: str, start: int) -> bool:
-    before = _WORD.findall(text[:start])
-    return bool(before) and before[-1].lower() in _LABELS and text[:start].rstrip().endswith(before[-1])
+    before = text[max(0, start - LABEL_CHARS) : start].rstrip()
+    words = _WORD.findall(before)
+    return bool(words) and words[-1].lower() in _LABELS and before.endswith(words[-1])
 
 
 def _unit(text: str, end: int) -> frozenset[str]:

@@ -21,6 +21,10 @@ STOP_WORDS = frozenset(
 """English words that say how a question is asked, not what it asks for."""
 
 
+LONGEST_STEMMED = 64
+"""Characters; what is longer is a hash or a path, and has no stem."""
+
+
 def query_terms(text: str, limit: int = 64) -> list[str]:
     """The distinct words of a question in their order, without stop words; all of them if nothing else is left."""
     words = list(dict.fromkeys(match.group().lower() for match in WORD.finditer(text)))
@@ -44,5 +48,7 @@ def words_of(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=20_000)
 def _stem(word: str) -> str:
+    if len(word) > LONGEST_STEMMED:
+        return word
     # A stemmer keeps the word in itself while it works, so threads may not share one; making it is 2 of 26 µs.
     return str(snowballstemmer.stemmer("english").stemWord(_bare(word)))

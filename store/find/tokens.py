@@ -10,6 +10,8 @@ from pathlib import Path
 
 _PIECE = re.compile(r"[^\W_]+|[^\w\s]|_")
 
+_RUN = re.compile(r"\S+")
+
 LONGEST_WORD = 40
 """Characters; what is longer is no word, and costs three characters a token."""
 
@@ -27,6 +29,21 @@ def estimate_tokens(text: str) -> int:
     """
     by_words = sum(map(_costs.__getitem__, text.lower().split())) + text.count("\n\n")
     return 2 + max(-(-len(text) // 4), by_words)
+
+
+def beginning(text: str, limit_tokens: int) -> str:
+    """Return the longest beginning of a text, in whole words, of at most so many tokens by the same estimate.
+
+    A first word that is longer is cut, at one character a token.
+    """
+    left = limit_tokens - 2
+    words = end = 0
+    for run in _RUN.finditer(text):
+        words += _costs[run.group().lower()] + text.count("\n\n", end, run.start())
+        if max(words, -(-run.end() // 4)) > left:
+            return text[:end] if end else run.group()[:left]
+        end = run.end()
+    return text
 
 
 class _Costs(dict[str, int]):

@@ -15,6 +15,7 @@ import apsw
 import sqlite_vec
 
 from ..model import Corrupt, SchemaTooNew, StoreBusy
+from .deadline import obey
 
 BUSY_TIMEOUT_MS = 5000
 
@@ -175,7 +176,7 @@ def preallocate_wal(path: Path, size_bytes: int) -> None:
 
 
 class Connections:
-    """One connection a thread, opened when the thread first asks."""
+    """One connection a thread, opened when the thread first asks; its statements obey the thread's deadline."""
 
     def __init__(self, opening: Callable[[], apsw.Connection]) -> None:
         self._opening = opening
@@ -188,7 +189,7 @@ class Connections:
         """This thread's connection."""
         connection: apsw.Connection | None = getattr(self._mine, "connection", None)
         if connection is None:
-            connection = self._opening()
+            connection = obey(self._opening())
             with self._lock:
                 if self._closed:
                     connection.close()

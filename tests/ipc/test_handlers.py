@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from dreamd import __version__
-from dreamd.ipc import answers
+from dreamd.ipc import answers, handlers
 from dreamd.ipc.answers import cut_to_bytes, plain
 from dreamd.ipc.client import Client, DaemonError
 from dreamd.ipc.handlers import store_handlers
-from dreamd.ipc.protocol import INVALID_PARAMS, NOT_FOUND, encode
+from dreamd.ipc.protocol import BUSY, INVALID_PARAMS, NOT_FOUND, encode
 from dreamd.store.find.embedding import StubEmbedder
+from dreamd.store.keep import deadline
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Evidence, Level
 from dreamd.store.settings import StoreSettings
@@ -94,9 +95,35 @@ def test_observed_turns_are_evidence_with_their_outside_ids(client: Client) -> N
         turn for hit in answer["hits"] for turn in hit["evidence"]
     ]
     envelope = client.call("context", {"query": "billing PostgreSQL", "budget_tokens": 200, "channel": "conv-26"})
-    assert set(envelope) == {"text", "tokens", "slots", "abstained"}
+    assert set(envelope) == {"text", "tokens", "slots", "abstained", "notes"}
     assert 0 < envelope["tokens"] <= 200
     assert {"node_id", "text", "evidence"} <= set(envelope["slots"][0])
+
+
+def test_an_empty_question_is_refused_with_a_hint(client: Client) -> None:
+    for method in ("recall", "context"):
+        with pytest.raises(DaemonError, match="empty") as caught:
+            client.call(method, {"query": " \n"})
+        assert caught.value.code == INVALID_PARAMS
+        assert caught.value.hint
+
+
+@pytest.fixture
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have statements look at the clock often."""
+    monkeypatch.setattr(deadline, "STEPS", 20)
+
+
+@pytest.mark.usefixtures("_often")
+def test_a_search_that_takes_too_long_is_broken_off(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(50):
+        client.call("remember", {"text": f"Fact number {number} is kept."})
+    client.call("list")
+    monkeypatch.setattr(handlers, "ANSWER_S", 0.0)
+    for method, params in (("recall", {"query": "fact"}), ("list", {})):
+        with pytest.raises(DaemonError, match="too long") as caught:
+            client.call(method, params)
+        assert caught.value.code == BUSY
 
 
 def test_nothing_found_is_an_answer(client: Client) -> None:

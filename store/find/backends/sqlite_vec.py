@@ -19,6 +19,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from ...keep import deadline
 from ...keep.database import transaction
 from ...model import InvalidInput, NotFound, StoreError
 from . import fts
@@ -274,7 +275,8 @@ class SqliteVecStore:
             if columns is None or not columns.holds(fields):
                 columns = self._held[name] = Columns(dimension, fields)
             if columns.stamp < stamp:
-                self._bring_up(connection, name, columns)
+                with deadline.lifted():  # the next question would begin it from the start
+                    self._bring_up(connection, name, columns)
                 columns.stamp = stamp
             yield columns
 

@@ -1,0 +1,51 @@
+"""A moment by which what a thread asks of SQLite must be answered."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import apsw
+
+from ..model import StoreBusy
+
+STEPS = 10_000
+"""Steps of SQLite's virtual machine between two looks at the clock: about a millisecond, and no cost that shows."""
+
+_mine = threading.local()
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Interrupt this thread's reads that take longer, or longer than a deadline around this one. Raises StoreBusy."""
+    outer: float = getattr(_mine, "until_s", float("inf"))
+    _mine.until_s = min(outer, time.monotonic() + seconds)
+    try:
+        yield
+    except apsw.InterruptError as error:
+        raise StoreBusy("the question takes too long to answer", hint="Ask for less, or try again later.") from error
+    finally:
+        _mine.until_s = outer
+
+
+@contextmanager
+def lifted() -> Iterator[None]:
+    """Let this thread take its time: for work that every later question needs and that is lost when it breaks off."""
+    outer: float = getattr(_mine, "until_s", float("inf"))
+    _mine.until_s = float("inf")
+    try:
+        yield
+    finally:
+        _mine.until_s = outer
+
+
+def obey(connection: apsw.Connection) -> apsw.Connection:
+    """Have a connection's statements end with InterruptError once the deadline of the thread that runs them is over."""
+    connection.set_progress_handler(_is_over, STEPS)
+    return connection
+
+
+def _is_over() -> bool:
+    return time.monotonic() > getattr(_mine, "until_s", float("inf"))
