@@ -21,6 +21,10 @@ MIB = 2**20
 POLL_S = 0.05
 
 
+class Refused(RuntimeError):
+    """The daemon answered with an error."""
+
+
 class Wire:
     """One connection, one request at a time, no more than bytes: `ask` is what an agent's latency is made of."""
 
@@ -49,10 +53,10 @@ class Wire:
                 data = held
 
     def call(self, method: str, **params: Any) -> Any:
-        """Ask for a method's result. Raises RuntimeError with the daemon's own words."""
+        """Ask for a method's result. Raises Refused with the daemon's own words."""
         answer = json.loads(self.ask(request(method, **params)))
         if "error" in answer:
-            raise RuntimeError(f"{method}: {answer['error']}")
+            raise Refused(f"{method}: {answer['error']}")
         return answer["result"]
 
     def close(self) -> None:

@@ -3,6 +3,9 @@
 One daemon lives on one folder, round after round: it is written to, imports, dreams or undoes, and is killed in the
 middle of it, a dream's application above all. After each restart everything that was ever acknowledged must be there,
 every run must be whole (each of its files as the ledger says), and the index must be equal to a rebuilt one.
+
+Nothing may be refused, and nothing is said to be kept where too little was tried: there are floors on promises, on
+applications that had begun, and on kills that caught one half way.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +34,7 @@ import apsw
 from dreamd.store.keep.journal import sha256
 from dreamd.store.keep.ledger import Ledger
 
-from tests.bench.daemon_under_test import DaemonUnderTest, request
+from tests.bench.daemon_under_test import DaemonUnderTest, Refused, Wire, request
 from tests.bench.scratch import own_folder
 
 THINGS = "parcel lantern ledger saddle orchard violin harbour meadow tunnel copper walnut ribbon glacier pepper".split()
@@ -45,6 +48,14 @@ SENTENCES = (
 )
 IN_FLIGHT_S = (0.02, 1.2)
 MOVING_S = (0.0, 0.05)
+
+WRITING, CHANGING = ("writes", "imports"), ("dream", "undo")
+PROMISES_A_ROUND = 1
+"""Of a kind of writing, on average over its rounds, at least; hundreds are usual."""
+APPLYING_SHARE = 2
+HALF_WAY_SHARE, HALF_WAY_FROM = 8, 8
+"""Of the dreams one in so many must have begun to be applied when it was killed, and of dreams and undos one in so many
+must have been caught half way, from so many on; about every second is."""
 
 
 @dataclass
@@ -69,8 +80,12 @@ class Trial:
         self.owed = Acknowledged()
         self.counter = 0
         self.violations: list[str] = []
-        self.killed_in: dict[str, int] = {}
+        self.killed_in: Counter[str] = Counter()
+        self.promised_in: Counter[str] = Counter()
+        self.dreams: Counter[str] = Counter()
+        self.applications = 0
         self.caught_half_way = 0
+        self._dying = threading.Event()
         self._numbering = threading.Lock()
 
     # ---- work
@@ -85,54 +100,48 @@ class Trial:
 
     def remember(self) -> None:
         """Remember without end."""
-        wire = self.daemon.wire()
-        while True:
-            text = self.sentence()
-            self.owed.memories.append((wire.call("remember", text=text)["node_id"], text))
+        with closing(self.daemon.wire()) as wire:
+            while True:
+                text = self.sentence()
+                self.owed.memories.append((wire.call("remember", text=text)["node_id"], text))
 
     def observe(self) -> None:
         """Tell of sessions without end."""
-        wire = self.daemon.wire()
-        while True:
-            session = f"s{self.sentence().split(' q')[1].split('z')[0]}"
-            for _ in range(4):
-                texts = [self.sentence() for _ in range(3)]
-                turns = [{"role": "user", "text": text, "external_id": text[-24:] + text[:40]} for text in texts]
-                wire.call("observe", session={"session_id": session, "channel": "kills"}, turns=turns)
-                self.owed.turns += [(session, text) for text in texts]
+        with closing(self.daemon.wire()) as wire:
+            while True:
+                session = f"s-{mark_of(self.sentence())}"
+                for _ in range(4):
+                    texts = [self.sentence() for _ in range(3)]
+                    turns = [{"role": "user", "text": text, "external_id": mark_of(text)} for text in texts]
+                    wire.call("observe", session={"session_id": session, "channel": "kills"}, turns=turns)
+                    self.owed.turns += [(session, text) for text in texts]
 
     def import_files(self) -> None:
         """Import chats without end."""
-        wire = self.daemon.wire()
         folder = self.daemon.folder / "chats"
         folder.mkdir(exist_ok=True)
-        while True:
-            texts = [self.sentence() for _ in range(40)]
-            session = f"chat-{self.counter}"
-            file = folder / f"{session}.jsonl"
-            lines = [
-                {"session_id": session, "role": "user", "content": text, "id": str(number)}
-                for number, text in enumerate(texts)
-            ]
-            file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-            wire.call("import", paths=[str(file)], channel="kills")
-            self.owed.turns += [(session, text) for text in texts]
+        with closing(self.daemon.wire()) as wire:
+            while True:
+                texts = [self.sentence() for _ in range(40)]
+                session = f"chat-{self.counter}"
+                file = folder / f"{session}.jsonl"
+                lines = [
+                    {"session_id": session, "role": "user", "content": text, "id": str(number)}
+                    for number, text in enumerate(texts)
+                ]
+                file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+                wire.call("import", paths=[str(file)], channel="kills")
+                self.owed.turns += [(session, text) for text in texts]
 
     def dream(self, applying: threading.Event) -> None:
         """Dream, telling when the application begins."""
-        wire = self.daemon.wire()
-        wire._socket.sendall(request("dream", kind="daily", wait=True))
-        said = b""
-        while b'"result"' not in said and b'"error"' not in said:
-            data = wire._socket.recv(2**16)
-            if not data:
-                return
-            said += data
-            if b'"stage":"apply"' in said:
-                applying.set()
-        answer = json.loads(said.splitlines()[-1])
-        applying.set()
-        if answer.get("result", {}).get("state") == "applied":
+        with closing(self.daemon.wire()) as wire:
+            answer = _dreamt(wire, applying)
+        if "error" in answer:
+            raise Refused(f"dream: {answer['error']}")
+        self.dreams[answer["result"]["state"]] += 1
+        if answer["result"]["state"] == "applied":
+            applying.set()
             self.owed.runs.append(answer["result"]["run_id"])
 
     def undo(self) -> None:
@@ -153,23 +162,44 @@ class Trial:
             "dream": [lambda: self.dream(applying)],
             "undo": [self.undo],
         }
-        threads = [threading.Thread(target=_until_it_breaks, args=(job,)) for job in jobs[kind]]
+        promised = self.owed.count()
+        self._dying.clear()
+        threads = [threading.Thread(target=self._until_killed, args=(job,)) for job in jobs[kind]]
         for thread in threads:
             thread.start()
         if kind == "dream":
-            applying.wait(120)
-        if kind in ("dream", "undo") and self.rng.random() < 0.7:
+            self.applications += self._has_begun(applying, threads[0])
+        if kind in CHANGING and self.rng.random() < 0.7:
             self._until_files_move(IN_FLIGHT_S[1])
             time.sleep(self.rng.uniform(*MOVING_S))
         else:
             time.sleep(self.rng.uniform(*IN_FLIGHT_S))
+        self._dying.set()
         self.daemon.kill()
         for thread in threads:
             thread.join()
-        self.killed_in[kind] = self.killed_in.get(kind, 0) + 1
+        self.killed_in[kind] += 1
+        self.promised_in[kind] += self.owed.count() - promised
         self.caught_half_way += self._is_half_applied()
         self.daemon.start()
         self.daemon.wait_until_it_answers()
+
+    def _until_killed(self, job: Callable[[], None]) -> None:
+        """Do a job until the daemon dies under it; whatever else ends it with an error is a violation."""
+        try:
+            job()
+        except Exception as error:
+            died = isinstance(error, OSError | ValueError | RuntimeError) and not isinstance(error, Refused)
+            if not (died and self._dying.is_set()):
+                self.violations.append(f"{type(error).__name__}: {error}"[:500])
+
+    def _has_begun(self, applying: threading.Event, dream: threading.Thread) -> bool:
+        """Wait until a dream is being applied, or is over without that."""
+        deadline = time.monotonic() + 120
+        while dream.is_alive() and not applying.wait(0.01):
+            if time.monotonic() > deadline:
+                return False
+        return applying.is_set()
 
     def _until_files_move(self, timeout_s: float) -> None:
         """Wait for the first file that a run makes or takes away: from here on its application is half done."""
@@ -190,6 +220,20 @@ class Trial:
                 return bool(ledger.execute("SELECT 1 FROM journal WHERE state = '' AND run_id IS NOT NULL").fetchall())
 
     # ---- the verdict
+
+    def too_little(self) -> list[str]:
+        """Name what was tried too seldom for its silence to mean anything."""
+        missing = [
+            f"{self.promised_in[kind]} promises in {self.killed_in[kind]} rounds of {kind}"
+            for kind in WRITING
+            if self.promised_in[kind] < PROMISES_A_ROUND * self.killed_in[kind]
+        ]
+        dreams, changes = self.killed_in["dream"], sum(self.killed_in[kind] for kind in CHANGING)
+        if self.applications * APPLYING_SHARE < dreams:
+            missing.append(f"{self.applications} of {dreams} dreams began to be applied")
+        if changes >= HALF_WAY_FROM and self.caught_half_way * HALF_WAY_SHARE < changes:
+            missing.append(f"{self.caught_half_way} of {changes} dreams and undos were caught half way")
+        return missing
 
     def check(self) -> None:
         """Add what was lost, half done or told otherwise to the violations."""
@@ -278,6 +322,27 @@ class Trial:
             connection.close()
 
 
+def _dreamt(wire: Wire, applying: threading.Event) -> dict[str, Any]:
+    """Have a dream; return the daemon's answer."""
+    wire._socket.sendall(request("dream", kind="daily", wait=True))
+    said = b""
+    while b'"result"' not in said and b'"error"' not in said:
+        data = wire._socket.recv(2**16)
+        if not data:
+            raise ConnectionResetError("the daemon closed the connection")
+        said += data
+        if b'"stage":"apply"' in said:
+            applying.set()
+    return dict(json.loads(said.splitlines()[-1]))
+
+
+def mark_of(sentence: str) -> str:
+    """The word that no other sentence has."""
+    found = re.search(r"q\d+z", sentence)
+    assert found is not None
+    return found[0]
+
+
 def _count(folder: Path) -> int:
     return len(os.listdir(folder)) if folder.is_dir() else 0  # noqa: PTH208 - a third of the time that iterdir takes
 
@@ -293,14 +358,8 @@ PROJECTION = (
 )
 
 
-def _until_it_breaks(job: Callable[[], None]) -> None:
-    """The daemon dies under every job, sooner or later."""
-    with suppress(OSError, ValueError, RuntimeError):
-        job()
-
-
 def main() -> int:
-    """Print one JSON object; exit with 1 when anything was lost."""
+    """Print one JSON object; exit with 1 when anything was lost or refused, or too little tried."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
@@ -323,13 +382,16 @@ def main() -> int:
         "kills": sum(trial.killed_in.values()),
         "seed": given.seed,
         "killed_in": trial.killed_in,
+        "promised_in": trial.promised_in,
+        "applications": trial.applications,
         "caught_half_way": trial.caught_half_way,
         "acknowledged": trial.owed.count(),
         "violations": trial.violations[:10],
+        "too_little": (too_little := [] if trial.violations else trial.too_little()),
         "seconds": round(time.monotonic() - began, 1),
     }
     print(json.dumps(result, indent=2))
-    return 1 if trial.violations else 0
+    return 1 if trial.violations or too_little else 0
 
 
 if __name__ == "__main__":

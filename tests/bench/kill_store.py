@@ -4,6 +4,8 @@ A child opens the store in a folder, checks everything that was ever acknowledge
 observing, dreaming and undoing from several threads until the parent kills it at a random instant, start-up and check
 included. After some kills on one folder, one child checks in peace, compares the index with a rebuild, and a new
 folder begins. The parent imports once and forks, so that a kill costs milliseconds.
+
+What a kill leaves in the system's cache is there afterwards, synced or not; power_loss.py tells what a power cut takes.
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ import json
 import os
 import random
 import select
+import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +31,7 @@ from typing import Any, NoReturn
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no threads in the parent: it forks
 
+import apsw
 from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep import okf
 from dreamd.store.keep.edits import edit_mark
@@ -39,6 +44,10 @@ from dreamd.store.settings import StoreSettings
 NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)
 KILLS_PER_FOLDER = 20
 WORDS = "river lantern copper meadow violin harbor pepper glacier saddle orchard ribbon walnut tunnel feather".split()
+WORKING_SHARE, PROMISES_A_WORKER = 2, 3
+HALF_WAY_SHARE, HALF_WAY_FROM = 4, 20
+"""At least every second kill must meet a child at work, each of which has promised so much on average, and from so many
+kills on one in so many must leave a dream or undo half applied; else too little was tried."""
 QUERIES = (*WORDS[:6], "river lantern", "copper meadow violin", "glacier saddle orchard walnut")
 
 
@@ -147,8 +156,15 @@ class Child:
         """Write from four threads, for ever."""
         base = self.seed * 1_000_000
         for thread, job in enumerate((self.remember, self.remember, self.observe)):
-            threading.Thread(target=job, args=(base + thread * 100_000,), daemon=True).start()
+            threading.Thread(target=self.until_killed, args=(job, base + thread * 100_000), daemon=True).start()
         self.dream(base + 900_000)
+
+    def until_killed(self, job: Callable[[int], None], seed: int) -> None:
+        """Do a job that only death may end: a write that is refused is a failure."""
+        try:
+            job(seed)
+        except Exception:
+            self.say("failed", what=traceback.format_exc()[-1500:])
 
     def remember(self, seed: int) -> None:
         """Statement after statement, each acknowledged before the next."""
@@ -251,6 +267,20 @@ def _live(folder: Path, expected: Expected, pipe: int, seed: int, *, in_peace: b
     os._exit(0)
 
 
+def is_half_applied(folder: Path) -> bool:
+    """Whether a dead child had journaled a run and not finished it; a copy is asked, and recovered."""
+    with tempfile.TemporaryDirectory() as name:
+        for file in folder.glob("ledger.db*"):
+            if not file.name.endswith("-shm"):
+                shutil.copy(file, name)
+        if not Path(name, "ledger.db").exists():
+            return False
+        with closing(apsw.Connection(f"{name}/ledger.db")) as ledger:
+            if not ledger.execute("SELECT 1 FROM sqlite_master WHERE name = 'journal'").fetchall():
+                return False
+            return bool(ledger.execute("SELECT 1 FROM journal WHERE state = '' AND run_id IS NOT NULL").fetchall())
+
+
 class Round:
     """One child's life, as its parent sees it."""
 
@@ -314,15 +344,27 @@ def _one_kill(folder: Path, expected: Expected, rng: random.Random, seed: int) -
     return child
 
 
+def too_little(kills: int, working: int, acknowledged: int, half_way: int) -> list[str]:
+    """Name what was tried too seldom for its silence to mean anything."""
+    missing = []
+    if working * WORKING_SHARE < kills:
+        missing.append(f"{working} of {kills} kills met a child at work")
+    if acknowledged < PROMISES_A_WORKER * max(1, working):
+        missing.append(f"{acknowledged} promises of {working} children at work")
+    if kills >= HALF_WAY_FROM and half_way * HALF_WAY_SHARE < kills:
+        missing.append(f"{half_way} of {kills} kills left a dream or undo half applied")
+    return missing
+
+
 def main() -> int:
-    """Print one JSON object; exit with 1 when anything was lost, half done, or unlike a rebuild."""
+    """Print one JSON object; exit with 1 when anything was lost, refused, half done, or too little was tried."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     rng = random.Random(given.seed)
     began = time.monotonic()
-    kills = working = acknowledged = folders = 0
+    kills = working = acknowledged = folders = half_way = 0
     complaints: list[str] = []
     while kills < given.kills:
         with tempfile.TemporaryDirectory() as name:
@@ -334,6 +376,7 @@ def main() -> int:
                 working += child.worked
                 acknowledged += child.acknowledged
                 complaints += child.complaints
+                half_way += is_half_applied(folder)
             child = Round(folder, expected, 0, in_peace=True)
             child.listen(time.monotonic() + 600)
             child.reap()
@@ -341,14 +384,16 @@ def main() -> int:
     result = {
         "kills": kills,
         "while_writing": working,
+        "caught_half_way": half_way,
         "folders": folders,
         "acknowledged": acknowledged,
         "violations": len(complaints),
         "first_violations": complaints[:5],
+        "too_little": (missing := [] if complaints else too_little(kills, working, acknowledged, half_way)),
         "seconds": round(time.monotonic() - began, 1),
     }
     print(json.dumps(result, indent=2))
-    return 1 if complaints else 0
+    return 1 if complaints or missing else 0
 
 
 if __name__ == "__main__":

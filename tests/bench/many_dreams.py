@@ -30,6 +30,9 @@ from .table import Row, say
 KILL_CHILD, KILL_DAEMON = 0.2, 0.2
 KILL_WITHIN_S = 6.0
 LOOK_CLOSELY_EVERY, DREAM_AGAIN_EVERY = 20, 10
+APPLIED_SHARE, KILLED_SHARE, KILLED_FROM = 3, 10, 20
+"""Of the dreams one in three must have been applied at least, and from twenty on one in ten have met a kill; about two
+in three are, and four in ten do."""
 BOUND_BYTES, BOUND_BYTES_A_TURN = 32 * 2**20, 48 * 2**10
 """What the whole data folder may take: a start, and so much for every turn and memory that was kept, with its vectors,
 what was made of it, and the history that undoes it."""
@@ -77,8 +80,11 @@ class Nights:
         answers: list[dict[str, Any]] = []
 
         def dream() -> None:
-            with suppress(RuntimeError, OSError):
+            try:
                 answers.append(self.daemon.call("dream", kind="daily", wait=True))
+            except (RuntimeError, OSError) as error:
+                if not victim:
+                    self.violations.append(f"a dream that nobody touched: {error}"[:500])
 
         dreaming = Thread(target=dream)
         dreaming.start()
@@ -140,6 +146,16 @@ class Nights:
         self.violations += [f"{path} changed on an unchanged day" for path in before if before[path] != after.get(path)]
         self.violations += [f"{path} came on an unchanged day" for path in after.keys() - before.keys()]
 
+    def too_little(self) -> list[str]:
+        """Name what was tried too seldom for its silence to mean anything."""
+        dreams, killed = sum(self.states.values()), sum(self.killed.values())
+        missing = []
+        if self.states["applied"] * APPLIED_SHARE < dreams:
+            missing.append(f"{self.states['applied']} of {dreams} dreams were applied")
+        if dreams >= KILLED_FROM and killed * KILLED_SHARE < dreams:
+            missing.append(f"{killed} of {dreams} dreams met a kill")
+        return missing
+
     def _kept(self) -> dict[str, bytes]:
         """Every file of the vault but those that tell what runs there were."""
         return {path: data for path, data in self.trial._files() if path != "log.md"}
@@ -169,6 +185,7 @@ def nights(dreams: int, seed: int, folder: Path) -> dict[str, Any]:
         "size_mib": round(them.size_bytes / 2**20, 1),
         "bound_mib": round((BOUND_BYTES + BOUND_BYTES_A_TURN * promises) / 2**20, 1),
         "violations": them.violations[:10],
+        "too_little": [] if them.violations else them.too_little(),
         "seconds": round(time.monotonic() - began, 1),
     }
 
@@ -179,7 +196,7 @@ def measure(options: Options) -> Iterator[Row]:
     say(f"{dreams} dreams in a row")
     with own_folder("nights") as folder:
         told = nights(dreams, 0, folder)
-    kept = not told["violations"]
+    kept = not told["violations"] and not told["too_little"]
     yield Row(
         f"{dreams} dreams in a row, kill -9 of child and daemon in between",
         "nothing lost" if kept else "BROKEN",
@@ -199,7 +216,7 @@ def main() -> int:
     with own_folder("nights") as own:
         told = nights(given.dreams, given.seed, given.keep or own)
     print(json.dumps(told, indent=2))
-    return 1 if told["violations"] else 0
+    return 1 if told["violations"] or told["too_little"] else 0
 
 
 if __name__ == "__main__":

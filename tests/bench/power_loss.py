@@ -17,9 +17,12 @@ from tests.store.keep.simulation import cut_at_random_point
 # The simulated disks keep their own books of what is durable, so what lies below them may be memory.
 MEMORY = Path("/dev/shm")
 
+REQUESTS_A_POINT = 3
+"""So many requests were acknowledged before a cut, on average, at least; about 15 are. With fewer nothing was tried."""
+
 
 def main() -> int:
-    """Print one JSON object; exit with 1 when anything was lost."""
+    """Print one JSON object; exit with 1 when anything was lost, or when too little was promised to say so."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
@@ -34,6 +37,9 @@ def main() -> int:
             acknowledged += count
             if verdict is not None:
                 lost[seed] = verdict
+    too_little = (
+        [] if acknowledged >= REQUESTS_A_POINT * given.points else [f"only {acknowledged} requests acknowledged"]
+    )
     result = {
         "points": given.points,
         "seed": given.seed,
@@ -41,10 +47,11 @@ def main() -> int:
         "requests_acknowledged": acknowledged,
         "points_with_loss": len(lost),
         "lost": dict(list(lost.items())[:5]),
+        "too_little": too_little,
         "seconds": round(time.monotonic() - began, 1),
     }
     print(json.dumps(result, indent=2))
-    return 1 if lost else 0
+    return 1 if lost or too_little else 0
 
 
 if __name__ == "__main__":

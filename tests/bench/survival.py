@@ -28,7 +28,7 @@ class Trial:
     quick_times: int
 
 
-KILLS = "no acknowledged memory lost, no half-applied dream, index equal to a rebuild"
+KILLS = "no acknowledged memory lost, none refused, no half-applied dream, index equal to a rebuild"
 TRIALS = (
     Trial("kill -9 at random instants, store and ipc", KILLS, "kill_store.py", "--kills", 1000, 20),
     Trial("kill -9 at random instants, the whole daemon", KILLS, "kill_daemon.py", "--kills", 60, 2),

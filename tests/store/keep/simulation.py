@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dreamd.store.keep import session
 from dreamd.store.keep.changes import Changes
@@ -61,6 +61,8 @@ class PumpedWriter(Writer):
 
     clock = 0.0
     held = False
+    asked: Callable[[Future[Any]], None] = staticmethod(lambda _: None)
+    """Called with each request's future when it is queued, before anything is done for it."""
 
     def __init__(self, vault: Vault, ledger: Ledger, disk: Disk) -> None:
         super().__init__(vault, ledger, lambda _: None, disk, lambda: self.clock)
@@ -73,6 +75,7 @@ class PumpedWriter(Writer):
 
     def submit(self, plan: Plan[T]) -> Future[T]:
         future = super().submit(plan)
+        self.asked(future)
         if not self.held:
             self.pump_until(future.done)
         return future
@@ -98,6 +101,8 @@ class PumpedWriter(Writer):
 class Machine:
     """A store over forgetful disks, in a folder that may hold what a former machine left."""
 
+    writer_type: type[PumpedWriter] = PumpedWriter
+
     def __init__(self, root: Path, rng: random.Random, lying: frozenset[str] = frozenset()) -> None:
         self.root = root
         self.power = Power(random.Random(rng.random()), 0, lying)
@@ -107,7 +112,7 @@ class Machine:
         self.disk = ForgetfulDisk(vault_root, self.power)
         self.vault = Vault(vault_root, self.disk)
         self.ledger = Ledger(root / "ledger.db", vfs=self.vfs.name)
-        self.writer = PumpedWriter(self.vault, self.ledger, self.disk)
+        self.writer = self.writer_type(self.vault, self.ledger, self.disk)
         self.changes = Changes(self.vault, self.ledger, self.writer, lambda _: ())
 
     def fail_after(self, operations: int) -> None:
@@ -128,7 +133,8 @@ class Simulation(Machine):
     """One life of a store, from an empty folder to the cut.
 
     `candidates` are the worlds that may be found afterwards: as of the last acknowledgement, and with each of those
-    requests that were under way.
+    requests that were under way. A promise counts from the instant at which it is given, wherever the cut falls: what
+    is under way in the code that gives it may still be undone by the cut.
     """
 
     def __init__(self, root: Path, rng: random.Random, cut_after: int, lying: frozenset[str] = frozenset()) -> None:
@@ -136,6 +142,8 @@ class Simulation(Machine):
         self.deleted: set[str] = set()
         self.rng = rng
         self.candidates = [World()]
+        self.least = 0  # the first of the candidates that keeps every promise given so far
+        self.writer.asked = self._was_asked
         self.fail_after(cut_after)
 
     def run(self) -> int:
@@ -145,10 +153,21 @@ class Simulation(Machine):
         try:
             while True:
                 self.rng.choice(steps)()
-                self.candidates = self.candidates[-1:]
+                self.candidates, self.least = self.candidates[-1:], 0
                 acknowledged += 1
         except PowerCut:
+            self.candidates = self.candidates[self.least :]
             return acknowledged
+
+    def _was_asked(self, future: Future[Any]) -> None:
+        """Of a request that leads to the latest world: whoever is promised it may count on that world."""
+        world = len(self.candidates) - 1
+
+        def promised(done: Future[Any]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                self.least = max(self.least, world)
+
+        future.add_done_callback(promised)
 
     @property
     def world(self) -> World:
@@ -301,11 +320,13 @@ def _difference(found: World, candidates: list[World]) -> str:
     return f"files (wanted, found bytes): {wrong}; cursors {nearest.cursors} {found.cursors}; runs {found.runs}"
 
 
-def cut_at_random_point(folder: Path, seed: int, lying: frozenset[str] = frozenset()) -> tuple[int, str | None]:
+def cut_at_random_point(
+    folder: Path, seed: int, lying: frozenset[str] = frozenset(), life: type[Simulation] = Simulation
+) -> tuple[int, str | None]:
     """Live, cut, start again; return how many requests were acknowledged, and what is wrong afterwards."""
     rng = random.Random(seed)
     folder.mkdir()
-    simulation = Simulation(folder, rng, int(10 ** rng.uniform(0.0, 3.3)), lying)
+    simulation = life(folder, rng, int(10 ** rng.uniform(0.0, 3.3)), lying)
     acknowledged = simulation.run()
     try:
         return acknowledged, simulation.verdict()

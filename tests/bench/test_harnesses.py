@@ -1,0 +1,76 @@
+"""The harnesses can fail: with every write refused, or with too little tried, none says that nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from . import kill_store
+from .daemon_under_test import DaemonUnderTest
+from .kill_daemon import Trial
+from .many_dreams import Nights
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Trial:
+    return Trial(DaemonUnderTest(tmp_path / "daemon", {"DREAMD_STORE__EMBEDDING__MODEL": "stub"}), seed=1)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("kind", ["writes", "imports"])
+def test_a_daemon_that_refuses_every_write_fails_the_kills(trial: Trial, kind: str) -> None:
+    with trial.daemon as daemon:
+        daemon.call("pause")
+        trial.round(kind)
+    assert any("learning is paused" in violation for violation in trial.violations)
+
+
+@pytest.mark.system
+def test_a_daemon_that_ends_by_itself_fails_the_kills(trial: Trial) -> None:
+    with trial.daemon as daemon:
+        trial._until_killed(daemon.kill)
+        trial._until_killed(trial.remember)
+    (violation,) = trial.violations
+    assert "ended" in violation
+
+
+def test_kills_that_meet_nothing_are_too_little(trial: Trial) -> None:
+    assert trial.too_little() == []
+    trial.killed_in = Counter(writes=3, dream=6, undo=3)
+    assert len(trial.too_little()) == 3
+    trial.promised_in["writes"], trial.applications, trial.caught_half_way = 30, 4, 2
+    assert trial.too_little() == []
+
+
+def test_nights_without_a_dream_are_too_little(trial: Trial) -> None:
+    nights = Nights(trial.daemon, 1)
+    nights.states = Counter(nothing=20)
+    assert len(nights.too_little()) == 2
+    nights.states, nights.killed = Counter(applied=12, failed=8), Counter(child=4)
+    assert nights.too_little() == []
+
+
+def test_a_store_that_refuses_fails_the_kills(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    child = kill_store.Child(tmp_path, kill_store.Expected(), writing, seed=1)
+    child.store.pause()
+    child.until_killed(child.remember, 0)
+    child.store.close()
+    (line,) = os.read(reading, 65536).splitlines()
+    assert json.loads(line)["op"] == "failed"
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.mark.parametrize(
+    ("kills", "working", "acknowledged", "half_way", "missing"),
+    [(40, 30, 600, 20, 0), (40, 10, 600, 20, 1), (40, 30, 10, 20, 1), (40, 30, 600, 2, 1), (10, 0, 0, 0, 2)],
+)
+def test_kills_of_a_store_have_their_floors(
+    kills: int, working: int, acknowledged: int, half_way: int, missing: int
+) -> None:
+    assert len(kill_store.too_little(kills, working, acknowledged, half_way)) == missing
