@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import importlib
 import pkgutil
@@ -9,6 +10,7 @@ import random
 import re
 import string
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -225,19 +227,21 @@ SHARED = {
 """Objects that live as long as the process and are no plain values; the tests above use each from threads."""
 
 PLAIN = (
-    int, float, str, bytes, type(None), tuple, frozenset, re.Pattern, enum.Enum, type, types.FunctionType,
+    int, float, str, bytes, range, type(None), tuple, frozenset, re.Pattern, enum.Enum, type, types.FunctionType,
     types.ModuleType, types.BuiltinFunctionType, types.GenericAlias, PurePath, date, timedelta, type(UTC),
     _lru_cache_wrapper,
 )  # fmt: skip
 
 
 def is_plain(name: str, value: object) -> bool:
-    """A value that never changes, a table by its name, a logger, which locks, or a word of the type checker."""
+    """A value that never changes, a table by its name, a logger, which locks, each thread's own, or a type's word."""
     if isinstance(value, dict | list | set) and type(value) in (dict, list, set):
         return name.isupper()
     if type(value).__module__.split(".")[0] in {"logging", "loguru", "typing", "types", "collections", "__future__"}:
         return True
-    return isinstance(value, PLAIN)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type) and value.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        return all(is_plain("", getattr(value, field.name)) for field in dataclasses.fields(value))
+    return isinstance(value, (*PLAIN, threading.local))
 
 
 def test_no_other_object_is_shared() -> None:
