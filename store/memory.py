@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
@@ -30,6 +31,7 @@ from .keep.history import Run
 from .keep.intake import Observed, SessionPlans
 from .keep.journal import AppliedFile, sha256
 from .keep.ledger import Ledger
+from .keep.leftovers import Leftovers
 from .keep.pending import PendingFiles
 from .keep.questions import forget_questions, prune_questions
 from .keep.session import session_id as session_node_id
@@ -53,6 +55,7 @@ from .model import (
     NotFound,
     SessionHead,
     Slot,
+    StoreError,
     StoreReadOnly,
     Verdict,
 )
@@ -73,6 +76,12 @@ MODEL_WAIT_S = 1.5
 
 NO_MARKER = (
     "The vault is not there, or its marker is gone; nothing is unlearned until it is back or `dreamctl check --accept`."
+)
+
+
+LEFTOVER = (
+    "a write that was interrupted left it, and what it holds is nowhere else: it may be what somebody saved at that"
+    " moment; move it to where it belongs, or remove it"
 )
 
 
@@ -115,6 +124,9 @@ class MemoryStore:
         self.ledger = Ledger(paths.ledger)
         self._read_switches()
         self._read_tombstones()
+        self._leftovers = Leftovers(self.vault, self.ledger.holds, now())
+        self._closing = threading.Event()
+        self._sweeping = threading.Thread(target=self._sweep, name="dreamd-sweep", daemon=True)
         self._deletions = Deletions(self.vault, self.ledger, now, self._read_tombstones)
         self._opened = OpenIndex(paths.index, self.vault, embedder, settings, now, self._is_hidden, self._deletions)
         self.index, self.catalog = self._opened.index, self._opened.catalog
@@ -143,6 +155,7 @@ class MemoryStore:
         self._queue.start()
         self._follow_up.start()
         self._kinship.start()
+        self._sweeping.start()
         if not settings.probes and self.ledger.asked():
             self.purge_questions()
 
@@ -155,6 +168,8 @@ class MemoryStore:
 
     def close(self) -> None:
         """Finish what was acknowledged and let go of everything."""
+        self._closing.set()
+        self._sweeping.join()
         self._follow_up.stop()
         self._kinship.stop()
         self._deletions.stop()
@@ -539,8 +554,9 @@ class MemoryStore:
         return Rebuilt(counts["files"], nodes, counts["chunks"], embedded, round(time.monotonic() - began, 3))
 
     def tidy(self) -> None:
-        """Let go of what nobody can ask for any more: history beyond its bounds, vectors of texts that are gone."""
+        """Let go of what nobody can ask for any more: old history, vectors of texts that are gone, leftovers."""
         self._changes.prune(self._now())
+        self._sweep()
         self._writer.write(*prune_questions(self._now())).result()
         self._cache.prune(self.index.text_hashes())
 
@@ -550,6 +566,7 @@ class MemoryStore:
         problems = [Problem(path, problem) for path, problem in self.catalog.problems()]
         if not self.vault.has_marker():
             problems.append(Problem(str(self.vault.marker), NO_MARKER, "error"))
+        problems += [Problem(path, LEFTOVER) for path in self._leftovers.held]
         problems += [
             Problem(path, "it is gone, and stays known until `dreamctl check --accept` believes it", "error")
             for path in self._deletions.withheld
@@ -591,6 +608,16 @@ class MemoryStore:
         }
 
     # ---- inside
+
+    def _sweep(self) -> None:
+        """Remove what killed writes left in the vault."""
+        try:
+            swept = self._leftovers.sweep(self._now(), self._closing.is_set)
+        except (OSError, StoreError) as error:  # of no consequence but the files: the next start looks again
+            logger.warning("what interrupted writes left was not swept (%s)", type(error).__name__)
+        else:
+            if swept:
+                logger.info("removed %d files that interrupted writes had left", swept)
 
     def _rank(self, question: Question) -> Ranking:
         self._writer.barrier(READ_YOUR_WRITES_S, runs=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import apsw
@@ -21,10 +21,13 @@ class Images:
     def __init__(self, connection: Callable[[], apsw.Connection]) -> None:
         self._connection = connection
 
-    def keep(self, path: str, data: bytes) -> None:
-        """Hold a whole file, in place of what was held of it."""
+    def keep(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Hold a whole file, given in its pieces, in place of what was held of it."""
         self.drop(path)
-        self._add(path, 0, data)
+        end = 0
+        for data in pieces:
+            self._add(path, end, data)
+            end += len(data)
 
     def append(self, path: str, from_offset: int, tail: bytes) -> None:
         """Hold what was read of a file from an offset on, behind what is held of it."""

@@ -274,8 +274,14 @@ class Index:
         self._remove_nodes(known.keys() - {node.node_id for node in projection.nodes})
         self._write(projection.nodes, known)
         self._write_links(projection.nodes, projection.links)
-        self._images.keep(path, data)
+        self._images.keep(path, self._whole(path, data, stamp) if held is None else [data])
         self._record(stamp, projection)
+
+    def _whole(self, path: str, read: bytes, stamp: FileStamp) -> Iterator[bytes]:
+        """Yield a file whole, of which perhaps no more than the beginning was read."""
+        yield read
+        if len(read) < stamp.size:
+            yield self._vault.read(path, len(read))
 
     def _ranked(self, projection: Projection) -> Projection:
         """Let a fact be found by its turn, where that can be found.

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import itertools
 import os
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,6 +22,10 @@ FOLDER_MODE = 0o700
 
 TEMP_PREFIX = ".dreamd-"
 TEMP_SUFFIX = ".tmp"
+ASIDE_SUFFIX = ".aside.tmp"
+"""Of a file that is, or may be, exchanged with one that was there: then it holds what that one held."""
+
+_TEMP_NAME = re.compile(r"\.dreamd-(\d+)-\d+(\.aside)?\.tmp")
 
 _AT_FDCWD = -100  # linux/fcntl.h
 _RENAME_EXCHANGE = 2  # linux/fs.h
@@ -82,6 +87,13 @@ class Disk:
             os.close(fd)
         return temp
 
+    def write_aside(self, folder: Path, data: bytes) -> Path:
+        """Write a new hidden file that is to be exchanged with one that is there; its name says so."""
+        temp = self.write_temp(folder, data)
+        aside = temp.with_name(temp.name.removesuffix(TEMP_SUFFIX) + ASIDE_SUFFIX)
+        self.rename(temp, aside)
+        return aside
+
     def append(self, path: Path, data: bytes, offset: int | None = None) -> None:
         """Write at the end of an existing file, or at `offset` (a write that is done again after a crash)."""
         flags = os.O_WRONLY | os.O_CLOEXEC | (os.O_APPEND if offset is None else 0)
@@ -104,7 +116,7 @@ class Disk:
         """
         if _swap_names(os.fsencode(a), os.fsencode(b)):
             return True
-        spare = a.with_name(f"{TEMP_PREFIX}{os.getpid()}-{next(_temp_numbers)}{TEMP_SUFFIX}")
+        spare = a.with_name(f"{TEMP_PREFIX}{os.getpid()}-{next(_temp_numbers)}{ASIDE_SUFFIX}")
         os.link(b, spare)
         a.replace(b)
         spare.replace(a)
@@ -163,7 +175,18 @@ def sync_descriptor(fd: int) -> None:
 
 def is_temp(name: str) -> bool:
     """Tell whether a file name is one that an interrupted write left behind."""
-    return name.startswith(TEMP_PREFIX) and name.endswith(TEMP_SUFFIX)
+    return _TEMP_NAME.fullmatch(name) is not None
+
+
+def is_aside(name: str) -> bool:
+    """Tell whether such a file may hold what another one held before."""
+    return name.endswith(ASIDE_SUFFIX)
+
+
+def pid_of_temp(name: str) -> int:
+    """Return the process that wrote such a file."""
+    found = _TEMP_NAME.fullmatch(name)
+    return int(found[1]) if found else 0
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -249,6 +249,11 @@ class Ledger:
         rows = self._ask(WITHHELD_IMAGE, (path,))
         return unpacked(rows[0][0]) if rows else None
 
+    def holds(self, content: bytes) -> bool:
+        """Tell whether a run made, replaced or deleted a file that held this; reads every action."""
+        held = sha256(content)
+        return bool(self._ask("SELECT 1 FROM action WHERE pre_sha256 = ? OR post_sha256 = ? LIMIT 1", (held, held)))
+
     def deletion_is_recorded(self, path: str, content: bytes, seen_at: datetime) -> bool:
         """Tell whether a run deleted a file that held this, or an undo after `seen_at` did."""
         held = sha256(content)

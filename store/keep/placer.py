@@ -99,7 +99,7 @@ class Placer:
 
         It must be synced first when it holds what only the old one has held durably so far.
         """
-        temp = self._disk.write_temp(full.parent, wanted)
+        temp = self._disk.write_aside(full.parent, wanted)
         try:
             if sync_first:
                 self._disk.fsync(temp)
@@ -126,7 +126,7 @@ class Placer:
         return False
 
     def _remove(self, full: Path, found: bytes) -> bool:
-        aside = self._disk.write_temp(full.parent, b"")
+        aside = self._disk.write_aside(full.parent, b"")
         self._disk.rename(full, aside)
         if self._disk.read(aside) == found:
             self._disk.unlink(aside)

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 
 from ..model import InvalidInput, NotFound
-from .disk import Disk, is_temp
+from .disk import Disk
 
 MARKER = ".dreamd"
 MARKER_CONTENT = b"This folder is a memory vault of dreamd. Without this file nothing in it is taken as deleted.\n"
@@ -99,16 +99,6 @@ class Vault:
         Symbolic links are not followed: one that leads out is none of ours, one that stays inside is a file twice.
         """
         yield from _walk(self.root, "")
-
-    def sweep(self) -> int:
-        """Remove what interrupted writes left behind, and say how many files that were."""
-        swept = 0
-        for folder, _, names in os.walk(self.root):
-            for name in names:
-                if is_temp(name):
-                    self.disk.unlink(Path(folder, name))
-                    swept += 1
-        return swept
 
     def write_derived(self, path: str, data: bytes) -> None:
         """Write a file that can be made again at any time; it is not synced. Raises InvalidInput for any other."""

@@ -23,6 +23,7 @@ from dreamd.store.model import (
     SessionHead,
     StoreReadOnly,
 )
+from dreamd.store.settings import StoreSettings
 
 OpenStore = Callable[[], MemoryStore]
 AT = datetime(2026, 11, 1, 9, 0, tzinfo=UTC)
@@ -400,3 +401,22 @@ def test_what_contradicts_an_older_memory_is_told_beside_it_the_newest_first(sto
     assert [slot.node_id for slot in envelope.slots] == [newer, older]
     assert [slot.contradicts for slot in envelope.slots] == [(older,), (newer,)]
     assert "disputed" in envelope.text
+
+
+def test_a_start_and_tidying_sweep_what_killed_writes_left_and_check_names_what_may_be_a_persons(
+    store: MemoryStore, paths: StorePaths
+) -> None:
+    store.close()
+    plain, saved = paths.vault / ".dreamd-1-1.tmp", paths.vault / ".dreamd-1-2.aside.tmp"
+    for path in (plain, saved):
+        path.write_text("Somebody saved this")
+    now = [datetime.fromtimestamp(saved.stat().st_ctime + 3600, UTC)]
+    again = MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: now[0])
+    again._sweeping.join()
+    assert (plain.exists(), saved.exists()) == (False, True)
+    assert [problem.path for problem in again.check()] == [saved.name]
+    plain.write_text("left by another kill")
+    now[0] += timedelta(hours=1)
+    again.tidy()
+    assert not plain.exists()
+    again.close()

@@ -151,17 +151,6 @@ def test_the_marker_is_made_once_with_the_vault(tmp_path: Path) -> None:
     assert list(vault.walk()) == []
 
 
-def test_what_interrupted_writes_left_is_swept(vault: Vault) -> None:
-    put(vault, "facts/a.md")
-    vault.disk.write_temp(vault.root / "facts", b"half")
-    vault.disk.write_temp(vault.root, b"half")
-    vault.ensure_marker()
-    assert vault.sweep() == 2
-    assert vault.sweep() == 0
-    assert vault.has_marker()
-    assert vault.exists("facts/a.md")
-
-
 def test_paths_of_the_system_become_the_vaults_own(vault: Vault, tmp_path: Path) -> None:
     assert vault.relative(vault.root / "facts" / "a.md") == "facts/a.md"
     assert vault.relative(tmp_path / "elsewhere.md") is None

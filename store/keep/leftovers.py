@@ -1,0 +1,81 @@
+"""What killed writes leave in the vault: hidden files of ours, removed where nothing in them can be a person's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from .disk import is_aside, is_temp, pid_of_temp
+from .vault import Vault
+
+OLD_AFTER: Final = timedelta(minutes=1)
+"""No write takes so long: a file older than this is not in use."""
+
+MOST_AT_ONCE: Final = 1000
+
+
+class Leftovers:
+    """Sweeps the vault. `is_known` tells whether the ledger holds a content: what was taken out of a file's place.
+
+    A save that a person made at the very moment of an exchange may lie in such a file, and nowhere else, when the
+    process is killed. One whose content is not known is therefore held and named, never removed.
+    """
+
+    def __init__(self, vault: Vault, is_known: Callable[[bytes], bool], started_at: datetime) -> None:
+        self._vault = vault
+        self._is_known = is_known
+        self._started_at = started_at
+        self.held: tuple[str, ...] = ()
+
+    def sweep(self, now: datetime, stopping: Callable[[], bool] = lambda: False) -> int:
+        """Remove what is of before this start, or too old to be in use; return how many files that were."""
+        held: list[str] = []
+        swept = 0
+        for path in self._found():
+            if stopping() or swept == MOST_AT_ONCE:
+                break
+            with contextlib.suppress(FileNotFoundError):  # whoever used it was done with it
+                if not self._is_over(path, now):
+                    continue
+                if self._is_ours(path):
+                    self._vault.disk.unlink(path)
+                    swept += 1
+                else:
+                    held.append(self._vault.relative(path) or str(path))
+        self.held = tuple(sorted(held))
+        return swept
+
+    def _found(self) -> Iterator[Path]:
+        """Every file of such a name; other programs' hidden folders are not entered, links not followed."""
+        for folder, folders, names in os.walk(self._vault.root):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            yield from (Path(folder, name) for name in names if is_temp(name))
+
+    def _is_over(self, path: Path, now: datetime) -> bool:
+        """Tell whether nobody uses a file any more; an exchange changes its ctime, not its mtime."""
+        status = self._vault.disk.stat(path)
+        changed = datetime.fromtimestamp(status.st_ctime, now.tzinfo)
+        before_us = pid_of_temp(path.name) != os.getpid() and changed < self._started_at
+        return stat.S_ISREG(status.st_mode) and (before_us or changed < now - OLD_AFTER)
+
+    def _is_ours(self, path: Path) -> bool:
+        if not is_aside(path.name):
+            return True
+        content = self._vault.disk.read(path)
+        return not content.strip(b"\0") or self._is_known(content) or self._lies_beside(path, content)
+
+    def _lies_beside(self, path: Path, content: bytes) -> bool:
+        """Tell whether a file of the same folder holds the same."""
+        beside = [
+            Path(entry.path)
+            for entry in os.scandir(path.parent)
+            if not is_temp(entry.name)
+            and entry.is_file(follow_symlinks=False)
+            and entry.stat(follow_symlinks=False).st_size == len(content)
+        ]
+        return any(self._vault.disk.read(other) == content for other in beside)
