@@ -116,6 +116,10 @@ class Deletions:
         """The files that are gone and still known, until they are back or a person accepts it."""
         return tuple(sorted(self._withheld))
 
+    def is_withheld(self, path: str) -> bool:
+        """Tell whether a file is withheld, or was and is just back."""
+        return path in self._withheld
+
     def find(self, node_id: NodeId) -> Deleted | None:
         """Return a memory that is withheld, or was deleted by hand, as its file was."""
         path = self._opened.catalog.path_of(node_id)

@@ -19,7 +19,7 @@ from .find.answer import Recalled
 from .find.embed_queue import EmbedQueue
 from .find.embedding import Embedder
 from .find.embedding_cache import EmbeddingCache
-from .find.index import Reconciled
+from .find.index import Reconciled, is_as_read
 from .find.opening import OpenIndex, rebuild
 from .find.projection import Node
 from .find.search import Question, Ranking, Search
@@ -35,7 +35,7 @@ from .keep.leftovers import Leftovers
 from .keep.pending import PendingFiles
 from .keep.questions import forget_questions, prune_questions
 from .keep.session import session_id as session_node_id
-from .keep.vault import Vault, is_kept
+from .keep.vault import FileStamp, Vault, is_kept
 from .keep.writer import Planned, Writer
 from .kinship import LINK, Kinship
 from .model import (
@@ -511,15 +511,24 @@ class MemoryStore:
     # ---- the vault and its projection
 
     def file_changed(self, paths: Collection[str]) -> None:
-        """Read these files again: somebody else may have changed them. Paths are the vault's own."""
-        paths = [path for path in paths if is_kept(path)]
-        known = self.catalog.known_files(paths)
-        gone = [path for path in paths if path in known and not self.vault.exists(path)]
-        if len(gone) >= 2:
+        """Read these files again, but for those that are as they were read last: what we wrote ourselves is known.
+
+        Paths are the vault's own.
+        """
+        kept = [path for path in paths if is_kept(path)]
+        self.settle()
+        known = self.catalog.known_files(kept)
+        stamps = {path: self.vault.stamp(path) for path in kept}
+        if sum(stamps[path] is None for path in known) >= 2:
             self.reconcile()
         else:
-            self.index.apply_all(sorted(path for path in paths if self.vault.exists(path) or path in known))
+            self.index.apply_all(sorted(path for path, stamp in stamps.items() if self._is_news(path, stamp, known)))
         self._queue.wake()
+
+    def _is_news(self, path: str, stamp: FileStamp | None, known: Collection[str]) -> bool:
+        if stamp is None:
+            return path in known
+        return self._deletions.is_withheld(path) or not is_as_read(stamp, self.catalog.file(path))
 
     def reconcile(self, accept_vanished: bool = False) -> Reconciled:
         """Compare every file with what was last seen of it, and learn what differs.
@@ -674,7 +683,7 @@ class MemoryStore:
         """The writer has put these files into the vault."""
         with self.index.batch():
             for file in files:
-                self.index.apply(file.path, file.from_offset)
+                self.index.apply(*file)
         self._queue.wake()
 
     def _refuse_if_off(self, channel: str) -> None:

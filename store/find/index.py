@@ -13,6 +13,7 @@ from typing import Protocol
 
 import apsw
 
+from ..keep.journal import Appended
 from ..keep.vault import FileStamp, Vault
 from ..model import Kind, Level, NodeId
 from .backends.seam import Point, Vector, VectorStore
@@ -134,11 +135,11 @@ class Index:
             finally:
                 self._depth -= 1
 
-    def apply(self, path: str, from_offset: int = 0) -> None:
+    def apply(self, path: str, from_offset: int = 0, appended: Appended | None = None) -> None:
         """Make the index say what the file says now; one that is gone is unlearned if its deletion is recorded.
 
-        `from_offset` is where an append to a session began: if that is where the index stopped reading, only the tail
-        is read, else the whole file.
+        `from_offset` is where an append to a session began: if that is where the index stopped reading, and the file
+        was then as it was read, only the tail is read, else the whole file.
         """
         with self.batch():
             stamp = self._vault.stamp(path)
@@ -148,10 +149,17 @@ class Index:
                     self._remove_file(path)
                 return
             self._missing.is_there(path)
-            if known is not None and known.parsed_to == from_offset > 0 and is_session(path) and not known.problem:
-                self._apply_tail(path, stamp, from_offset)
+            if known is not None and self._goes_on(known, from_offset, appended):
+                self._apply_tail(path, appended.after if appended else replace(stamp, ctime_ns=0), from_offset)
             else:
                 self._apply_whole(path, stamp)
+
+    @staticmethod
+    def _goes_on(known: FileRow, from_offset: int, appended: Appended | None) -> bool:
+        """Tell whether an append goes on where the index stopped; of a file that nobody else changed before it."""
+        if not is_session(known.path) or known.problem or not known.parsed_to == from_offset > 0:
+            return False
+        return appended is None or _has_stamp(known, appended.before)
 
     def apply_held(self, path: str, data: bytes, mtime_ns: int) -> None:
         """Learn a file that is gone from what is held of it."""
@@ -248,10 +256,10 @@ class Index:
         before = self._catalog.last_turns(path, 2 * NEIGHBOURS)
         session_id = before[-1].session_id if before else self._session_of(path)
         head = self._catalog.session_head(session_id) if session_id else None
-        if head is None:
+        tail = self._vault.read(path, from_offset)[: stamp.size - from_offset]  # no more than the stamp stands for
+        if head is None or len(tail) < stamp.size - from_offset:
             self._apply_whole(path, stamp)
             return
-        tail = self._vault.read(path, from_offset)
         projection = project_appended(path, tail, head, before, from_offset)
         self._images.append(path, from_offset, tail)
         self._write(projection.nodes)
@@ -392,6 +400,11 @@ def _is_current(stamp: FileStamp, row: FileRow | None) -> bool:
     if row is None or row.problem is not None:
         return False
     return _has_stamp(row, stamp) and row.ctime_ns < row.seen_ns - YOUNG_NS
+
+
+def is_as_read(stamp: FileStamp, row: FileRow | None) -> bool:
+    """Tell whether a file has the stamp as which it was read last, and was in order."""
+    return row is not None and row.problem is None and _has_stamp(row, stamp)
 
 
 def _has_stamp(row: FileRow, stamp: FileStamp) -> bool:

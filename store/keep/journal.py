@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from .vault import FileStamp
+
 ChangeKind = Literal["create", "append", "replace", "delete"]
 
 
@@ -41,11 +43,19 @@ class Entry(NamedTuple):
     ordinal: int | None
 
 
+class Appended(NamedTuple):
+    """An append that was alone with its file: what that was before, and as which it was left."""
+
+    before: FileStamp
+    after: FileStamp
+
+
 class AppliedFile(NamedTuple):
     """A file that has changed: its bytes from `from_offset` on are new. A path that is gone was deleted."""
 
     path: str
     from_offset: int
+    appended: Appended | None = None
 
 
 class Settled(NamedTuple):

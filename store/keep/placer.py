@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from ..model import InvalidInput
 from .disk import Disk
-from .journal import AppliedFile, ChangeKind, Entry, by_path, settle
-from .vault import Vault
+from .journal import Appended, AppliedFile, ChangeKind, Entry, by_path, settle
+from .vault import FileStamp, Vault
 
 SYNC_ALL_FROM: Final = 8
 """From so many files on, one sync of the whole file system is quicker than one for each (measured on ext4)."""
@@ -44,31 +44,33 @@ class Placer:
         for path, group in by_path(entries).items():
             try:
                 full = self.locate(path)
-                from_offset = self._place_simply(path, full, group)
-                if from_offset is None:
+                applied = self._place_simply(path, full, group)
+                if applied is None:
                     placed.kept_out.extend(self._settle(full, group))
-                    from_offset = 0
+                    applied = AppliedFile(path, 0)
             except (InvalidInput, IsADirectoryError, NotADirectoryError):  # a person put something else there
                 placed.kept_out.extend(group)
                 continue
             self._unsynced.add(path)
-            placed.applied.append(AppliedFile(path, from_offset))
+            placed.applied.append(applied)
         return placed
 
-    def _place_simply(self, path: str, full: Path, group: Sequence[Entry]) -> int | None:
+    def _place_simply(self, path: str, full: Path, group: Sequence[Entry]) -> AppliedFile | None:
         """Do what nearly always is to be done, a new file or more at a file's end; None when it is neither."""
         first = group[0]
-        size = self.size(path)
-        if first.kind not in {"create", "append"} or (size or 0) != first.from_offset:
+        before = self.stamp(path)
+        if first.kind not in {"create", "append"} or (before.size if before else 0) != first.from_offset:
             return None
-        if (size is not None and first.kind == "create") or any(entry.kind != "append" for entry in group[1:]):
+        if (before and first.kind == "create") or any(entry.kind != "append" for entry in group[1:]):
             return None
         content = first.content if len(group) == 1 else b"".join([entry.content for entry in group])
-        if size is None:
+        if before is None:
             self._disk.write_temp_then_rename(full, content)
-        else:
-            self._disk.append(full, content)
-        return first.from_offset
+            return AppliedFile(path, 0)
+        self._disk.append(full, content)
+        after = self.stamp(path)
+        alone = after is not None and (after.inode, after.size) == (before.inode, before.size + len(content))
+        return AppliedFile(path, first.from_offset, Appended(before, after) if after and alone else None)
 
     def _settle(self, full: Path, group: Sequence[Entry]) -> tuple[Entry, ...]:
         """Bring a file to where its entries lead, whatever is found there now; return what gave way."""
@@ -200,13 +202,18 @@ class Placer:
 
     def size(self, path: str) -> int | None:
         """Return a file's size, None when there is none. Raises InvalidInput when something else has its name."""
+        stamp = self.stamp(path)
+        return None if stamp is None else stamp.size
+
+    def stamp(self, path: str) -> FileStamp | None:
+        """Return a file's stamp, None when there is none. Raises InvalidInput when something else has its name."""
         try:
             status = self._disk.stat(self.locate(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
         if not stat.S_ISREG(status.st_mode):
             raise InvalidInput(f"{path} is not a regular file in the vault")
-        return status.st_size
+        return FileStamp.of(path, status)
 
     def _read(self, full: Path) -> bytes | None:
         try:

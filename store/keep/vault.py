@@ -32,6 +32,11 @@ class FileStamp:
     mtime_ns: int
     ctime_ns: int
 
+    @classmethod
+    def of(cls, path: str, status: os.stat_result) -> FileStamp:
+        """Return the stamp that the system's answer about a path makes."""
+        return cls(path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
 
 class Vault:
     """A vault on a disk. Paths are relative to its root, with `/`, and never lead out of it."""
@@ -91,7 +96,7 @@ class Vault:
             status = self.disk.stat(self.resolve(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return _stamp(path, status) if stat.S_ISREG(status.st_mode) else None
+        return FileStamp.of(path, status) if stat.S_ISREG(status.st_mode) else None
 
     def walk(self) -> Iterator[FileStamp]:
         """Yield every memory and session, folder by folder in the order of names.
@@ -152,10 +157,6 @@ def _walk(folder: Path | str, prefix: str) -> Iterator[FileStamp]:
                     yield from _walk(entry.path, f"{path}/")
             elif path.endswith(".md") and entry.name not in RESERVED_NAMES and entry.is_file(follow_symlinks=False):
                 path.encode()  # a name that is not UTF-8 cannot be cited
-                yield _stamp(path, entry.stat(follow_symlinks=False))
+                yield FileStamp.of(path, entry.stat(follow_symlinks=False))
         except (FileNotFoundError, UnicodeEncodeError):
             continue
-
-
-def _stamp(path: str, status: os.stat_result) -> FileStamp:
-    return FileStamp(path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

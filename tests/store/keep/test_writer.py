@@ -175,7 +175,11 @@ def test_appends_reach_the_index_with_their_offsets(store: Store) -> None:
     for content in (b"first ", b"second ", b"third"):
         store.writer.submit(append("sessions/s.md", content)).result(10)
         assert store.writer.barrier(10)
-    assert store.indexed == [AppliedFile("sessions/s.md", offset) for offset in (0, 6, 13)]
+    assert [(file.path, file.from_offset) for file in store.indexed] == [("sessions/s.md", n) for n in (0, 6, 13)]
+    second, third = (file.appended for file in store.indexed[1:])
+    assert second is not None
+    assert third is not None
+    assert second.after == third.before
 
 
 def test_a_plan_that_raises_fails_alone_and_leaves_nothing(store: Store) -> None:
