@@ -148,6 +148,21 @@ def test_a_note_from_elsewhere_is_found_and_never_rewritten(shared: DaemonUnderT
     assert note.read_bytes() == data
 
 
+def test_a_file_deleted_by_hand_is_a_run_that_undo_takes_back(shared: DaemonUnderTest) -> None:
+    node_id = shared.call("remember", text="The bicycle shed's code is 4711.")["node_id"]
+    path = shared.folder / "data" / "vault" / shared.call("show", node_id=node_id)["path"]
+    until(lambda: shared.call("status")["watching"] == "on")
+    data, before = path.read_bytes(), shared.call("runs", kind="deleted")["runs"]
+    path.unlink()
+    until(lambda: len(shared.call("runs", kind="deleted")["runs"]) > len(before))
+    until(lambda: "The bicycle shed's code is 4711." not in texts(shared, "bicycle shed"))
+    run = shared.call("runs", kind="deleted")["runs"][0]
+    assert run["note"] == "1 file was deleted by hand"
+    assert shared.call("undo", run_id=run["run_id"])["restored"] == run["deleted"]
+    assert path.read_bytes() == data
+    assert "The bicycle shed's code is 4711." in texts(shared, "bicycle shed")
+
+
 def test_broken_frontmatter_is_reported_kept_and_searchable(shared: DaemonUnderTest) -> None:
     file = shared.folder / "data" / "vault" / "facts" / "broken.md"
     file.parent.mkdir(exist_ok=True)
