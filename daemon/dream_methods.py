@@ -128,10 +128,11 @@ class DreamMethods:
         return {"runs": [_run_answer(run) for run in runs]}
 
     def undo(self, params: UndoParams, call: Call) -> dict[str, Any]:
-        """Take a run back."""
+        """Take a run back. One that was taken back before is left, and `already` says so."""
+        already = self._store.ledger.run(params.run_id).state == "undone"
         undone = self._store.undo(params.run_id)
         conflicts = [{"path": refused.path, "reason": refused.reason} for refused in undone.refused]
-        return {"run_id": undone.run_id, "restored": undone.restored, "conflicts": conflicts}
+        return {"run_id": undone.run_id, "restored": undone.restored, "conflicts": conflicts, "already": already}
 
     def digest(self, params: DigestParams, call: Call) -> dict[str, Any]:
         """A day's digest as it lies in the vault."""

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from typing import Any
 
+from .arguments import whole
 from .terminal import Terminal
 from .wire import ask
 from .words import BOLD, DIM, Look, clean, clip, count, listing, table
@@ -25,7 +26,7 @@ MOST_CANDIDATES = 20
 def recall_arguments(parser: ArgumentParser) -> None:
     """What recall takes."""
     parser.add_argument("text", nargs="+", help="what to look for, in your own words")
-    parser.add_argument("--limit", type=int, metavar="N", help="at most so many memories (10)")
+    parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most so many memories (10)")
     parser.add_argument("--channel", help=CHANNEL_HELP)
     parser.add_argument("--level", action="append", choices=LEVELS, help="L0 said, L1 facts, L2 scenarios, L3 profiles")
     parser.add_argument("--explain", action="store_true", help="say how each was found")
@@ -62,7 +63,7 @@ def recall(options: Namespace, terminal: Terminal) -> int:
 def context_arguments(parser: ArgumentParser) -> None:
     """What context takes."""
     parser.add_argument("text", nargs="+", help="what the agent is about to do")
-    parser.add_argument("--budget", type=int, metavar="TOKENS", help="at most so many tokens (1000)")
+    parser.add_argument("--budget", type=whole(1, 100_000), metavar="TOKENS", help="at most so many tokens (1000)")
     parser.add_argument("--channel", help=CHANNEL_HELP)
     parser.add_argument("--session", help="the session that asks; its own turns are known to it")
 
@@ -110,8 +111,8 @@ def list_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--channel", help="one project's memories")
     parser.add_argument("--level", choices=LEVELS)
     parser.add_argument("--kind", choices=KINDS)
-    parser.add_argument("--limit", type=int, metavar="N", help="at most so many (50)")
-    parser.add_argument("--offset", type=int, metavar="N", help="pass over the newest N")
+    parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most so many (50)")
+    parser.add_argument("--offset", type=whole(0, 2**53), metavar="N", help="pass over the newest N")
 
 
 def list_(options: Namespace, terminal: Terminal) -> int:

@@ -6,6 +6,7 @@ import re
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from .arguments import day, whole
 from .progress import shown_progress
 from .terminal import Terminal
 from .wire import ask
@@ -15,6 +16,7 @@ from .words import BOLD, Look, count, duration, listing, sentence, table
 LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
 MARK = re.compile(r"^<!--.*-->\n\n?", re.MULTILINE)
 MOST_PLANNED = 20
+NOTHING_LEFT = 4  # as when nothing is found
 OUTCOMES: dict[str, str] = {
     "running": "The dream {run} has begun. `dreamctl status` shows how far it is.",
     "applied": "The dream {run} is done after {took}.",
@@ -70,7 +72,7 @@ def _steer(word: str, terminal: Terminal) -> int:
 
 def runs_arguments(parser: ArgumentParser) -> None:
     """What runs takes."""
-    parser.add_argument("--limit", type=int, metavar="N", help="at most so many (20)")
+    parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most so many (20)")
     parser.add_argument("--kind", help="those of one kind: daily, weekly, compaction, forget, review, link …")
     parser.add_argument("--all", action="store_true", help="also those that only link what was remembered (link)")
 
@@ -97,12 +99,14 @@ def undo(options: Namespace, terminal: Terminal) -> int:
     with shown_progress(terminal, "Undoing") as on_progress:
         answer = ask(terminal, "undo", {"run_id": options.run}, on_progress, timeout_s=None)
     terminal.tell(answer, undo_in_words(answer, terminal.look))
+    if answer.get("already"):
+        return NOTHING_LEFT
     return 1 if answer.get("conflicts") else 0
 
 
 def digest_arguments(parser: ArgumentParser) -> None:
     """What digest takes."""
-    parser.add_argument("date", nargs="?", help="a day like 2026-11-21 (the newest)")
+    parser.add_argument("date", nargs="?", type=day, help="a day like 2026-11-21 (the newest)")
     parser.add_argument("--open", action="store_true", help="show it as a page in the browser")
 
 
@@ -144,6 +148,8 @@ def dream_in_words(answer: dict[str, Any], look: Look) -> list[str]:
     """How it went, and what it did or would do."""
     state = str(answer["state"])
     words: str = OUTCOMES.get(state, f"The dream {{run}} is {state}.")
+    if state == "planned" and not answer.get("plan"):
+        words = "A dream would change nothing now."
     lines = look.wrap(words.format(run=answer.get("run_id"), took=duration(answer.get("seconds") or 0)))
     if why := answer.get("note") or answer.get("reason"):
         lines += look.wrap(sentence(str(why)))
@@ -188,7 +194,10 @@ def changes_in_words(run: dict[str, Any]) -> str:
 
 def undo_in_words(answer: dict[str, Any], look: Look) -> list[str]:
     """What is back, and what a later change holds fast."""
-    lines = [f"Run {answer['run_id']} is undone: {count(answer['restored'], 'file')} as before."]
+    if answer.get("already"):
+        return [f"Run {answer['run_id']} was undone before; nothing was changed."]
+    files = f": {count(answer['restored'], 'file')} as before" if answer["restored"] else ""
+    lines = [f"Run {answer['run_id']} is undone{files}."]
     if conflicts := answer.get("conflicts"):
         lines.append(
             f"{count(len(conflicts), 'file')} {'is left as it is' if len(conflicts) == 1 else 'are left as they are'}:"

@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from ...ipc.client import DaemonError
+from .arguments import whole
 from .terminal import Terminal
 from .wire import ask
 from .words import BOLD, DIM, GREEN, YELLOW, Look, clean, clip, count, table, when
@@ -28,7 +29,7 @@ PROMPT = "[n]ewer holds  [o]lder holds  [b]oth hold  [e]dit  [s]kip  [q]uit "
 def decay_arguments(parser: ArgumentParser) -> None:
     """What decay takes."""
     parser.add_argument("--preview", action="store_true", help="what it does anyway: only say so")
-    parser.add_argument("--days", type=int, metavar="N", help="so many days ahead (30)")
+    parser.add_argument("--days", type=whole(1, 3650), metavar="N", help="so many days ahead (30)")
 
 
 def decay(options: Namespace, terminal: Terminal) -> int:
@@ -215,7 +216,8 @@ def leaks_in_words(leaks: list[dict[str, Any]], look: Look) -> list[str]:
     if not leaks:
         return []
     lines = ["", look.paint(f"{count(len(leaks), 'file')} of yours may hold a secret:", YELLOW)]
-    return lines + [f"  {clip(leak['path'] + ': ' + leak['kinds'], look.width - 2)}" for leak in leaks[:MOST_SHOWN]]
+    told = [look.wrap(f"- {leak['path']}: {leak['kinds']}", "  ") for leak in leaks[:MOST_SHOWN]]
+    return lines + [line for each in told for line in each]
 
 
 def decided_in_words(answer: dict[str, Any]) -> list[str]:
