@@ -14,7 +14,7 @@ from ..ipc.call import Call
 from ..ipc.handlers import Handler, NoParams, Params, hello_answer, instant, plain, store_handlers
 from ..ipc.protocol import Refused
 from ..store.names import Channel
-from . import settings as settings_module
+from . import settings_check
 from .dream_methods import DreamMethods, refuse_if_paused
 from .importing import Importer
 from .spending import DREAMS
@@ -148,11 +148,7 @@ class Commands:
 
     def check(self, params: CheckParams, call: Call) -> dict[str, Any]:
         """What is wrong with the vault, the databases and the settings."""
-        complaints: list[str] = []
-        try:
-            settings_module.load()
-        except settings_module.SettingsError as error:
-            complaints.append(f"{error} {error.hint}".strip())
+        complaints = settings_check.complaints()
         if (llm := self._llm_state()) is not None and llm["problem"]:
             complaints.append(f"The language model cannot be used: {llm['problem']}")
         return {"problems": plain(self._store.check(accept=params.accept)), "settings_problems": complaints}

@@ -6,6 +6,7 @@ import os
 import plistlib
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,10 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from ..ipc.paths import default_socket_path, too_long
+from .settings import PREFIX, default_config_path, secret_in_variable
+from .settings_check import exposed_secrets
 
 SERVICE, SOCKET = "dreamd.service", "dreamd.socket"
 LABEL = "dreamd"
 COMMAND_TIMEOUT_S = 60
+PRIVATE = 0o600
 
 
 class InstallError(Exception):
@@ -70,25 +74,27 @@ def units(environ: Mapping[str, str], python: str) -> dict[str, str]:
 
 def _install_units(environ: Mapping[str, str], python: str) -> Installed:
     _need_user_manager()
-    folder, done = _unit_folder(environ), Installed()
-    changed = {name: text for name, text in units(environ, python).items() if _read(folder / name) != text}
+    folder, done = unit_folder(environ), Installed()
+    changed = {name: text for name, text in units(environ, python).items() if not _is_as_wanted(folder / name, text)}
     if changed or _systemctl("is-active", "--quiet", SOCKET, check=False).returncode:
         _refuse_a_daemon_of_its_own(environ)
     if changed and any((folder / name).exists() for name in changed):
         _systemctl("stop", SERVICE, SOCKET, check=False)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in changed.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        _write(folder / name, text.encode())
         done.files.append(str(folder / name))
     _systemctl("daemon-reload")
     _systemctl("enable", "--quiet", SERVICE, SOCKET)
+    _systemctl("reset-failed", SERVICE, SOCKET, check=False)  # what gave up before may begin again
     _systemctl("start", SOCKET)
     done.notes.append("The first question starts the daemon, and so does every login." if changed else "Nothing to do.")
+    done.notes += exposed_secrets(default_config_path(environ))
     return done
 
 
 def _uninstall_units(environ: Mapping[str, str]) -> Installed:
-    folder, done = _unit_folder(environ), Installed()
+    folder, done = unit_folder(environ), Installed()
     there = [folder / name for name in (SERVICE, SOCKET) if (folder / name).exists()]
     if not there:
         done.notes.append("Nothing was installed.")
@@ -104,7 +110,8 @@ def _uninstall_units(environ: Mapping[str, str]) -> Installed:
     return done
 
 
-def _unit_folder(environ: Mapping[str, str]) -> Path:
+def unit_folder(environ: Mapping[str, str]) -> Path:
+    """Return where the user's units lie."""
     config = environ.get("XDG_CONFIG_HOME", "")
     home = Path(environ.get("HOME") or Path.home())
     return (Path(config) if config.startswith("/") else home / ".config") / "systemd" / "user"
@@ -162,16 +169,17 @@ def launch_agent(environ: Mapping[str, str], python: str, log: Path) -> dict[str
 
 
 def _install_launch_agent(environ: Mapping[str, str], python: str) -> Installed:
-    path, done = _agent_path(environ), Installed()
-    log = path.parents[1] / "Logs" / "dreamd.log"
+    path, done = agent_path(environ), Installed()
+    log = launchd_log(environ)
     wanted = plistlib.dumps(launch_agent(environ, python, log))
-    if path.exists() and path.read_bytes() == wanted and not _launchctl("print", _target(), check=False).returncode:
+    done.notes += exposed_secrets(default_config_path(environ))
+    if _is_as_wanted(path, wanted.decode()) and not _launchctl("print", _target(), check=False).returncode:
         done.notes.append("Nothing to do.")
         return done
     path.parent.mkdir(parents=True, exist_ok=True)
     log.parent.mkdir(parents=True, exist_ok=True)
     _launchctl("bootout", _target(), check=False)
-    path.write_bytes(wanted)
+    _write(path, wanted)
     _launchctl("enable", _target(), check=False)
     _launchctl("bootstrap", _domain(), str(path))
     done.files.append(str(path))
@@ -180,7 +188,7 @@ def _install_launch_agent(environ: Mapping[str, str], python: str) -> Installed:
 
 
 def _uninstall_launch_agent(environ: Mapping[str, str]) -> Installed:
-    path, done = _agent_path(environ), Installed()
+    path, done = agent_path(environ), Installed()
     _launchctl("bootout", _target(), check=False)
     if path.exists():
         path.unlink()
@@ -189,8 +197,14 @@ def _uninstall_launch_agent(environ: Mapping[str, str]) -> Installed:
     return done
 
 
-def _agent_path(environ: Mapping[str, str]) -> Path:
+def agent_path(environ: Mapping[str, str]) -> Path:
+    """Return where the launch agent lies."""
     return Path(environ.get("HOME") or Path.home()) / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+
+
+def launchd_log(environ: Mapping[str, str]) -> Path:
+    """Return where launchd puts what the daemon writes."""
+    return agent_path(environ).parents[1] / "Logs" / "dreamd.log"
 
 
 def _domain() -> str:
@@ -209,19 +223,38 @@ def _launchctl(*arguments: str, check: bool = True) -> subprocess.CompletedProce
 
 
 def _own_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Our own settings of the shell that installs: the service manager would not know them."""
-    return {name: value for name, value in sorted(environ.items()) if name.startswith("DREAMD_")}
+    """Return our own settings of the shell that installs: the service manager would not know them.
+
+    Raises InstallError for one that holds a secret: what a unit says, every program of the user can read, and backups.
+    """
+    own = {name: value for name, value in sorted(environ.items()) if name.startswith(PREFIX)}
+    for name, value in own.items():
+        if key := secret_in_variable(name, value):
+            raise InstallError(
+                f"{name} holds a secret ({key}), which is not written into a service's file.",
+                f"Write it alone into a file that only you can read (chmod 600), name that in {PREFIX}"
+                f"{key.replace('.', '__').upper()}_FILE, unset {name}, and install again.",
+            )
+    return own
 
 
 def _template(folder: str, name: str) -> str:
     return resources.files("dreamd").joinpath(folder, name).read_text(encoding="utf-8")
 
 
-def _read(path: Path) -> str | None:
+def _is_as_wanted(path: Path, text: str) -> bool:
+    """Tell whether a file says this, to its owner alone."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8") == text and stat.S_IMODE(path.stat().st_mode) == PRIVATE
     except FileNotFoundError:
-        return None
+        return False
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that only its owner can read, from its first byte on."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE), "wb") as file:
+        file.write(content)
 
 
 def _command(command: Sequence[str], *, check: bool) -> subprocess.CompletedProcess[str]:

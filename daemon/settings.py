@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import platformdirs
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from ..ipc.settings import IpcSettings
@@ -123,22 +124,27 @@ def _explain(error: ValidationError, file: Path, values: Mapping[str, Any]) -> S
     """One sentence for the first thing that is wrong, and how many more there are. Values are not repeated."""
     problems = error.errors(include_url=False, include_input=False)
     first = problems[0]
-    loc = [str(part) for part in first["loc"]]
+    loc = [str(part) for part in first["loc"] if isinstance(part, str)]  # of a list, the list itself
     in_file = _is_in(values, loc)
     place = f"{file}: {'.'.join(loc)}" if in_file else _that_is_set(_variable(".".join(loc)))
     more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
     if first["type"] != "extra_forbidden":
-        return SettingsError(f"{place}: {first['msg'].lower()}{more}.", "Mend it or leave it out for the default.")
+        said = "it has too few values" if first["type"] == "missing" else first["msg"].lower()
+        return SettingsError(f"{place}: {said}{more}.", "Mend it or leave it out for the default.")
     return SettingsError(f"{place} is no setting{more}.", _advice(loc, in_file=in_file))
 
 
 def _is_in(values: Mapping[str, Any], loc: list[str]) -> bool:
-    here: Any = values
+    return value_at(values, loc) is not None
+
+
+def value_at(values: Any, loc: list[str]) -> Any:
+    """Return what nested tables hold under a key's parts; None where they do not go that far."""
     for part in loc:
-        if not isinstance(here, Mapping) or part not in here:
-            return False
-        here = here[part]
-    return True
+        if not isinstance(values, Mapping) or part not in values:
+            return None
+        values = values[part]
+    return values
 
 
 def _advice(loc: list[str], *, in_file: bool) -> str:
@@ -171,6 +177,35 @@ def known_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
             yield from known_keys(kind, f"{prefix}{name}.")
         else:
             yield prefix + name
+
+
+def secret_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Every key that holds a secret, dotted."""
+    for name, info in model.model_fields.items():
+        kind = info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from secret_keys(kind, f"{prefix}{name}.")
+        elif kind is SecretStr:
+            yield prefix + name
+
+
+def secret_in_variable(name: str, value: str) -> str:
+    """Return the key of the secret that an environment variable holds, alone or in a table of JSON; "" for none."""
+    loc = name.removeprefix(PREFIX).lower().split("__")
+    for key in secret_keys(Settings):
+        parts = key.split(".")
+        if parts[: len(loc)] == loc and _holds(value, parts[len(loc) :]):
+            return key
+    return ""
+
+
+def _holds(value: str, parts: list[str]) -> bool:
+    if not parts:
+        return bool(value)
+    try:
+        return bool(value_at(json.loads(value), parts))
+    except ValueError:
+        return False
 
 
 def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:

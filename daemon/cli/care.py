@@ -218,13 +218,9 @@ def _done(terminal: Terminal, answer: dict[str, Any], words: str) -> int:
 
 
 def _settings_problems() -> list[str]:
-    from ..settings import SettingsError, load
+    from ..settings_check import complaints
 
-    try:
-        load()
-    except SettingsError as error:
-        return [f"{error} {error.hint}".strip()]
-    return []
+    return complaints()
 
 
 def _wait_for_end(pid: int) -> bool:

@@ -92,3 +92,60 @@ def test_without_systemd_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> 
 def test_uninstalling_what_is_not_there_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     assert install.uninstall({"HOME": str(tmp_path)}).notes == ["Nothing was installed."]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DREAMD_LLM__API_KEY", "sk-live-THEKEY123"),
+        ("DREAMD_llm__api_key", "sk-live-THEKEY123"),
+        ("DREAMD_LLM", '{"provider": "none", "api_key": "sk-live-THEKEY123"}'),
+    ],
+)
+def test_a_secret_is_refused_and_never_told(name: str, value: str) -> None:
+    for make in (lambda: units({name: value}, "/p"), lambda: launch_agent({name: value}, "/p", Path("/l"))):
+        with pytest.raises(InstallError, match="secret") as raised:
+            make()
+        said = f"{raised.value} {raised.value.hint}"
+        assert "THEKEY" not in said
+        assert "DREAMD_LLM__API_KEY_FILE" in said
+        assert name in said
+
+
+def test_settings_beside_a_secret_are_no_secrets() -> None:
+    environ = {"DREAMD_LLM__API_KEY": "", "DREAMD_LLM__API_KEY_FILE": "/k", "DREAMD_LLM": '{"provider": "none"}'}
+    assert "DREAMD_LLM__API_KEY_FILE=/k" in service(environ)
+
+
+@pytest.fixture
+def managed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment in which systemctl agrees to everything."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "systemctl").write_text("#!/bin/sh\nexit 0\n")
+    (tmp_path / "bin" / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    return {"HOME": str(tmp_path), "DREAMD_CONFIG": str(tmp_path / "dreamd.toml")}
+
+
+def test_what_is_written_is_for_its_owner_alone(managed: dict[str, str]) -> None:
+    first = install.install(managed, "/opt/py")
+    assert len(first.files) == 2
+    for path in map(Path, first.files):
+        assert path.stat().st_mode & 0o777 == 0o600
+        path.chmod(0o644)  # as an older version wrote it
+    assert install.install(managed, "/opt/py").files == first.files
+    assert all(Path(path).stat().st_mode & 0o777 == 0o600 for path in first.files)
+    assert install.install(managed, "/opt/py").files == []
+
+
+def test_a_configuration_with_a_key_that_others_may_read_is_warned_of(managed: dict[str, str]) -> None:
+    config = Path(managed["DREAMD_CONFIG"])
+    config.write_text('[llm]\napi_key = "sk-live-THEKEY123"\n')
+    config.chmod(0o644)
+    (warning,) = [note for note in install.install(managed, "/opt/py").notes if "others may read" in note]
+    assert "chmod 600" in warning
+    assert "llm.api_key_file" in warning
+    assert "THEKEY" not in warning
+    config.chmod(0o600)
+    assert not any("others may read" in note for note in install.install(managed, "/opt/py").notes)
