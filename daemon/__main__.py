@@ -7,13 +7,19 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dreamd import __version__
+
+if TYPE_CHECKING:
+    from dreamd.daemon.settings import Settings
 
 # sysexits.h; the unit does not restart after these, since trying again cannot help.
 EXIT_CONFIG = 78
 EXIT_ALREADY_RUNNING = 75
 EXIT_STORE = 65
+# This one may pass: a disk that does not answer.
+EXIT_OS = 71
 
 # How long a thread may keep Python from the others. By default 5 ms, which an acknowledgement waited for twice while
 # a batch was being indexed or embedded: once for the loop, once for the writer.
@@ -27,12 +33,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"dreamd {__version__}")
     arguments = parser.parse_args(argv)
 
-    from dreamd.daemon import settings
+    from dreamd.daemon.folders import UnusableFolder
+    from dreamd.daemon.refusal import Refusal
+    from dreamd.daemon.settings import SettingsError
 
+    refusal = Refusal(os.environ)
     try:
-        loaded = settings.load(arguments.config)
-    except settings.SettingsError as error:
-        return _complain(error, EXIT_CONFIG)
+        loaded = _usable_settings(arguments.config)
+    except (SettingsError, UnusableFolder) as error:
+        return refusal.because(error, EXIT_CONFIG, lambda: not _are_usable(arguments.config))
 
     from dreamd.daemon import app, lock, logs
     from dreamd.ipc.listener import AlreadyRunning, ListenerError
@@ -44,16 +53,38 @@ def main(argv: list[str] | None = None) -> int:
     try:
         asyncio.run(app.Daemon(loaded).run())
     except (lock.AlreadyRunning, AlreadyRunning) as error:
-        return _complain(error, EXIT_ALREADY_RUNNING)
+        return refusal.because(error, EXIT_ALREADY_RUNNING)
     except (ListenerError, StoreError) as error:
-        return _complain(error, EXIT_STORE)
+        return refusal.because(error, EXIT_STORE)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return refusal.because(_in_words(error), EXIT_CONFIG if isinstance(error, _NOT_USABLE) else EXIT_OS)
     return 0
 
 
-def _complain(error: Exception, code: int) -> int:
-    hint = getattr(error, "hint", "")
-    print(f"dreamd: {error}" + (f" {hint}" if hint else ""), file=sys.stderr)
-    return code
+_NOT_USABLE = (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
+
+
+def _usable_settings(config: Path | None) -> Settings:
+    """Read the settings and try the places that they name. Raises SettingsError or UnusableFolder."""
+    from dreamd.daemon import folders, settings
+
+    loaded = settings.load(config)
+    folders.refuse_unusable(loaded)
+    return loaded
+
+
+def _are_usable(config: Path | None) -> bool:
+    try:
+        _usable_settings(config)
+    except Exception:
+        return False
+    return True
+
+
+def _in_words(error: OSError) -> Exception:
+    return RuntimeError(f"{error.filename} cannot be used: {(error.strerror or type(error).__name__).lower()}.")
 
 
 if __name__ == "__main__":

@@ -117,7 +117,8 @@ class Daemon:
         if self.store is not None:
             await asyncio.to_thread(self.store.close)
         self.lock.release()
-        logger.info("dreamd has stopped")
+        if self.store is not None:
+            logger.info("dreamd has stopped")
 
     def stop(self) -> None:
         """Ask for the end; the first time politely."""

@@ -12,6 +12,7 @@ from typing import Any
 from .paths import default_socket_path, too_long
 from .protocol import (
     MAX_LINE_BYTES,
+    NOT_STARTED,
     PROTOCOL_VERSION,
     LineBuffer,
     encode_notification,
@@ -19,7 +20,15 @@ from .protocol import (
     line_too_long,
 )
 
-__all__ = ["Client", "DaemonError", "Unreachable", "context_or_empty", "default_socket_path", "recall_or_empty"]
+__all__ = [
+    "Absent",
+    "Client",
+    "DaemonError",
+    "Unreachable",
+    "context_or_empty",
+    "default_socket_path",
+    "recall_or_empty",
+]
 
 # An answer may fill a line; a little more, so that a bound of the other side is reported and not guessed.
 MAX_ANSWER_BYTES = 2 * 2**20
@@ -38,6 +47,10 @@ class ClientError(Exception):
 
 class Unreachable(ClientError):
     """No daemon answers, or none in time."""
+
+
+class Absent(Unreachable):
+    """There is no daemon, it went away, or it could not start."""
 
 
 class DaemonError(ClientError):
@@ -97,7 +110,7 @@ class Client:
             self.close()
             if isinstance(error, TimeoutError):
                 raise Unreachable(f"the daemon did not answer within {self._timeout_s:g} s", _HINT_SLOW) from None
-            raise Unreachable(f"the connection to the daemon broke: {error}", _HINT_SLOW) from None
+            raise Absent(f"the connection to the daemon broke: {error}", _HINT_LOG) from None
 
     def cancel(self) -> None:
         """Take the last request back; what it still answers is not read."""
@@ -128,7 +141,7 @@ class Client:
             except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
                 sock.close()
                 if time.monotonic() + RETRY_S >= patience:
-                    raise Unreachable(f"no daemon answers at {self.path}", _HINT_START) from None
+                    raise Absent(f"no daemon answers at {self.path}", _HINT_START) from None
                 time.sleep(RETRY_S)
             except PermissionError:
                 sock.close()
@@ -181,6 +194,8 @@ def _result_of(answer: dict[str, Any]) -> dict[str, Any]:
     if type(error) is dict:
         data = error.get("data")
         hint = data.get("hint", "") if type(data) is dict else ""
+        if error.get("code") == NOT_STARTED:
+            raise Absent(str(error.get("message")), str(hint))
         raise DaemonError(str(error.get("message")), str(hint), error.get("code", 0))
     if type(result) is not dict:
         raise ConnectionResetError("what answers is not dreamd")
@@ -188,7 +203,8 @@ def _result_of(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 _HINT_START = "start it with `dreamd`, or for good with `dreamctl install`"
-_HINT_SLOW = "see `dreamctl status`, and the daemon's log"
+_HINT_LOG = "`dreamctl log` shows what it said"
+_HINT_SLOW = "see `dreamctl status`, and `dreamctl log`"
 
 
 def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> dict[str, Any]:

@@ -30,6 +30,7 @@ CONFLICT = -32006
 ANSWER_TOO_LARGE = -32007
 STOPPING = -32008
 REFUSED = -32009
+NOT_STARTED = -32010
 # the Language Server Protocol's number for the same thing
 CANCELLED = -32800
 

@@ -13,7 +13,7 @@ from argparse import ArgumentParser, Namespace
 from importlib import import_module
 from typing import Any, NoReturn
 
-from ...ipc.client import ClientError, DaemonError, Unreachable
+from ...ipc.client import Absent, ClientError, DaemonError, Unreachable
 from ...ipc.protocol import CANCELLED, NOT_FOUND
 from .terminal import Terminal
 
@@ -48,6 +48,7 @@ COMMANDS = {
     "stop": ("care", "end the daemon"),
     "install": ("service", "have the daemon started for you"),
     "uninstall": ("service", "no more; the memories stay"),
+    "log": ("log", "what the daemon wrote: its file, or the journal"),
     "version": ("care", "which version this is, and which one answers"),
 }
 
@@ -77,6 +78,11 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
     except UsageError as error:
         return _end(terminal, USAGE, str(error), error.hint)
+    except Absent as error:
+        from .absence import explained
+
+        found = explained(error)
+        return _end(terminal, UNREACHABLE, str(found), found.hint)
     except Unreachable as error:
         return _end(terminal, UNREACHABLE, str(error), error.hint)
     except DaemonError as error:
@@ -143,7 +149,8 @@ def _overview() -> list[str]:
         "",
         "`dreamctl COMMAND --help` tells more. Every command has --json.",
         "Exit codes: 0 done, 1 an error was answered, 2 not understood, 3 no daemon,",
-        "4 nothing found, 65 nothing to import in it, 66 no such file, 130 cancelled.",
+        "4 nothing found, or left to undo, 65 nothing to import in it, 66 no such file,",
+        "130 cancelled.",
     ]
 
 

@@ -43,6 +43,10 @@ class Terminal:
         """The answer in words."""
         _write("\n".join(lines) + "\n", sys.stdout)
 
+    def flush(self) -> None:
+        """Let what was written be seen now."""
+        sys.stdout.flush()
+
     def note(self, text: str) -> None:
         """Something beside the answer; not when a program reads."""
         if not self.as_json:

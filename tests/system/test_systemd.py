@@ -145,3 +145,36 @@ def test_settings_that_are_wrong_are_not_tried_again_and_again(home: Path) -> No
         [ "$(systemctl --user show -P ExecMainStatus dreamd.service)" = 78 ] || fail "another exit code"
         """,
     )
+
+
+def test_bad_settings_are_told_to_who_asks_as_often_as_they_ask_and_mended_ones_work(home: Path) -> None:
+    config = home / ".config" / "dreamd" / "dreamd.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("nonsense = 1\n")
+    under_a_manager(
+        home,
+        """
+        "$DREAMCTL" install
+        said() { "$DREAMCTL" status 2>&1 || true; }
+        for _ in $(seq 8); do
+            said | grep -q "dreamd could not start: .*nonsense is no setting" || fail "not told: $(said)"
+            systemctl --user stop dreamd.service  # so that the next question starts it again
+        done
+        [ "$(state dreamd.socket)" = active ] || fail "the socket gave up"
+
+        systemctl --user stop dreamd.socket
+        said | grep -q "Its settings cannot be followed: .*nonsense is no setting" || fail "not told: $(said)"
+        systemctl --user start dreamd.service && fail "it started"
+        systemctl --user stop dreamd.socket
+        mv "$HOME/.config/dreamd/dreamd.toml" "$HOME/aside"
+        said | grep -q "systemd could not start it: .*nonsense is no setting" || fail "not told: $(said)"
+        said | grep -q "systemctl --user restart dreamd.socket" || fail "no remedy: $(said)"
+
+        mv "$HOME/aside" "$HOME/.config/dreamd/dreamd.toml"
+        systemctl --user start dreamd.socket
+        said | grep -q "nonsense is no setting" || fail "not told: $(said)"
+        rm "$HOME/.config/dreamd/dreamd.toml"
+        "$DREAMCTL" status >/dev/null || fail "mended, and it does not start"
+        [ "$(state dreamd.service)" = active ] || fail "not active"
+        """,
+    )
