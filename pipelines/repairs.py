@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 
 from ..store.keep import okf
 from ..store.keep.redaction import redact
-from ..store.model import Action, Kind, NodeId
+from ..store.model import Action, InvalidInput, Kind, NodeId
 from .proposals import BY_HAND, body_hash, is_curated, is_edited
 from .view import View
 
@@ -160,11 +161,20 @@ def _type(file: File) -> None:
     file.change(okf.edit(file.data, {"type": okf.type_of(Kind(str(kind)))}), "its type was missing")
 
 
+def _successor(file: File) -> None:
+    """Let a memory hold again whose successor is gone; its words, and who wrote them, do not matter to that."""
+    successor = file.meta.get("superseded_by")
+    if not isinstance(successor, str) or successor in file.places or not file.meta.get("node_id"):
+        return
+    with contextlib.suppress(InvalidInput):  # a file that cannot be edited is named
+        file.change(okf.edit(file.data, {"superseded_by": None, "valid_to": None}), "what took its place is gone")
+
+
 def _halves(data: bytes) -> tuple[bytes, bytes]:
     """The frontmatter with its fences, and the body."""
     size = len(okf.parse(data).body.encode())
     return data[: len(data) - size], data[len(data) - size :]
 
 
-REPAIRS: tuple[Callable[[File], None], ...] = (_secrets, _type, _sources, _links, _tags)
+REPAIRS: tuple[Callable[[File], None], ...] = (_secrets, _type, _sources, _links, _tags, _successor)
 """In this order: a secret goes before anything else is looked at."""

@@ -15,6 +15,7 @@ from .find.catalog import Catalog
 from .find.projection import Node
 from .keep import okf
 from .keep.changes import REVIEW
+from .keep.standing import is_over, revival
 from .keep.vault import Vault
 from .model import Action, InvalidInput, Memory, NodeId, NotFound, Status
 
@@ -139,16 +140,14 @@ class Decisions:
             return None
         if all(is_reviewed(side.extra) for side in sides):
             return None
-        older, newer = sorted(sides, key=lambda side: (_since(side) or _LONG_AGO, side.node_id))
+        older, newer = sorted(sides, key=lambda side: (side.since or _LONG_AGO, side.node_id))
         return Decision(decision_id(one, other), self._side(older), self._side(newer))
 
     def _side(self, memory: Memory) -> Side:
         turns = [evidence.node_id for evidence in self._catalog.evidence([memory.node_id])[memory.node_id]]
         nodes = self._catalog.nodes(turns[:MOST_TURNS])
         said = tuple(_said(nodes[turn]) for turn in turns if turn in nodes)
-        return Side(
-            memory.node_id, memory.path, memory.title, memory.text, memory.channel, _since(memory), evidence=said
-        )
+        return Side(memory.node_id, memory.path, memory.title, memory.text, memory.channel, memory.since, evidence=said)
 
     def _memory(self, path: str) -> Memory:
         return okf.to_memory(path, okf.parse(self._vault.read(path)))
@@ -172,14 +171,18 @@ def with_body(data: bytes, text: str) -> bytes:
     return data[: len(data) - len(body)] + f"\n{text}\n".encode()
 
 
-def restoring(node: Node, data: bytes) -> Action:
-    """The action that brings an archived memory back. Raises InvalidInput for one that is not archived."""
+def restoring(node: Node, data: bytes, successor: NodeId | None) -> Action:
+    """The action that brings an archived memory back, or one whose successor is gone.
+
+    Raises InvalidInput for one that is neither; `successor` is the last that took its place, of those still there.
+    """
     meta = okf.parse(data).meta
-    if newer := meta.get("superseded_by"):
-        raise InvalidInput(f"{newer} has taken its place", hint=f"`dreamctl forget {newer}` takes that one back.")
-    if meta.get("archived_at") is None and meta.get("status") != Status.DEPRECATED.value:
-        raise InvalidInput(f"{node.node_id} is not archived", hint="`dreamctl show` says what it is.")
-    content = okf.edit(data, {"status": Status.STABLE.value, "archived_at": None})
+    if successor is not None:
+        hint = f"`dreamctl forget {successor}` takes that one back, and so brings this one back."
+        raise InvalidInput(f"{successor} has taken its place", hint=hint)
+    if not is_over(meta):
+        raise InvalidInput(f"{node.node_id} is not archived", hint=f"`dreamctl show {node.node_id}` says what it is.")
+    content = okf.edit(data, revival(meta))
     reason = "brought back by its person"
     return Action.replacing(node.path, node.node_id, data, content, stage="restore", reason=reason)
 
@@ -200,10 +203,6 @@ def _settled(memory: Memory, other: Memory, vouched: Mapping[str, str] | None = 
         listed = memory.extra.get("verified")
         changes["verified"] = [*(listed if isinstance(listed, list) else ()), dict(vouched)]
     return changes
-
-
-def _since(memory: Memory) -> datetime | None:
-    return memory.valid_from or memory.created_at
 
 
 def _said(turn: Node) -> Said:

@@ -7,8 +7,10 @@ leaves undone the next dream does.
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Callable, Collection
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from .decisions import mark_of
@@ -21,25 +23,21 @@ from .find.search import node_of_chunk
 from .find.statements import Relation, relate
 from .find.terms import query_terms
 from .find.wording import normal_form
+from .keep.changes import new_run_id
+from .keep.history import LINK
 from .keep.vault import Vault
 from .model import Changeset, Level, NodeId
 from .ties import TieEdits
 
-LINK: Final = "link"
-"""The kind of run that this makes."""
-
-SAME_CALL: Final = timedelta(seconds=1)
-"""Remembered later than this after its own date, it was there: it is said again."""
-
 COMPARED: Final = 20
 TERMS: Final = 16
-BREADCRUMBS: Final = 20
 
 
 class Kinship:
     """Finds what a remembered statement is kin to. `remembered` may be called from any thread.
 
-    `apply` makes a changeset real; `forbidden` are the tombstones; `is_busy` says that somebody waits for an answer.
+    `apply` makes a changeset real; `say_again` has a memory that is known said again: it is counted, or holds again.
+    `forbidden` are the tombstones; `is_busy` says that somebody waits for an answer.
     """
 
     def __init__(
@@ -48,6 +46,7 @@ class Kinship:
         backend: VectorStore,
         vault: Vault,
         apply: Callable[[Changeset, str], Any],
+        say_again: Callable[[NodeId], Any],
         forbidden: Callable[[], Collection[str]],
         is_busy: Callable[[], bool],
         now: Callable[[], datetime],
@@ -56,10 +55,12 @@ class Kinship:
         self._backend = backend
         self._vault = vault
         self._apply = apply
+        self._say_again = say_again
         self._forbidden = forbidden
         self._now = now
         self._errands = Errands("dreamd-kinship", is_busy)
-        self._not_yet: set[NodeId] = set()
+        self._not_yet: Counter[NodeId] = Counter()  # said, and not taken up yet
+        self._counting = threading.Lock()
 
     def start(self) -> None:
         """Begin to work."""
@@ -69,48 +70,58 @@ class Kinship:
         """End after what is at hand."""
         self._errands.stop()
 
-    def remembered(self, node_id: NodeId) -> None:
-        """Something was remembered, new or again; what finds no place in the queue, or fails, the next dream finds."""
-        at = self._now()
-        self._not_yet.add(node_id)
-        if not self._errands.put(lambda: self._consider(node_id, at)):
-            self._not_yet.discard(node_id)
+    def remembered(self, node_id: NodeId, *, known: bool = False) -> None:
+        """Something was remembered; what finds no place in the queue, or fails, the next dream finds.
+
+        What was `known` and held is compared with nothing; but what was said before it takes its place no more.
+        """
+        with self._counting:
+            self._not_yet[node_id] += 1
+        if not self._errands.put(lambda: self._take_up(node_id, known)):
+            self._let_go(node_id)
 
     def settle(self, timeout_s: float) -> bool:
         """Wait until what was remembered so far is set beside what is known; False when that takes longer."""
         return self._errands.settle(timeout_s)
 
-    def _consider(self, node_id: NodeId, at: datetime) -> None:
-        self._not_yet.discard(node_id)
-        node = self._catalog.node(node_id)
-        if node is None or not node.live:
-            return
-        again = node.created_at is not None and at - node.created_at > SAME_CALL
+    def _take_up(self, node_id: NodeId, known: bool) -> None:
+        self._let_go(node_id)
+        node = None if known else self._catalog.node(node_id)
+        if node is not None and node.live:
+            self._consider(node)
+
+    def _let_go(self, node_id: NodeId) -> None:
+        with self._counting:
+            self._not_yet[node_id] -= 1
+            if not self._not_yet[node_id]:
+                del self._not_yet[node_id]
+
+    def _consider(self, node: Node) -> None:
         ties = TieEdits(self._vault.read_if_any, LINK)
-        if again:
-            self._reinforce(ties, node)
-        for older in () if again else self._older(node):
+        replaced: list[NodeId] = []
+        told_by: NodeId | None = None
+        for older in self._older(node):
             mark = mark_of(older.node_id, node.node_id)
             if mark in self._forbidden():
                 continue
             if normal_form(older.text) == normal_form(node.text):
-                self._reinforce(ties, older)
                 ties.edit(node, {"superseded_by": older.node_id}, "it was known, in other words", mark)
+                told_by = older.node_id
                 break
             relation = relate(older.text, node.text)
             if relation is Relation.UPDATES:
                 ties.supersede(older, node, mark)
+                replaced.append(older.node_id)
             elif relation is Relation.CONTRADICTS:
                 ties.contradict(older, node, mark)
         if actions := ties.actions():
-            run_id = f"{self._now():%Y%m%d-%H%M%S-%f}-{LINK}"
-            self._apply(Changeset(run_id=run_id, actions=tuple(actions)), f"set {node_id} beside what was known")
-
-    def _reinforce(self, ties: TieEdits, node: Node) -> None:
-        """Note that it was said again: from now on it fades."""
-        listed = ties.standing(node).extra.get("reinforced")
-        crumbs = [*(listed if isinstance(listed, list) else ()), {"at": self._now().isoformat()}]
-        ties.edit(node, {"reinforced": crumbs[-BREADCRUMBS:]}, "said again")
+            changeset = Changeset(run_id=new_run_id(self._now(), LINK), actions=tuple(actions))
+            self._apply(changeset, f"set {node.node_id} beside what was known")
+        for node_id in replaced:
+            if node_id in self._not_yet:  # it was said again meanwhile, after what has just taken its place
+                self._say_again(node_id)
+        if told_by is not None:
+            self._say_again(told_by)
 
     def _older(self, node: Node) -> list[Node]:
         """The living facts of the same channel that share most words with it, those that were there before."""
@@ -127,4 +138,4 @@ class Kinship:
     def _was_before(self, other: Node, node: Node) -> bool:
         if other.node_id == node.node_id or other.node_id in self._not_yet or not other.path.startswith("facts/"):
             return False
-        return other.created_at is None or node.created_at is None or other.created_at <= node.created_at
+        return other.since is None or node.since is None or other.since <= node.since

@@ -21,23 +21,26 @@ from .find.embedding import Embedder
 from .find.embedding_cache import EmbeddingCache
 from .find.index import Reconciled, is_as_read
 from .find.opening import OpenIndex, rebuild
-from .find.projection import Node
+from .find.projection import SUCCESSOR, Node
 from .find.search import Question, Ranking, Search
+from .find.wording import normal_form
 from .follow_up import Answered, FollowUp
 from .keep import history, intake, okf
-from .keep.changes import FORGET, REVIEW, AppliedRun, Changes, Undone, fingerprint
+from .keep.changes import FORGET, REVIEW, AppliedRun, Changes, Undone, fingerprint, new_run_id
 from .keep.disk import Disk
-from .keep.history import Run
+from .keep.history import LINK, Run
 from .keep.intake import Observed, SessionPlans
 from .keep.journal import AppliedFile, sha256
 from .keep.ledger import Ledger
 from .keep.leftovers import Leftovers
 from .keep.pending import PendingFiles
 from .keep.questions import forget_questions, prune_questions
+from .keep.revival import REMEMBER, Reviving
 from .keep.session import session_id as session_node_id
+from .keep.standing import last_successor
 from .keep.vault import FileStamp, Vault, is_kept
 from .keep.writer import Planned, Writer
-from .kinship import LINK, Kinship
+from .kinship import Kinship
 from .model import (
     GLOBAL_CHANNEL,
     Action,
@@ -61,6 +64,7 @@ from .model import (
 )
 from .results import Decided, Forgotten, Listed, Problem, Rebuilt, Restored, Shown
 from .settings import StoreSettings
+from .ties import TieEdits
 
 logger = logging.getLogger(__name__)
 
@@ -139,12 +143,14 @@ class MemoryStore:
         self._queue = EmbedQueue(self.index, embedder, self._cache, self._is_busy)
         self._sessions = SessionPlans(self._path_of)
         self._follow_up = FollowUp(self._writer.later, self._is_busy, self.ledger.asked)
-        self._changes = Changes(self.vault, self.ledger, self._writer, self._paths_citing)
+        self._changes = Changes(self.vault, self.ledger, self._writer, self._paths_citing, self._paths_replaced_by)
+        self._reviving = Reviving(self._path_of, lambda one, other: normal_form(one) == normal_form(other))
         self._kinship = Kinship(
             self.catalog,
             self.index.backend,
             self.vault,
             self._set_beside,
+            self._say_again,
             lambda: self._tombstones,
             self._is_busy,
             now,
@@ -222,10 +228,16 @@ class MemoryStore:
             extra=learned | ({"agent_id": agent_id} if agent_id else {}),
         )
         name = fingerprint(memory) if self._tombstones else ""
-        kept_as = self._writer.submit(
-            intake.remember(memory, self._path_of, name if name in self._tombstones else None)
+        remembering = intake.Remembering(
+            memory,
+            self._reviving,
+            new_run_id(now, REMEMBER),
+            now,
+            tombstone=name if name in self._tombstones else None,
+            said_now=created_at is None,
         )
-        kept_as.add_done_callback(self._set_beside_soon)
+        kept_as = self._writer.submit(remembering)
+        kept_as.add_done_callback(lambda kept: self._set_beside_soon(kept, remembering))
         return kept_as
 
     def observe(self, head: SessionHead, turns: Sequence[NewTurn]) -> Future[Observed]:
@@ -370,19 +382,19 @@ class MemoryStore:
     def forget(self, node_id: NodeId, reason: str = "") -> Forgotten:
         """Take a memory back, as a run that `undo` can undo; no dream proposes it again.
 
-        A turn stays in its session's file and is found no more; facts that rest on nothing else go with it. Raises
-        NotFound, and InvalidInput for a session.
+        A turn stays in its session's file and is found no more; facts that rest on nothing else go with it. What it
+        had taken the place of holds again. Raises NotFound, and InvalidInput for a session.
         """
         self.settle()
         node = self._node(node_id)
         if node.kind is Kind.SESSION:
             raise InvalidInput(f"{node_id} is a whole session", hint="Forget its turns, by their ids SESSION#N.")
         reason = reason or "forgotten by its person"
-        run_id = self._new_run_id("forget")
         also = [other for other in self._resting_only_on(node_id) if other.node_id != node_id]
         doomed = also if node.kind is Kind.TURN else [node, *also]
-        actions = tuple(self._forgetting(other, reason) for other in doomed)
+        actions = (*(self._forgetting(other, reason) for other in doomed), *self._releasing(doomed))
         now = self._now()
+        run_id = new_run_id(now, FORGET)
         summary = {"node_id": node_id, "note": f"forgot {node_id}"}
         if node.kind is Kind.TURN:
             self._writer.write(history.leave_tombstone(f"turn:{node_id}", run_id, now, reason)).result()
@@ -391,7 +403,7 @@ class MemoryStore:
         return Forgotten(node_id, run_id, tuple(other.node_id for other in also))
 
     def restore(self, node_id: NodeId) -> Restored:
-        """Bring a memory back that is archived or whose file was deleted by hand, as a run that `undo` can undo.
+        """Bring a memory back that is archived, or whose file or successor is gone, as a run that `undo` can undo.
 
         It counts as used now. Raises NotFound, InvalidInput for one that is not archived, or whose place another one
         has taken, and Conflict when something else has the place of a deleted file.
@@ -400,10 +412,12 @@ class MemoryStore:
         deleted = self._deletions.find(node_id)
         if deleted is None:
             node = self._node(node_id)
-            path, action, lifted = node.path, restoring(node, self.vault.read(node.path)), None
+            path, lifted = node.path, None
+            action = restoring(node, self.vault.read(node.path), last_successor(node_id, self._read))
         else:
             path, action, lifted = deleted.path, bringing_back(node_id, deleted), deleted.fingerprint
-        run_id, now = self._new_run_id("restore"), self._now()
+        now = self._now()
+        run_id = new_run_id(now, "restore")
         self._writer.write(
             *history.log_usage([node_id], now), *([history.lift_tombstone(lifted)] if lifted else ())
         ).result()
@@ -433,7 +447,7 @@ class MemoryStore:
         kept = intake.clean_text(text) if choice == "edit" else ""
         now = self._now()
         actions = self._decisions.actions(decision, choice, by, now, kept, _title(kept))
-        run_id = self._new_run_id(REVIEW)
+        run_id = new_run_id(now, REVIEW)
         summary = {"note": f"decided {decision.decision_id}: {choice}"}
         _raise_if_refused(
             self._changes.apply(Changeset(run_id=run_id, actions=actions), kind=REVIEW, now=now, summary=summary)
@@ -662,14 +676,27 @@ class MemoryStore:
     def _was_asked(self) -> bool:
         return time.monotonic() < self._called_at + BUSY_FOR_S
 
-    def _set_beside_soon(self, kept_as: Future[NodeId]) -> None:
+    def _set_beside_soon(self, kept_as: Future[NodeId], remembering: intake.Remembering) -> None:
         if not kept_as.cancelled() and kept_as.exception() is None:
-            self._kinship.remembered(kept_as.result())
+            self._kinship.remembered(kept_as.result(), known=remembering.is_known)
 
     def _set_beside(self, changeset: Changeset, note: str) -> None:
         """Link what was remembered to what it is kin to, as a run that `undo` takes back."""
         self.settle()
         self._changes.apply(changeset, kind=LINK, now=self._now(), summary={"note": note})
+
+    def _say_again(self, node_id: NodeId) -> None:
+        """Have a memory that is known said again, if its file is still there."""
+        now = self._now()
+        run_id = new_run_id(now, REMEMBER)
+
+        def plan(files: PendingFiles) -> Planned[NodeId]:
+            path = self._path_of(node_id)
+            if path is None or not files.exists(path):
+                return Planned(node_id)
+            return self._reviving.plan(files, node_id, path, run_id, now)
+
+        self._writer.submit(plan).result()
 
     def settle_kinship(self, timeout_s: float = 10.0) -> bool:
         """Wait until what was remembered is set beside what was known; False when that takes longer."""
@@ -710,6 +737,25 @@ class MemoryStore:
         citing = self.catalog.nodes(self.catalog.cited_by(node_id)).values()
         return [node for node in citing if set(self.catalog.links(node.node_id, "cites")) == {node_id}]
 
+    def _paths_replaced_by(self, node_id: NodeId) -> Sequence[str]:
+        replaced = self.catalog.nodes(self.catalog.cited_by(node_id, SUCCESSOR)).values()
+        return [node.path for node in replaced]
+
+    def _read(self, node_id: NodeId) -> bytes | None:
+        path = self._path_of(node_id)
+        return self.vault.read_if_any(path) if path else None
+
+    def _releasing(self, doomed: Sequence[Node]) -> Sequence[Action]:
+        """Let what the doomed had taken the place of hold again, or give way to what took theirs."""
+        gone = {node.node_id for node in doomed}
+        ties = TieEdits(self.vault.read_if_any, FORGET)
+        for node in doomed:
+            for older in self.catalog.nodes(self.catalog.cited_by(node.node_id, SUCCESSOR)).values():
+                if older.node_id not in gone:
+                    heir = last_successor(older.node_id, self._read, gone)
+                    ties.release(older, node, self.catalog.node(heir) if heir else None)
+        return ties.actions()
+
     def _forgetting(self, node: Node, reason: str) -> Action:
         data = self.vault.read(node.path)
         memory = okf.to_memory(node.path, okf.parse(data), self._now())
@@ -722,9 +768,6 @@ class MemoryStore:
             pre_sha256=sha256(data),
             fingerprint=fingerprint(memory),
         )
-
-    def _new_run_id(self, kind: str) -> str:
-        return f"{self._now():%Y%m%d-%H%M%S-%f}-{kind}"
 
     def _is_hidden(self, node_id: NodeId) -> bool:
         return node_id in self._hidden

@@ -185,6 +185,11 @@ class Memory:
     path: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def since(self) -> datetime | None:
+        """From when it holds, as far as that is known: since it was said, or said again after something else held."""
+        return self.valid_from or self.created_at
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:

@@ -5,13 +5,15 @@ What changes is gathered, so that a file is written once however many ties it ha
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .find.projection import Node
 from .keep import okf
-from .model import Action, Memory, NodeId
+from .keep.standing import released
+from .model import Action, InvalidInput, Memory, NodeId
 
 Tied = Memory | Node
 """One of the two, as it is known to whoever ties them; what its file lists by now is read from there."""
@@ -41,8 +43,7 @@ class TieEdits:
 
     def supersede(self, older: Tied, newer: Tied, mark: str) -> None:
         """Let the newer take the older's place, from when it holds."""
-        since = newer.valid_from or newer.created_at
-        ended = {"superseded_by": newer.node_id} | ({"valid_to": since.isoformat()} if since else {})
+        ended = {"superseded_by": newer.node_id} | ({"valid_to": newer.since.isoformat()} if newer.since else {})
         self.edit(older, ended, "changed since", mark)
         listed = self.standing(newer).supersedes
         self.edit(newer, {"supersedes": _with(listed, older)}, "it changes an older fact", mark)
@@ -55,6 +56,16 @@ class TieEdits:
         ):
             listed = self.standing(one).contradicts
             self.edit(one, {"contradicts": _with(listed, other)}, reason, mark)
+
+    def release(self, older: Tied, gone: Tied, heir: Tied | None) -> None:
+        """Let an older memory, whose successor goes away, hold again, or give way to the `heir` of its place."""
+        file = self._file(older)
+        with contextlib.suppress(InvalidInput):  # a file that cannot be edited stays; nothing hides it
+            file.after = released(file.after, heir.node_id if heir else None)
+            file.reason = file.reason or "what took its place goes away"
+        if heir is not None:
+            listed = [node_id for node_id in self.standing(heir).supersedes if node_id != gone.node_id]
+            self.edit(heir, {"supersedes": list(dict.fromkeys((*listed, older.node_id)))}, "it changes an older fact")
 
     def edit(self, one: Tied, changes: Mapping[str, Any], reason: str, mark: str | None = None) -> None:
         """Change keys of one memory's file. `mark` is what a tombstone forbids once it was undone."""

@@ -22,6 +22,7 @@ from .chunking import chunk
 from .images import Images
 from .projection import (
     NEIGHBOURS,
+    SUCCESSOR,
     Link,
     Node,
     Projection,
@@ -277,13 +278,61 @@ class Index:
         else:
             projection = project_memory(path, data, datetime.fromtimestamp(stamp.mtime_ns / 1e9).astimezone())
             projection = self._ranked(projection)
-        projection = self._without_doubles(path, projection)
+        projection = self._hidden_by_successors(self._without_doubles(path, projection))
         known = dict(self._connection.execute("SELECT node_id, digest FROM node WHERE path = ?", (path,)))
-        self._remove_nodes(known.keys() - {node.node_id for node in projection.nodes})
+        named = {node.node_id for node in projection.nodes}
+        successors = self._successors(path, known.keys() | named)
+        self._remove_nodes(known.keys() - named)
         self._write(projection.nodes, known)
         self._write_links(projection.nodes, projection.links)
         self._images.keep(path, self._whole(path, data, stamp) if held is None else [data])
         self._record(stamp, projection)
+        self._judge_others(path, known.keys() ^ named, successors)
+
+    def _hidden_by_successors(self, projection: Projection) -> Projection:
+        """Hide what another took the place of, while that one has a file, faded or not, and no circle leads back."""
+        hidden = {link.source for link in projection.links if link.kind == SUCCESSOR and self._holds_its_place(link)}
+        if not hidden:
+            return projection
+        nodes = (replace(node, live=node.live and node.node_id not in hidden) for node in projection.nodes)
+        return replace(projection, nodes=tuple(nodes))
+
+    def _holds_its_place(self, link: Link) -> bool:
+        if link.target == link.source or self._catalog.path_of(link.target) is None:
+            return False
+        return link.source not in self._chain(link.target)
+
+    def _chain(self, node_id: NodeId | None) -> list[NodeId]:
+        """A memory and those that took its place, one after the other."""
+        chain: dict[NodeId, None] = {}
+        while node_id is not None and node_id not in chain:
+            chain[node_id] = None
+            node_id = next(iter(self._catalog.links(node_id, SUCCESSOR)), None)
+        return list(chain)
+
+    def _successors(self, path: str, node_ids: Collection[NodeId]) -> dict[NodeId, NodeId | None]:
+        """What took the place of each memory of a file, as the index has it."""
+        if is_session(path):
+            return {}
+        return {node_id: next(iter(self._catalog.links(node_id, SUCCESSOR)), None) for node_id in node_ids}
+
+    def _judge_others(
+        self, path: str, came_or_went: Collection[NodeId], before: Mapping[NodeId, NodeId | None]
+    ) -> None:
+        """Apply the files again whose memories are hidden, or not any more, by what a file says now, or says no more.
+
+        `before` says what had taken the place of each of this file's memories.
+        """
+        after = self._successors(path, before.keys())
+        touched: set[NodeId] = set()
+        for node_id in before:
+            if node_id in came_or_went:
+                touched.update(self._catalog.cited_by(node_id, SUCCESSOR))
+            if before[node_id] != after[node_id]:  # a circle may have closed, or opened
+                touched.update(self._chain(before[node_id]), self._chain(after[node_id]))
+        paths = {node.path for node in self._catalog.nodes(touched).values()} - {path}
+        for other in sorted(paths):
+            self.apply(other)
 
     def _whole(self, path: str, read: bytes, stamp: FileStamp) -> Iterator[bytes]:
         """Yield a file whole, of which perhaps no more than the beginning was read."""
@@ -373,11 +422,12 @@ class Index:
         self._connection.executemany("INSERT OR REPLACE INTO link VALUES(?, ?, ?, ?)", rows)
 
     def _remove_file(self, path: str) -> None:
-        self._remove_nodes(
-            [node_id for (node_id,) in self._connection.execute("SELECT node_id FROM node WHERE path = ?", (path,))]
-        )
+        gone = [node_id for (node_id,) in self._connection.execute("SELECT node_id FROM node WHERE path = ?", (path,))]
+        successors = self._successors(path, gone)
+        self._remove_nodes(gone)
         self._connection.execute("DELETE FROM file WHERE path = ?", (path,))
         self._images.drop(path)
+        self._judge_others(path, gone, successors)
 
     def _remove_nodes(self, node_ids: Collection[NodeId]) -> None:
         for node_id in node_ids:

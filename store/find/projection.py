@@ -28,6 +28,9 @@ ALWAYS, FOREVER = 0, 253_402_300_800
 SESSIONS = "sessions/"
 """Files under this folder are read as sessions."""
 
+SUCCESSOR = "superseded_by"
+"""The arrow from a memory to the one that took its place."""
+
 PEOPLE_ROLES = frozenset(role.value for role in Role)
 """Roles that name a part, not a person: they say nothing about the text."""
 
@@ -65,6 +68,11 @@ class Node:
     tags: tuple[str, ...] = ()
 
     @property
+    def since(self) -> datetime | None:
+        """From when it holds, as far as that is known: since it was said, or said again after something else held."""
+        return self.valid_from or self.created_at
+
+    @property
     def searchable(self) -> bool:
         """A session's own node is shown and listed; its turns are found."""
         return self.kind is not Kind.SESSION and bool(self.text.strip())
@@ -97,7 +105,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """`source` points at `target`: it `cites` it as evidence, `supersedes` or `contradicts` it, `relates` to it."""
+    """`source` points at `target`: it `cites` it as evidence, `supersedes` or `contradicts` it, `relates` to it.
+
+    It was `superseded_by` it: one arrow at most.
+    """
 
     source: NodeId
     target: NodeId
@@ -132,7 +143,7 @@ def project_memory(path: str, data: bytes, created_at: datetime) -> Projection:
 
 
 def memory_node(memory: Memory) -> Node:
-    """The node of a memory."""
+    """The node of a memory, as its file alone says it: whether its successor is there, the index knows."""
     return Node(
         node_id=memory.node_id,
         path=memory.path,
@@ -141,7 +152,7 @@ def memory_node(memory: Memory) -> Node:
         title=memory.title,
         text=memory.text.strip() or memory.description,
         channel=memory.channel,
-        live=memory.status is not Status.DEPRECATED and memory.archived_at is None and memory.superseded_by is None,
+        live=memory.status is not Status.DEPRECATED and memory.archived_at is None,
         created_at=memory.created_at,
         valid_from=memory.valid_from,
         valid_to=memory.valid_to,
@@ -156,6 +167,7 @@ def memory_node(memory: Memory) -> Node:
 def memory_links(memory: Memory) -> Iterable[Link]:
     """The memory's arrows, in the file's order, each once."""
     arrows = [("cites", memory.sources), ("supersedes", memory.supersedes), ("contradicts", memory.contradicts)]
+    arrows.append((SUCCESSOR, (memory.superseded_by,) if memory.superseded_by else ()))
     arrows.append(("relates", _related(memory.extra.get("relates"))))
     seen: set[tuple[str, str]] = set()
     for kind, targets in arrows:

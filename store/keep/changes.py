@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
+import secrets
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
@@ -11,13 +13,26 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from ..model import Action, ActionKind, Changeset, Level, Memory, NodeId, NotFound, StoreBusy, StoreError
-from . import history
+from ..model import (
+    Action,
+    ActionKind,
+    Changeset,
+    Conflict,
+    InvalidInput,
+    Level,
+    Memory,
+    NodeId,
+    NotFound,
+    StoreBusy,
+    StoreError,
+)
+from . import history, okf, standing
 from .edits import edit_mark
 from .history import RecordedAction, Run, Write
 from .journal import ChangeKind, FileChange, sha256
 from .ledger import Ledger
 from .pending import PendingFiles
+from .reverting import reverted
 from .vault import Vault
 from .writer import Planned, Writer
 
@@ -25,6 +40,13 @@ FORGET: Final = "forget"
 REVIEW: Final = "review"
 DELETED: Final = "deleted"
 """What a person does: a run that leaves its tombstones when it is applied, and lifts them when it is undone."""
+
+UNDO: Final = "undo"
+"""The kind of run that holds what an undo did to files beside its run's own."""
+
+FORBIDDEN: Final = "it was undone, forgotten or rejected before"
+CHANGED: Final = "the file was changed in the meantime"
+"""Why an action is left out."""
 
 _PERSONAL: Final = frozenset({FORGET, REVIEW, DELETED})
 
@@ -69,6 +91,11 @@ class Undone:
     refused: tuple[Refused, ...] = ()
 
 
+def new_run_id(now: datetime, kind: str) -> str:
+    """The name of a run: it sorts by time, and two that begin at the same instant do not share it."""
+    return f"{now:%Y%m%d-%H%M%S-%f}-{kind}-{secrets.token_hex(2)}"
+
+
 def fingerprint(memory: Memory) -> str:
     """Name what a tombstone forbids: a fact by its words, what rests on others by what it rests on.
 
@@ -93,19 +120,62 @@ class _Step:
     refusal: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Reversal:
+    """How a file was found, and how it is to be (None: gone); `refusal` says why it stays."""
+
+    path: str
+    node_id: NodeId
+    seen: bytes | None
+    restored: bytes | None
+    refusal: str = ""
+
+    def changes(self, run_id: str, ordinal: int) -> list[FileChange]:
+        """The change that makes it so, if it takes one."""
+        if self.restored == self.seen:
+            return []
+        left = _hash(self.seen)
+        kind: ChangeKind = "delete" if self.restored is None else "create" if left is None else "replace"
+        return [FileChange(kind, self.path, self.restored or b"", 0, left, run_id, ordinal)]
+
+    def goes_with_links(self, left_by_run: str | None) -> bool:
+        """Whether a file goes that was linked since the run made it."""
+        return self.restored is None and self.seen is not None and _hash(self.seen) != left_by_run
+
+    def record(self, run_id: str, ordinal: int) -> Write:
+        """Write it as an action of a run of its own."""
+        action = Action(
+            kind=ActionKind.DELETE if self.restored is None else ActionKind.REPLACE,
+            path=self.path,
+            node_id=self.node_id,
+            stage=UNDO,
+            reason="what it is linked to was undone",
+            pre_sha256=_hash(self.seen),
+            content=self.restored,
+        )
+        images = history.packed(self.seen), history.packed(self.restored)
+        return history.record_action(run_id, ordinal, action, images, None)
+
+
 class Changes:
     """Applies and undoes runs through the writer. Call from any thread but the writer's; both wait for the files.
 
-    `citing` names the paths of the living memories that rest on a node.
+    `citing` names the paths of the living memories that rest on a node, `replaced_by` of those whose place it took.
     """
 
     def __init__(
-        self, vault: Vault, ledger: Ledger, writer: Writer, citing: Callable[[NodeId], Collection[str]]
+        self,
+        vault: Vault,
+        ledger: Ledger,
+        writer: Writer,
+        citing: Callable[[NodeId], Collection[str]],
+        replaced_by: Callable[[NodeId], Collection[str]],
     ) -> None:
         self._vault = vault
         self._ledger = ledger
         self._writer = writer
         self._citing = citing
+        self._replaced_by = replaced_by
 
     # ---- apply
 
@@ -149,10 +219,13 @@ class Changes:
     def _plan_apply(self, files: PendingFiles, run: Run, steps: Sequence[_Step], changeset: Changeset) -> Planned[None]:
         changes: list[FileChange] = []
         touched: set[str] = set()
+        said_again = self._ledger.reinforced_since(run.started_at)
         for step in steps:
             action = step.action
             if step.refusal is None and action.path not in touched and _moved_on(files, action.path, step.before):
-                step.refusal = "the file was changed in the meantime"
+                step.refusal = CHANGED
+            if step.refusal is None and action.node_id in said_again and _puts_away(step):
+                step.refusal = "it was said again in the meantime"
             if step.refusal is None:
                 touched.add(action.path)
                 changes.append(_change(action, run.run_id, step.ordinal))
@@ -160,7 +233,8 @@ class Changes:
             run = replace(run, state="nothing")
         writes = [history.record_run(run)]
         writes += [history.record_action(run.run_id, s.ordinal, s.action, s.images, s.refusal) for s in steps]
-        writes += [history.move_cursor(*key, ordinal) for key, ordinal in changeset.cursors.items()]
+        if changes or all(step.refusal == FORBIDDEN for step in steps):  # else what was read is to be read again
+            writes += [history.move_cursor(*key, ordinal) for key, ordinal in changeset.cursors.items()]
         if run.kind in _PERSONAL:
             writes += [
                 history.leave_tombstone(step.action.fingerprint, run.run_id, run.started_at, step.action.reason)
@@ -183,8 +257,9 @@ class Changes:
     def undo(self, run_id: str, *, now: datetime) -> Undone:
         """Bring back what was there before a run, and leave tombstones so that no dream proposes it again.
 
-        Left as they are, and named: a file that is no longer as the run left it, and a node that the run made and
-        that a living file outside the run rests on. Raises NotFound, or Expired when the images are gone.
+        What was only linked since keeps its links. Left as they are, and named: a file that changed otherwise, and a
+        node that the run made and that a living file outside the run rests on. What a node that goes had taken the
+        place of holds again. Raises NotFound, or Expired when the images are gone.
         """
         run = self._ledger.run(run_id)
         if run.expired:
@@ -194,26 +269,37 @@ class Changes:
         for action in self._ledger.actions(run_id):
             if action.state == "applied":
                 chains.setdefault(action.path, []).append(action)
-        refusals = self._objections(chains)
-        self._submit(lambda files: self._plan_undo(files, run, chains, refusals, now)).result()
+        reversals = {path: self._reversal(path, chain) for path, chain in chains.items()}
+        refusals = self._objections(chains, reversals)
+        released = self._released({path: r for path, r in reversals.items() if path not in refusals})
+        self._submit(lambda files: self._plan_undo(files, run, chains, reversals, released, refusals, now)).result()
         self._settle()
         undone = {action.ordinal for chain in chains.values() for action in chain}
         for action in self._ledger.actions(run_id):
             if action.ordinal in undone and action.state == "conflict":
-                refusals.setdefault(action.path, "the file was changed in the meantime")
+                refusals.setdefault(action.path, CHANGED)
         restored = [path for path in chains if path not in refusals]
         refused = tuple(Refused(path, chains[path][-1].node_id, why) for path, why in refusals.items())
         if refused and restored:
             self._writer.write(history.run_undone(run_id, "partly_undone", now)).result()
         return Undone(run_id, len(restored), refused)
 
-    def _objections(self, chains: Mapping[str, Sequence[RecordedAction]]) -> dict[str, str]:
+    def _reversal(self, path: str, chain: Sequence[RecordedAction]) -> _Reversal:
+        """What becomes of a path that a run changed, as far as its own file says."""
+        seen = self._vault.read_if_any(path)
+        if _hash(seen) == chain[-1].post_sha256:
+            return _Reversal(path, chain[0].node_id, seen, chain[0].pre_image)
+        try:
+            restored = reverted(chain[0].pre_image, chain[-1].post_image, seen)
+        except Conflict as error:
+            return _Reversal(path, chain[0].node_id, seen, seen, str(error))
+        return _Reversal(path, chain[0].node_id, seen, restored)
+
+    def _objections(
+        self, chains: Mapping[str, Sequence[RecordedAction]], reversals: Mapping[str, _Reversal]
+    ) -> dict[str, str]:
         """Say of each path that cannot be restored why; what rests on such a path cannot be either."""
-        refusals = {
-            path: "the file is no longer as the run left it"
-            for path, chain in chains.items()
-            if _hash(self._vault.read_if_any(path)) != chain[-1].post_sha256
-        }
+        refusals = {path: reversal.refusal for path, reversal in reversals.items() if reversal.refusal}
         created = {path: chain[0].node_id for path, chain in chains.items() if chain[0].pre_sha256 is None}
         citing = {path: set(self._citing(node_id)) - {path} for path, node_id in created.items()}
         while True:
@@ -223,23 +309,37 @@ class Changes:
                 return refusals
             refusals.update(more)
 
+    def _released(self, reversals: Mapping[str, _Reversal]) -> list[_Reversal]:
+        """The other files whose memories gave way to one that goes, as they are once they hold again."""
+        released = []
+        for goes in [reversal.node_id for reversal in reversals.values() if reversal.restored is None]:
+            for path in sorted(set(self._replaced_by(goes)) - reversals.keys()):
+                seen = self._vault.read_if_any(path)
+                meta = okf.parse(seen or b"").meta
+                if seen is not None and meta.get("superseded_by") == goes:
+                    with contextlib.suppress(InvalidInput):  # a file that cannot be edited stays; nothing hides it
+                        restored = standing.released(seen, None)
+                        released.append(_Reversal(path, str(meta.get("node_id")), seen, restored))
+        return released
+
     def _plan_undo(
         self,
         files: PendingFiles,
         run: Run,
         chains: Mapping[str, Sequence[RecordedAction]],
+        reversals: Mapping[str, _Reversal],
+        released: Sequence[_Reversal],
         refusals: dict[str, str],
         now: datetime,
     ) -> Planned[None]:
         changes: list[FileChange] = []
         writes: list[Write] = []
         for path, chain in reversed(list(chains.items())):
-            last = chain[-1]
-            if path not in refusals and _moved_on(files, path, last.post_image):
-                refusals[path] = "the file was changed in the meantime"
+            if path not in refusals and _moved_on(files, path, reversals[path].seen):
+                refusals[path] = CHANGED
             if path in refusals:
                 continue
-            changes.append(_restoring(run.run_id, chain))
+            changes += reversals[path].changes(run.run_id, chain[-1].ordinal)
             for action in chain:
                 writes.append(history.action_undone(run.run_id, action.ordinal))
                 if run.kind not in _PERSONAL and (mark := edit_mark(path, action.pre_image, action.post_image)):
@@ -248,8 +348,19 @@ class Changes:
                     writes.append(history.lift_tombstone(action.fingerprint))
                 elif action.fingerprint:
                     writes.append(history.leave_tombstone(action.fingerprint, run.run_id, now, "undone"))
-        if changes:
+        if writes:
             writes.append(history.run_undone(run.run_id, "partly_undone" if refusals else "undone", now))
+        released = [other for other in released if writes and not _moved_on(files, other.path, other.seen)]
+        linked = [
+            reversals[path]
+            for path, chain in chains.items()
+            if path not in refusals and reversals[path].goes_with_links(chain[-1].post_sha256)
+        ]
+        if released or linked:  # what the run itself did not know of is a run of its own
+            also = Run(new_run_id(now, UNDO), UNDO, "applied", now, now, summary={"note": f"undid {run.run_id}"})
+            writes.append(history.record_run(also))
+            writes += [each.record(also.run_id, ordinal) for ordinal, each in enumerate((*released, *linked))]
+            changes += [change for n, each in enumerate(released) for change in each.changes(also.run_id, n)]
         return Planned(None, changes, writes)
 
     # ---- history
@@ -277,10 +388,17 @@ class Changes:
 
 def _objection(action: Action, before: bytes | None, forbidden: Collection[str]) -> str | None:
     if forbidden and {action.fingerprint, edit_mark(action.path, before, action.content)} & set(forbidden):
-        return "it was undone, forgotten or rejected before"
+        return FORBIDDEN
     if _hash(before) != action.pre_sha256:
-        return "there is a file already" if action.pre_sha256 is None else "the file was changed in the meantime"
+        return "there is a file already" if action.pre_sha256 is None else CHANGED
     return None
+
+
+def _puts_away(step: _Step) -> bool:
+    """Whether an action lets a memory hold no more that held."""
+    if step.before is None or step.action.content is None:
+        return step.before is not None
+    return standing.is_over(okf.parse(step.action.content).meta) and not standing.is_over(okf.parse(step.before).meta)
 
 
 def _moved_on(files: PendingFiles, path: str, seen: bytes | None) -> bool:
@@ -295,15 +413,6 @@ def _change(action: Action, run_id: str, ordinal: int) -> FileChange:
         return FileChange("delete", action.path, b"", 0, action.pre_sha256, run_id, ordinal)
     kind: ChangeKind = "create" if action.pre_sha256 is None else "replace"
     return FileChange(kind, action.path, action.content, 0, action.pre_sha256, run_id, ordinal)
-
-
-def _restoring(run_id: str, chain: Sequence[RecordedAction]) -> FileChange:
-    """The change that takes a path back to before the first of its actions."""
-    image, left = chain[0].pre_image, chain[-1].post_sha256
-    ordinal = chain[-1].ordinal
-    if image is None:
-        return FileChange("delete", chain[0].path, b"", 0, left, run_id, ordinal)
-    return FileChange("create" if left is None else "replace", chain[0].path, image, 0, left, run_id, ordinal)
 
 
 def _hash(data: bytes | None) -> str | None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
 
-from ..model import InvalidInput, Memory, NewTurn, NodeId, SessionHead, Status
+from ..model import InvalidInput, Memory, NewTurn, NodeId, SessionHead
 from ..names import channel_complaint, complaint, label_complaint
 from . import history, okf, session
 from .controls import without_controls
-from .journal import FileChange, sha256
+from .journal import FileChange
 from .pending import PendingFiles
 from .redaction import redact
+from .revival import Reviving
 from .writer import Plan, Planned
 
 SESSIONS_IN_MIND = 64
@@ -103,28 +106,60 @@ class SessionPlans:
             self._known.popitem(last=False)
 
 
-def remember(
-    memory: Memory, path_of_node: Callable[[NodeId], str | None], tombstone: str | None = None
-) -> Plan[NodeId]:
-    """Plan to keep a memory. The same content in the same channel is there already, under the same id.
+class Remembering:
+    """The plan to keep a memory. The same content in the same channel is there already, under the same id.
 
-    What was forgotten may be remembered again: its `tombstone` is lifted. What was archived comes back to life.
+    What was forgotten may be remembered again: its `tombstone` is lifted. What is known is said again: it is counted,
+    or holds again; without `said_now`, as of what is read from elsewhere, it only is known. `is_known` says, once it
+    was planned, that nothing changes.
     """
-    content = okf.from_memory(memory)
 
-    def plan(files: PendingFiles) -> Planned[NodeId]:
-        path = path_of_node(memory.node_id)
-        path = path if path and files.exists(path) else memory.path
-        if not files.exists(path):
-            lifted = (history.lift_tombstone(tombstone),) if tombstone else ()
-            return Planned(memory.node_id, (FileChange("create", path, content),), lifted)
-        there = files.read(path)
-        if okf.parse(there).meta.get("archived_at") is None:
-            return Planned(memory.node_id)
-        revived = okf.edit(there, {"status": Status.STABLE, "archived_at": None})
-        return Planned(memory.node_id, (FileChange("replace", path, revived, pre_sha256=sha256(there)),))
+    def __init__(
+        self,
+        memory: Memory,
+        reviving: Reviving,
+        run_id: str,
+        now: datetime,
+        *,
+        tombstone: str | None = None,
+        said_now: bool = True,
+    ) -> None:
+        self.is_known = False
+        self._memory = memory
+        self._content = okf.from_memory(memory)  # not in the writer's thread, where everybody waits
+        self._reviving = reviving
+        self._run_id = run_id
+        self._now = now
+        self._tombstone = tombstone
+        self._said_now = said_now
 
-    return plan
+    def __call__(self, files: PendingFiles) -> Planned[NodeId]:
+        """Create its file, or let what is there be said again. Runs in the writer's thread."""
+        for memory in self._names():
+            path = self._reviving.path_of(memory.node_id) or memory.path
+            path = path if files.exists(path) else memory.path
+            if not files.exists(path):
+                content = self._content if memory is self._memory else okf.from_memory(memory)
+                lifted = (history.lift_tombstone(self._tombstone),) if self._tombstone else ()
+                return Planned(memory.node_id, (FileChange("create", path, content),), lifted)
+            if self._says(okf.to_memory(path, okf.parse(files.read(path)))):
+                planned = Planned(memory.node_id)
+                if self._said_now:
+                    planned = self._reviving.plan(files, memory.node_id, path, self._run_id, self._now)
+                self.is_known = not planned.changes
+                return planned
+        raise AssertionError("names never end")
+
+    def _says(self, there: Memory) -> bool:
+        return okf.fact_id(there.channel, there.text) == self._memory.node_id
+
+    def _names(self) -> Iterator[Memory]:
+        """The memory under its own id; then under others, since a file may keep its id and be given another text."""
+        memory = self._memory
+        yield memory
+        for number in count(2):
+            node_id = okf.fact_id(memory.channel, f"{memory.text}\0{number}")
+            yield replace(memory, node_id=node_id, path=okf.path_for(memory.level, memory.title, node_id))
 
 
 def check_names(channel: str, names: Iterable[str | None] = (), labels: Iterable[str] = ()) -> None:

@@ -274,6 +274,14 @@ def instant(value: object) -> datetime | None:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
+def with_body_of(data: bytes, other: bytes) -> bytes:
+    """A file with the body of another one; its frontmatter stays byte for byte. Raises InvalidInput without one."""
+    parts, others = _cut(data), _cut(other)
+    if parts is None or others is None:
+        raise InvalidInput("the file has no frontmatter", "Give it one: '---', a 'type', '---'.")
+    return b"".join((parts.opening, parts.yaml, parts.closing, others.body))
+
+
 def has_frontmatter(data: bytes) -> bool:
     """Tell whether a file begins with frontmatter that is closed, readable or not."""
     return _cut(data) is not None

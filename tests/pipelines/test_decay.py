@@ -153,10 +153,10 @@ def test_what_was_said_again_is_counted_beside_the_file_and_on_top_of_what_older
     again = Reinforced(2, NOW - days(3))
     assert decay.reinforcements(one, History()) == 1
     assert decay.reinforcements(one, History(reinforced={one.node_id: again})) == 3
-    once = History(reinforced={(plain := memory()).node_id: Reinforced(1, NOW - days(3))})
+    once = History(reinforced={(plain := memory()).node_id: Reinforced(1, NOW + days(3))})
     found = Ground(once, (), SETTINGS).standing(plain)
     assert found is not None
-    assert found.last_at == NOW - days(3)
+    assert found.last_at == NOW + days(3)
     assert Ground(History(reinforced={plain.node_id: again}), (), SETTINGS).standing(plain) is None
 
 

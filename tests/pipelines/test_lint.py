@@ -190,3 +190,16 @@ def test_half_read_sessions_and_missing_vectors_are_named() -> None:
     assert "last 2 of its 3 turns" in told["sessionssessions/2023/05/08/s1.md"]
     assert "none of its 1 turns" in told["sessionssessions/2023/05/08/s2.md"]
     assert told["embeddings"].startswith("7 pieces")
+
+
+def test_what_is_gone_hides_nothing_for_good_and_what_is_there_still_does() -> None:
+    source = _dreamt()
+    (path,) = source.files
+    node_id = str(okf.parse(source.files[path]).meta["node_id"])
+    note = "---\ntype: Note\nnode_id: {0}\nlevel: L1\nsuperseded_by: {1}\nvalid_to: 2026-01-01\n---\n\nWords.\n"
+    source.files["facts/a.md"] = note.format("a", "nobody").encode()
+    source.files["facts/b.md"] = note.format("b", node_id).encode()
+    (repair,) = lint.plan(source.view(), NOW).actions
+    assert (repair.path, repair.reason) == ("facts/a.md", "what took its place is gone")
+    assert okf.parse(repair.content or b"").meta.keys() == {"type", "node_id", "level"}
+    assert "links" not in _problems(source)

@@ -146,8 +146,9 @@ def test_a_memory_of_two_decisions_is_named_by_the_decisions_id(store: MemorySto
 
 
 def test_what_is_superseded_or_vouched_for_on_both_sides_does_not_wait(store: MemoryStore) -> None:
-    gone = fact("It is red.", 3, superseded_by="other")
-    put(store, gone, fact("It is blue.", 2, contradicts=(gone.node_id,)))
+    other = fact("It is green.", 1)
+    gone = fact("It is red.", 3, superseded_by=other.node_id)
+    put(store, gone, other, fact("It is blue.", 2, contradicts=(gone.node_id,)))
     vouched = {"verified": [{"by": "human:ann"}]}
     a = fact("It is wide.", 3, extra=vouched)
     put(store, a, fact("It is narrow.", 2, contradicts=(a.node_id,), extra=vouched))
@@ -168,11 +169,12 @@ def test_an_archived_memory_comes_back_and_counts_as_used(store: MemoryStore) ->
 
 
 def test_only_what_is_archived_can_be_brought_back(store: MemoryStore) -> None:
-    living, replaced = fact("It is red.", 3), fact("It is blue.", 3, superseded_by="green")
+    living = fact("It is red.", 3)
+    replaced = fact("It is blue.", 3, superseded_by=living.node_id)
     put(store, living, replaced)
     with pytest.raises(InvalidInput, match="not archived"):
         store.restore(living.node_id)
-    with pytest.raises(InvalidInput, match="green has taken its place"):
+    with pytest.raises(InvalidInput, match=f"{living.node_id} has taken its place"):
         store.restore(replaced.node_id)
     with pytest.raises(NotFound):
         store.restore("nobody")

@@ -380,7 +380,8 @@ def test_what_is_remembered_again_in_other_words_steps_back_and_reinforces(store
     assert store.settle_kinship()
     assert store.show(again).live is False
     assert store.show(first).live
-    assert b"reinforced:" in store.vault.read(store.show(first).path)
+    assert store.ledger.reinforced()[first].times == 1
+    assert b"reinforced" not in store.vault.read(store.show(first).path)
 
 
 def test_what_changes_an_older_memory_takes_its_place_at_once_and_can_be_undone(store: MemoryStore) -> None:

@@ -113,7 +113,7 @@ class Machine:
         self.vault = Vault(vault_root, self.disk)
         self.ledger = Ledger(root / "ledger.db", vfs=self.vfs.name)
         self.writer = self.writer_type(self.vault, self.ledger, self.disk)
-        self.changes = Changes(self.vault, self.ledger, self.writer, lambda _: ())
+        self.changes = Changes(self.vault, self.ledger, self.writer, lambda _: (), lambda _: ())
 
     def fail_after(self, operations: int) -> None:
         self.power.fails_at = self.power.operations + operations

@@ -31,7 +31,9 @@ class Store:
         self.ledger = Ledger(folder / "ledger.db")
         self.writer = Writer(self.vault, self.ledger, lambda _: None, disk)
         self.citing: dict[str, list[str]] = {}
-        self.changes = Changes(self.vault, self.ledger, self.writer, lambda node_id: self.citing.get(node_id, []))
+        self.changes = Changes(
+            self.vault, self.ledger, self.writer, lambda node_id: self.citing.get(node_id, []), lambda _: ()
+        )
 
     def start(self) -> Store:
         self.writer.start()
