@@ -41,6 +41,9 @@ def problems(settings: Settings) -> Iterator[UnusableFolder]:
         if why := _complaint(path, is_needed):
             variable = PREFIX + key.replace(".", "__").upper()
             yield UnusableFolder(f"{what} {path} cannot be used: {why}.", f"Mend that, or set {variable} ({key}).")
+    ledger = settings.data_dir / "ledger.db"
+    if why := _complaint_of_file(ledger):
+        yield UnusableFolder(f"The ledger {ledger} cannot be used: {why}.", "Mend that: it is what was remembered.")
 
 
 def _is_there(path: Path) -> bool:
@@ -62,6 +65,16 @@ def _complaint(path: Path, is_needed: bool) -> str:
     except OSError as error:
         return _in_words(error)
     return "you may not write there"
+
+
+def _complaint_of_file(path: Path) -> str:
+    if not _is_there(path):
+        return ""
+    if not path.is_file():
+        return "it is no file"
+    if os.access(path, os.R_OK | os.W_OK) or os.statvfs(path).f_flag & os.ST_RDONLY:
+        return ""
+    return "you may not read and write it"
 
 
 def _no_folder_above(path: Path) -> str:

@@ -75,6 +75,15 @@ def test_a_folder_of_another_user_is_a_sentence() -> None:
     assert "theirs cannot be used: permission denied" in done.stdout, done.stderr
 
 
+def test_a_ledger_that_is_no_file_is_a_sentence(make: Make) -> None:
+    daemon = make()
+    (daemon.folder / "data" / "ledger.db").mkdir(parents=True)
+    code, said = ended(daemon)
+    assert code == 78
+    assert said.startswith("dreamd: The ledger ")
+    assert said.count("\n") == 1
+
+
 def test_nothing_is_left_of_what_was_tried(make: Make, tmp_path: Path) -> None:
     daemon = make(DREAMD_VAULT_DIR=str(tmp_path / "notes" / "vault"))
     assert typed(daemon, "check").returncode == 0
