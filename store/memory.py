@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -9,8 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from .decisions import Choice, Decision, Decisions, restoring
 from .deletions import Deletions, bringing_back
@@ -20,7 +22,8 @@ from .find.embed_queue import EmbedQueue
 from .find.embedding import Embedder
 from .find.embedding_cache import EmbeddingCache
 from .find.index import Reconciled, is_as_read
-from .find.opening import OpenIndex, rebuild
+from .find.mending import Mending
+from .find.opening import OpenIndex
 from .find.projection import SUCCESSOR, Node
 from .find.search import Question, Ranking, Search
 from .find.wording import normal_form
@@ -33,6 +36,7 @@ from .keep.intake import Observed, SessionPlans
 from .keep.journal import AppliedFile, sha256
 from .keep.ledger import Ledger
 from .keep.leftovers import Leftovers
+from .keep.naming import FileNames
 from .keep.pending import PendingFiles
 from .keep.questions import forget_questions, prune_questions
 from .keep.revival import REMEMBER, Reviving
@@ -49,6 +53,7 @@ from .model import (
     Conflict,
     Envelope,
     Hit,
+    IndexDamaged,
     InvalidInput,
     Kind,
     Level,
@@ -58,6 +63,7 @@ from .model import (
     NotFound,
     SessionHead,
     Slot,
+    StoreBusy,
     StoreError,
     StoreReadOnly,
     Verdict,
@@ -81,6 +87,27 @@ MODEL_WAIT_S = 1.5
 NO_MARKER = (
     "The vault is not there, or its marker is gone; nothing is unlearned until it is back or `dreamctl check --accept`."
 )
+REPLACED_S = 4.0
+"""How long a question waits for a damaged index to be replaced by a new one, which fills while it answers."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _answered_by_another_index(
+    method: Callable[Concatenate[MemoryStore, P], T],
+) -> Callable[Concatenate[MemoryStore, P], T]:
+    """Ask once more, of the index that takes its place, when the one that was asked turns out damaged."""
+
+    @wraps(method)
+    def asking(store: MemoryStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(store, *args, **kwargs)
+        except IndexDamaged:
+            store._mending.wait(REPLACED_S)
+            return method(store, *args, **kwargs)
+
+    return asking
 
 
 LEFTOVER = (
@@ -132,9 +159,20 @@ class MemoryStore:
         self._closing = threading.Event()
         self._sweeping = threading.Thread(target=self._sweep, name="dreamd-sweep", daemon=True)
         self._deletions = Deletions(self.vault, self.ledger, now, self._read_tombstones)
-        self._opened = OpenIndex(paths.index, self.vault, embedder, settings, now, self._is_hidden, self._deletions)
+        self._mending = Mending(lambda: self._opened, self._compare)
+        self._opened = OpenIndex(
+            paths.index,
+            self.vault,
+            embedder,
+            settings,
+            now,
+            self._is_hidden,
+            self._deletions,
+            on_damage=self._mending.noticed,
+        )
         self.index, self.catalog = self._opened.index, self._opened.catalog
-        if not self.catalog.files():  # an index that knows files misses the marker of a folder that is gone
+        self._names = FileNames(self.vault)
+        if not self._knows_files():  # an index that knows files misses the marker of a folder that is gone
             self.vault.ensure_marker()
         self._writer = Writer(self.vault, self.ledger, self._on_applied, disk, is_asked=self._was_asked)
         self._deletions.start(self._opened, self._writer)
@@ -156,8 +194,11 @@ class MemoryStore:
             now,
         )
         self._decisions = Decisions(self.catalog, self.vault, lambda: self._tombstones)
-        self._on_applied(self._writer.start())
-        self.reconcile()
+        replayed = self._writer.start()
+        with contextlib.suppress(IndexDamaged):  # the one that takes its place reads everything
+            self._on_applied(replayed)
+            self._compare()
+        self._mending.start()
         self._queue.start()
         self._follow_up.start()
         self._kinship.start()
@@ -178,6 +219,7 @@ class MemoryStore:
         self._sweeping.join()
         self._follow_up.stop()
         self._kinship.stop()
+        self._mending.stop()
         self._deletions.stop()
         self._writer.close()
         self._queue.stop()
@@ -256,6 +298,7 @@ class MemoryStore:
 
     # ---- what is asked
 
+    @_answered_by_another_index
     def recall(
         self,
         query: str,
@@ -288,6 +331,7 @@ class MemoryStore:
             self._follow(query, channel, None, ranking, found)
         return Recalled(found, False, ranking.notes, answer.trace(ranking) if explain else {})
 
+    @_answered_by_another_index
     def context(
         self, query: str, *, budget_tokens: int = 1000, channel: str | None = None, session: str | None = None
     ) -> Envelope:
@@ -303,6 +347,7 @@ class MemoryStore:
         self._follow(query, channel, session, ranking, envelope.slots)
         return replace(envelope, notes=tuple(ranking.notes))
 
+    @_answered_by_another_index
     def rank(self, question: Question) -> Ranking:
         """Rank what answers a question, for whoever tests recall: nothing of it is counted or kept."""
         self.settle()
@@ -313,6 +358,7 @@ class MemoryStore:
         """Whether somebody asked, or wrote, a moment ago."""
         return self._is_busy()
 
+    @_answered_by_another_index
     def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:
         """One memory, session or turn. Raises NotFound.
 
@@ -341,6 +387,7 @@ class MemoryStore:
             cited_by=tuple(self.catalog.cited_by(node_id)),
         )
 
+    @_answered_by_another_index
     def list(
         self,
         *,
@@ -431,6 +478,7 @@ class MemoryStore:
         self._read_tombstones()
         return Restored(node_id, run_id, path)
 
+    @_answered_by_another_index
     def decisions(self) -> Sequence[Decision]:
         """What waits for a person to decide, the newest first."""
         self.settle()
@@ -495,8 +543,11 @@ class MemoryStore:
 
     def record_run(self, run: Run) -> None:
         """Write down a run that changed nothing: a failed one, or one with nothing to do."""
+        if run.state == "failed":  # it read a copy of the index
+            self._mending.suspect()
         self._writer.write(history.record_run(run)).result()
 
+    @_answered_by_another_index
     def waiting_turns(self) -> int:
         """How many turns no dream has read yet, of the channels in which learning is on. Reads every turn's row."""
         read = self.ledger.cursors("consolidate")
@@ -524,6 +575,7 @@ class MemoryStore:
 
     # ---- the vault and its projection
 
+    @_answered_by_another_index
     def file_changed(self, paths: Collection[str]) -> None:
         """Read these files again, but for those that are as they were read last: what we wrote ourselves is known.
 
@@ -544,6 +596,7 @@ class MemoryStore:
             return path in known
         return self._deletions.is_withheld(path) or not is_as_read(stamp, self.catalog.file(path))
 
+    @_answered_by_another_index
     def reconcile(self, accept_vanished: bool = False) -> Reconciled:
         """Compare every file with what was last seen of it, and learn what differs.
 
@@ -551,13 +604,19 @@ class MemoryStore:
         """
         if accept_vanished:
             self.vault.ensure_marker()
-        found = self.index.reconcile()
+        return self._compare(accept_vanished)
+
+    def _compare(self, accept_vanished: bool = False) -> Reconciled:
+        found = self._opened.reconcile()
         self._deletions.relearn()
-        if self.vault.has_marker():
-            self.index.apply_all(sorted(set(found.gone).difference(self._deletions.withheld)))
-        self._deletions.look(at_once=accept_vanished, accept=accept_vanished)
+        self._look_at_missing(found.gone, at_once=accept_vanished, accept=accept_vanished)
         self._queue.wake()
         return found
+
+    def _look_at_missing(self, gone: Collection[str], *, at_once: bool, accept: bool = False) -> None:
+        if self.vault.has_marker():
+            self.index.apply_all(sorted(set(gone).difference(self._deletions.withheld)))
+        self._deletions.look(at_once=at_once, accept=accept)
 
     def settle_deletions(self) -> None:
         """Decide now about files that are gone, without waiting for them to come back in a moment."""
@@ -567,9 +626,10 @@ class MemoryStore:
         """Make the index anew from vault and ledger; what was embedded before is not embedded again."""
         self.settle()
         began = time.monotonic()
-        self.reconcile()
-        self._deletions.look(at_once=True)  # or nobody would know any more of what is gone
-        rebuild(self.index, progress)
+        if self.vault.has_marker():
+            with contextlib.suppress(IndexDamaged):  # or nobody would know any more of what is gone
+                self._look_at_missing(self.index.gone(), at_once=True)
+        self._opened.rebuild(progress)
         self._deletions.relearn()
         embedded = self._queue.drain()
         counts = self.catalog.counts()
@@ -585,6 +645,13 @@ class MemoryStore:
 
     def check(self, accept: bool = False) -> Sequence[Problem]:
         """What is wrong with the vault and the databases; `accept` believes that what is gone is meant to be gone."""
+        try:
+            return self._check(accept)
+        except IndexDamaged as error:
+            self._mending.wait(REPLACED_S)
+            return [Problem("index.db", str(error), "error"), *self._check(accept)]
+
+    def _check(self, accept: bool) -> Sequence[Problem]:
         self.reconcile(accept_vanished=accept)
         problems = [Problem(path, problem) for path, problem in self.catalog.problems()]
         if not self.vault.has_marker():
@@ -595,9 +662,12 @@ class MemoryStore:
             for path in self._deletions.withheld
         ]
         problems += [Problem("ledger.db", problem, "error") for problem in self.ledger.problems()]
-        problems += [Problem("index.db", problem, "error") for problem in self._opened.problems()]
+        problems += [
+            Problem("index.db", f"{problem}; it is being made again", "error") for problem in self._opened.problems()
+        ]
         return problems
 
+    @_answered_by_another_index
     def status(self) -> dict[str, Any]:
         """Counts, queues, and what is wrong, in sentences."""
         ledger = self.ledger.counts()
@@ -616,7 +686,8 @@ class MemoryStore:
             problems.append("The index did not take some files; `dreamctl rebuild` makes it anew.")
         if ledger["conflicts"]:
             problems.append(f"{ledger['conflicts']} changes gave way to files edited by hand.")
-        problems += [text for text in (self._queue.problem, self._opened.note) if text]
+        note = self._opened.note
+        problems += [text for text in (self._queue.problem, note and f"{note[0].upper()}{note[1:]}.") if text]
         return {
             **self.catalog.counts(),
             "broken_files": len(broken),
@@ -647,7 +718,10 @@ class MemoryStore:
         self._called_at = time.monotonic()
         if not self._embedder.ready:
             self._embedder.wait(MODEL_WAIT_S)
-        return self._search.rank(question)
+        ranking = self._search.rank(question)
+        if note := self._opened.note:
+            ranking.notes.append(note)
+        return ranking
 
     def _follow(
         self,
@@ -723,12 +797,29 @@ class MemoryStore:
 
     def _node(self, node_id: NodeId) -> Node:
         node = self.catalog.node(node_id)
+        if node is None and (note := self._opened.note):
+            raise StoreBusy(note, hint="Try again in a moment.")
         if node is None:
             raise NotFound(f"there is no {node_id}", hint="`dreamctl list` and `dreamctl recall` show ids.")
         return node
 
+    def _knows_files(self) -> bool:
+        """Whether the index was in use before; a damaged one was."""
+        try:
+            return bool(self.catalog.files())
+        except IndexDamaged:
+            return True
+
     def _path_of(self, node_id: NodeId) -> str | None:
-        return self.catalog.path_of(node_id)
+        """Where a node's file lies. Its name tells while the index cannot: an acknowledgement never needs the index."""
+        try:
+            path = self.catalog.path_of(node_id)
+        except IndexDamaged:
+            return self._names.path_of(node_id)
+        if self._opened.is_whole:
+            self._names.forget()
+            return path
+        return path or self._names.path_of(node_id)
 
     def _paths_citing(self, node_id: NodeId) -> Sequence[str]:
         return [node.path for node in self.catalog.nodes(self.catalog.cited_by(node_id)).values() if node.live]

@@ -43,6 +43,10 @@ class StoreBusy(StoreError):
     """Another process, or a full queue, holds what is needed; trying again later helps."""
 
 
+class IndexDamaged(StoreBusy):
+    """The index was found damaged in the middle of a call; another takes its place in a moment."""
+
+
 class StoreReadOnly(StoreError):
     """The disk refused a write that was promised; nothing more is accepted until a person has looked."""
 

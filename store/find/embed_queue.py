@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from ..courtesy import give_way
+from ..model import IndexDamaged
 from .backends.seam import Vector
 from .embedding import Embedder, ModelUnavailable
 from .embedding_cache import EmbeddingCache
@@ -20,7 +21,7 @@ BATCH = 256
 SLICE = 16
 """Chunks embedded between two looks at the stop sign, and written in one transaction."""
 
-RETRY_S = 60.0
+RETRY_S, SOON_S = 60.0, 0.2
 
 
 class EmbedQueue:
@@ -80,13 +81,15 @@ class EmbedQueue:
                 self.problem = str(error)
                 logger.warning("no vectors for now: %s", error)
                 self._try_again_later()
+            except IndexDamaged:  # another takes its place, with everything to be done again
+                self._try_again_later(SOON_S)
             except Exception as error:  # a disk that is full, a database in use: the chunks stay pending
                 self.problem = f"No vectors can be kept for now ({type(error).__name__})."
                 logger.warning("no vectors can be kept for now (%s)", type(error).__name__)
                 self._try_again_later()
 
-    def _try_again_later(self) -> None:
-        if not self._stopping.wait(RETRY_S):
+    def _try_again_later(self, wait_s: float = RETRY_S) -> None:
+        if not self._stopping.wait(wait_s):
             self._wake.set()
 
     def _give_way(self) -> None:

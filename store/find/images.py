@@ -47,7 +47,10 @@ class Images:
         ):
             if from_offset != end:
                 return None
-            parts.append(zlib.decompress(data))
+            try:
+                parts.append(zlib.decompress(data))
+            except zlib.error:  # damage that SQLite cannot see
+                return None
             end += len(parts[-1])
         return b"".join(parts) if parts else None
 

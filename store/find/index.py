@@ -84,12 +84,34 @@ class _Unguarded:
         """Take no note."""
 
 
+class Noted:
+    """Paths that were applied since they were last taken, in any thread."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, None] = {}
+        self._lock = threading.Lock()
+
+    def add(self, paths: Collection[str]) -> None:
+        """Take note of these."""
+        with self._lock:
+            self._paths |= dict.fromkeys(paths)
+
+    def take(self) -> list[str]:
+        """Hand over those noted so far."""
+        with self._lock:
+            paths, self._paths = list(self._paths), {}
+        return paths
+
+
 class Index:
-    """Writes of the projection. One writer at a time, whichever thread it is in; readers see whole files only."""
+    """Writes of the projection. One writer at a time, whichever thread it is in; readers see whole files only.
+
+    `connection` answers what is written to, always the same while a transaction is open.
+    """
 
     def __init__(
         self,
-        connection: apsw.Connection,
+        connection: Callable[[], apsw.Connection],
         backend: VectorStore,
         vault: Vault,
         *,
@@ -100,9 +122,9 @@ class Index:
         is_hidden: Callable[[NodeId], bool] = lambda node_id: False,
         missing: MissingFiles | None = None,
     ) -> None:
-        self._connection = connection
+        self._connect = connection
         self._missing = missing or _Unguarded()
-        self._images = Images(lambda: connection)
+        self._images = Images(connection)
         self._vault = vault
         self._now = now
         self._chunk_tokens, self._overlap_tokens = chunk_tokens, overlap_tokens
@@ -110,11 +132,33 @@ class Index:
         self._lock = threading.RLock()
         self._depth = 0
         self._points: list[Point] = []  # of this transaction, for the engine, which likes them many at a time
-        self._catalog = Catalog(lambda: connection)  # sees what this transaction has written already
+        self._noted: Noted | None = None
+        self._catalog = Catalog(connection)  # sees what this transaction has written already
         self.backend = backend
         backend.ensure_collection(COLLECTION, dimension)
         for name in PAYLOAD_INDEXES:
             backend.ensure_payload_index(COLLECTION, name)
+
+    @property
+    def _connection(self) -> apsw.Connection:
+        return self._connect()
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Nothing is written meanwhile: the file that is written to may be exchanged."""
+        with self._lock:
+            if self._depth:
+                raise RuntimeError("a transaction is open")
+            yield
+
+    @contextmanager
+    def noting(self) -> Iterator[Noted]:
+        """Take note of every path that is applied meanwhile, whatever comes of it."""
+        self._noted = noted = Noted()
+        try:
+            yield noted
+        finally:
+            self._noted = None
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -131,7 +175,8 @@ class Index:
                 self._connection.execute("COMMIT")
             except BaseException:
                 self._points.clear()
-                self._connection.execute("ROLLBACK")
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
                 raise
             finally:
                 self._depth -= 1
@@ -142,6 +187,7 @@ class Index:
         `from_offset` is where an append to a session began: if that is where the index stopped reading, and the file
         was then as it was read, only the tail is read, else the whole file.
         """
+        self._note([path])
         with self.batch():
             stamp = self._vault.stamp(path)
             known = self._catalog.file(path)
@@ -162,6 +208,10 @@ class Index:
             return False
         return appended is None or _has_stamp(known, appended.before)
 
+    def _note(self, paths: Collection[str]) -> None:
+        if (noted := self._noted) is not None:
+            noted.add(paths)
+
     def apply_held(self, path: str, data: bytes, mtime_ns: int) -> None:
         """Learn a file that is gone from what is held of it."""
         with self.batch():
@@ -169,6 +219,7 @@ class Index:
 
     def unlearn(self, paths: Collection[str]) -> None:
         """Unlearn files that are gone; those that are there again are applied."""
+        self._note(paths)
         with self.batch():
             for path in paths:
                 if self._vault.exists(path):
@@ -184,6 +235,12 @@ class Index:
         changed = [path for path, stamp in found.items() if path in bare or not _is_current(stamp, seen.get(path))]
         self.apply_all(sorted(changed, key=lambda path: (not is_session(path), path)), progress)
         return Reconciled(len(changed), tuple(path for path in seen if path not in found))
+
+    def gone(self) -> list[str]:
+        """The files that are known and not there."""
+        with self._lock:
+            known = self._catalog.files()
+        return [path for path in known if not self._vault.exists(path)]
 
     def apply_all(self, paths: Sequence[str], progress: Callable[[int, int], None] | None = None) -> None:
         """Apply many files, a bounded transaction at a time, so that readers and the writer get their turn."""
@@ -207,14 +264,6 @@ class Index:
     def reread_doubles(self) -> None:
         """Apply the files again that others kept out: one of those may be gone."""
         self.apply_all([path for path, problem in self._catalog.problems() if problem.startswith(DOUBLE)])
-
-    def clear(self) -> None:
-        """Unlearn everything."""
-        with self.batch():
-            ids = [chunk_id for (chunk_id,) in self._connection.execute("SELECT chunk_id FROM chunk")]
-            self.backend.delete(COLLECTION, ids)
-            for table in ("file", "node", "chunk", "link", "image"):
-                self._connection.execute(f"DELETE FROM {table}")
 
     def pending(self, limit: int = 256, of: Collection[NodeId] | None = None) -> list[Pending]:
         """Chunks, of these nodes or of any, that wait for their vector, with the text that is to be embedded."""

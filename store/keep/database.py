@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import threading
@@ -120,22 +121,25 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def integrity_problems(path: Path, vfs: str | None = None) -> list[str]:
-    """Return what `PRAGMA quick_check` finds wrong with a database, [] when nothing; reads the whole file.
+    """Return what `PRAGMA quick_check` finds wrong with a database, [] when nothing; reads the whole file."""
+    if vfs is None and not path.exists():
+        return ["the file is not there"]
+    try:
+        return quick_check(path, vfs)
+    except apsw.Error as error:
+        return [str(error)]
+
+
+def quick_check(path: Path, vfs: str | None = None) -> list[str]:
+    """Return what SQLite's own check complains of. Raises apsw.Error where it cannot get that far.
 
     Looks through a connection of its own: on one that has been in use, FTS5 checks the segments that it remembers
     against those that are there, and takes a merge by another connection for damage.
     """
-    if vfs is None and not path.exists():
-        return ["the file is not there"]
-    try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs)
-    except apsw.Error as error:
-        return [str(error)]
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs)
     try:
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         return [str(row[0]) for row in connection.execute("PRAGMA quick_check") if row[0] != "ok"]
-    except (*DAMAGE, apsw.SQLError) as error:
-        return [str(error)]
     finally:
         connection.close(True)
 
@@ -173,6 +177,43 @@ def preallocate_wal(path: Path, size_bytes: int) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def watched(self: _WatchedCursor, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except DAMAGE as error:
+            raise self.on_damage(error) from error
+
+    return watched
+
+
+class _WatchedCursor(apsw.Cursor):
+    """Hands every sign of damage to `on_damage`, and raises what that answers."""
+
+    on_damage: Callable[[Exception], Exception]
+
+    execute = _watched(apsw.Cursor.execute)
+    executemany = _watched(apsw.Cursor.executemany)
+    fetchone = _watched(apsw.Cursor.fetchone)
+    fetchall = _watched(apsw.Cursor.fetchall)
+    __next__ = _watched(apsw.Cursor.__next__)
+
+
+def watch(connection: apsw.Connection, on_damage: Callable[[Exception], Exception]) -> None:
+    """Hand every sign of damage that a statement of this connection meets to `on_damage`; what that answers is raised.
+
+    Whoever asks the database need not know of damage then: none is overlooked, in whichever thread it shows.
+    """
+
+    def cursor(connection: apsw.Connection) -> _WatchedCursor:
+        watched = _WatchedCursor(connection)
+        watched.on_damage = on_damage
+        return watched
+
+    connection.cursor_factory = cursor
 
 
 class Connections:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import apsw
 import hypothesis.strategies as st
 import pytest
 from dreamd.store.find.embedding import StubEmbedder
@@ -184,7 +184,7 @@ def test_a_withheld_memory_comes_back_by_its_id(store: MemoryStore) -> None:
 def test_a_deletion_whose_bytes_are_not_known_is_withheld(store: MemoryStore, paths: StorePaths) -> None:
     files = shelves(store, 3)
     store.settle()
-    with sqlite3.connect(paths.index) as index:  # as an index that an older version made
+    with closing(apsw.Connection(str(paths.index))) as index:  # as an index that an older version made
         index.execute("DELETE FROM image")
     take(store, files[0])
     store.settle_deletions()
@@ -199,7 +199,7 @@ def test_an_index_of_an_older_version_learns_what_the_files_hold(
 ) -> None:
     files = shelves(store, 3)
     store.close()
-    with sqlite3.connect(paths.index) as index:
+    with closing(apsw.Connection(str(paths.index))) as index:
         index.execute("DELETE FROM image")
     again = open_store()
     held = take(again, files[0])

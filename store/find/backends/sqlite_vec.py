@@ -53,13 +53,14 @@ class SqliteVecStore:
 
     Writes go through the connection that `writer` answers, inside its transaction where one is open (then they are
     seen when it commits). Reads go through the connection that `reader` answers, one a thread; they see what is
-    committed. The two must be different connections wherever a transaction may be rolled back.
+    committed. The two must be different connections wherever a transaction may be rolled back. Both may answer a
+    connection to another file from one call to the next.
     """
 
     def __init__(self, writer: Callable[[], apsw.Connection], reader: Callable[[], apsw.Connection]) -> None:
         self._writer = writer
         self._reader = reader
-        self._held: dict[str, Columns] = {}
+        self._held: dict[str, tuple[str, Columns]] = {}  # by collection: the file that they are of, and they
         self._holding = threading.Lock()
         self._words: dict[str, WordIndex] = {}
 
@@ -271,9 +272,10 @@ class SqliteVecStore:
             raise NotFound(f"there is no collection {name}")
         stamp, dimension, fields = row[0], row[1], json.loads(row[2])
         with self._holding:
-            columns = self._held.get(name)
-            if columns is None or not columns.holds(fields):
-                columns = self._held[name] = Columns(dimension, fields)
+            file, columns = self._held.get(name, ("", None))
+            if columns is None or file != connection.filename or not columns.holds(fields):
+                columns = Columns(dimension, fields)
+                self._held[name] = (connection.filename, columns)
             if columns.stamp < stamp:
                 with deadline.lifted():  # the next question would begin it from the start
                     self._bring_up(connection, name, columns)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dreamd.store.find.embedding import StubEmbedder
-from dreamd.store.find.opening import OpenIndex, rebuild
+from dreamd.store.find.opening import OpenIndex
 from dreamd.store.keep import okf
 from dreamd.store.keep.disk import Disk
 from dreamd.store.keep.vault import Vault
@@ -55,7 +55,7 @@ def test_what_is_live_is_what_the_files_say(steps: list[tuple[str, tuple[str, bo
                 opened.index.apply(f"{name}.md")
             expected = {name: is_live(name, files) for name in files}
             assert {node.node_id: node.live for node in opened.catalog.listing()} == expected
-            rebuild(opened.index)
+            opened.rebuild()
             assert {node.node_id: node.live for node in opened.catalog.listing()} == expected
         finally:
             opened.close()

@@ -1,0 +1,307 @@
+"""A damaged database, at the start or in use: recall goes on, nothing acknowledged is lost, no hand is needed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import apsw
+import pytest
+from dreamd.store.find.embedding import StubEmbedder
+from dreamd.store.keep.disk import Disk
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import IndexDamaged, NewTurn, SessionHead, StoreError
+from dreamd.store.settings import StoreSettings
+
+from tests.store.conftest import NOW
+
+OpenStore = Callable[[], MemoryStore]
+PAGE_BYTES = 4096
+AT = datetime(2026, 11, 1, 9, 0, tzinfo=UTC)
+WITHIN_S = 30.0  # of a busy machine; what is promised is measured by tests/bench/damage.py
+
+
+def fill(store: MemoryStore) -> None:
+    """Long turns too, whose text lies in pages that have no structure of their own."""
+    for number in range(3):
+        turns = [
+            NewTurn("user", f"Parcel q{number}x{n}z lies in the cellar. {'It is heavy. ' * 500 * (n == 5)}", AT, f"{n}")
+            for n in range(20)
+        ]
+        store.observe(SessionHead(f"s{number}", "shop", started_at=AT), turns).result()
+    for number in range(15):
+        store.remember(f"Vera keeps lantern m{number}z", channel="shop").result()
+    store.rebuild()
+
+
+def found(store: MemoryStore, query: str) -> str:
+    return " ".join(hit.text for hit in store.recall(query, channel="shop").hits)
+
+
+def until_found(store: MemoryStore, word: str) -> set[str]:
+    """Ask until it is found; what was noted meanwhile. Any error is the caller's."""
+    notes: set[str] = set()
+    deadline = time.monotonic() + WITHIN_S
+    while time.monotonic() < deadline:
+        recalled = store.recall(word, channel="shop")
+        notes |= set(recalled.notes)
+        if any(word in hit.text for hit in recalled.hits):
+            return notes
+        time.sleep(0.01)
+    raise AssertionError(f"{word} was not found; {notes}")
+
+
+def until_whole(store: MemoryStore) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while any("made again" in problem for problem in store.status()["problems"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def damage(path: Path, page: int) -> None:
+    """Write noise over a page, of what lies in the write-ahead log too."""
+    with contextlib.closing(apsw.Connection(str(path))) as connection, contextlib.suppress(apsw.Error):
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with path.open("r+b") as file:
+        file.seek(page * PAGE_BYTES)
+        file.write(random.Random(page).randbytes(PAGE_BYTES))
+
+
+def pages(path: Path) -> int:
+    return path.stat().st_size // PAGE_BYTES
+
+
+def root_pages(path: Path) -> dict[str, int]:
+    with contextlib.closing(apsw.Connection(str(path))) as connection:
+        return dict(connection.execute("SELECT name, rootpage - 1 FROM sqlite_schema WHERE rootpage > 0"))
+
+
+def in_another_thread(work: Callable[[], object]) -> None:
+    """With connections of its own, which have nothing in mind."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+
+
+@pytest.fixture
+def filled(store: MemoryStore, paths: StorePaths, tmp_path: Path) -> Path:
+    """Give a folder with the files of a store that was filled and closed."""
+    fill(store)
+    store.close()
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("vault", "index"):
+        shutil.copytree(tmp_path / name, copy / name, symlinks=True)
+    shutil.copy(paths.ledger, copy)
+    return copy
+
+
+@pytest.fixture
+def restored(filled: Path, tmp_path: Path) -> Callable[[], None]:
+    """Put the files back as they were."""
+
+    def restore() -> None:
+        for name in ("vault", "index"):
+            shutil.rmtree(tmp_path / name)
+            shutil.copytree(filled / name, tmp_path / name, symlinks=True)
+        (tmp_path / "ledger.db-wal").unlink(missing_ok=True)
+        shutil.copy(filled / "ledger.db", tmp_path)
+
+    return restore
+
+
+def test_any_page_of_the_index_may_be_damaged_at_the_start(
+    restored: Callable[[], None], open_store: OpenStore, paths: StorePaths
+) -> None:
+    restored()
+    whole = pages(paths.index)
+    chosen = {0, 1, *root_pages(paths.index).values(), *range(0, whole, whole // 8)}
+    for page in sorted(chosen)[:: max(1, len(chosen) // 24)]:
+        restored()
+        damage(paths.index, page)
+        store = open_store()
+        kept = store.remember(f"Anton keeps kettle new{page}z", channel="shop").result(WITHIN_S)
+        for word in ("q1x7z", "m7z", f"new{page}z"):
+            until_found(store, word)
+        store.list(channel="shop")
+        assert store.show(kept).text.endswith(f"new{page}z")
+        store.check()  # finds what nobody has met
+        until_whole(store)
+        assert list(store.check()) == []
+        store.close()
+
+
+@pytest.mark.parametrize("table", ["node", "chunk", "file", "chunks_point", "chunks_words_data", "collection", "meta"])
+def test_damage_in_use_is_met_by_whoever_asks_and_mended(
+    restored: Callable[[], None], open_store: OpenStore, paths: StorePaths, table: str
+) -> None:
+    restored()
+    store = open_store()
+    damage(paths.index, root_pages(paths.index)[table])
+    in_another_thread(lambda: [until_found(store, word) for word in ("q1x7z", "m7z", "heavy")])
+    store.check()
+    until_whole(store)
+    assert list(store.check()) == []
+    assert (paths.index.parent / "index.set-aside.db").exists()
+
+
+def test_remembering_needs_no_index(restored: Callable[[], None], open_store: OpenStore, paths: StorePaths) -> None:
+    restored()
+    store = open_store()
+    roots = root_pages(paths.index)
+    for table in ("node", "sqlite_autoindex_node_1", "file", "chunk"):
+        damage(paths.index, roots[table])
+    kept = store.remember("Anton keeps the kettle z1z", channel="shop").result(WITHIN_S)
+    again = store.remember("Vera keeps lantern m7z", channel="shop").result(WITHIN_S)
+    turns = [NewTurn("user", "Parcel z2z is late", AT + timedelta(days=3), "late")]
+    assert store.observe(SessionHead("s1", "shop"), turns).result(WITHIN_S).added == 1
+    for word in ("z1z", "z2z", "m7z"):
+        until_found(store, word)
+    until_whole(store)
+    assert {store.show(kept).text, store.show(again).text} == {"Anton keeps the kettle z1z", "Vera keeps lantern m7z"}
+    assert len(list((paths.vault / "sessions").rglob("*s1*.md"))) == 1
+
+
+def test_the_index_may_be_deleted_in_use(
+    restored: Callable[[], None], open_store: OpenStore, paths: StorePaths
+) -> None:
+    restored()
+    store = open_store()
+    shutil.rmtree(paths.index.parent)
+    in_another_thread(lambda: [until_found(store, word) for word in ("q1x7z", "m7z")])
+    store.remember("Anton keeps the kettle z1z", channel="shop").result(WITHIN_S)
+    in_another_thread(lambda: until_found(store, "z1z"))
+    until_whole(store)
+    store.close()
+    assert "z1z" in found(open_store(), "z1z")
+
+
+def test_only_the_latest_damaged_index_is_kept(
+    restored: Callable[[], None], open_store: OpenStore, paths: StorePaths
+) -> None:
+    restored()
+    store = open_store()
+    for _ in range(3):
+        damage(paths.index, 2)
+        store.check()
+        until_whole(store)
+        assert list(store.check()) == []
+    store.close()
+    names = {path.name for path in paths.index.parent.glob("index*.db")}
+    assert names == {"index.db", paths.index.readlink().name, "index.set-aside.db"}
+    (paths.index.parent / "index-99.db").write_bytes(b"left by a rebuild that was killed")
+    assert "m7z" in found(open_store(), "m7z")
+    assert not (paths.index.parent / "index-99.db").exists()
+
+
+class GatedDisk(Disk):
+    """Holds whoever reads a file of this name, in the hand of a test."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.waits = threading.Event()
+        self.may_go = threading.Event()
+        self.may_go.set()
+
+    def read(self, path: Path, from_offset: int = 0) -> bytes:
+        if self.name in path.name and not self.may_go.is_set():
+            self.waits.set()
+            assert self.may_go.wait(WITHIN_S)
+        return super().read(path, from_offset)
+
+
+@pytest.fixture
+def gated(paths: StorePaths) -> Iterator[tuple[MemoryStore, GatedDisk]]:
+    """Give a store of three memories, and its disk."""
+    disk = GatedDisk("gate")
+    store = MemoryStore(paths, StoreSettings(), StubEmbedder(), lambda: NOW, disk)
+    for text in ("The gate is green", "The fence is blue", "The roof is red"):
+        store.remember(text, channel="shop").result()
+    store.rebuild()
+    yield store, disk
+    disk.may_go.set()
+    store.close()
+
+
+def test_a_rebuild_answers_and_takes_in_while_it_reads(gated: tuple[MemoryStore, GatedDisk], paths: StorePaths) -> None:
+    store, disk = gated
+    before = os.path.realpath(paths.index)
+    disk.may_go.clear()
+    rebuilding = threading.Thread(target=store.rebuild)
+    rebuilding.start()
+    assert disk.waits.wait(WITHIN_S)
+    assert "roof" in found(store, "roof red")
+    store.remember("The well is deep", channel="shop").result(WITHIN_S)
+    assert "well" in found(store, "well deep")
+    (fence,) = (paths.vault / "facts").glob("*fence*")  # it was read before the gate
+    fence.write_bytes(fence.read_bytes().replace(b"The fence is blue", b"The fence fell over"))
+    store.file_changed([fence.relative_to(paths.vault).as_posix()])
+    roof = store.recall("roof red", channel="shop").hits[0]
+    store.forget(roof.node_id)
+    disk.may_go.set()
+    rebuilding.join()
+    assert os.path.realpath(paths.index) != before
+    assert not Path(before).exists()
+    assert "well" in found(store, "well deep")
+    assert "fell over" in found(store, "fence fell over")
+    assert "roof" not in found(store, "roof red")
+    assert store.recall("gate", channel="shop").notes == []
+
+
+def test_a_rebuild_needs_nothing_of_the_old_file(
+    restored: Callable[[], None], open_store: OpenStore, paths: StorePaths
+) -> None:
+    restored()
+    store = open_store()
+    for page in range(1, pages(paths.index)):
+        damage(paths.index, page)
+    assert store.rebuild().files == 18
+    assert list(store.check()) == []
+    assert "m7z" in found(store, "m7z")
+
+
+def test_a_rebuild_without_its_vault_changes_nothing(store: MemoryStore, paths: StorePaths) -> None:
+    store.remember("The well is deep", channel="shop").result()
+    assert "well" in found(store, "well deep")
+    before = os.path.realpath(paths.index)
+    paths.vault.rename(paths.vault.with_name("away"))
+    with pytest.raises(StoreError, match="vault"):
+        store.rebuild()
+    assert os.path.realpath(paths.index) == before
+    assert "well" in found(store, "well deep")
+    paths.vault.with_name("away").rename(paths.vault)
+
+
+def test_an_index_that_could_not_be_opened_for_a_while_is_kept(store: MemoryStore, paths: StorePaths) -> None:
+    store.remember("The well is deep", channel="shop").result()
+    assert "well" in found(store, "well deep")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+    try:
+        with pytest.raises(IndexDamaged):  # a thread that has no connection yet cannot open one
+            in_another_thread(store.catalog.counts)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    in_another_thread(lambda: until_found(store, "well"))
+    until_whole(store)
+    assert not (paths.index.parent / "index.set-aside.db").exists()
