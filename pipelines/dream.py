@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from ..store.find.embedding import Embedder, embedder_for
 from ..store.find.embedding_cache import EmbeddingCache
 from ..store.keep.database import backup
 from ..store.keep.history import LINK
+from ..store.model import Corrupt
 from . import run
 from .attention import Attention
 from .checkpoint import Memo, key_of
@@ -99,7 +101,8 @@ def _cache(request: RunRequest, embedder: Embedder) -> EmbeddingCache | None:
     if not request.embeddings.exists():
         return None
     copy = request.folder / "embeddings.db"
-    backup(request.embeddings, copy)
+    with contextlib.suppress(Corrupt):  # then they are made again
+        backup(request.embeddings, copy)
     return EmbeddingCache(copy, embedder.model_id)
 
 
