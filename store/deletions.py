@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from .find.catalog import FileRow
 from .find.opening import OpenIndex
@@ -26,9 +26,9 @@ from .keep.history import Run, Write
 from .keep.ledger import Ledger
 from .keep.pending import PendingFiles
 from .keep.vault import Vault
-from .keep.withheld import Deleted, release, withhold
+from .keep.withheld import Deleted, Vanished, release, withhold
 from .keep.writer import Planned, Writer
-from .model import Action, ActionKind, NodeId, NotFound, StoreError
+from .model import Action, ActionKind, IndexDamaged, NodeId, NotFound, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +99,19 @@ class Deletions:
         """Take note that a file is there: one that was withheld is back."""
         if path in self._withheld:
             self._look_in(0.0)
+
+    def before_anew(self, path: str) -> Vanished:
+        """Return what is to be kept of a file that is gone when we are about to make it. In the writer's thread."""
+        if not self._vault.has_marker():
+            return Vanished()
+        try:
+            image = self._image(path)
+        except IndexDamaged:  # an acknowledgement never needs the index
+            return Vanished()
+        if image is None or path in self._withheld:
+            return Vanished(withheld=image)
+        run = Run(self._new_run_id(), DELETED, "applied", self._now(), self._now(), summary=_summary(1))
+        return Vanished(recording=self._rows(run, [(path, image)], 0))
 
     def suspect(self, paths: Iterable[str]) -> None:
         """Look at these, which are gone, again in a moment."""
@@ -231,14 +244,16 @@ class Deletions:
         gone = [(path, image) for path, image in files if not pending.exists(path)]
         if not gone:
             return Planned((run, []))
-        writes: list[Write] = []
-        for ordinal, (path, image) in enumerate(gone, first):
+        run = replace(run, ended_at=self._now(), summary=_summary(first + len(gone)))
+        return Planned((run, [path for path, _ in gone]), (), self._rows(run, gone, first))
+
+    @staticmethod
+    def _rows(run: Run, files: Sequence[tuple[str, bytes]], first: int) -> list[Write]:
+        writes = [history.record_run(run)]
+        for ordinal, (path, image) in enumerate(files, first):
             action = deletion(path, image, is_session=is_session(path), now=run.started_at)
             writes += record_deletion(run.run_id, ordinal, action, image, run.started_at)
-        total = first + len(gone)
-        note = f"{total} {'file was' if total == 1 else 'files were'} deleted by hand"
-        run = replace(run, ended_at=self._now(), summary={"deleted": total, "note": note})
-        return Planned((run, [path for path, _ in gone]), (), [history.record_run(run), *writes])
+        return writes
 
     def _give_up(self, paths: Collection[str]) -> None:
         self._release(paths)
@@ -296,6 +311,10 @@ class Deletions:
             logger.warning("deletions by hand wait to be recorded (%s)", type(error).__name__)
         if self._suspects:
             self._look_in(again_s)
+
+
+def _summary(deleted: int) -> dict[str, Any]:
+    return {"deleted": deleted, "note": f"{deleted} {'file was' if deleted == 1 else 'files were'} deleted by hand"}
 
 
 def bringing_back(node_id: NodeId, deleted: Deleted) -> Action:

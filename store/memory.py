@@ -179,7 +179,7 @@ class MemoryStore:
         self._cache = EmbeddingCache(paths.embeddings, embedder.model_id)
         self._search = Search(self.catalog, self.index.backend, embedder, settings.search)
         self._queue = EmbedQueue(self.index, embedder, self._cache, self._is_busy)
-        self._sessions = SessionPlans(self._path_of)
+        self._sessions = SessionPlans(self._path_of, self._deletions.before_anew)
         self._follow_up = FollowUp(self._writer.later, self._is_busy, self.ledger.asked)
         self._changes = Changes(self.vault, self.ledger, self._writer, self._paths_citing, self._paths_replaced_by)
         self._reviving = Reviving(self._path_of, lambda one, other: normal_form(one) == normal_form(other))

@@ -16,6 +16,7 @@ from .journal import FileChange
 from .pending import PendingFiles
 from .redaction import redact
 from .revival import Reviving
+from .withheld import Vanished
 from .writer import Plan, Planned
 
 SESSIONS_IN_MIND = 64
@@ -43,10 +44,19 @@ class _Known:
 
 
 class SessionPlans:
-    """Makes plans that append to sessions; they run in the writer's thread, and what this keeps is used there alone."""
+    """Makes plans that append to sessions; they run in the writer's thread, and what this keeps is used there alone.
 
-    def __init__(self, path_of_node: Callable[[NodeId], str | None]) -> None:
+    `vanished` tells of a file that is about to be made, what a file of the same path held that is gone: that goes on
+    where it is withheld; else its deletion is written down first.
+    """
+
+    def __init__(
+        self,
+        path_of_node: Callable[[NodeId], str | None],
+        vanished: Callable[[str], Vanished] = lambda path: Vanished(),
+    ) -> None:
         self._path_of_node = path_of_node
+        self._vanished = vanished
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
     def observe(self, head: SessionHead, turns: Sequence[NewTurn]) -> Plan[Observed]:
@@ -67,6 +77,9 @@ class SessionPlans:
     ) -> Planned[Observed]:
         path = self._path_of_node(head.session_id) or session.path_of(head)
         known = self._read(files, path, head.session_id)
+        gone = self._vanished(path) if known is None else Vanished()
+        if gone.withheld:
+            known = _parsed(gone.withheld, head.session_id)
         seen = set(known.external_ids) if known else set()
         fresh, redacted = [], 0
         for turn, found in zip(turns, secrets, strict=True):
@@ -85,8 +98,10 @@ class SessionPlans:
         else:
             content = known.closing + session.encode_turns(fresh, known.next_ordinal)
             change = FileChange("append", path, content, from_offset=known.size)
+            if gone.withheld:
+                change = FileChange("create", path, gone.withheld + content)
             self._keep(path, _Known(known.size + len(content), known.next_ordinal + len(fresh), b"", seen))
-        return Planned(observed, (change,))
+        return Planned(observed, (change,), gone.recording)
 
     def _read(self, files: PendingFiles, path: str, session_id: NodeId) -> _Known | None:
         size = files.size(path)
@@ -95,15 +110,19 @@ class SessionPlans:
         known = self._known.get(path)
         if known is not None and known.size == size:
             return known
-        parsed = session.parse(files.read(path), session_id=session_id)
-        ids = {turn.external_id for turn in parsed.turns if turn.external_id is not None}
-        return _Known(size, parsed.next_ordinal, parsed.closing, ids)
+        return _parsed(files.read(path), session_id)
 
     def _keep(self, path: str, known: _Known) -> None:
         self._known[path] = known
         self._known.move_to_end(path)
         while len(self._known) > SESSIONS_IN_MIND:
             self._known.popitem(last=False)
+
+
+def _parsed(data: bytes, session_id: NodeId) -> _Known:
+    parsed = session.parse(data, session_id=session_id)
+    ids = {turn.external_id for turn in parsed.turns if turn.external_id is not None}
+    return _Known(len(data), parsed.next_ordinal, parsed.closing, ids)
 
 
 class Remembering:

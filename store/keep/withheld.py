@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from .history import Write, packed, stored
 
@@ -36,6 +36,13 @@ class Deleted:
     path: str
     image: bytes
     fingerprint: str | None
+
+
+class Vanished(NamedTuple):
+    """What a file held that is gone: where it is withheld, its content; where it was deleted, the rows that say so."""
+
+    withheld: bytes | None = None
+    recording: Sequence[Write] = ()
 
 
 def withhold(path: str, since: datetime, image: bytes | None) -> Write:

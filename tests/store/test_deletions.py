@@ -7,7 +7,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -63,6 +63,15 @@ def shelves(store: MemoryStore, count: int) -> list[str]:
     return [store.show(node_id).path for node_id in ids]
 
 
+def ferry(store: MemoryStore, *numbers: int) -> str:
+    """Observe these turns, one at a time; return the path of their session."""
+    for n in numbers:
+        turn = NewTurn("user", f"The ferry of pier {n} leaves at {n}", external_id=str(n))
+        store.observe(SessionHead("s1", "_global"), [turn]).result()
+        store.settle(SETTLED_S)
+    return store.show("s1").path
+
+
 def take(store: MemoryStore, *paths: str) -> dict[str, bytes]:
     """Delete files by hand, as the watcher tells it; return what they held."""
     root = store.paths.vault
@@ -89,6 +98,13 @@ def known(store: MemoryStore) -> set[str]:
 
 def named_in_check(store: MemoryStore) -> set[str]:
     return {problem.path for problem in store.check()}
+
+
+def know_no_bytes(paths: StorePaths) -> None:
+    """Leave the index as one that an older version made."""
+    index = apsw.Connection(str(paths.index))
+    index.execute("DELETE FROM image")
+    index.close()
 
 
 # ---- withheld
@@ -184,8 +200,7 @@ def test_a_withheld_memory_comes_back_by_its_id(store: MemoryStore) -> None:
 def test_a_deletion_whose_bytes_are_not_known_is_withheld(store: MemoryStore, paths: StorePaths) -> None:
     files = shelves(store, 3)
     store.settle()
-    with closing(apsw.Connection(str(paths.index))) as index:  # as an index that an older version made
-        index.execute("DELETE FROM image")
+    know_no_bytes(paths)
     take(store, files[0])
     store.settle_deletions()
     assert named_in_check(store) == {files[0]}
@@ -199,8 +214,7 @@ def test_an_index_of_an_older_version_learns_what_the_files_hold(
 ) -> None:
     files = shelves(store, 3)
     store.close()
-    with closing(apsw.Connection(str(paths.index))) as index:
-        index.execute("DELETE FROM image")
+    know_no_bytes(paths)
     again = open_store()
     held = take(again, files[0])
     again.settle_deletions()
@@ -265,11 +279,7 @@ def test_three_files_gone_at_once_are_one_run(store: MemoryStore) -> None:
 
 
 def test_a_deleted_session_comes_back_turn_by_turn(store: MemoryStore) -> None:
-    for n in range(5):  # appended to: its bytes are known in pieces
-        turn = NewTurn("user", f"The ferry of pier {n} leaves at {n}", external_id=str(n))
-        store.observe(SessionHead("s1", "_global"), [turn]).result()
-        store.settle()
-    path = store.show("s1").path
+    path = ferry(store, *range(5))  # its bytes are known in pieces
     held = take(store, path)
     store.settle_deletions()
     with pytest.raises(NotFound):
@@ -277,6 +287,32 @@ def test_a_deleted_session_comes_back_turn_by_turn(store: MemoryStore) -> None:
     store.undo(deletions(store)[0].run_id)
     assert (store.paths.vault / path).read_bytes() == held[path]
     assert [turn.ordinal for turn in store.catalog.turns("s1")] == [1, 2, 3, 4, 5]
+
+
+def test_a_session_deleted_while_it_goes_on_is_a_run_before_its_file_is_made_anew(store: MemoryStore) -> None:
+    path = ferry(store, 1, 2, 3)
+    full = store.paths.vault / path
+    held = full.read_bytes()
+    full.unlink()
+    ferry(store, 4)  # before the watcher has told
+    store.settle_deletions()
+    assert [turn.external_id for turn in store.catalog.turns("s1")] == ["4"]
+    (run,) = deletions(store)
+    assert [refused.path for refused in store.undo(run.run_id).refused] == [path]
+    full.unlink()
+    assert store.undo(run.run_id).restored == 1
+    assert full.read_bytes() == held
+
+
+def test_a_withheld_session_that_goes_on_is_back(store: MemoryStore) -> None:
+    path = ferry(store, 1, 2, 3)
+    held = take(store, path, *shelves(store, 12))
+    ferry(store, 4)
+    store.settle_deletions()
+    assert (store.paths.vault / path).read_bytes().startswith(held[path])
+    assert [turn.external_id for turn in store.catalog.turns("s1")] == ["1", "2", "3", "4"]
+    assert path not in named_in_check(store)
+    assert deletions(store) == []
 
 
 def test_a_deleted_memory_comes_back_by_its_id(store: MemoryStore) -> None:
