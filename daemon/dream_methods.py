@@ -9,14 +9,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from loguru import logger
 from pydantic import Field
 
 from ..ipc.call import Call
 from ..ipc.handlers import Handler, Name, NoParams, Params, instant
 from ..ipc.protocol import NOT_FOUND, ProtocolError, Refused
 from ..pipelines.messages import Progress, RunKind
+from ..store.keep import okf
 from ..store.keep.history import LINK, Run
-from ..store.model import NotFound
+from ..store.keep.vault import is_digest
+from ..store.model import NotFound, StoreError
+from .clock import local_now
+from .derived import DerivedPages
 from .dreamer import Dreamer, DreamResult
 
 if TYPE_CHECKING:
@@ -58,6 +63,7 @@ class DreamMethods:
     """The methods; dreams are had in the server's loop, the others run in its threads."""
 
     def __init__(self, store: MemoryStore, dreamer: Dreamer, vault: Path) -> None:
+        self._pages = DerivedPages(store, local_now)
         self._store = store
         self._dreamer = dreamer
         self._vault = vault
@@ -131,20 +137,24 @@ class DreamMethods:
         """Take a run back. One that was taken back before is left, and `already` says so."""
         already = self._store.ledger.run(params.run_id).state == "undone"
         undone = self._store.undo(params.run_id)
+        try:
+            self._pages.undone(params.run_id, len(undone.refused))
+        except (StoreError, OSError) as error:  # it is undone all the same; the next dream writes them
+            logger.warning("the pages of run {} are as they were: {}", params.run_id, type(error).__name__)
         conflicts = [{"path": refused.path, "reason": refused.reason} for refused in undone.refused]
         return {"run_id": undone.run_id, "restored": undone.restored, "conflicts": conflicts, "already": already}
 
     def digest(self, params: DigestParams, call: Call) -> dict[str, Any]:
-        """A day's digest as it lies in the vault."""
-        folder = self._vault / "digests"
+        """A day's digest as it lies in the vault, without its frontmatter."""
         wanted = f"{params.date.isoformat()}.md" if params.date else "*.md"
-        found = sorted(folder.glob(wanted))
+        found = sorted(path for path in self._vault.glob(f"digests/{wanted}") if is_digest(f"digests/{path.name}"))
         if not found:
             what = f"no digest of {params.date}" if params.date else "no digest yet"
-            raise ProtocolError(f"There is {what}.", "A dream writes one: `dreamctl dream daily --wait`.", NOT_FOUND)
+            hint = "A dream that changes something writes one: `dreamctl dream daily --wait`."
+            raise ProtocolError(f"There is {what}.", hint, NOT_FOUND)
         path = found[-1]
         page = path.with_suffix(".html")
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = okf.parse(path.read_bytes()).body
         told_of = dict.fromkeys(_DREAM_MARK.findall(text))
         undone = [run_id for run_id in told_of if self._is_undone(run_id)]
         return {

@@ -21,11 +21,11 @@ from loguru import logger
 
 from ..pipelines.messages import Done, MessageError, Progress, RunKind, RunRequest, read_changeset
 from ..store.keep.changes import AppliedRun, Refused
-from ..store.keep.disk import Disk
 from ..store.keep.history import Run
-from ..store.keep.vault import Vault, is_derived, is_digest
+from ..store.keep.vault import is_digest
 from ..store.model import ActionKind, Changeset, NotFound, StoreError
 from .child import CHILD, Child, DreamError, ProgressSink
+from .derived import DerivedPages
 from .idle import Activity
 from .orphans import mark, removed_orphans
 from .preemption import Preemption
@@ -86,7 +86,7 @@ class Dreamer:
         command: Sequence[str] = CHILD,
     ) -> None:
         self._store = store
-        self._vault = Vault(paths.vault, Disk())
+        self._pages = DerivedPages(store, local_now)
         self._paths = paths
         self._settings = settings
         self._local_now = local_now
@@ -338,8 +338,8 @@ class Dreamer:
         from ..pipelines.recheck import Recheck  # what it needs has time until the first dream
 
         for path in done.derived:
-            if not is_derived(path):
-                raise DreamError(f"it wanted to write {path} as if it were derived")
+            if not is_digest(path):
+                raise DreamError(f"it wanted to write {path} as if it were a digest")
         kinds = Counter(action.kind for action in changeset.actions)
         summary = {
             **done.report,
@@ -359,9 +359,9 @@ class Dreamer:
             with _though_it_fails(request, "taking it back"):
                 pages = self._take_back(request, done, "; ".join(reasons))
                 applied = replace(applied, undone=True)
-        with _though_it_fails(request, "writing its digest"):
-            for path, text in pages.items():
-                self._vault.write_derived(path, text.encode())
+        if applied.applied or pages:  # who did nothing writes nothing
+            with _though_it_fails(request, "writing its digest"):
+                self._pages.write(pages)
         with _though_it_fails(request, "tidying up"):
             if request.checkpoint is not None:
                 request.checkpoint.unlink(missing_ok=True)
@@ -391,7 +391,7 @@ class Dreamer:
         run = self._store.ledger.run(request.run_id)
         self._store.record_run(replace(run, summary={**run.summary, "note": note}))
         told = f"{note}. Nothing of it is proposed again."
-        return {path: disowned(text, request.run_id, told) for path, text in done.derived.items() if is_digest(path)}
+        return {path: disowned(text, request.run_id, told) for path, text in done.derived.items()}
 
     def _record_ended(self, run: Run) -> None:
         """Write down a run that changed nothing; one that is journaled is applied, now or at the next start."""
@@ -422,10 +422,7 @@ def _told_of(applied: AppliedRun, done: Done) -> dict[str, str]:
     if not applied.refused:
         return done.derived
     reasons = [refused.reason for refused in applied.refused]
-    return {
-        path: with_left_out(text, applied.run_id, reasons) if is_digest(path) else text
-        for path, text in done.derived.items()
-    }
+    return {path: with_left_out(text, applied.run_id, reasons) for path, text in done.derived.items()}
 
 
 def _drop_if_old(request: RunRequest) -> None:

@@ -26,7 +26,11 @@ from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = Path("examples") / "fortnight"
-DERIVED = ("index.md", "log.md", "digests")  # written anew whenever they are needed: not part of what undo restores
+DERIVED = {
+    "index.md",
+    "log.md",
+    "digests",
+}  # in any folder; written anew whenever they are needed: not part of what undo restores
 COMMAND_TIMEOUT_S = 100
 WAIT_S = 60
 POLL_S = 0.1
@@ -189,7 +193,7 @@ class Demo:
         """The hash of every file that is memory."""
         root = self._data / "vault"
         paths = (path for path in root.rglob("*") if path.is_file() and not path.name.startswith("."))
-        kept = (path for path in paths if path.relative_to(root).parts[0] not in DERIVED)
+        kept = (path for path in paths if not DERIVED & {path.name, path.relative_to(root).parts[0]})
         return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in kept}
 
     # --- typing and saying

@@ -11,6 +11,7 @@ from datetime import date
 from itertools import pairwise
 
 from ..store.keep.controls import plain
+from ..store.keep.okf import PRODUCER
 from .account import Group, Line, Night, Section, cost, headline, holdings, sections, summary, told
 
 MOST_ACCOUNTS = 12
@@ -28,7 +29,16 @@ def path_of(day: date) -> str:
 def render(night: Night, before: str = "") -> str:
     """The page; `before` is the day's page as earlier dreams left it."""
     accounts = ["\n".join([f"<!-- dream {night.run_id} -->", "", *_account(night)]) + "\n", *earlier(before)]
-    return plain(f"# {headline(night.day)}\n\n" + BETWEEN.join(accounts))
+    return plain("\n".join(_frontmatter(night)) + f"\n# {headline(night.day)}\n\n" + BETWEEN.join(accounts))
+
+
+def _frontmatter(night: Night) -> Iterator[str]:
+    """What the format asks of every page (OKF v0.2, 11.1)."""
+    yield from ("---", "type: Digest", f"title: {headline(night.day)}")
+    if night.at is not None:
+        at = night.at.isoformat()
+        yield from (f'timestamp: "{at}"', f'generated: {{by: "{PRODUCER}", at: "{at}"}}')
+    yield from ("---", "")
 
 
 def earlier(page: str) -> list[str]:
@@ -70,7 +80,7 @@ def _line(line: Line) -> str:
 
 def _plain(text: str) -> str:
     """One line in which nothing is a link, a comment or a tag."""
-    return " ".join(text.split()).replace("[", "(").replace("]", ")").replace("<", "\\<")
+    return " ".join(plain(text).split()).replace("[", "(").replace("]", ")").replace("<", "\\<")
 
 
 def _numbers(night: Night) -> Iterator[str]:

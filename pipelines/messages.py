@@ -114,9 +114,9 @@ class Check(BaseModel):
 class Done(BaseModel):
     """The dream is planned: a changeset file in the run's folder (None: nothing to change).
 
-    `digest` is the day's digest as markdown. `derived` holds files to regenerate beside it, vault path to whole text
-    (`index.md`, `log.md`, `digests/2026-11-21.md`). `report` is what `runs` shows: counts and dropped stages, no texts.
-    `checks` are for the last look at the real thing.
+    `digest` is the day's digest as markdown. `derived` holds it as it shall lie in the vault, path to whole text
+    (`digests/2026-11-21.md` and `.html`); nothing where there is nothing to tell. `report` is what `runs` shows: counts
+    and dropped stages, no texts. `checks` are for the last look at the real thing.
     """
 
     model_config = ConfigDict(frozen=True)

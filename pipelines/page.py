@@ -39,6 +39,8 @@ from .pictures import Life, Series
 UNDONE = "Nothing of this is real:"
 _STYLE = Path(__file__).with_name("page.css")
 _END = "\n<!-- no more dreams -->\n"
+_MARKDOWN_LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
+_HTML_LINK = re.compile(r'<a href="[^"]*">(.*?)</a>')
 _CODE = re.compile(r"`([^`]+)`")
 _CLASS_OF = {
     "Decisions waiting": "waiting",
@@ -73,24 +75,39 @@ def render(night: Night, before: str = "") -> str:
 
 
 def disowned(page: str, run_id: str, why: str) -> str:
-    """A day's page, as markdown or HTML, with the word in a dream's account that nothing of it is real."""
-    return _noted(page, run_id, UNDONE, why)
+    """A day's page, as markdown or HTML, with the word in a dream's account that nothing of it is real.
+
+    What the account links to is gone, so its links are.
+    """
+    start, end = _account_at(page, run_id)
+    account = _MARKDOWN_LINK.sub(r"\1", _HTML_LINK.sub(r"\1", page[start:end]))
+    return noted(page[:start] + account + page[end:], run_id, UNDONE, why)
 
 
 def with_left_out(page: str, run_id: str, reasons: Sequence[str]) -> str:
     """A day's page, as markdown or HTML, with the word of what did not become real, and why: a reason a change."""
     times = Counter(reasons).most_common()
     lead = f"{count(len(reasons), 'change')} {'was' if len(reasons) == 1 else 'were'} left out:"
-    return _noted(page, run_id, lead, "; ".join(f"{reason} ({number})" for reason, number in times) + ".")
+    return noted(page, run_id, lead, "; ".join(f"{reason} ({number})" for reason, number in times) + ".")
 
 
-def _noted(page: str, run_id: str, lead: str, text: str) -> str:
-    if page.startswith("<!doctype"):
-        told, mark = f'<p class="noted">{lead} {escape(text)}</p>\n', f"<!-- dream {_safe(run_id)} -->\n"
-    else:
-        told, mark = f"\n> **{lead}** {text}\n", f"<!-- dream {run_id} -->\n"
-    head, found, rest = page.partition(mark) if mark in page else page.partition("\n")
-    return f"{head}{found}{told}{rest}"
+def noted(page: str, run_id: str, lead: str, text: str) -> str:
+    """A day's page, as markdown or HTML, with a word in a dream's account, which is said once."""
+    is_html = page.startswith("<!doctype")
+    said = f'<p class="noted">{lead} {escape(text)}</p>\n' if is_html else f"\n> **{lead}** {text}\n"
+    start, end = _account_at(page, run_id)
+    return page if start == end or said in page[start:end] else page[:start] + said + page[start:]
+
+
+def _account_at(page: str, run_id: str) -> tuple[int, int]:
+    """Where a dream's account lies on a page, behind its mark; nowhere is (0, 0)."""
+    mark = f"<!-- dream {_safe(run_id) if page.startswith('<!doctype') else run_id} -->\n"
+    start = page.find(mark)
+    if start < 0:
+        return 0, 0
+    start += len(mark)
+    following = (place for other in ("<!-- dream ", _END) if (place := page.find(other, start)) >= 0)
+    return start, min(following, default=len(page))
 
 
 def _account(night: Night) -> Iterator[str]:

@@ -13,7 +13,6 @@ from ..llm.budget import Asker
 from ..store.keep.history import Run
 from ..store.model import Changeset, Level
 from . import (
-    catalogue,
     consolidate,
     decay,
     digest,
@@ -125,7 +124,7 @@ def plan(
 
 
 def finish(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run], gaps: Sequence[str] = ()) -> Done:
-    """Write the changeset and say what the run is: the digest, the derived pages, the numbers."""
+    """Write the changeset and say what the run is: the digest, as text and as a page, and the numbers."""
     changeset = Changeset(run_id=request.run_id, actions=tuple(view.actions), cursors=view.cursors)
     path = request.folder / "changeset.jsonl"
     if changeset.actions or changeset.cursors:
@@ -133,14 +132,11 @@ def finish(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run
     night = _night(view, request, outcome, runs, gaps)
     written = digest.path_of(request.local_date)
     text = digest.render(night, _text(view, written))
-    derived = {
-        "index.md": catalogue.index_page(view),
-        "log.md": catalogue.log_page([*runs, _this_run(request, changeset)], request.utc_offset_s),
-    }
-    # What a night has to report stays to be read: who did nothing says so on an empty page alone.
-    if changeset.actions or (request.kind != "compaction" and view.read(written) is None):
+    derived = {}
+    # Who did nothing writes nothing; but what a night left out, and why, is said once a day.
+    if changeset.actions or (outcome.gate and outcome.gate.dropped and view.read(written) is None):
         shown = page.path_of(request.local_date)
-        derived |= {written: text, shown: page.render(night, _text(view, shown))}
+        derived = {written: text, shown: page.render(night, _text(view, shown))}
     return Done(
         changeset_path=path if path.exists() else None,
         digest=text,
@@ -158,10 +154,6 @@ def gaps_of(view: View) -> list[str]:
     """What was asked and not found, as the digest says it: what was asked again and again first."""
     told = synthesis.recurring(view, view.history.gaps)
     return [text if times == 1 else f"{text} (asked {times} times)" for text, times in told]
-
-
-def _this_run(request: RunRequest, changeset: Changeset) -> Run:
-    return Run(request.run_id, request.kind, "applied" if changeset.actions else "nothing", request.now)
 
 
 def _night(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run], gaps: Sequence[str]) -> Night:

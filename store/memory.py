@@ -30,6 +30,7 @@ from .find.wording import normal_form
 from .follow_up import Answered, FollowUp
 from .keep import history, intake, okf
 from .keep.changes import FORGET, REVIEW, AppliedRun, Changes, Undone, fingerprint, new_run_id
+from .keep.derived import DerivedFiles, notes_on
 from .keep.disk import Disk
 from .keep.history import LINK, Run
 from .keep.intake import Observed, SessionPlans
@@ -181,6 +182,7 @@ class MemoryStore:
         self._queue = EmbedQueue(self.index, embedder, self._cache, self._is_busy)
         self._sessions = SessionPlans(self._path_of, self._deletions.before_anew)
         self._follow_up = FollowUp(self._writer.later, self._is_busy, self.ledger.asked)
+        self.derived = DerivedFiles(self.vault, self.ledger, self._writer)
         self._changes = Changes(self.vault, self.ledger, self._writer, self._paths_citing, self._paths_replaced_by)
         self._reviving = Reviving(self._path_of, lambda one, other: normal_form(one) == normal_form(other))
         self._kinship = Kinship(
@@ -636,6 +638,14 @@ class MemoryStore:
         nodes = sum(counts[name] for name in ("sessions", "facts", "scenarios", "profiles", "turns"))
         return Rebuilt(counts["files"], nodes, counts["chunks"], embedded, round(time.monotonic() - began, 3))
 
+    def write_derived(self, pages: Mapping[str, str | None]) -> Sequence[str]:
+        """Let derived files hold these texts (None: be gone); return those that a person wrote, and that stay."""
+        foreign = self.derived.write(pages)
+        if gone := [path for path, text in pages.items() if text is None]:
+            self.settle()
+            self.vault.remove_empty_folders(gone)
+        return foreign
+
     def tidy(self) -> None:
         """Let go of what nobody can ask for any more: old history, vectors of texts that are gone, leftovers."""
         self._changes.prune(self._now())
@@ -661,6 +671,7 @@ class MemoryStore:
             Problem(path, "it is gone, and stays known until `dreamctl check --accept` believes it", "error")
             for path in self._deletions.withheld
         ]
+        problems += notes_on(self.derived.foreign())
         problems += [Problem("ledger.db", problem, "error") for problem in self.ledger.problems()]
         problems += [
             Problem("index.db", f"{problem}; it is being made again", "error") for problem in self._opened.problems()
@@ -784,7 +795,8 @@ class MemoryStore:
         """The writer has put these files into the vault."""
         with self.index.batch():
             for file in files:
-                self.index.apply(*file)
+                if is_kept(file.path):
+                    self.index.apply(*file)
         self._queue.wake()
 
     def _refuse_if_off(self, channel: str) -> None:

@@ -69,7 +69,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that a person should know of. `severity` is `error` or `warning`."""
+    """Something that a person should know of. `severity` is `error`, `warning`, or `note` where nothing is wrong."""
 
     path: str
     problem: str

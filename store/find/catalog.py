@@ -75,6 +75,17 @@ class FileRow:
     problem: str | None
 
 
+class Content(NamedTuple):
+    """A line of a table of contents: a memory or a session, `at` the time that it is of."""
+
+    path: str
+    title: str
+    channel: str
+    level: Level
+    is_living: bool
+    at: datetime | None
+
+
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
     """Where a chunk lies in its node's text."""
@@ -173,6 +184,17 @@ class Catalog:
         where = " AND ".join(tests) or "1"
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE {where} ORDER BY created_at DESC, node_id LIMIT ? OFFSET ?"
         return [_node(row) for row in self._rows(sql, (*bindings, limit, offset))]
+
+    def contents(self) -> list[Content]:
+        """What a table of contents tells of every memory and session, newest first."""
+        sql = (
+            "SELECT path, title, channel, level, live, created_at FROM node WHERE kind != 'turn'"
+            " ORDER BY created_at DESC, node_id"
+        )
+        return [
+            Content(path, title, channel, Level(level), bool(live), _instant(at))
+            for path, title, channel, level, live, at in self._rows(sql)
+        ]
 
     def turn_ids(self) -> list[NodeId]:
         """Every living turn."""

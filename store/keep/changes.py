@@ -279,6 +279,7 @@ class Changes:
             if action.ordinal in undone and action.state == "conflict":
                 refusals.setdefault(action.path, CHANGED)
         restored = [path for path in chains if path not in refusals]
+        self._vault.remove_empty_folders(restored)
         refused = tuple(Refused(path, chains[path][-1].node_id, why) for path, why in refusals.items())
         if refused and restored:
             self._writer.write(history.run_undone(run_id, "partly_undone", now)).result()

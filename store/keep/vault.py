@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -20,6 +22,7 @@ FOLDERS_IN_MIND = 1000
 
 DIGESTS_FOLDER = "digests"
 RESERVED_NAMES = frozenset({"index.md", "log.md"})  # OKF v0.2, 3.1
+_DIGEST = re.compile(DIGESTS_FOLDER + r"/\d{4}-\d{2}-\d{2}\.(?:md|html)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +106,20 @@ class Vault:
 
         Symbolic links are not followed: one that leads out is none of ours, one that stays inside is a file twice.
         """
-        yield from _walk(self.root, "")
+        yield from _walk(self.root, "", is_kept)
 
-    def write_derived(self, path: str, data: bytes) -> None:
-        """Write a file that can be made again at any time; it is not synced. Raises InvalidInput for any other."""
-        if not is_derived(path):
-            raise InvalidInput(f"{path} is not a derived file")
-        self.disk.write_temp_then_rename(self.resolve(path), data)
+    def derived(self) -> Iterator[str]:
+        """Yield the path of every file that has the name of a derived one, whoever wrote it."""
+        yield from (stamp.path for stamp in _walk(self.root, "", is_derived))
+
+    def remove_empty_folders(self, paths: Iterable[str]) -> None:
+        """Remove the folders of these paths in which nothing is left, and those above them."""
+        for path in paths:
+            folder = path.rpartition("/")[0]
+            with contextlib.suppress(OSError, InvalidInput):  # something is in it
+                while folder:
+                    self.resolve(folder).rmdir()
+                    folder = folder.rpartition("/")[0]
 
     @property
     def marker(self) -> Path:
@@ -133,12 +143,12 @@ class Vault:
 
 def is_derived(path: str) -> bool:
     """Tell whether a path is of a file that is regenerated: a catalogue, a history, a digest."""
-    return path.rpartition("/")[2] in RESERVED_NAMES or path.startswith(f"{DIGESTS_FOLDER}/")
+    return path.rpartition("/")[2] in RESERVED_NAMES or is_digest(path)
 
 
 def is_digest(path: str) -> bool:
-    """Tell whether a path is of a day's digest."""
-    return path.startswith(f"{DIGESTS_FOLDER}/")
+    """Tell whether a path is of a day's digest; another file in their folder is a memory like any."""
+    return _DIGEST.fullmatch(path) is not None
 
 
 def is_kept(path: str) -> bool:
@@ -146,16 +156,15 @@ def is_kept(path: str) -> bool:
     return path.endswith(".md") and not is_derived(path) and not any(part.startswith(".") for part in path.split("/"))
 
 
-def _walk(folder: Path | str, prefix: str) -> Iterator[FileStamp]:
+def _walk(folder: Path | str, prefix: str, wanted: Callable[[str], bool]) -> Iterator[FileStamp]:
     with os.scandir(folder) as scan:
         entries = sorted((entry for entry in scan if entry.name[0] != "."), key=lambda entry: entry.name)
     for entry in entries:
         path = prefix + entry.name
         try:
             if entry.is_dir(follow_symlinks=False):
-                if path != DIGESTS_FOLDER:
-                    yield from _walk(entry.path, f"{path}/")
-            elif path.endswith(".md") and entry.name not in RESERVED_NAMES and entry.is_file(follow_symlinks=False):
+                yield from _walk(entry.path, f"{path}/", wanted)
+            elif wanted(path) and entry.is_file(follow_symlinks=False):
                 path.encode()  # a name that is not UTF-8 cannot be cited
                 yield FileStamp.of(path, entry.stat(follow_symlinks=False))
         except (FileNotFoundError, UnicodeEncodeError):

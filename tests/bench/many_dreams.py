@@ -137,12 +137,12 @@ class Nights:
 
     def _dream_again(self) -> None:
         """An unchanged day: no action, and every file that is kept as it was."""
-        before = self._kept()
+        before = dict(self.trial._files())
         state = self._dream("")
         self.again += 1
         if state != "nothing":
             self.violations.append(f"a second dream of an unchanged day was {state}")
-        after = self._kept()
+        after = dict(self.trial._files())
         self.violations += [f"{path} changed on an unchanged day" for path in before if before[path] != after.get(path)]
         self.violations += [f"{path} came on an unchanged day" for path in after.keys() - before.keys()]
 
@@ -155,10 +155,6 @@ class Nights:
         if dreams >= KILLED_FROM and killed * KILLED_SHARE < dreams:
             missing.append(f"{killed} of {dreams} dreams met a kill")
         return missing
-
-    def _kept(self) -> dict[str, bytes]:
-        """Every file of the vault but those that tell what runs there were."""
-        return {path: data for path, data in self.trial._files() if path != "log.md"}
 
 
 def nights(dreams: int, seed: int, folder: Path) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from dreamd.daemon.orphans import mark
 from dreamd.daemon.settings import Settings
 from dreamd.pipelines.messages import Progress
 from dreamd.pipelines.settings import IdleSettings, LimitSettings, PipelineSettings, PreemptionSettings
+from dreamd.store.find.catalog import Content
 from dreamd.store.keep.changes import AppliedRun, Refused
 from dreamd.store.keep.history import Run
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -60,7 +61,10 @@ class Slow:
 class FakeStore:
     """Remembers what was applied and recorded."""
 
-    def __init__(self) -> None:
+    def __init__(self, vault: Path) -> None:
+        self.vault = vault
+        self.derived = SimpleNamespace(ours=set[str], is_ours=lambda path: True)
+        self.catalog = SimpleNamespace(contents=list[Content])
         self.applied: list[Changeset] = []
         self.summaries: list[Mapping[str, Any]] = []
         self.recorded: list[Run] = []
@@ -74,8 +78,8 @@ class FakeStore:
             return found[-1]
         raise NotFound(run_id)
 
-    def runs(self, limit: int, *, kinds: Sequence[str]) -> list[Run]:
-        return [run for run in self.recorded[::-1] if run.kind in kinds][:limit]
+    def runs(self, limit: int, *, kinds: Sequence[str] = (), hidden: Sequence[str] = ()) -> list[Run]:
+        return [run for run in self.recorded[::-1] if run.kind in kinds or not kinds][:limit]
 
     def runs_since(self, moment: datetime, kinds: Sequence[str]) -> list[Run]:
         return [run for run in self.recorded[::-1] if run.kind in kinds and run.started_at > moment]
@@ -90,8 +94,14 @@ class FakeStore:
         self.fail("apply")
         return AppliedRun(changeset.run_id, len(changeset.actions) - len(self.refused), self.refused)
 
-    def settle(self, timeout_s: float) -> bool:
+    def settle(self, timeout_s: float = 0) -> bool:
         return True
+
+    def write_derived(self, pages: Mapping[str, str]) -> tuple[str, ...]:
+        for path, text in pages.items():
+            (self.vault / path).parent.mkdir(exist_ok=True)
+            (self.vault / path).write_text(text)
+        return ()
 
     def tidy(self) -> None:
         self.fail("tidy")
@@ -116,7 +126,7 @@ class Bed:
         preemption: PreemptionSettings | None = None,
         **limits: float,
     ) -> None:
-        self.store = FakeStore()
+        self.store = FakeStore(folder / "vault")
         self.paths = StorePaths(folder / "vault", folder / "l", folder / "i", folder / "e", folder / "runs")
         self.paths.vault.mkdir()
         pipelines = PipelineSettings(
@@ -168,23 +178,29 @@ def test_a_dream_is_planned_by_the_child_and_applied_by_us(bed: Callable[..., Be
     assert not list(it.paths.runs.iterdir())
 
 
-def test_derived_files_are_written_after_it(bed: Callable[..., Bed]) -> None:
-    it = bed("say(Done(derived={'digests/2026-11-21.md': '# d', 'index.md': '# i'}))")
-    assert it.dream().state == "nothing"
+def test_digest_and_catalogue_are_written_after_it(bed: Callable[..., Bed]) -> None:
+    it = bed("say(Done(changeset_path=changeset(), derived={'digests/2026-11-21.md': '# d'}))")
+    assert it.dream().state == "applied"
     assert (it.paths.vault / "digests/2026-11-21.md").read_text() == "# d"
-    assert (it.paths.vault / "index.md").read_text() == "# i"
+    assert "# Memory" in (it.paths.vault / "index.md").read_text()
+    assert "daily, applied" in (it.paths.vault / "log.md").read_text()
+
+
+def test_a_dream_with_nothing_to_do_writes_nothing(bed: Callable[..., Bed]) -> None:
+    it = bed("say(Done(digest='# d'))")
+    assert it.dream().state == "nothing"
+    assert list(it.paths.vault.iterdir()) == []
 
 
 def test_the_digest_tells_what_was_left_out_when_it_became_real(bed: Callable[..., Bed]) -> None:
     it = bed(
         "page = f'# d\\n\\n<!-- dream {request.run_id} -->\\n\\nAll.\\n'\n"
-        "say(Done(changeset_path=changeset(), derived={'digests/2026-11-21.md': page, 'index.md': '# i'}))"
+        "say(Done(changeset_path=changeset(), derived={'digests/2026-11-21.md': page}))"
     )
     it.store.refused = (Refused("facts/a.md", "a", "the file was changed in the meantime"),)
     it.dream()
     digest = (it.paths.vault / "digests/2026-11-21.md").read_text()
     assert "> **1 change was left out:** the file was changed in the meantime (1).\n\nAll." in digest
-    assert (it.paths.vault / "index.md").read_text() == "# i"
 
 
 def test_a_memory_cannot_pass_for_a_derived_file(bed: Callable[..., Bed]) -> None:
@@ -591,7 +607,7 @@ def test_cancelling_does_not_stop_an_application_nor_call_it_failed(bed: Callabl
 
 
 def test_a_digest_that_cannot_be_written_does_not_unmake_a_dream(bed: Callable[..., Bed]) -> None:
-    it = bed("say(Done(changeset_path=changeset(), derived={'digests/x.md': '# d'}))")
+    it = bed("say(Done(changeset_path=changeset(), derived={'digests/2026-11-21.md': '# d'}))")
     (it.paths.vault / "digests").write_text("a file is in the way")
     assert it.dream().state == "applied"
     assert [run.state for run in it.store.recorded] == ["applied"]
@@ -612,7 +628,7 @@ def test_whatever_fails_after_it_is_journaled_it_is_not_called_failed_and_has_it
 def test_a_dream_that_meets_a_bug_is_a_failed_dream_and_the_next_one_may_begin(bed: Callable[..., Bed]) -> None:
     it = bed(GOOD)
     it.paths.runs.mkdir()
-    it.store.settle = lambda timeout_s: 1 // 0 > 0  # type: ignore[method-assign]
+    it.store.settle = lambda timeout_s=0: 1 // 0 > 0  # type: ignore[method-assign]
     assert it.failure() == "The dream failed: dreamd met ZeroDivisionError, and the log has the place."
     del it.store.settle
     assert it.dream().state == "applied"

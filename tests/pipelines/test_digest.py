@@ -227,6 +227,9 @@ def test_a_dream_that_was_undone_by_itself_says_so_to_the_end_of_the_day(render:
     told = [whole.index(text) for text in ("Learned third", page.UNDONE, "Learned second", "Learned first")]
     assert told == sorted(told)
     assert whole.count(page.UNDONE) == 1
+    assert page.disowned(undone, "run-2", "recall <fell.") == undone  # said once
+    assert fact("Learned first").path in undone
+    assert fact("Learned second").path not in undone  # it is gone, and a link to it would lead nowhere
     if render is page.render:
         assert "recall <fell." in Reader(whole).text
 

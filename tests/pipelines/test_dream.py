@@ -19,6 +19,7 @@ from dreamd.pipelines.messages import SPENT, Done, Failed, Progress
 from dreamd.pipelines.snapshot import Snapshot
 from dreamd.store.channel import channel_of_folder, project_root
 from dreamd.store.find.embedding import StubEmbedder
+from dreamd.store.keep import okf
 from dreamd.store.keep.conformance import conformance
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Level, NewTurn, SessionHead
@@ -144,6 +145,7 @@ def test_a_dream_is_planned_applied_and_undone(store: MemoryStore, paths: StoreP
     assert again.changeset_path is None
     assert again.report["did_nothing"] is True
     assert "nothing to change" in again.digest
+    assert again.derived == {}
 
     assert store.undo("run-1").refused == ()
     assert vault_files(paths) == before
@@ -151,19 +153,17 @@ def test_a_dream_is_planned_applied_and_undone(store: MemoryStore, paths: StoreP
     assert third.report["actions"] == 0
 
 
-def test_a_digest_reads_well_and_the_derived_pages_are_okf(store: MemoryStore, paths: StorePaths) -> None:
+def test_a_digest_reads_well_and_is_okf(store: MemoryStore, paths: StorePaths) -> None:
     done = dream(request_of(paths, "run-1"), lambda _: None)
-    assert set(done.derived) == {"digests/2026-11-21.md", "digests/2026-11-21.html", "index.md", "log.md"}
+    assert set(done.derived) == {"digests/2026-11-21.md", "digests/2026-11-21.html"}
     assert done.derived["digests/2026-11-21.md"] == done.digest
-    assert done.digest.startswith("# The night before 21 November 2026\n")
+    assert conformance("digests/2026-11-21.md", done.digest.encode()) == []
+    assert okf.parse(done.digest.encode()).meta["type"] == "Digest"
+    assert "\n# The night before 21 November 2026\n" in done.digest
     for section in ("## Learned", "## Numbers"):
         assert section in done.digest
     assert "dreamctl undo run-1" in done.digest
     assert "The user prefers pnpm over npm in this repository" in done.digest
-    for name in ("index.md", "log.md"):
-        assert conformance(name, done.derived[name].encode()) == []
-    assert "okf_version" in done.derived["index.md"]
-    assert "## 2026-11-21" in done.derived["log.md"]
 
 
 def test_a_forgotten_turn_is_not_learned(store: MemoryStore, paths: StorePaths) -> None:

@@ -461,7 +461,8 @@ def test_a_copy_takes_the_place_of_what_was_deleted_first(store: MemoryStore) ->
 
 def test_derived_files_are_nobodys_loss(store: MemoryStore) -> None:
     shelves(store, 1)
-    store.vault.write_derived("index.md", b"# Memory\n")
+    store.write_derived({"index.md": "# Memory\n"})
+    store.settle()
     (store.paths.vault / "index.md").unlink()
     store.file_changed(["index.md"])
     store.settle_deletions()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from dreamd.store.keep import okf
+from dreamd.store.keep.vault import is_kept
 from dreamd.store.model import Kind, Level, Memory
 
 from tests.bench.daemon_under_test import DaemonUnderTest
@@ -42,11 +43,7 @@ def vault(daemon: DaemonUnderTest) -> dict[str, bytes]:
     """Every kept file; what is derived is no part of what is undone."""
     root = daemon.folder / "data" / "vault"
     files = {path.relative_to(root).as_posix(): path for path in root.rglob("*.md")}
-    return {
-        name: path.read_bytes()
-        for name, path in files.items()
-        if not name.startswith("digests/") and name not in {"index.md", "log.md"}
-    }
+    return {name: path.read_bytes() for name, path in files.items() if is_kept(name)}
 
 
 def put(daemon: DaemonUnderTest, *memories: Memory) -> None:

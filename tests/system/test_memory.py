@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dreamd.store.keep.vault import is_kept
 
 from tests.bench.daemon_under_test import DaemonUnderTest, request
 from tests.system.conftest import Make
@@ -53,11 +54,10 @@ def contents(daemon: DaemonUnderTest) -> dict[str, str]:
     """Every memory's bytes by path; what is derived comes and goes with dreams."""
     settle(daemon)
     vault = daemon.folder / "data" / "vault"
-    derived = {"index.md", "log.md"}
     return {
         str(file.relative_to(vault)): hashlib.sha256(file.read_bytes()).hexdigest()
         for file in vault.rglob("*.md")
-        if file.name not in derived and "digests" not in file.parts
+        if is_kept(file.relative_to(vault).as_posix())
     }
 
 

@@ -124,6 +124,8 @@ def test_a_stamp_tells_a_change(vault: Vault) -> None:
         ("log.md", True),
         ("facts/index.md", True),
         ("digests/2026-11-21.md", True),
+        ("digests/index.md", True),
+        ("digests/2026-11-21 my own.md", False),
         ("facts/my-index.md", False),
         ("facts/digests/x.md", False),
         ("facts/a.md", False),
@@ -132,12 +134,30 @@ def test_a_stamp_tells_a_change(vault: Vault) -> None:
 def test_what_is_derived(vault: Vault, path: str, derived: bool) -> None:
     assert is_derived(path) is derived
     assert is_kept(path) is not derived
-    if derived:
-        vault.write_derived(path, b"new")
-        assert vault.read(path) == b"new"
-    else:
-        with pytest.raises(InvalidInput):
-            vault.write_derived(path, b"new")
+
+
+def test_derived_names_are_found_whoever_wrote_them(vault: Vault) -> None:
+    for path in (
+        "index.md",
+        "Projects/log.md",
+        "digests/2026-11-21.html",
+        "digests/mine.md",
+        "facts/a.md",
+        ".git/log.md",
+    ):
+        (vault.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (vault.root / path).write_text("x")
+    assert list(vault.derived()) == ["Projects/log.md", "digests/2026-11-21.html", "index.md"]
+    assert [stamp.path for stamp in vault.walk()] == ["digests/mine.md", "facts/a.md"]
+
+
+def test_empty_folders_go_and_those_with_anything_in_them_stay(vault: Vault) -> None:
+    (vault.root / "facts/2026/11").mkdir(parents=True)
+    (vault.root / "mine/empty").mkdir(parents=True)
+    (vault.root / "mine/note.md").write_text("x")
+    vault.remove_empty_folders(["facts/2026/11/index.md", "mine/empty/gone.md", "nowhere/x.md", "../x.md", "top.md"])
+    assert sorted(path.name for path in vault.root.iterdir()) == ["mine"]
+    assert [path.name for path in (vault.root / "mine").iterdir()] == ["note.md"]
 
 
 def test_the_marker_is_made_once_with_the_vault(tmp_path: Path) -> None:

@@ -1,0 +1,154 @@
+"""Derived files are ours while they hold what we wrote last; whatever else is there is a person's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dreamd.store.find.embedding import StubEmbedder
+from dreamd.store.keep.derived import is_catalogue
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import InvalidInput
+from dreamd.store.settings import StoreSettings
+
+from tests.pipelines.fakes import NOW
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> StorePaths:
+    return StorePaths(tmp_path / "vault", tmp_path / "l.db", tmp_path / "i.db", tmp_path / "e.db", tmp_path / "runs")
+
+
+def opened(paths: StorePaths) -> MemoryStore:
+    return MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)
+
+
+@pytest.fixture
+def store(paths: StorePaths) -> Iterator[MemoryStore]:
+    one = opened(paths)
+    yield one
+    one.close()
+
+
+def notes(store: MemoryStore) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for problem in store.check():
+        if problem.severity == "note":
+            found.setdefault(problem.path, []).append(problem.problem)
+    return found
+
+
+def test_what_we_wrote_is_written_again_also_after_a_restart(store: MemoryStore, paths: StorePaths) -> None:
+    assert store.write_derived({"index.md": "# One\n", "facts/index.md": "# Facts\n"}) == ()
+    assert store.write_derived({"index.md": "# Two\n"}) == ()
+    store.settle()
+    assert (paths.vault / "index.md").read_text() == "# Two\n"
+    store.close()
+    again = opened(paths)
+    assert again.write_derived({"index.md": "# Three\n", "facts/index.md": None}) == ()
+    again.settle()
+    assert (paths.vault / "index.md").read_text() == "# Three\n"
+    assert not (paths.vault / "facts").exists()
+    assert notes(again) == {}
+    again.close()
+
+
+@pytest.mark.parametrize("theirs", ["# Mine\n", "# One\n\nMine too.\n", ""])
+def test_what_a_person_wrote_there_first_or_since_stays(store: MemoryStore, paths: StorePaths, theirs: str) -> None:
+    (paths.vault / "log.md").write_text(theirs)
+    store.write_derived({"index.md": "# One\n"})
+    store.settle()
+    (paths.vault / "index.md").write_text(theirs)
+    assert store.write_derived({"index.md": "# Two\n", "log.md": "# Log\n"}) == ("index.md", "log.md")
+    assert store.write_derived({"index.md": None, "log.md": None}) == ("index.md", "log.md")
+    store.settle()
+    assert (paths.vault / "index.md").read_text() == (paths.vault / "log.md").read_text() == theirs
+    assert store.status()["problems"] == []
+    assert "it is yours, with 1 more of such names" in notes(store)["index.md"][0]
+
+
+def test_a_file_equal_to_ours_that_we_did_not_write_is_not_ours(store: MemoryStore, paths: StorePaths) -> None:
+    (paths.vault / "index.md").write_text("# One\n")
+    assert store.write_derived({"index.md": "# One\n"}) == ("index.md",)
+    assert store.write_derived({"index.md": "# Two\n"}) == ("index.md",)
+    store.settle()
+    assert (paths.vault / "index.md").read_text() == "# One\n"
+
+
+def test_one_that_was_deleted_is_written_again(store: MemoryStore, paths: StorePaths) -> None:
+    store.write_derived({"index.md": "# One\n"})
+    store.settle()
+    (paths.vault / "index.md").unlink()
+    assert store.write_derived({"index.md": "# Two\n"}) == ()
+    store.settle()
+    assert (paths.vault / "index.md").read_text() == "# Two\n"
+
+
+def test_something_else_of_that_name_stays(store: MemoryStore, paths: StorePaths, tmp_path: Path) -> None:
+    (paths.vault / "index.md").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (paths.vault / "digests").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "mine.md").write_text("# Mine\n")
+    (paths.vault / "log.md").symlink_to(tmp_path / "mine.md")
+    pages = {"index.md": "# One\n", "log.md": "# Log\n", "digests/2026-11-21.md": "# D\n"}
+    assert store.write_derived(pages) == tuple(pages)
+    store.settle()
+    assert (tmp_path / "mine.md").read_text() == "# Mine\n"
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert store.derived.is_ours("index.md") is False
+
+
+def test_derived_files_are_no_memories(store: MemoryStore) -> None:
+    store.write_derived({"index.md": "# Zephyrine\n", "digests/2026-11-21.md": "# Zephyrine\n"})
+    store.settle()
+    assert store.catalog.contents() == []
+    with pytest.raises(InvalidInput):
+        store.write_derived({"facts/a.md": "# A\n"})
+
+
+def test_a_save_while_it_is_written_wins_and_is_a_persons(
+    store: MemoryStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between our look at it and the exchange; what gave way is made anew another time, so nothing waits for it."""
+    store.write_derived({"index.md": "# One\n"})
+    store.settle()
+    look = store._writer._placer._read
+
+    def save_after_the_look(full: Path) -> bytes | None:
+        found = look(full)
+        full.write_text("# Mine\n")
+        return found
+
+    monkeypatch.setattr(store._writer._placer, "_read", save_after_the_look)
+    store.write_derived({"index.md": "# Two\n"})
+    store.settle()
+    monkeypatch.undo()
+    assert (paths.vault / "index.md").read_text() == "# Mine\n"
+    assert store.write_derived({"index.md": "# Three\n"}) == ("index.md",)
+    assert store.ledger.counts()["conflicts"] == 0
+
+
+def test_what_recall_leaves_out_is_told_unless_it_is_a_table_of_contents(store: MemoryStore, paths: StorePaths) -> None:
+    (paths.vault / "Projects").mkdir()
+    (paths.vault / "Projects/index.md").write_text("# Projects\n\n* [Kettle](kettle.md) - boils\n")
+    (paths.vault / "Projects/log.md").write_text("# Log\n\nTuesday: the kettle leaks.\n")
+    (paths.vault / "log.md").write_text("# Log\n\n## 2026-11-20\n\n* **Creation**: begun\n")
+    found = notes(store)
+    assert found.keys() == {"log.md", "Projects/log.md"}
+    assert "it is yours, with 2 more" in found["log.md"][0]
+    assert "by another name it is found" in found["Projects/log.md"][0]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "catalogue"),
+    [
+        ("index.md", "---\nokf_version: '0.2'\n---\n# A\n\n* [a](a.md) - one\n", True),
+        ("a/index.md", "# A\n\nSome words.\n\n- [a](a.md)\n- [[b]]\n", True),
+        ("index.md", "# My ideas\n\nOne.\n\nTwo.\n- [a](a.md)\n", False),
+        ("log.md", "# Log\n\n## 2026-07-01\n\n- **Verified** it\n", True),
+        ("log.md", "- one\n- two\n", False),
+    ],
+)
+def test_a_table_of_contents_is_told_from_a_note(path: str, text: str, catalogue: bool) -> None:
+    assert is_catalogue(path, text.encode()) is catalogue
