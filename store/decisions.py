@@ -146,7 +146,7 @@ class Decisions:
     def _side(self, memory: Memory) -> Side:
         turns = [evidence.node_id for evidence in self._catalog.evidence([memory.node_id])[memory.node_id]]
         nodes = self._catalog.nodes(turns[:MOST_TURNS])
-        said = tuple(_said(nodes[turn]) for turn in turns if turn in nodes)
+        said = tuple(_said(nodes[turn]) for turn in turns if turn in nodes and nodes[turn].live)
         return Side(memory.node_id, memory.path, memory.title, memory.text, memory.channel, memory.since, evidence=said)
 
     def _memory(self, path: str) -> Memory:

@@ -16,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from .decisions import Choice, Decision, Decisions, restoring
 from .deletions import Deletions, bringing_back
-from .find import answer, telling
+from .find import answer, scope, telling
 from .find.answer import Recalled
 from .find.embed_queue import EmbedQueue
 from .find.embedding import Embedder
@@ -77,6 +77,9 @@ logger = logging.getLogger(__name__)
 
 READ_YOUR_WRITES_S = 2.0
 """How long a question waits for what was acknowledged before it to become visible."""
+
+FORGOTTEN = "[forgotten]"
+"""What is said of a forgotten turn, which stays in its session's file."""
 
 BUSY_FOR_S = 0.1
 """How long after a call the embedding of what came in stays out of the way of the next one."""
@@ -370,24 +373,38 @@ class MemoryStore:
         node = self._node(node_id)
         if wanted:
             self._follow_up.was_looked_at(node_id, self._now())
-        text = node.text
-        if node.kind is Kind.SESSION:
-            turns = self.catalog.turns(node.node_id)
-            text = "\n\n".join(f"#{turn.ordinal} {turn.role}: {turn.text}" for turn in turns)
+        beside = scope.beside(node.channel)
+        successors = self._named(self.catalog.links(node_id, SUCCESSOR), beside)
+        opposed = [*self.catalog.links(node_id, "contradicts"), *self.catalog.cited_by(node_id, "contradicts")]
         return Shown(
             node_id=node.node_id,
             level=node.level,
             kind=node.kind,
-            title=node.title,
-            text=text,
+            title=FORGOTTEN if self._is_hidden(node_id) else node.title,
+            text=self._told(node),
             channel=node.channel,
             path=node.path,
             created_at=node.created_at,
             live=node.live,
             tags=node.tags,
-            evidence=answer.evidence_of([node], self.catalog)[node_id],
-            cited_by=tuple(self.catalog.cited_by(node_id)),
+            evidence=answer.evidence_of([node], self.catalog, beside)[node_id],
+            cited_by=self._named(self.catalog.cited_by(node_id), beside),
+            superseded_by=successors[0] if successors else None,
+            supersedes=self._named(self.catalog.links(node_id, "supersedes"), beside),
+            contradicts=self._named(opposed, scope.living_beside(node.channel)),
         )
+
+    def _told(self, node: Node) -> str:
+        """A memory's text, of a session its turns'; what was forgotten is told nobody."""
+        if node.kind is Kind.SESSION:
+            turns = self.catalog.turns(node.node_id)
+            return "\n\n".join(f"#{turn.ordinal} {turn.role}: {self._told(turn)}" for turn in turns)
+        return FORGOTTEN if self._is_hidden(node.node_id) else node.text
+
+    def _named(self, node_ids: Sequence[NodeId], beside: scope.Scope) -> tuple[NodeId, ...]:
+        """Those that are there, and may be named."""
+        nodes = self.catalog.nodes(node_ids)
+        return tuple(dict.fromkeys(name for name in node_ids if name in nodes and beside.admits(nodes[name])))
 
     @_answered_by_another_index
     def list(
@@ -402,7 +419,8 @@ class MemoryStore:
         """Memories and sessions, newest first; turns when asked for by kind."""
         self.settle()
         nodes = self.catalog.listing(channel, level, kind, limit, offset)
-        return [Listed(n.node_id, n.level, n.kind, n.title, n.channel, n.created_at, n.live) for n in nodes]
+        titles = {node.node_id: FORGOTTEN if self._is_hidden(node.node_id) else node.title for node in nodes}
+        return [Listed(n.node_id, n.level, n.kind, titles[n.node_id], n.channel, n.created_at, n.live) for n in nodes]
 
     # ---- what becomes of an answer
 

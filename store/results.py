@@ -10,7 +10,11 @@ from .model import Evidence, Kind, Level, NodeId
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One memory, session or turn, whole, with what it rests on and what rests on it."""
+    """One memory, session or turn, whole, with what it rests on and what rests on it.
+
+    `superseded_by` took its place, it took that of those that it `supersedes`, and those that it `contradicts` say
+    otherwise. All of its own channel or the global one.
+    """
 
     node_id: NodeId
     level: Level
@@ -24,6 +28,9 @@ class Shown:
     tags: tuple[str, ...]
     evidence: tuple[Evidence, ...]
     cited_by: tuple[NodeId, ...]
+    superseded_by: NodeId | None = None
+    supersedes: tuple[NodeId, ...] = ()
+    contradicts: tuple[NodeId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

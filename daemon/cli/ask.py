@@ -189,7 +189,14 @@ def shown_in_words(shown: dict[str, Any], look: Look) -> list[str]:
     if shown.get("path"):
         lines.append(look.paint("file   ", DIM) + clean(shown["path"]))
     sources = [turn for turn in shown.get("evidence") or () if turn["node_id"] != shown["node_id"]]
-    for name, text in (("from", sources_in_words(sources) if sources else ""), ("cited by", _names(shown, "cited_by"))):
+    related = (
+        ("replaced by", clean(shown.get("superseded_by") or "")),
+        ("replaces", _names(shown, "supersedes")),
+        ("disputed by", _names(shown, "contradicts")),
+        ("from", sources_in_words(sources) if sources else ""),
+        ("cited by", _names(shown, "cited_by")),
+    )
+    for name, text in related:
         if text:
             lines += [look.paint(f"{name}  ", DIM) + text]
     return lines if lines[-1] else lines[:-1]

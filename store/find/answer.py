@@ -12,6 +12,7 @@ from ..model import Envelope, Evidence, Hit, Kind, NodeId, Slot
 from .catalog import Catalog, ChunkRow
 from .chunking import estimate_tokens
 from .projection import Node
+from .scope import EVERYTHING, Scope
 from .search import Ranking
 from .telling import Telling, Unit
 from .terms import words_of
@@ -58,9 +59,9 @@ def hits(ranking: Ranking, catalog: Catalog, limit: int) -> list[Hit]:
     """The best candidates, each shown by what matched: a turn by the fact of it that is nearest to the question."""
     best = [(candidate, *candidate.best()) for candidate in ranking.candidates[:limit]]
     nodes = catalog.nodes([node_id for _, node_id, _ in best])
-    facts = catalog.facts_of(nodes) if ranking.tells_facts else {}
+    facts = catalog.facts_of(nodes, ranking.scope) if ranking.tells_facts else {}
     shown = {node_id: _nearest(node, facts.get(node_id, ()), ranking.terms) for node_id, node in nodes.items()}
-    evidence = evidence_of(shown.values(), catalog)
+    evidence = evidence_of(shown.values(), catalog, ranking.scope)
     places = catalog.chunks([chunk for _, node_id, chunk in best if chunk != node_id])
     found = []
     for candidate, node_id, chunk in best:
@@ -96,11 +97,13 @@ def _excerpt(node: Node, place: ChunkRow | None) -> str:
     return f"…{node.text[place.start : place.end].strip()}…"
 
 
-def evidence_of(nodes: Iterable[Node], catalog: Catalog) -> dict[NodeId, tuple[Evidence, ...]]:
-    """The turns behind each node: a turn is its own evidence."""
+def evidence_of(
+    nodes: Iterable[Node], catalog: Catalog, scope: Scope = EVERYTHING
+) -> dict[NodeId, tuple[Evidence, ...]]:
+    """The turns behind each node, those of the scope's channels: a turn is its own evidence."""
     listed = list(nodes)
     turns = {node.node_id: (Evidence(node.node_id, node.external_id),) for node in listed if node.kind is Kind.TURN}
-    return turns | catalog.evidence([node.node_id for node in listed if node.kind is not Kind.TURN])
+    return turns | catalog.evidence([node.node_id for node in listed if node.kind is not Kind.TURN], scope)
 
 
 def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int, now: datetime | None = None) -> Envelope:
@@ -125,7 +128,7 @@ def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int, now: dateti
         if left < SMALLEST_SLOT_TOKENS:
             break
     told = [piece for day in packed.values() for piece in day]
-    evidence = evidence_of([node for telling, *_ in told for node in telling.nodes], catalog)
+    evidence = evidence_of([node for telling, *_ in told for node in telling.nodes], catalog, ranking.scope)
     slots = tuple(
         Slot(
             telling.nodes[0].node_id,
@@ -144,7 +147,7 @@ def _units(ranking: Ranking, catalog: Catalog, now: datetime | None) -> Iterator
     ties = ranking.ties
     for start in range(0, len(ranking.candidates), READ_AT_ONCE):
         some = ranking.candidates[start : start + READ_AT_ONCE]
-        facts_of = catalog.facts_of([candidate.unit for candidate in some])
+        facts_of = catalog.facts_of([candidate.unit for candidate in some], ranking.scope)
         nodes = catalog.nodes({node_id for candidate in some for node_id in (candidate.unit, candidate.best()[0])})
         for candidate in some:
             node = nodes.get(candidate.unit) or nodes.get(candidate.best()[0])

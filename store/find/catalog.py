@@ -13,6 +13,7 @@ import apsw
 from ..keep.database import Migration
 from ..model import Evidence, Kind, Level, NodeId, SessionHead
 from .projection import Node, is_turn
+from .scope import EVERYTHING, Scope
 
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
@@ -213,50 +214,60 @@ class Catalog:
         sql = 'SELECT chunk_id, node_id, start, "end" FROM chunk WHERE chunk_id IN (SELECT value FROM json_each(?))'
         return {row[0]: ChunkRow(*row) for row in self._rows(sql, (json.dumps(list(chunk_ids)),))}
 
-    def evidence(self, node_ids: Collection[NodeId]) -> dict[NodeId, tuple[Evidence, ...]]:
-        """The turns that each node contains or cites, in the order of its file's sources; directly or through facts."""
+    def evidence(self, node_ids: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, tuple[Evidence, ...]]:
+        """The turns that each node contains or cites, in the order of its file's sources; directly or through facts.
+
+        Only those of the scope's channels.
+        """
         found: dict[NodeId, tuple[Evidence, ...]] = {}
         pending = list(node_ids)
         cited = self._cited(pending)
         for node_id in pending:
-            turns = list(dict.fromkeys(turn for source in cited[node_id] for turn in self._turns_under(source)))
-            found[node_id] = tuple(Evidence(turn, external_id) for turn, external_id in turns)
+            turns = dict.fromkeys(turn for source in cited[node_id] for turn in self._turns_under(source))
+            found[node_id] = tuple(Evidence(turn, name) for turn, name, channel in turns if scope.holds(channel))
         return found
 
-    def units(self, node_ids: Collection[NodeId]) -> dict[NodeId, Unit]:
-        """What each node is evidence for: the first turn that a fact cites, itself for anything else."""
+    def units(self, node_ids: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, Unit]:
+        """What each node is evidence for: the first turn that a fact cites, itself for anything else.
+
+        A fact stands for itself where that turn was forgotten, or belongs to no channel of the scope.
+        """
         turns = [node_id for node_id in node_ids if is_turn(node_id)]
         others = [node_id for node_id in node_ids if not is_turn(node_id)]
         sql = "SELECT node_id, role FROM node WHERE node_id IN (SELECT value FROM json_each(?))"
         units = {node_id: Unit(node_id, role) for node_id, role in self._rows(sql, (json.dumps(turns),))}
         if others:
             sql = """
-            SELECT node.node_id, coalesce(link.target, node.node_id), coalesce(turn.role, '')
+            SELECT node.node_id, link.target, turn.role, turn.channel, turn.live
             FROM node
             LEFT JOIN link ON link.source = node.node_id AND link.kind = 'cites' AND link.rank = 0 AND node.level = 'L1'
             LEFT JOIN node AS turn ON turn.node_id = link.target
             WHERE node.node_id IN (SELECT value FROM json_each(?))
             """
-            units.update((node_id, Unit(unit, role)) for node_id, unit, role in self._rows(sql, (json.dumps(others),)))
+            for node_id, target, role, channel, live in self._rows(sql, (json.dumps(others),)):
+                is_told = target is not None and (channel is None or (live and scope.holds(channel)))
+                units[node_id] = Unit(target, role or "") if is_told else Unit(node_id, "")
         return units
 
-    def facts_of(self, turns: Collection[NodeId]) -> dict[NodeId, list[Node]]:
-        """The living facts whose first evidence is each turn, in the order in which it said them."""
+    def facts_of(self, turns: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, list[Node]]:
+        """The facts of the scope whose first evidence is each turn, in the order in which it said them."""
         columns = ", ".join(f"node.{name.strip()}" for name in NODE_COLUMNS.split(","))
         sql = (
             f"SELECT {columns}, link.target FROM link JOIN node ON node.node_id = link.source"
             " WHERE link.target IN (SELECT value FROM json_each(?)) AND link.kind = 'cites' AND link.rank = 0"
-            " AND node.level = 'L1' AND node.live ORDER BY node.ordinal, node.node_id"
+            " AND node.level = 'L1' ORDER BY node.ordinal, node.node_id"
         )
         facts: dict[NodeId, list[Node]] = {}
         for row in self._rows(sql, (json.dumps(list(turns)),)):
-            facts.setdefault(row[-1], []).append(_node(row[:-1]))
+            if scope.admits(fact := _node(row[:-1])):
+                facts.setdefault(row[-1], []).append(fact)
         return facts
 
-    def ties(self, units: Collection[NodeId]) -> list[Tie]:
+    def ties(self, units: Collection[NodeId], scope: Scope = EVERYTHING) -> list[Tie]:
         """How the living facts of some units supersede or contradict facts of other units, and the other way round.
 
-        Of two that contradict each other the one said later is the newer; by node id where nobody can tell.
+        Both are of the scope's channels. Of two that contradict each other the one that holds since later is the newer;
+        by node id where nobody can tell.
         """
         sql = """
         WITH drawn AS (
@@ -269,13 +280,15 @@ class Catalog:
             UNION
             SELECT link.* FROM drawn JOIN link ON link.target = fact AND link.kind IN ('supersedes', 'contradicts')
         )
-        SELECT tie.kind, a.node_id, b.node_id, a.text, b.text, a.created_at, b.created_at, a.live, b.live
+        SELECT tie.kind, a.node_id, b.node_id, a.text, b.text, coalesce(a.valid_from, a.created_at),
+            coalesce(b.valid_from, b.created_at), a.live, b.live, a.channel, b.channel
         FROM tie JOIN node AS a ON a.node_id = tie.source JOIN node AS b ON b.node_id = tie.target
         """
-        rows = list(self._rows(sql, (json.dumps(list(units)),)))
+        tied = self._rows(sql, (json.dumps(list(units)),))
+        rows = [row[:-2] for row in tied if scope.holds(row[-2]) and scope.holds(row[-1])]
         if not rows:
             return []
-        unit_of = self.units({node_id for row in rows for node_id in row[1:3]})
+        unit_of = self.units({node_id for row in rows for node_id in row[1:3]}, scope)
         turns = {
             node_id: (unit.node_id.partition("#")[0], _ordinal_of(unit.node_id)) for node_id, unit in unit_of.items()
         }
@@ -389,14 +402,14 @@ class Catalog:
             cited[source].append(target)
         return {node_id: targets or [node_id] for node_id, targets in cited.items()}
 
-    def _turns_under(self, node_id: NodeId) -> list[tuple[NodeId, str | None]]:
+    def _turns_under(self, node_id: NodeId) -> list[tuple[NodeId, str | None, str]]:
         """The turns at the end of the citations that start here; a walk over a graph that a hand may have looped."""
         sql = """
         WITH RECURSIVE under(node_id, depth) AS (
             VALUES(?, 0) UNION SELECT target, depth + 1 FROM link JOIN under ON source = under.node_id
             WHERE kind = 'cites' AND depth < 4
         )
-        SELECT node.node_id, external_id FROM under CROSS JOIN node ON node.node_id = under.node_id
+        SELECT node.node_id, external_id, channel FROM under CROSS JOIN node ON node.node_id = under.node_id
         WHERE kind = 'turn' ORDER BY session_id, ordinal
         """  # CROSS, or SQLite reads every node to find these few
         return list(self._rows(sql, (node_id,)))

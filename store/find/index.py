@@ -398,8 +398,8 @@ class Index:
         """
         drawn_from = next((link.target for link in projection.links if link.kind == "cites"), None)
         turn = self._catalog.node(drawn_from) if drawn_from and is_turn(drawn_from) else None
-        if turn is None or not turn.live:
-            return projection
+        if turn is None or not turn.live or any(node.channel != turn.channel for node in projection.nodes):
+            return projection  # who asks in one of two channels might not find the turn
         return replace(
             projection,
             nodes=tuple(replace(node, ranks=node.level is not Level.FACT) for node in projection.nodes),

@@ -20,6 +20,7 @@ from .fusion import fuse_by_reciprocal_rank, fuse_by_score
 from .index import COLLECTION
 from .projection import is_turn
 from .query_text import read_query
+from .scope import EVERYTHING, Scope
 from .succession import LOOKED_AT, Ties, newest_first, ties_of
 from .terms import query_terms, stems_of
 
@@ -45,6 +46,15 @@ class Question:
     levels: tuple[Level, ...] = ()
     include_archived: bool = False
     as_of: datetime | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """What an answer may bring in or name."""
+        if self.channel == ALL_CHANNELS:
+            channels = None
+        else:
+            channels = frozenset({self.channel or GLOBAL_CHANNEL, GLOBAL_CHANNEL})
+        return Scope(channels, self.as_of, self.include_archived)
 
 
 @dataclass(slots=True)
@@ -89,13 +99,14 @@ class Ranking:
     """The answer before it is worded, and how it came about.
 
     `terms` are the stems of the question's telling words. `tells_facts`: turns stand for the facts drawn from them.
-    `ties` say what took whose place.
+    `ties` say what took whose place. `scope` is what may be brought in beside the candidates.
     """
 
     candidates: list[Candidate]
     terms: frozenset[str] = frozenset()
     tells_facts: bool = False
     ties: Ties = field(default_factory=Ties)
+    scope: Scope = EVERYTHING
     timings_ms: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -133,7 +144,7 @@ class Search:
         """
         query = read_query(question.text)
         terms = query_terms(query.words)
-        ranking = Ranking([], stems_of(terms), tells_facts=not question.levels)
+        ranking = Ranking([], stems_of(terms), tells_facts=not question.levels, scope=question.scope)
         ranking.notes += [query.note] if query.note else []
         where = normalised_filter(question)
         reach = max(self._settings.reach, 3 * question.limit)
@@ -178,7 +189,8 @@ class Search:
 
     def _group(self, ranking: Ranking, arms: Mapping[str, Sequence[Match]]) -> None:
         """Make units of matched chunks: the chunks of one node, and the facts of one turn, are one candidate."""
-        unit_of = self._catalog.units({node_of_chunk(match.id) for found in arms.values() for match in found})
+        matched = {node_of_chunk(match.id) for found in arms.values() for match in found}
+        unit_of = self._catalog.units(matched, ranking.scope)
         candidates: dict[NodeId, Candidate] = {}
         for arm, found in arms.items():
             for match in found:
@@ -191,12 +203,12 @@ class Search:
     def _put_newest_first(self, ranking: Ranking) -> None:
         """Let what took another's place, or contradicts it, stand right before it, found or not."""
         top = ranking.candidates[:LOOKED_AT]
-        ranking.ties = ties_of([candidate.unit for candidate in top], ranking.terms, self._catalog)
+        ranking.ties = ties_of([candidate.unit for candidate in top], ranking.terms, self._catalog, ranking.scope)
         if not ranking.ties.newer and not ranking.ties.opposed:
             return
         known = {candidate.unit: candidate for candidate in ranking.candidates}
         order = newest_first([candidate.unit for candidate in top], ranking.ties)
-        missing = self._catalog.units([unit for unit in order if unit not in known])
+        missing = self._catalog.units([unit for unit in order if unit not in known], ranking.scope)
         known |= {unit: Candidate(unit, role) for unit, role in missing.values()}
         ahead = [known[unit] for unit in order if unit in known]
         scores = [candidate.score for candidate in ahead]
@@ -253,9 +265,8 @@ def normalised_filter(question: Question) -> Filter:
     conditions = [Condition("level", "in", tuple(level.value for level in question.levels or BY_DEFAULT))]
     if not question.levels:
         conditions.append(Condition("ranks", "in", (1,)))
-    if question.channel != ALL_CHANNELS:
-        channels = (question.channel, GLOBAL_CHANNEL) if question.channel else (GLOBAL_CHANNEL,)
-        conditions.append(Condition("channel", "in", tuple(dict.fromkeys(channels))))
+    if (channels := question.scope.channels) is not None:
+        conditions.append(Condition("channel", "in", tuple(sorted(channels))))
     if question.as_of is not None:
         at = int(question.as_of.timestamp())
         conditions += [Condition("valid_from", "lte", (at,)), Condition("valid_to", "gt", (at,))]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from ..model import NodeId
 from .catalog import Catalog
+from .scope import EVERYTHING, Scope
 from .terms import words_of
 
 LOOKED_AT = 30
@@ -34,11 +35,14 @@ class Ties:
         return tuple(dict.fromkeys(other for other in against if other not in later))
 
 
-def ties_of(units: Collection[NodeId], terms: AbstractSet[str], catalog: Catalog) -> Ties:
-    """Read how some units are tied to others, as far as the question is about it: it shares a word with the older."""
+def ties_of(units: Collection[NodeId], terms: AbstractSet[str], catalog: Catalog, scope: Scope = EVERYTHING) -> Ties:
+    """Read how some units are tied to others, as far as the question is about it: it shares a word with the older.
+
+    What is out of its scope is as if it were not there.
+    """
     newer: dict[NodeId, list[NodeId]] = defaultdict(list)
     opposed: dict[NodeId, dict[NodeId, int]] = defaultdict(dict)
-    for tie in catalog.ties(units):
+    for tie in catalog.ties(units, scope):
         shared = len(terms & words_of(tie.older_text))
         if shared and tie.kind == "supersedes":
             newer[tie.older].append(tie.newer)

@@ -134,6 +134,16 @@ def test_a_forgotten_turn_stays_in_its_file_and_is_found_no_more(
     assert found(store, "wifi fridge") == ["s1#1"]
 
 
+def test_what_was_forgotten_of_a_session_is_shown_and_listed_nowhere(store: MemoryStore) -> None:
+    talk(store, "s1", "shop", "The alarm code is 4711", "The kettle is on the left")
+    forgotten = store.forget("s1#1")
+    assert store.show("s1").text == "#1 user: [forgotten]\n\n#2 user: The kettle is on the left"
+    assert (store.show("s1#1").text, store.show("s1#1").title) == ("[forgotten]", "[forgotten]")
+    assert {turn.title for turn in store.list(kind=Kind.TURN)} == {"[forgotten]", "The kettle is on the left"}
+    store.undo(forgotten.run_id)
+    assert "4711" in store.show("s1").text
+
+
 def test_what_was_forgotten_can_be_remembered_again(store: MemoryStore) -> None:
     node_id = store.remember("Lunch is at noon", channel="shop").result()
     store.forget(node_id)

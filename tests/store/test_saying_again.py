@@ -7,6 +7,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
+from dreamd.daemon.cli.ask import shown_in_words
+from dreamd.daemon.cli.words import Look
+from dreamd.ipc.answers import plain
 from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep import okf
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -61,6 +64,21 @@ def test_what_is_said_again_takes_the_place_of_the_last_in_a_row(store: MemorySt
     assert not store.show(madrid).live
     store.forget(berlin)
     assert found(store) == {rome}
+
+
+def test_show_tells_what_took_a_memorys_place_and_what_contradicts_it(store: MemoryStore) -> None:
+    berlin, madrid = say(store, BERLIN), say(store, MADRID)
+    assert (store.show(berlin).superseded_by, store.show(madrid).supersedes) == (madrid, (berlin,))
+    assert store.show(madrid).superseded_by is None
+    submitted = say(store, "I submitted my cover letter to Greg for a review.")
+    never = say(store, "I have never submitted my cover letter to Greg.")
+    assert (store.show(submitted).contradicts, store.show(never).contradicts) == ((never,), (submitted,))
+    words = "\n".join(shown_in_words(plain(store.show(berlin)), Look(100, False, START)))
+    assert f"replaced by  {madrid}" in words
+    words = "\n".join(shown_in_words(plain(store.show(never)), Look(100, False, START)))
+    assert f"disputed by  {submitted}" in words
+    store.forget(madrid)
+    assert (store.show(berlin).superseded_by, store.show(berlin).live) == (None, True)
 
 
 def test_what_held_then_is_told_of_then(store: MemoryStore) -> None:

@@ -33,7 +33,7 @@ def write_fact(store: MemoryStore, name: str, text: str, *turns: str) -> None:
 
 @pytest.mark.parametrize(
     ("channel", "expected"),
-    [(None, ("_global",)), ("shop", ("shop", "_global")), ("_global", ("_global",)), ("*", None)],
+    [(None, ("_global",)), ("shop", ("_global", "shop")), ("_global", ("_global",)), ("*", None)],
 )
 def test_a_question_reaches_its_channel_and_the_global_one(
     channel: str | None, expected: tuple[str, ...] | None
