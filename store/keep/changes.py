@@ -52,6 +52,8 @@ _PERSONAL: Final = frozenset({FORGET, REVIEW, DELETED})
 
 HISTORY_DAYS: Final = 90
 HISTORY_BYTES: Final = 2**30
+PRUNED_EVERY: Final = 100
+"""So many runs after each other let go of old history, whether or not a dream ever lands."""
 
 _SETTLE_S: Final = 120.0
 
@@ -176,6 +178,7 @@ class Changes:
         self._writer = writer
         self._citing = citing
         self._replaced_by = replaced_by
+        self._runs_to_pruning = PRUNED_EVERY
 
     # ---- apply
 
@@ -202,6 +205,7 @@ class Changes:
             steps = self._steps(changeset, forbidden=set() if kind in _PERSONAL else self._ledger.tombstones())
             self._submit(lambda files: self._plan_apply(files, run, steps, changeset)).result()
             self._settle()
+            self._prune_now_and_then(now)
         return self._applied(changeset.run_id)
 
     def _steps(self, changeset: Changeset, forbidden: set[str]) -> list[_Step]:
@@ -293,7 +297,9 @@ class Changes:
         try:
             restored = reverted(chain[0].pre_image, chain[-1].post_image, seen)
         except Conflict as error:
-            return _Reversal(path, chain[0].node_id, seen, seen, str(error))
+            later = self._ledger.run_that_left(path, _hash(seen) or "")
+            why = f"{error}: `dreamctl undo {later}` takes back what was done since" if later else str(error)
+            return _Reversal(path, chain[0].node_id, seen, seen, why)
         return _Reversal(path, chain[0].node_id, seen, restored)
 
     def _objections(
@@ -376,6 +382,12 @@ class Changes:
                 expired.append(run_id)
         self._writer.write(*history.expire(expired), *history.forget_before(cutoff, now)).result()
         return len(expired)
+
+    def _prune_now_and_then(self, now: datetime) -> None:
+        self._runs_to_pruning -= 1
+        if self._runs_to_pruning <= 0:
+            self._runs_to_pruning = PRUNED_EVERY
+            self.prune(now)
 
     # ---- the ways to the vault
 

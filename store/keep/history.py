@@ -241,8 +241,9 @@ def expire(run_ids: Iterable[str]) -> list[Write]:
 
 
 def forget_before(cutoff: datetime, now: datetime) -> list[Write]:
-    """Remove contents that a person's file kept out, from before the cutoff."""
+    """Remove contents that a person's file kept out, and what was only linked, from before the cutoff."""
     return [
+        Write("DELETE FROM run WHERE kind = ? AND started_at < ?", (LINK, stored(cutoff))),
         Write("DELETE FROM journal WHERE state = 'conflict' AND kept_at < ?", (stored(cutoff),)),
         Write("UPDATE journal SET kept_at = ? WHERE state = 'conflict' AND kept_at IS NULL", (stored(now),)),
     ]

@@ -227,6 +227,15 @@ class Ledger:
         """A run's actions with their images, in order."""
         return [action_of_row(row) for row in self._ask(RecordedAction.SELECT, (run_id,))]
 
+    def run_that_left(self, path: str, content_sha256: str) -> str | None:
+        """The run that made a file what it is, if one did and it can be undone."""
+        sql = (
+            "SELECT run_id FROM action JOIN run USING (run_id) WHERE path = ? AND post_sha256 = ?"
+            " AND action.state = 'applied' AND NOT expired ORDER BY id DESC LIMIT 1"
+        )
+        rows = self._ask(sql, (path, content_sha256))
+        return rows[0][0] if rows else None
+
     def image_sizes(self) -> list[tuple[str, datetime, int]]:
         """Each run that still has its images, newest first: its id, its start, their bytes as kept."""
         rows = self._ask(

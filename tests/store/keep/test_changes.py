@@ -277,6 +277,25 @@ def test_history_expires_by_age_and_by_size(store: Store, monkeypatch: pytest.Mo
     assert store.changes.undo("run-3", now=NOW).restored == 1
 
 
+def test_history_expires_though_no_dream_ever_lands(store: Store) -> None:
+    old = NOW - timedelta(days=91)
+    for n in range(changes.PRUNED_EVERY - 1):
+        store.changes.apply(dream(f"run-{n}", action(f"{n}.md", None, b"x")), kind="link" if n else "forget", now=old)
+    assert store.ledger.counts()["runs"] == changes.PRUNED_EVERY - 1
+    store.changes.apply(dream("last", action("last.md", None, b"x")), kind="link", now=NOW)
+    assert [(run.run_id, run.expired) for run in store.ledger.runs()] == [("last", False), ("run-0", True)]
+
+
+def test_who_undoes_too_early_is_told_what_to_undo_first(store: Store) -> None:
+    store.changes.apply(dream("first", action("a.md", None, b"1")), kind="daily", now=NOW)
+    store.changes.apply(dream("then", action("a.md", b"1", b"2")), kind="daily", now=NOW)
+    (refused,) = store.changes.undo("first", now=NOW).refused
+    assert "`dreamctl undo then`" in refused.reason
+    for run_id in ("then", "first"):
+        assert store.changes.undo(run_id, now=NOW).refused == ()
+    assert "a.md" not in store.files()
+
+
 def test_an_unknown_run_is_not_undone(store: Store) -> None:
     with pytest.raises(NotFound):
         store.changes.undo("run-9", now=NOW)
