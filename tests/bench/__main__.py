@@ -8,7 +8,20 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import gate, grounding, latency, many_dreams, memory, model_dreams, planning, preemption, quality, survival
+from . import (
+    bundles,
+    busy,
+    gate,
+    grounding,
+    latency,
+    many_dreams,
+    memory,
+    model_dreams,
+    planning,
+    preemption,
+    quality,
+    survival,
+)
 from .options import Options
 from .scratch import end_in_order
 from .table import Row, write
@@ -24,6 +37,8 @@ SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "preemption": preemption.measure,
     "nights": many_dreams.measure,
     "planning": planning.measure,
+    "busy": busy.measure,
+    "bundles": bundles.measure,
 }
 
 

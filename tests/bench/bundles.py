@@ -6,17 +6,43 @@ Start, recall, remember, dream, undo, stop, start; after each of them every file
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from .daemon_under_test import DaemonUnderTest
 from .options import Options
 from .scratch import own_folder
-from .table import Row, say, skipped
+from .table import Row, say
 
-MEASURE = "bundles of others as the vault: files changed by start, recall, remember, dream, undo"
+MEASURE = "notes and bundles of others as the vault: files changed by start, recall, remember, dream, undo"
 TARGET = "0"
 QUESTIONS = ("revenue", "what are the tables about?")
+
+NOTES = {
+    "index.md": "# My notes\n\nWhere I keep things; written by hand.\n\n* [Kettle](Projects/Kettle.md)\n",
+    "log.md": "# Log\n\nTuesday: the kettle leaks again.\n",
+    "Projects/Kettle.md": "---\naliases: [boiler]\n---\nA kettle of copper. See [[Decisions|ours]].\n%%secret%%\n",
+    "Projects/log.md": "I called the plumber on 3 March.\r\nHe comes on 9 March.\r\n",
+    "Projects/index.md": "---\ntags: x\n---\n# Projects\n\n- [[Kettle]]\n![[diagram.png]] ^block1\n",
+    "Daily Notes/2026-11-20.md": "## Deploy\n\n- [ ] We moved to Postgres 16.\n- [x] The port is 5432 now.\n",
+    "Decisions.md": "# Decisions\n\nWe decided to use Postgres instead of MySQL.\n\nThe port of the service is 8080.\n",
+    "facts/index.md": "my own list of facts",
+    "facts/tea.md": "---\ntype: Note\ntags: [a, a, ' ']\n---\nI prefer tea. [gone](/nowhere.md)\n",
+    "digests/2026-11-22.md": "A digest of my own.\n",
+    "digests/reading.md": "Digests of what I read: the heron stands still.\n",
+    "broken.md": "---\ntype: [unclosed\n---\nStill a note.\n",
+    ".obsidian/app.json": "{}\n",
+    "diagram.png": "\x89PNG",
+}
+
+
+def write_notes(vault: Path, paths: Iterable[str] = NOTES) -> Path:
+    """Write a folder of notes as people keep them, or some of its files."""
+    for path in paths:
+        (vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (vault / path).write_bytes(NOTES[path].encode())
+    (vault / "Empty").mkdir()
+    return vault
 
 
 def files_of(vault: Path) -> dict[str, bytes]:
@@ -64,26 +90,18 @@ def live_in(daemon: DaemonUnderTest, questions: Sequence[str]) -> Iterator[str]:
 def measure(options: Options) -> Iterator[Row]:
     """Take the one row."""
     bundles = sorted(folder for folder in (options.data / "okf").glob("*/*") if folder.is_dir())
-    if not bundles:
-        yield skipped(MEASURE, TARGET, f"no bundles in {options.data}")
-        return
     found: list[str] = []
     files = 0
-    for bundle in bundles[: options.of(len(bundles), 1)]:
-        say(f"living in {bundle.name}")
+    for bundle in [None, *bundles[: options.of(len(bundles), 1)]]:
+        name = bundle.name if bundle else "notes"
+        say(f"living in {name}")
         with own_folder("bundles") as scratch:
-            vault = scratch / "vault"
-            shutil.copytree(bundle, vault)
+            vault = shutil.copytree(bundle, scratch / "vault") if bundle else write_notes(scratch / "vault")
             before = files_of(vault)
             files += len(before)
             with DaemonUnderTest(scratch / "daemon", {"DREAMD_VAULT_DIR": str(vault)}) as daemon:
                 daemon.stop()
                 for step in live_in(daemon, QUESTIONS):
-                    found += [f"{bundle.name}/{path} by {step}" for path in changed(before, files_of(vault))]
-    yield Row(
-        MEASURE,
-        str(len(found)),
-        TARGET,
-        not found and files > 0,
-        f"{files} files; {', '.join(found[:5])}" if found else f"{files} files, byte by byte after each step",
-    )
+                    found += [f"{name}/{path} by {step}" for path in changed(before, files_of(vault))]
+    how = f"{files} files of a folder of notes and {len(bundles)} bundles, byte by byte after each step"
+    yield Row(MEASURE, str(len(found)), TARGET, not found, "; ".join([how, *found[:5]]))

@@ -13,40 +13,18 @@ import pytest
 from okft.bundle import load_bundle
 from okft.lint import lint_bundle
 
-from tests.bench.bundles import changed, files_of, live_in
+from tests.bench.bundles import changed, files_of, live_in, write_notes
 from tests.bench.daemon_under_test import DaemonUnderTest
 from tests.system.conftest import Make
 from tests.system.test_memory import chat, settle
 
 pytestmark = pytest.mark.system
 
-NOTES = {
-    "index.md": "# My notes\n\nWhere I keep things; written by hand.\n\n* [Kettle](Projects/Kettle.md)\n",
-    "log.md": "# Log\n\nTuesday: the kettle leaks again.\n",
-    "Projects/Kettle.md": "---\naliases: [boiler]\n---\nA kettle of copper. See [[Decisions|ours]].\n%%secret%%\n",
-    "Projects/log.md": "I called the plumber on 3 March.\r\nHe comes on 9 March.\r\n",
-    "Projects/index.md": "---\ntags: x\n---\n# Projects\n\n- [[Kettle]]\n![[diagram.png]] ^block1\n",
-    "Daily Notes/2026-11-20.md": "## Deploy\n\n- [ ] We moved to Postgres 16.\n- [x] The port is 5432 now.\n",
-    "Decisions.md": "# Decisions\n\nWe decided to use Postgres instead of MySQL.\n\nThe port of the service is 8080.\n",
-    "facts/index.md": "my own list of facts",
-    "facts/tea.md": "---\ntype: Note\ntags: [a, a, ' ']\n---\nI prefer tea. [gone](/nowhere.md)\n",
-    "digests/2026-11-22.md": "A digest of my own.\n",
-    "digests/reading.md": "Digests of what I read: the heron stands still.\n",
-    "broken.md": "---\ntype: [unclosed\n---\nStill a note.\n",
-    ".obsidian/app.json": "{}\n",
-    "diagram.png": "\x89PNG",
-}
-
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
     """A folder of notes as people keep them."""
-    vault = tmp_path / "notes"
-    for path, text in NOTES.items():
-        (vault / path).parent.mkdir(parents=True, exist_ok=True)
-        (vault / path).write_bytes(text.encode())
-    (vault / "Empty").mkdir()
-    return vault
+    return write_notes(tmp_path / "notes")
 
 
 def test_a_folder_of_notes_stays_as_it_is_whatever_is_done_in_it(make: Make, notes: Path) -> None:
@@ -63,10 +41,7 @@ def test_a_folder_of_notes_stays_as_it_is_whatever_is_done_in_it(make: Make, not
 
 
 def test_a_dream_with_nothing_to_do_leaves_no_trace(make: Make, tmp_path: Path) -> None:
-    vault = tmp_path / "notes"
-    vault.mkdir()
-    for path in ("index.md", "log.md", "Decisions.md"):
-        (vault / path).write_bytes(NOTES[path].encode())
+    vault = write_notes(tmp_path / "notes", ("index.md", "log.md", "Decisions.md"))
     daemon = make(DREAMD_VAULT_DIR=str(vault))
     daemon.start()
     daemon.wait_until_it_answers()
