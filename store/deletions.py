@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 from .find.catalog import FileRow
+from .find.lost import LostFile
 from .find.opening import OpenIndex
 from .find.projection import is_session
 from .keep import history
@@ -86,9 +87,8 @@ class Deletions:
     def may_unlearn(self, file: FileRow, image: bytes | None) -> bool:
         """Tell whether a run has recorded this file's deletion: what we delete ourselves is unlearned at once."""
         if image is not None and file.path not in self._withheld:
-            seen_at = datetime.fromtimestamp(file.seen_ns / 1e9, UTC)
             try:
-                if self._ledger.deletion_is_recorded(file.path, image, seen_at):
+                if self._is_recorded(file.path, image, file.seen_ns):
                     return True
             except StoreError as error:
                 logger.warning("a file that is gone stays known: the ledger cannot be asked (%s)", type(error).__name__)
@@ -140,6 +140,20 @@ class Deletions:
             return self._ledger.last_deletion(node_id, DELETED)
         image = self._image(path) if path in self._withheld and not self._vault.exists(path) else None
         return None if image is None else Deleted(path, image, None)
+
+    def recall(self, lost: Iterable[LostFile]) -> None:
+        """Take up files that are gone and that only an older index knew: learn them, to be judged as any other."""
+        for file in lost:
+            known = self._opened.catalog.known_files([file.path])
+            if known or file.path in self._withheld or self._vault.exists(file.path):
+                continue
+            if file.image is None and self._opened.catalog.nodes(file.node_ids):
+                continue  # it was moved
+            if file.image is None:
+                self._writer.write(withhold(file.path, self._now(), None)).result()
+                self._withheld |= {file.path}
+            elif not self._is_recorded(file.path, file.image, file.seen_ns):
+                self._opened.index.apply_held(file.path, file.image, file.mtime_ns)
 
     def relearn(self) -> None:
         """Let an index that was made anew know what is withheld, from what the ledger holds of it."""
@@ -277,6 +291,9 @@ class Deletions:
                 return run_id
             run_id = f"{run_id.rpartition(DELETED)[0]}{DELETED}-{number}"
         raise AssertionError
+
+    def _is_recorded(self, path: str, image: bytes, seen_ns: int) -> bool:
+        return self._ledger.deletion_is_recorded(path, image, datetime.fromtimestamp(seen_ns / 1e9, UTC))
 
     # ---- waiting for the moment
 

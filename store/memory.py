@@ -629,7 +629,9 @@ class MemoryStore:
     def _compare(self, accept_vanished: bool = False) -> Reconciled:
         found = self._opened.reconcile()
         self._deletions.relearn()
-        self._look_at_missing(found.gone, at_once=accept_vanished, accept=accept_vanished)
+        self._deletions.recall(lost := self._opened.take_lost())
+        gone = (*found.gone, *(file.path for file in lost))
+        self._look_at_missing(gone, at_once=accept_vanished, accept=accept_vanished)
         self._queue.wake()
         return found
 

@@ -27,6 +27,7 @@ from .catalog import MIGRATIONS, Catalog
 from .embedding import Embedder
 from .images import Images
 from .index import Index, MissingFiles, Reconciled
+from .lost import LostFile, lost_files
 from .projection import PROJECTION_VERSION
 
 logger = logging.getLogger(__name__)
@@ -106,6 +107,7 @@ class OpenIndex:
         self._damage: Exception | None = None
         self._looks = 0
         self._read = (0, 0)
+        self._lost: list[LostFile] = []
         self._file, self._file_number = self._open_or_begin()
         self._remove_strays()
         self.index = self._index_over(lambda: self._file)
@@ -133,6 +135,11 @@ class OpenIndex:
         if found:
             self._met(number, Corrupt(found[0]))
         return found
+
+    def take_lost(self) -> list[LostFile]:
+        """Hand over which files, gone by then, were known to an index that was given up."""
+        lost, self._lost = self._lost, []
+        return lost
 
     # ---- another file
 
@@ -237,6 +244,7 @@ class OpenIndex:
             self._set_aside(self._real_path())
         except _Outdated as error:
             logger.info("the index is made anew for %s, it was for %s", self._made_by, error)
+            self._lost += lost_files(self._real_path(), self._vault)
             _remove(self._real_path())
         self.path.unlink(missing_ok=True)
         return self._begin(self.path)
@@ -305,6 +313,7 @@ class OpenIndex:
             kept.unlink(missing_ok=True)
             if file.exists():
                 file.replace(kept)
+        self._lost += lost_files(aside, self._vault)
 
     def _discard(self, path: Path) -> None:
         """Remove a file that another took the place of; the link may have its name by now."""

@@ -7,7 +7,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -229,6 +229,38 @@ def test_nothing_is_judged_while_the_vault_is_not_marked(store: MemoryStore) -> 
     store.settle_deletions()
     assert known(store) == set(paths)
     assert any("marker" in problem for problem in store.status()["problems"])
+
+
+@pytest.mark.parametrize("given_up", ["made by older rules", "of a newer version"])
+@pytest.mark.parametrize("bytes_are_known", [True, False])
+def test_what_vanished_unseen_is_known_though_the_index_is_made_anew(
+    store: MemoryStore,
+    open_store: Callable[[], MemoryStore],
+    paths: StorePaths,
+    monkeypatch: pytest.MonkeyPatch,
+    given_up: str,
+    bytes_are_known: bool,
+) -> None:
+    files = shelves(store, 3)
+    store.close()
+    if not bytes_are_known:
+        know_no_bytes(paths)
+    if given_up == "made by older rules":
+        monkeypatch.setattr("dreamd.store.find.opening.PROJECTION_VERSION", 99)
+    else:
+        with closing(apsw.Connection(str(paths.index))) as index:
+            index.execute("PRAGMA user_version = 999")
+    (paths.vault / files[0]).unlink()
+    (paths.vault / files[1]).rename(paths.vault / "facts/moved.md")
+    again = open_store()
+    again.settle_deletions()
+    assert known(again) == {"facts/moved.md", files[2]}
+    if bytes_are_known:
+        (run,) = deletions(again)
+        assert again.undo(run.run_id).restored == 1
+        assert known(again) == {files[0], "facts/moved.md", files[2]}
+    else:
+        assert named_in_check(again) == {files[0]}
 
 
 # ---- deleted
