@@ -159,6 +159,17 @@ def test_list_answers_in_pages_until_none_is_left(client: Client) -> None:
     assert len({title for page in pages for title in page}) == 7
 
 
+def test_show_names_what_contradicts_a_memory_and_forgotten_words_are_shown_to_nobody(client: Client) -> None:
+    said = ("I submitted my cover letter to Greg for a review.", "I have never submitted my cover letter to Greg.")
+    older, newer = (client.call("remember", {"text": text})["node_id"] for text in said)
+    while not (shown := client.call("show", {"node_id": older}))["contradicts"]:
+        pass
+    assert (shown["contradicts"], shown["superseded_by"], shown["supersedes"]) == ([newer], None, [])
+    client.call("observe", {"session": {"session_id": "s1"}, "turns": TURNS})
+    client.call("forget", {"node_id": "s1#1"})
+    assert "PostgreSQL" not in client.call("show", {"node_id": "s1#1"})["text"]
+
+
 def test_a_long_memory_is_shown_in_pages(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "MAX_TEXT_BYTES", 1000)
     text = "\n".join(f'Line {number} "ümlaut" \\ tab\t' for number in range(200))
