@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 from dreamd.store.find.embedding import StubEmbedder
-from dreamd.store.keep.derived import is_catalogue
+from dreamd.store.keep.derived import DerivedFiles, is_catalogue
+from dreamd.store.keep.disk import Disk
+from dreamd.store.keep.ledger import Ledger
+from dreamd.store.keep.vault import Vault
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput
 from dreamd.store.settings import StoreSettings
 
 from tests.pipelines.fakes import NOW
+from tests.store.keep.simulation import PumpedWriter
 
 
 @pytest.fixture
@@ -127,6 +131,28 @@ def test_a_save_while_it_is_written_wins_and_is_a_persons(
     assert (paths.vault / "index.md").read_text() == "# Mine\n"
     assert store.write_derived({"index.md": "# Three\n"}) == ("index.md",)
     assert store.ledger.counts()["conflicts"] == 0
+
+
+@pytest.mark.parametrize("theirs", [None, "# Mine\n"])
+def test_after_a_crash_before_its_file_a_page_is_written_and_is_ours_unless_a_person_was_there(
+    tmp_path: Path, theirs: str | None
+) -> None:
+    vault, ledger = Vault(tmp_path / "vault", Disk()), Ledger(tmp_path / "l.db")
+    vault.ensure_marker()
+    before = PumpedWriter(vault, ledger, Disk())
+    DerivedFiles(vault, ledger, before).write({"index.md": "# One\n"})
+    before.barrier(1)
+    DerivedFiles(vault, ledger, before).write({"index.md": "# Two\n"})  # acknowledged, and then nothing more
+    assert vault.read("index.md") == b"# One\n"
+    if theirs:
+        (vault.root / "index.md").write_text(theirs)
+    after = PumpedWriter(vault, ledger, Disk())
+    after.replay()
+    assert vault.read("index.md") == (theirs or "# Two\n").encode()
+    derived = DerivedFiles(vault, ledger, after)
+    assert derived.is_ours("index.md") is (theirs is None)
+    assert derived.write({"index.md": "# Three\n"}) == (("index.md",) if theirs else ())
+    ledger.close()
 
 
 def test_what_recall_leaves_out_is_told_unless_it_is_a_table_of_contents(store: MemoryStore, paths: StorePaths) -> None:
