@@ -5,12 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from loguru import logger
 from pydantic import Field
 
+from ..ipc.answers import (
+    ChannelAnswer,
+    CheckAnswer,
+    ImportAnswer,
+    LlmAnswer,
+    PauseAnswer,
+    RebuildAnswer,
+    StatusAnswer,
+    StopAnswer,
+)
 from ..ipc.call import Call
+from ..ipc.channels import nothing_there
 from ..ipc.handlers import Handler, NoParams, Params, hello_answer, instant, plain, store_handlers
 from ..ipc.protocol import Refused
 from ..store.names import Channel
@@ -85,17 +96,19 @@ class Commands:
 
     # ---- status
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> StatusAnswer:
         """The store's state and the daemon's."""
         daemon, due = self._daemon, self._schedule.next_due()
         dreams = self._store.runs(1, kinds=DREAMS)
-        answer = {**hello_answer(), **plain(self._store.status())}
-        problems = list(answer["problems"])
+        store = self._store.status()
+        problems = list(store["problems"])
         if self._watcher.state.startswith(("cannot", "the vault")):
             problems.append(f"Edits by hand are not seen: {self._watcher.state}.")
         if (llm := self._llm_state()) is not None and llm["problem"]:
             problems.append(f"Dreams go without a language model: {llm['problem']}")
-        return answer | {
+        return {
+            **hello_answer(),
+            **store,
             "uptime_s": round(time.monotonic() - daemon.began_s, 1),
             "vault": str(daemon.settings.vault),
             "dream": self._dreams.running(),
@@ -107,7 +120,7 @@ class Commands:
             "problems": problems,
         }
 
-    def _llm_state(self) -> dict[str, str] | None:
+    def _llm_state(self) -> LlmAnswer | None:
         """What is configured, and whether it answers; asked again at most once a minute."""
         settings = self._daemon.settings.llm
         if settings.provider == "none":
@@ -121,7 +134,7 @@ class Commands:
 
     # ---- imports
 
-    def import_(self, params: ImportParams, call: Call) -> dict[str, Any]:
+    def import_(self, params: ImportParams, call: Call) -> ImportAnswer:
         """Read files into the store."""
         refuse_if_paused(self._store)
         relative = [path for path in params.paths if not Path(path).is_absolute()]
@@ -141,12 +154,12 @@ class Commands:
 
     # ---- repair
 
-    def rebuild(self, params: NoParams, call: Call) -> dict[str, Any]:
+    def rebuild(self, params: NoParams, call: Call) -> RebuildAnswer:
         """Make the index anew."""
-        answer: dict[str, Any] = plain(self._store.rebuild(lambda done, total: call.progress("rebuild", done, total)))
+        answer: RebuildAnswer = plain(self._store.rebuild(lambda done, total: call.progress("rebuild", done, total)))
         return answer
 
-    def check(self, params: CheckParams, call: Call) -> dict[str, Any]:
+    def check(self, params: CheckParams, call: Call) -> CheckAnswer:
         """What is wrong with the vault, the databases and the settings."""
         complaints = settings_check.complaints()
         if (llm := self._llm_state()) is not None and llm["problem"]:
@@ -155,7 +168,7 @@ class Commands:
 
     # ---- the daemon's own life
 
-    def pause(self, paused: bool) -> dict[str, Any]:
+    def pause(self, paused: bool) -> PauseAnswer:
         """Switch all learning off or on."""
         if paused:
             self._store.pause()
@@ -163,12 +176,13 @@ class Commands:
             self._store.resume()
         return {"paused": paused}
 
-    def channel(self, params: ChannelParams, call: Call) -> dict[str, Any]:
+    def channel(self, params: ChannelParams, call: Call) -> ChannelAnswer:
         """Switch learning in one channel off or on."""
         self._store.set_channel(params.name, params.learning)
-        return {"channel": params.name, "learning": params.learning}
+        notes = nothing_there(params.name, self._store.channels())
+        return {"channel": params.name, "learning": params.learning, "notes": notes}
 
-    def stop(self, params: NoParams, call: Call) -> dict[str, Any]:
+    def stop(self, params: NoParams, call: Call) -> StopAnswer:
         """End, after this answer is out."""
         asyncio.get_running_loop().call_soon(self._daemon.stop)
         return {"stopping": True}

@@ -5,18 +5,29 @@ from __future__ import annotations
 import asyncio
 import datetime
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from loguru import logger
 from pydantic import Field
 
+from ..ipc.answers import (
+    ConflictAnswer,
+    DigestAnswer,
+    DreamAnswer,
+    RunAnswer,
+    RunningDreamAnswer,
+    RunsAnswer,
+    SteeredAnswer,
+    UndoAnswer,
+)
 from ..ipc.call import Call
 from ..ipc.handlers import Handler, Name, NoParams, Params, instant
 from ..ipc.protocol import NOT_FOUND, ProtocolError, Refused
 from ..pipelines.messages import Progress, RunKind
 from ..store.keep import okf
+from ..store.keep.changes import Refused as NotDone
 from ..store.keep.history import LINK, Run
 from ..store.keep.vault import is_digest
 from ..store.model import NotFound, StoreError
@@ -81,7 +92,7 @@ class DreamMethods:
             "digest": Handler(DigestParams, self.digest, blocking=True),
         }
 
-    def running(self) -> dict[str, Any] | None:
+    def running(self) -> RunningDreamAnswer | None:
         """The dream that runs, as `status` tells it."""
         run_id, at = self._dreamer.running, self._dreamer.progress
         if run_id is None:
@@ -95,7 +106,7 @@ class DreamMethods:
             "paused": self._dreamer.paused,
         }
 
-    async def dream(self, params: DreamParams, call: Call) -> dict[str, Any]:
+    async def dream(self, params: DreamParams, call: Call) -> DreamAnswer:
         """Have a dream: wait for it, or answer its name and go on."""
         if not params.dry_run:
             refuse_if_paused(self._store)
@@ -113,27 +124,34 @@ class DreamMethods:
         task.add_done_callback(self._unwaited.discard)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # recorded by the dreamer
         await asyncio.sleep(0)  # it has its name after its first step
-        return {"run_id": self._dreamer.running, "state": "running", "actions": {}, "seconds": 0.0}
+        return {
+            "run_id": self._dreamer.running,
+            "state": "running",
+            "actions": {},
+            "seconds": 0.0,
+            "conflicts": [],
+            "note": "",
+        }
 
-    async def dream_pause(self, params: NoParams, call: Call) -> dict[str, Any]:
+    async def dream_pause(self, params: NoParams, call: Call) -> SteeredAnswer:
         """Hold the running dream back until it is told to go on."""
         return {"run_id": self._dreamer.pause(), "state": "paused"}
 
-    async def dream_resume(self, params: NoParams, call: Call) -> dict[str, Any]:
+    async def dream_resume(self, params: NoParams, call: Call) -> SteeredAnswer:
         """Let it go on at once."""
         return {"run_id": self._dreamer.resume(), "state": "running"}
 
-    async def dream_cancel(self, params: NoParams, call: Call) -> dict[str, Any]:
+    async def dream_cancel(self, params: NoParams, call: Call) -> SteeredAnswer:
         """End it; nothing of it becomes real."""
         return {"run_id": await self._dreamer.cancel(), "state": "cancelled"}
 
-    def runs(self, params: RunsParams, call: Call) -> dict[str, Any]:
+    def runs(self, params: RunsParams, call: Call) -> RunsAnswer:
         """The history, newest first."""
         kinds = [params.kind] if params.kind else []
         runs = self._store.runs(params.limit, kinds=kinds, hidden=() if params.all else (LINK,))
         return {"runs": [_run_answer(run) for run in runs]}
 
-    def undo(self, params: UndoParams, call: Call) -> dict[str, Any]:
+    def undo(self, params: UndoParams, call: Call) -> UndoAnswer:
         """Take a run back. One that was taken back before is left, and `already` says so."""
         already = self._store.ledger.run(params.run_id).state == "undone"
         undone = self._store.undo(params.run_id)
@@ -141,10 +159,14 @@ class DreamMethods:
             self._pages.undone(params.run_id, len(undone.refused))
         except (StoreError, OSError) as error:  # it is undone all the same; the next dream writes them
             logger.warning("the pages of run {} are as they were: {}", params.run_id, type(error).__name__)
-        conflicts = [{"path": refused.path, "reason": refused.reason} for refused in undone.refused]
-        return {"run_id": undone.run_id, "restored": undone.restored, "conflicts": conflicts, "already": already}
+        return {
+            "run_id": undone.run_id,
+            "restored": undone.restored,
+            "conflicts": _conflicts(undone.refused),
+            "already": already,
+        }
 
-    def digest(self, params: DigestParams, call: Call) -> dict[str, Any]:
+    def digest(self, params: DigestParams, call: Call) -> DigestAnswer:
         """A day's digest as it lies in the vault, without its frontmatter."""
         wanted = f"{params.date.isoformat()}.md" if params.date else "*.md"
         found = sorted(path for path in self._vault.glob(f"digests/{wanted}") if is_digest(f"digests/{path.name}"))
@@ -182,16 +204,19 @@ def _teller(call: Call) -> Callable[[Progress], None]:
     return lambda at: call.progress(at.stage, at.done, at.total, at.note)
 
 
-def _dream_answer(result: DreamResult) -> dict[str, Any]:
-    answer: dict[str, Any] = {
+def _conflicts(refused: Iterable[NotDone]) -> list[ConflictAnswer]:
+    return [{"path": one.path, "reason": one.reason} for one in refused]
+
+
+def _dream_answer(result: DreamResult) -> DreamAnswer:
+    answer: DreamAnswer = {
         "run_id": result.run_id,
         "state": result.state,
         "actions": result.actions,
         "seconds": round(result.seconds, 3),
-        "conflicts": [{"path": refused.path, "reason": refused.reason} for refused in result.refused],
+        "conflicts": _conflicts(result.refused),
+        "note": result.note,
     }
-    if result.note:
-        answer["note"] = result.note
     if result.state == "planned":
         answer["plan"] = [
             {"stage": a.stage, "kind": a.kind.value, "path": a.path, "node_id": a.node_id, "reason": a.reason}
@@ -200,7 +225,7 @@ def _dream_answer(result: DreamResult) -> dict[str, Any]:
     return answer
 
 
-def _run_answer(run: Run) -> dict[str, Any]:
+def _run_answer(run: Run) -> RunAnswer:
     summary = run.summary
     seconds = (run.ended_at - run.started_at).total_seconds() if run.ended_at else None
     return {

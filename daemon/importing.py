@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..ipc.answers import ImportAnswer, SkippedAnswer
 from ..ipc.call import Call
 from ..store.channel import channel_of_folder
 from ..store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NodeId, StoreBusy
@@ -53,7 +54,7 @@ class Account:
         """Keep what is to be said of something that was taken."""
         self.remarks.setdefault(what.text, []).append(what.path.name)
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> ImportAnswer:
         """The account as the wire says it."""
         return {
             "sessions": len(self.sessions),
@@ -68,7 +69,7 @@ class Account:
         }
 
 
-def _skipped(what: Skipped) -> dict[str, Any]:
+def _skipped(what: Skipped) -> SkippedAnswer:
     return {
         "path": str(what.path),
         "line": what.line,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from ..ipc.answers import DecayAnswer, LeakAnswer, ReviewAnswer
 from ..ipc.call import Call
 from ..ipc.handlers import Handler, Name, NoParams, Params, instant, plain
 from ..ipc.protocol import Refused
@@ -70,7 +71,7 @@ class Upkeep:
             "review_decide": Handler(DecideParams, self.review_decide, blocking=True, shape=plain),
         }
 
-    def decay_preview(self, params: DecayParams, call: Call) -> dict[str, Any]:
+    def decay_preview(self, params: DecayParams, call: Call) -> DecayAnswer:
         """What would fade within so many days, read from the index and the files; nothing is changed."""
         from ..pipelines import decay
         from ..pipelines.view import History
@@ -107,7 +108,7 @@ class Upkeep:
         """Bring an archived memory back."""
         return self._store.restore(params.node_id)
 
-    def review_list(self, params: NoParams, call: Call) -> dict[str, Any]:
+    def review_list(self, params: NoParams, call: Call) -> ReviewAnswer:
         """The decisions that wait, and the secrets that a dream found where it may not take them out."""
         waiting = self._store.decisions()
         decisions = [plain(decision) for decision in waiting[:MOST_DECISIONS]]
@@ -130,11 +131,11 @@ class Upkeep:
                 call.progress("decay", done)
             yield Memory(node_id=node_id, level=Level.FACT, kind=Kind.FACT, title="", text="", path=path, created_at=at)
 
-    def _leaks(self) -> list[dict[str, str]]:
+    def _leaks(self) -> list[LeakAnswer]:
         """The files that the latest dream named and that still hold what looks like a secret."""
         runs = self._store.runs(RUNS_LOOKED_AT, kinds=LINTING, states=LANDED)
         summaries = [run.summary for run in runs if "leaks" in run.summary]
-        found = []
+        found: list[LeakAnswer] = []
         for node_id in summaries[0]["leaks"] if summaries else ():
             path = self._store.catalog.path_of(node_id)
             data = _reader(self._store.vault)(path) if path else None

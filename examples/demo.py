@@ -231,7 +231,7 @@ class Demo:
 
     def wait_for_embeddings(self) -> None:
         """What is new is found by its words at once, and by its meaning when the queue has come to it."""
-        self.wait_for("the end of the embedding queue", lambda: not self.call("status").get("embedding_queue"))
+        self.wait_for("the end of the embedding queue", lambda: not self.call("status")["pending_embeddings"])
 
     def log_tail(self) -> str:
         """The daemon's last words, for a failure's report."""

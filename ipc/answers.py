@@ -1,117 +1,494 @@
-"""The store's values in the wire's own shape, no larger than a line can carry."""
+"""What each method answers, by one declared type: of the daemon's handlers, of `dreamctl`'s words and of the docs.
+
+`docs/protocol.md` names the same fields, and tests hold the types, the docs and a real daemon's answers together. The
+standard library alone is imported. Instants are ISO 8601 with their offset.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Literal, NotRequired, TypedDict
 
-from .. import __version__
-from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Evidence, Hit
-from .params import RecallParams
-from .protocol import PROTOCOL_VERSION
-
-if TYPE_CHECKING:
-    from ..store.results import Shown
-
-# Half a line for the texts of an answer: escapes and everything beside the texts fit into the other half.
-MAX_TEXT_BYTES = 2**19
-LONGEST_ESCAPE = len("\\u0000")
+from ..store.results import StoreStatus
 
 
-def hello_answer() -> dict[str, Any]:
-    """Which daemon answers: its version, process and protocol."""
-    return {"version": __version__, "pid": os.getpid(), "protocol": PROTOCOL_VERSION}
+class EmptyAnswer(TypedDict):
+    """Done."""
 
 
-def evidence(turns: Iterable[Evidence]) -> list[dict[str, str | None]]:
-    """Turns as the wire names them."""
-    return [{"node_id": turn.node_id, "external_id": turn.external_id} for turn in turns]
+class HelloAnswer(TypedDict):
+    """The daemon that answers."""
+
+    version: str
+    pid: int
+    protocol: int
 
 
-def hit_answer(hit: Hit) -> dict[str, Any]:
-    """One hit as the wire says it."""
-    return {
-        "node_id": hit.node_id,
-        "level": str(hit.level),
-        "kind": str(hit.kind),
-        "title": hit.title,
-        "text": hit.text,
-        "score": hit.score,
-        "channel": hit.channel,
-        "created_at": instant(hit.created_at),
-        "evidence": evidence(hit.evidence),
-        "contradicts": list(hit.contradicts),
-        "stale_after": instant(hit.stale_after),
-    }
+class CancelAnswer(TypedDict):
+    """`cancelled`: the request was open."""
+
+    cancelled: bool
 
 
-def why_not(node: Shown, asked: RecallParams, trace: Mapping[str, Any]) -> dict[str, Any]:
-    """Where a memory came in the search, from 1, or why it was not in it."""
-    candidates: Sequence[Mapping[str, Any]] = trace.get("candidates") or ()
-    places = [
-        i for i, candidate in enumerate(candidates, 1) if node.node_id in (candidate["unit"], *candidate["nodes"])
-    ]
-    if places:
-        reason = "it is among the answers" if places[0] <= asked.limit else f"the limit was {asked.limit}"
-    elif not node.live and not asked.include_archived:
-        reason = "it is archived, or a newer one has taken its place (include_archived looks there too)"
-    elif asked.levels and node.level not in asked.levels:
-        reason = f"its level is {node.level}"
-    elif asked.channel not in (None, ALL_CHANNELS, node.channel) and node.channel != GLOBAL_CHANNEL:
-        reason = f"its channel is {node.channel}"
-    else:
-        reason = f"neither its words nor its meaning were among the nearest; {len(candidates)} others were looked at"
-    return {"node_id": node.node_id, "place": places[0] if places else None, "reason": reason}
+# ---- what is found
 
 
-def instant(at: datetime | None) -> str | None:
-    """ISO 8601 with its offset."""
-    return at.isoformat() if at is not None else None
+class EvidenceAnswer(TypedDict):
+    """A turn, and its id in the set that it came from."""
+
+    node_id: str
+    external_id: str | None
 
 
-def plain(value: Any) -> Any:
-    """A dataclass or container of them, in JSON's types: instants in ISO 8601, enums by value, sets sorted."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return str(value) if isinstance(value, str) else value
-    if isinstance(value, datetime):
-        return instant(value)
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, set | frozenset):
-        return sorted(plain(item) for item in value)
-    if isinstance(value, Iterable):
-        return [plain(item) for item in value]
-    if (fields := getattr(value, "__dataclass_fields__", None)) is not None:
-        return {name: plain(getattr(value, name)) for name in fields}
-    return str(value)
+class HitAnswer(TypedDict):
+    """One memory that was found."""
+
+    node_id: str
+    level: str
+    kind: str
+    title: str
+    text: str
+    score: float
+    channel: str
+    created_at: str | None
+    evidence: list[EvidenceAnswer]
+    contradicts: list[str]
+    stale_after: str | None
 
 
-def cut_to_bytes(text: str, size_bytes: int | None = None) -> str:
-    """The longest beginning of a text that takes at most so many bytes inside a JSON string."""
-    size_bytes = MAX_TEXT_BYTES if size_bytes is None else size_bytes
-    if len(text) * LONGEST_ESCAPE <= size_bytes:
-        return text
-    size = 0
-    for end, character in enumerate(text):
-        size += (
-            LONGEST_ESCAPE if character < " " else 2 if character in '"\\' else len(character.encode(errors="replace"))
-        )
-        if size > size_bytes:
-            return text[:end]
-    return text
+class CandidateAnswer(TypedDict):
+    """A unit that was ranked: its nodes that matched, and its rank and score in each arm of the search."""
+
+    unit: str
+    nodes: list[str]
+    score: float
+    ranks: dict[str, int]
+    scores: dict[str, float]
 
 
-def hits_that_fit(hits: Iterable[Hit]) -> tuple[list[dict[str, Any]], int]:
-    """The hits whose texts fit into one answer, the first cut if it must be, and how many are left out."""
-    fit: list[dict[str, Any]] = []
-    left_out, left = 0, MAX_TEXT_BYTES
-    for hit in hits:
-        text = cut_to_bytes(hit.text, left)
-        if left_out or (fit and len(text) < len(hit.text)):
-            left_out += 1
-            continue
-        fit.append({**hit_answer(hit), "text": text})
-        left -= len(text.encode(errors="replace"))
-    return fit, left_out
+class TraceAnswer(TypedDict):
+    """How an answer came about."""
+
+    timings_ms: dict[str, float]
+    candidates: list[CandidateAnswer]
+
+
+class WhyNotAnswer(TypedDict):
+    """Where one memory came in the search, from 1, or why it was not in it."""
+
+    node_id: str
+    place: int | None
+    reason: str
+
+
+class ElsewhereAnswer(TypedDict):
+    """What was found in a channel that was not asked."""
+
+    channel: str
+    hits: list[HitAnswer]
+
+
+class RecallAnswer(TypedDict):
+    """`channel` is the one that was looked in beside the global one."""
+
+    hits: list[HitAnswer]
+    abstained: bool
+    notes: list[str]
+    channel: str
+    elsewhere: list[ElsewhereAnswer]
+    trace: NotRequired[TraceAnswer]
+    why_not: NotRequired[WhyNotAnswer]
+
+
+class SlotAnswer(TypedDict):
+    """One piece of an envelope."""
+
+    node_id: str
+    text: str
+    tokens: int
+    evidence: list[EvidenceAnswer]
+    contradicts: list[str]
+
+
+class ContextAnswer(TypedDict):
+    """One text to hand to a model, and the pieces that it is made of."""
+
+    text: str
+    tokens: int
+    slots: list[SlotAnswer]
+    abstained: bool
+    notes: list[str]
+    channel: str
+
+
+class ListedAnswer(TypedDict):
+    """One line of a list."""
+
+    node_id: str
+    level: str
+    kind: str
+    title: str
+    channel: str
+    created_at: str | None
+    live: bool
+
+
+class ShowAnswer(ListedAnswer):
+    """One memory, session or turn; of a long text a page."""
+
+    text: str
+    path: str
+    tags: list[str]
+    evidence: list[EvidenceAnswer]
+    cited_by: list[str]
+    superseded_by: str | None
+    supersedes: list[str]
+    contradicts: list[str]
+    offset: int
+    next: int | None
+
+
+class ListAnswer(TypedDict):
+    """A page of memories; `next` is the offset of the next one."""
+
+    memories: list[ListedAnswer]
+    next: int | None
+
+
+# ---- what is kept and taken back
+
+
+class RememberAnswer(TypedDict):
+    """The memory's id."""
+
+    node_id: str
+
+
+class ObserveAnswer(TypedDict):
+    """What became of the turns."""
+
+    session_id: str
+    added: int
+    known: int
+    redacted: int
+
+
+class ForgetAnswer(TypedDict):
+    """The run that took it back; `also` went with it."""
+
+    node_id: str
+    run_id: str
+    also: list[str]
+
+
+class FeedbackAnswer(TypedDict):
+    """What was noted."""
+
+    node_id: str
+    verdict: str
+
+
+class PurgeAnswer(TypedDict):
+    """How many past questions were removed."""
+
+    questions: int
+
+
+class SkippedAnswer(TypedDict):
+    """A piece that an import passed over."""
+
+    path: str
+    line: int | None
+    reason: str
+    refused: str
+    hint: str
+
+
+class ImportAnswer(TypedDict):
+    """What an import took and left."""
+
+    sessions: int
+    turns_added: int
+    turns_known: int
+    notes: int
+    redacted: int
+    skipped: list[SkippedAnswer]
+    skipped_total: int
+    remarks: list[str]
+    channels: list[str]
+
+
+class RestoreAnswer(TypedDict):
+    """The run that brought it back."""
+
+    node_id: str
+    run_id: str
+    path: str
+
+
+class FadingAnswer(TypedDict):
+    """A memory that would be archived."""
+
+    node_id: str
+    kind: str
+    title: str
+    channel: str
+    confidence: float
+    fades_at: str | None
+
+
+class DecayAnswer(TypedDict):
+    """What would be archived within so many days."""
+
+    days: int
+    most_a_night: int
+    total: int
+    fading: list[FadingAnswer]
+
+
+class WitnessAnswer(TypedDict):
+    """A turn that one side of a decision rests on."""
+
+    node_id: str
+    role: str
+    at: str | None
+    text: str
+
+
+class SideAnswer(TypedDict):
+    """One of two memories that contradict each other."""
+
+    node_id: str
+    path: str
+    title: str
+    text: str
+    channel: str
+    since: str | None
+    evidence: list[WitnessAnswer]
+
+
+class DecisionAnswer(TypedDict):
+    """A question that only a person can answer."""
+
+    decision_id: str
+    older: SideAnswer
+    newer: SideAnswer
+
+
+class LeakAnswer(TypedDict):
+    """A file that holds what looks like a secret."""
+
+    node_id: str
+    path: str
+    kinds: str
+
+
+class ReviewAnswer(TypedDict):
+    """What waits for a person."""
+
+    decisions: list[DecisionAnswer]
+    total: int
+    leaks: list[LeakAnswer]
+
+
+class DecidedAnswer(TypedDict):
+    """What a person decided, and the run that did it."""
+
+    decision_id: str
+    run_id: str
+    choice: str
+    paths: list[str]
+
+
+# ---- dreams
+
+
+class ConflictAnswer(TypedDict):
+    """A file that was left as it is."""
+
+    path: str
+    reason: str
+
+
+class PlannedAnswer(TypedDict):
+    """A change that a dry run would make."""
+
+    stage: str
+    kind: str
+    path: str
+    node_id: str
+    reason: str
+
+
+class DreamAnswer(TypedDict):
+    """How a dream went; `actions` counts its changes by stage."""
+
+    run_id: str | None
+    state: str
+    actions: dict[str, int]
+    seconds: float
+    conflicts: list[ConflictAnswer]
+    note: str
+    plan: NotRequired[list[PlannedAnswer]]
+
+
+class SteeredAnswer(TypedDict):
+    """The dream that was paused, let go on or cancelled."""
+
+    run_id: str
+    state: str
+
+
+class RunAnswer(TypedDict):
+    """One run of the history."""
+
+    run_id: str
+    kind: str
+    state: str
+    started_at: str | None
+    seconds: float | None
+    created: int
+    replaced: int
+    deleted: int
+    note: str
+
+
+class RunsAnswer(TypedDict):
+    """The history, newest first."""
+
+    runs: list[RunAnswer]
+
+
+class UndoAnswer(TypedDict):
+    """What is back, and what was left as it is."""
+
+    run_id: str
+    restored: int
+    conflicts: list[ConflictAnswer]
+    already: bool
+
+
+class DigestAnswer(TypedDict):
+    """A day's digest; `undone` names the runs in it that were undone since."""
+
+    date: str
+    path: str
+    page: str | None
+    text: str
+    undone: list[str]
+
+
+# ---- the daemon
+
+
+class RunningDreamAnswer(TypedDict):
+    """The dream that runs; `paused` says why it is held back."""
+
+    run_id: str
+    kind: str
+    stage: str
+    done: int
+    total: int
+    paused: str
+
+
+class LlmAnswer(TypedDict):
+    """The language model of the settings, and why it does not answer."""
+
+    provider: str
+    model: str
+    problem: str
+
+
+class StatusAnswer(HelloAnswer, StoreStatus):
+    """How the daemon and its store are."""
+
+    uptime_s: float
+    vault: str
+    dream: RunningDreamAnswer | None
+    last_dream: str | None
+    next_dream: str | None
+    waiting_for: str
+    watching: str
+    llm: LlmAnswer | None
+
+
+class ProblemAnswer(TypedDict):
+    """Something that a person should know of."""
+
+    path: str
+    problem: str
+    severity: Literal["error", "warning", "note"]
+
+
+class CheckAnswer(TypedDict):
+    """What is wrong."""
+
+    problems: list[ProblemAnswer]
+    settings_problems: list[str]
+
+
+class RebuildAnswer(TypedDict):
+    """What the new index holds; `embedded` counts the chunks that the model had to read."""
+
+    files: int
+    nodes: int
+    chunks: int
+    embedded: int
+    seconds: float
+
+
+class PauseAnswer(TypedDict):
+    """Whether all learning is off."""
+
+    paused: bool
+
+
+class ChannelAnswer(TypedDict):
+    """Whether anything is learned in a channel."""
+
+    channel: str
+    learning: bool
+    notes: list[str]
+
+
+class StopAnswer(TypedDict):
+    """The daemon ends."""
+
+    stopping: bool
+
+
+ANSWERS: Mapping[str, type[Mapping[str, Any]]] = {
+    "hello": HelloAnswer,
+    "ping": EmptyAnswer,
+    "cancel": CancelAnswer,
+    "recall": RecallAnswer,
+    "context": ContextAnswer,
+    "remember": RememberAnswer,
+    "observe": ObserveAnswer,
+    "show": ShowAnswer,
+    "list": ListAnswer,
+    "forget": ForgetAnswer,
+    "feedback": FeedbackAnswer,
+    "purge": PurgeAnswer,
+    "status": StatusAnswer,
+    "import": ImportAnswer,
+    "dream": DreamAnswer,
+    "dream_pause": SteeredAnswer,
+    "dream_resume": SteeredAnswer,
+    "dream_cancel": SteeredAnswer,
+    "runs": RunsAnswer,
+    "undo": UndoAnswer,
+    "digest": DigestAnswer,
+    "decay_preview": DecayAnswer,
+    "restore": RestoreAnswer,
+    "review_list": ReviewAnswer,
+    "review_decide": DecidedAnswer,
+    "rebuild": RebuildAnswer,
+    "check": CheckAnswer,
+    "pause": PauseAnswer,
+    "resume": PauseAnswer,
+    "channel": ChannelAnswer,
+    "stop": StopAnswer,
+}
+"""Each method's answer."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .paths import default_socket_path, too_long
 from .protocol import (
@@ -33,6 +34,9 @@ __all__ = [
 # An answer may fill a line; a little more, so that a bound of the other side is reported and not guessed.
 MAX_ANSWER_BYTES = 2 * 2**20
 RETRY_S = 0.02
+
+if TYPE_CHECKING:
+    from .answers import ContextAnswer, RecallAnswer
 
 OnProgress = Callable[[dict[str, Any]], None]
 
@@ -65,7 +69,8 @@ class Client:
     """One connection to the daemon, for one thread; made at the first call.
 
     `timeout_s` bounds every call, None waits for ever; `wait_s` is how long a daemon that is just starting is waited
-    for, inside the timeout. `server` holds the daemon's answer to `hello` after the first call.
+    for, inside the timeout. `server` holds the daemon's answer to `hello` after the first call. A question or
+    session that names no channel belongs to the working directory's.
     """
 
     def __init__(
@@ -93,7 +98,7 @@ class Client:
         """The method's result. Raises DaemonError, or Unreachable when the time is over or nobody is there."""
         deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         self._last_id += 1
-        request = encode_request(self._last_id, method, params or {})
+        request = encode_request(self._last_id, method, _with_cwd(method, params or {}))
         if len(request) > MAX_LINE_BYTES:
             too_long_a_line = line_too_long()
             raise ClientError(str(too_long_a_line), too_long_a_line.hint)
@@ -209,16 +214,16 @@ _HINT_SLOW = "see `dreamctl status`, and `dreamctl log`"
 
 def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> dict[str, Any]:
     """`recall`'s answer, or an empty one that says why: a memory that is away must not stop an agent."""
-    empty = {"hits": [], "abstained": True}
-    return _or_empty("recall", {"query": query, **params}, empty, deadline_s, path)
+    empty: RecallAnswer = {"hits": [], "abstained": True, "notes": [], "channel": "", "elsewhere": []}
+    return _or_empty("recall", {"query": query, **params}, {**empty}, deadline_s, path)
 
 
 def context_or_empty(
     query: str, budget_tokens: int = 1000, deadline_s: float = 1.0, path: str | None = None, **params: Any
 ) -> dict[str, Any]:
     """`context`'s envelope, or an empty one that says why."""
-    empty = {"text": "", "tokens": 0, "slots": [], "abstained": True}
-    return _or_empty("context", {"query": query, "budget_tokens": budget_tokens, **params}, empty, deadline_s, path)
+    empty: ContextAnswer = {"text": "", "tokens": 0, "slots": [], "abstained": True, "notes": [], "channel": ""}
+    return _or_empty("context", {"query": query, "budget_tokens": budget_tokens, **params}, {**empty}, deadline_s, path)
 
 
 def _or_empty(
@@ -238,3 +243,17 @@ def _remaining(deadline: float | None) -> float | None:
     if (left := deadline - time.monotonic()) <= 0:
         raise TimeoutError
     return left
+
+
+def _with_cwd(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Say from which folder a question is asked, or a session told, that names neither channel nor folder."""
+    if method == "observe" and isinstance(session := params.get("session"), dict):
+        return {**params, "session": _here(session)}
+    return _here(params) if method in ("recall", "context") else params
+
+
+def _here(params: dict[str, Any]) -> dict[str, Any]:
+    if params.get("channel") is None and params.get("cwd") is None:
+        with contextlib.suppress(OSError):  # the folder is gone
+            return {**params, "cwd": os.getcwd()}  # noqa: PTH109  (pathlib is a tenth of a thin command's time)
+    return params

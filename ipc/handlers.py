@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..store.keep.deadline import within
 from ..store.model import Kind, NewTurn, SessionHead
 from ..store.names import Name
-from .answers import cut_to_bytes, evidence, hello_answer, hits_that_fit, instant, plain, why_not
+from .answers import (
+    ContextAnswer,
+    FeedbackAnswer,
+    ListAnswer,
+    PurgeAnswer,
+    RecallAnswer,
+    ShowAnswer,
+)
 from .call import Call, Handler
+from .channels import channel_of, found_elsewhere, not_looked_in
 from .params import (
     ContextParams,
     FeedbackParams,
@@ -26,6 +34,17 @@ from .params import (
     RememberParams,
     ShowParams,
 )
+from .serialize import (
+    elsewhere_that_fits,
+    hello_answer,
+    hits_that_fit,
+    instant,
+    plain,
+    show_answer,
+    slot_answer,
+    trace_answer,
+    why_not,
+)
 
 ANSWER_S = 20.0
 """A search or a page that takes longer is broken off; its client was told before, or has left."""
@@ -34,55 +53,66 @@ if TYPE_CHECKING:
     from ..store.memory import MemoryStore
     from ..store.results import Forgotten
 
-# What the daemon's own methods are made of, in one place.
 AnyParams = TypeVar("AnyParams", bound=Params)
 
+# What the daemon's own methods are made of, in one place.
 __all__ = ["Call", "Handler", "Name", "NoParams", "Params", "hello_answer", "instant", "plain", "store_handlers"]
 
 
 def store_handlers(store: MemoryStore) -> dict[str, Handler]:
     """The methods that need nothing but the store."""
 
-    def recall(params: RecallParams, call: Call) -> dict[str, Any]:
+    def recall(params: RecallParams, call: Call) -> RecallAnswer:
+        channel = channel_of(params.channel, params.cwd)
         found = store.recall(
             params.query,
             limit=params.limit,
-            channel=params.channel,
+            channel=channel,
             levels=params.levels,
             include_archived=params.include_archived,
             as_of=_aware(params.as_of),
             explain=params.explain or params.why_not is not None,
         )
         hits, left_out = hits_that_fit(found.hits)
-        notes = list(found.notes)
+        answer: RecallAnswer = {
+            "hits": hits,
+            "abstained": found.abstained,
+            "notes": list(found.notes),
+            "channel": channel,
+            "elsewhere": [],
+        }
         if left_out:
-            notes.append(f"{left_out} more hits are too long for one answer; ask for fewer, or `show` them one by one")
-        answer: dict[str, Any] = {"hits": hits, "abstained": found.abstained, "notes": notes}
+            more = f"{left_out} more hits are too long for one answer; ask for fewer, or `show` them one by one"
+            answer["notes"].append(more)
+        if found.abstained:
+            held = store.channels()
+            answer["notes"] += not_looked_in(channel, held)
+            if params.channel is None and not held.get(channel):
+                answer["elsewhere"] = elsewhere_that_fits(store.elsewhere(params.query, params.limit))
         if params.explain:
-            answer["trace"] = plain(found.trace)
+            answer["trace"] = trace_answer(found.trace)
         if params.why_not is not None:
-            answer["why_not"] = why_not(store.show(params.why_not, wanted=False), params, found.trace)
+            answer["why_not"] = why_not(store.show(params.why_not, wanted=False), params, channel, found.trace)
         return answer
 
-    def context(params: ContextParams, call: Call) -> dict[str, Any]:
+    def context(params: ContextParams, call: Call) -> ContextAnswer:
+        channel = channel_of(params.channel, params.cwd)
         envelope = store.context(
-            params.query, budget_tokens=params.budget_tokens, channel=params.channel, session=params.session
+            params.query, budget_tokens=params.budget_tokens, channel=channel, session=params.session
         )
+        notes = list(envelope.notes)
+        if envelope.abstained:
+            held = store.channels()
+            notes += not_looked_in(channel, held)
+            if params.channel is None and not held.get(channel):
+                notes += found_elsewhere(store.elsewhere(params.query))
         return {
             "text": envelope.text,
             "tokens": envelope.tokens,
-            "slots": [
-                {
-                    "node_id": slot.node_id,
-                    "text": slot.text,
-                    "tokens": slot.tokens,
-                    "evidence": evidence(slot.evidence),
-                    "contradicts": list(slot.contradicts),
-                }
-                for slot in envelope.slots
-            ],
+            "slots": [slot_answer(slot) for slot in envelope.slots],
             "abstained": envelope.abstained,
-            "notes": list(envelope.notes),
+            "notes": notes,
+            "channel": channel,
         }
 
     def remember(params: RememberParams, call: Call) -> Any:
@@ -94,7 +124,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         session = params.session
         head = SessionHead(
             session_id=session.session_id,
-            channel=session.channel,
+            channel=channel_of(session.channel, session.cwd),
             title=session.title,
             started_at=_aware(session.started_at),
             agent_id=session.agent_id,
@@ -107,21 +137,17 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
     def forget(params: ForgetParams, call: Call) -> Forgotten:
         return store.forget(params.node_id, params.reason)
 
-    def feedback(params: FeedbackParams, call: Call) -> dict[str, Any]:
+    def feedback(params: FeedbackParams, call: Call) -> FeedbackAnswer:
         store.feedback(params.node_id, params.verdict)
         return {"node_id": params.node_id, "verdict": params.verdict}
 
-    def purge(params: PurgeParams, call: Call) -> dict[str, Any]:
+    def purge(params: PurgeParams, call: Call) -> PurgeAnswer:
         return {"questions": store.purge_questions() if params.probes else 0}
 
-    def show(params: ShowParams, call: Call) -> dict[str, Any]:
-        shown = plain(store.show(params.node_id))
-        text: str = shown["text"]
-        page = cut_to_bytes(text[params.offset :])
-        end = params.offset + len(page)
-        return {**shown, "text": page, "offset": params.offset, "next": end if end < len(text) else None}
+    def show(params: ShowParams, call: Call) -> ShowAnswer:
+        return show_answer(store.show(params.node_id), params.offset)
 
-    def list_(params: ListParams, call: Call) -> dict[str, Any]:
+    def list_(params: ListParams, call: Call) -> ListAnswer:
         listed = store.list(
             channel=params.channel,
             level=params.level,
@@ -132,9 +158,6 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         more = len(listed) > params.limit
         memories = [plain(memory) for memory in listed[: params.limit]]
         return {"memories": memories, "next": params.offset + params.limit if more else None}
-
-    def status(params: NoParams, call: Call) -> dict[str, Any]:
-        return {**hello_answer(), **plain(store.status())}
 
     return {
         "hello": Handler(HelloParams, lambda params, call: hello_answer()),
@@ -150,7 +173,6 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         "purge": Handler(PurgeParams, purge, blocking=True),
         "show": Handler(ShowParams, bounded(show), blocking=True),
         "list": Handler(ListParams, bounded(list_), blocking=True),
-        "status": Handler(NoParams, status, blocking=True),
     }
 
 

@@ -14,6 +14,7 @@ from .protocol import PROTOCOL_VERSION
 Limit = Annotated[int, Field(strict=True, ge=1, le=1000)]
 Offset = Annotated[int, Field(strict=True, ge=0, le=2**53)]
 Query = Annotated[str, Field(max_length=2**16)]
+Folder = Annotated[str, Field(min_length=1, max_length=4096)]
 Words = Annotated[str, Field(min_length=1, max_length=2**20)]
 
 
@@ -35,11 +36,12 @@ class HelloParams(Params):
 
 
 class RecallParams(Params):
-    """What to find. No channel: the caller's own and the global one; `*`: all of them."""
+    """What to find. No channel: that of the caller's working directory, `cwd`; `*`: all of them."""
 
     query: Query
     limit: Limit = 10
     channel: Name | None = None
+    cwd: Folder | None = None
     levels: Annotated[tuple[Level, ...], Field(max_length=4)] = ()
     include_archived: bool = False
     as_of: datetime | None = None
@@ -53,6 +55,7 @@ class ContextParams(Params):
     query: Query
     budget_tokens: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1000
     channel: Name | None = None
+    cwd: Folder | None = None
     session: Name | None = None
 
 
@@ -67,16 +70,16 @@ class RememberParams(Params):
 
 
 class SessionParams(Params):
-    """What is known of a session besides its turns."""
+    """What is known of a session besides its turns. No channel: that of its working directory, `cwd`."""
 
     session_id: Name
-    channel: Channel = GLOBAL_CHANNEL
+    channel: Channel | None = None
     title: Annotated[str, Field(max_length=1024)] = ""
     started_at: datetime | None = None
     agent_id: Name | None = None
     task_id: Name | None = None
     user_id: Name | None = None
-    cwd: Annotated[str, Field(max_length=4096)] | None = None
+    cwd: Folder | None = None
 
 
 class TurnParams(Params):

@@ -47,6 +47,7 @@ from .keep.vault import FileStamp, Vault, is_kept
 from .keep.writer import Planned, Writer
 from .kinship import Kinship
 from .model import (
+    ALL_CHANNELS,
     GLOBAL_CHANNEL,
     Action,
     ActionKind,
@@ -69,7 +70,7 @@ from .model import (
     StoreReadOnly,
     Verdict,
 )
-from .results import Decided, Forgotten, Listed, Problem, Rebuilt, Restored, Shown
+from .results import Decided, Elsewhere, Forgotten, Listed, Problem, Rebuilt, Restored, Shown, StoreStatus
 from .settings import StoreSettings
 from .ties import TieEdits
 
@@ -83,6 +84,8 @@ FORGOTTEN = "[forgotten]"
 
 BUSY_FOR_S = 0.1
 """How long after a call the embedding of what came in stays out of the way of the next one."""
+
+COUNTED = {Level.SESSION: "sessions", Level.FACT: "facts", Level.SCENARIO: "scenarios", Level.PROFILE: "profiles"}
 
 MODEL_WAIT_S = 1.5
 """How long the first questions after a start wait for the embedding model before keywords answer alone."""
@@ -351,6 +354,21 @@ class MemoryStore:
         self._writer.later(*history.log_usage([slot.node_id for slot in envelope.slots], self._now()))
         self._follow(query, channel, session, ranking, envelope.slots)
         return replace(envelope, notes=tuple(ranking.notes))
+
+    @_answered_by_another_index
+    def elsewhere(self, query: str, limit: int = 10) -> list[Elsewhere]:
+        """Find what answers a question in any channel, by channel, best first; nothing of it is counted or kept."""
+        ranking = self._rank(Question(text=query, limit=limit, channel=ALL_CHANNELS))
+        found: dict[str, list[Hit]] = {}
+        if not answer.abstains(ranking):
+            for hit in answer.hits(ranking, self.catalog, limit):
+                found.setdefault(hit.channel, []).append(hit)
+        return [Elsewhere(channel, tuple(hits)) for channel, hits in found.items()]
+
+    @_answered_by_another_index
+    def channels(self) -> dict[str, int]:
+        """Count the memories and turns of each channel."""
+        return self.catalog.channels()
 
     @_answered_by_another_index
     def rank(self, question: Question) -> Ranking:
@@ -699,7 +717,7 @@ class MemoryStore:
         return problems
 
     @_answered_by_another_index
-    def status(self) -> dict[str, Any]:
+    def status(self) -> StoreStatus:
         """Counts, queues, and what is wrong, in sentences."""
         ledger = self.ledger.counts()
         broken = self.catalog.problems()
@@ -719,16 +737,20 @@ class MemoryStore:
             problems.append(f"{ledger['conflicts']} changes gave way to files edited by hand.")
         note = self._opened.note
         problems += [text for text in (self._queue.problem, note and f"{note[0].upper()}{note[1:]}.") if text]
+        counts = self.catalog.counts()
         return {
-            **self.catalog.counts(),
-            "broken_files": len(broken),
+            "memories": {level.value: counts[name] for level, name in COUNTED.items()},
+            "files": counts["files"],
+            "turns": counts["turns"],
+            "chunks": counts["chunks"],
             "channels": self.catalog.channels(),
-            "paused": self.paused,
-            "channels_off": self.channels_off,
-            "model": self._embedder.model_id,
-            "model_ready": self._embedder.ready,
+            "pending_embeddings": counts["embedding_queue"],
+            "embedding": {"model": self._embedder.model_id, "ready": self._embedder.ready},
             "journal": ledger["journal"],
             "runs": ledger["runs"],
+            "paused": self.paused,
+            "channels_off": sorted(self.channels_off),
+            "broken_files": len(broken),
             "problems": problems,
         }
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal, TypedDict
 
-from .model import Evidence, Kind, Level, NodeId
+from .model import Evidence, Hit, Kind, Level, NodeId
+
+Severity = Literal["error", "warning", "note"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,14 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What was found in a channel that was not asked."""
+
+    channel: str
+    hits: tuple[Hit, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Forgotten:
     """A memory that was taken back, by which run, and what only rested on it and went with it."""
 
@@ -80,7 +91,7 @@ class Problem:
 
     path: str
     problem: str
-    severity: str = "warning"
+    severity: Severity = "warning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +103,33 @@ class Rebuilt:
     chunks: int
     embedded: int
     seconds: float
+
+
+class EmbeddingStatus(TypedDict):
+    """The model that makes vectors, and whether it is loaded; until then words alone are looked up."""
+
+    model: str
+    ready: bool
+
+
+class StoreStatus(TypedDict):
+    """How a store is.
+
+    `memories`: how many of each level, L0 to L3, L0 being sessions. `channels`: how many memories and turns each holds.
+    `pending_embeddings`: chunks that words find and meaning does not yet. `journal`: changes that were acknowledged and
+    whose files are not written yet. `problems` are sentences.
+    """
+
+    memories: dict[str, int]
+    files: int
+    turns: int
+    chunks: int
+    channels: dict[str, int]
+    pending_embeddings: int
+    embedding: EmbeddingStatus
+    journal: int
+    runs: int
+    paused: bool
+    channels_off: list[str]
+    broken_files: int
+    problems: list[str]

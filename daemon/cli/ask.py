@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from .arguments import whole
 from .terminal import Terminal
 from .wire import ask
-from .words import BOLD, DIM, Look, clean, clip, count, listing, table
+from .words import BOLD, DIM, YELLOW, Look, clean, clip, count, listing, table
 
-ALL_CHANNELS = "*"
+if TYPE_CHECKING:
+    from ...ipc.answers import (
+        CandidateAnswer,
+        ContextAnswer,
+        ElsewhereAnswer,
+        EvidenceAnswer,
+        HitAnswer,
+        ListAnswer,
+        ListedAnswer,
+        RecallAnswer,
+        ShowAnswer,
+        TraceAnswer,
+        WhyNotAnswer,
+    )
+
 LEVELS = ("L0", "L1", "L2", "L3")
 KINDS = (
     *("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode"),
     *("turn", "session", "scenario", "insight", "profile"),
 )
-CHANNEL_HELP = "one project's memories, '*' all; if left out this folder's, where it has some, else all"
+CHANNEL_HELP = "one project's memories, '*' all; if left out this folder's; what is kept for all always"
 MOST_LINES_OF_A_HIT = 12
 MOST_SOURCES = 4
 MOST_CANDIDATES = 20
@@ -38,26 +52,29 @@ def recall(options: Namespace, terminal: Terminal) -> int:
     params = {
         "query": " ".join(options.text),
         "limit": options.limit,
-        "channel": options.channel or channel_here(terminal),
+        "channel": options.channel,
         "levels": options.level,
         "explain": options.explain or None,
         "why_not": options.why_not,
     }
-    answer = ask(terminal, "recall", params)
+    answer: RecallAnswer = ask(terminal, "recall", params)
     if terminal.as_json:
         terminal.document(answer)
     else:
         if answer["hits"]:
             terminal.lines(hits_in_words(answer["hits"], terminal.look))
+            tell_where(answer["channel"], options.channel, terminal)
         else:
-            terminal.note("nothing that is remembered answers this")
+            terminal.note("nothing that is remembered here answers this")
+        if answer["elsewhere"]:
+            terminal.lines(elsewhere_in_words(answer["elsewhere"], terminal.look))
         if "trace" in answer:
             terminal.lines(["", *trace_in_words(answer["trace"], terminal.look)])
         if "why_not" in answer:
             terminal.lines(["", *why_not_in_words(answer["why_not"], terminal.look)])
-        for note in answer.get("notes", ()):
+        for note in answer["notes"]:
             terminal.note(note)
-    return 0 if answer["hits"] else 4
+    return 0 if answer["hits"] or answer["elsewhere"] else 4
 
 
 def context_arguments(parser: ArgumentParser) -> None:
@@ -73,10 +90,10 @@ def context(options: Namespace, terminal: Terminal) -> int:
     params = {
         "query": " ".join(options.text),
         "budget_tokens": options.budget,
-        "channel": options.channel or channel_here(terminal),
+        "channel": options.channel,
         "session": options.session,
     }
-    answer = ask(terminal, "context", params)
+    answer: ContextAnswer = ask(terminal, "context", params)
     if terminal.as_json:
         terminal.document(answer)
     elif answer["slots"]:
@@ -84,8 +101,12 @@ def context(options: Namespace, terminal: Terminal) -> int:
         terminal.note(
             f"{count(answer['tokens'], 'token')} at most, from {count(len(answer['slots']), 'memory', 'memories')}"
         )
+        tell_where(answer["channel"], options.channel, terminal)
     else:
-        terminal.note("nothing that is remembered belongs to this")
+        terminal.note("nothing that is remembered here belongs to this")
+    if not terminal.as_json:
+        for note in answer["notes"]:
+            terminal.note(note)
     return 0 if answer["slots"] else 4
 
 
@@ -96,12 +117,12 @@ def show_arguments(parser: ArgumentParser) -> None:
 
 def show(options: Namespace, terminal: Terminal) -> int:
     """Print one memory, every page of it."""
-    answer = ask(terminal, "show", {"node_id": options.node})
+    answer: ShowAnswer = ask(terminal, "show", {"node_id": options.node})
     texts = [answer["text"]]
-    while answer.get("next") is not None:
+    while answer["next"] is not None:
         answer = ask(terminal, "show", {"node_id": options.node, "offset": answer["next"]})
         texts.append(answer["text"])
-    answer = {**answer, "text": "".join(texts), "offset": 0, "next": None}
+    answer["text"], answer["offset"] = "".join(texts), 0
     terminal.tell(answer, shown_in_words(answer, terminal.look))
     return 0
 
@@ -118,39 +139,38 @@ def list_arguments(parser: ArgumentParser) -> None:
 def list_(options: Namespace, terminal: Terminal) -> int:
     """Print the newest memories."""
     params = {name: getattr(options, name) for name in ("channel", "level", "kind", "limit", "offset")}
-    answer = ask(terminal, "list", params)
+    answer: ListAnswer = ask(terminal, "list", params)
     if terminal.as_json:
         terminal.document(answer)
     elif answer["memories"]:
         terminal.lines(memories_in_words(answer["memories"], terminal.look))
-        if answer.get("next") is not None:
+        if answer["next"] is not None:
             terminal.note(f"there are more: --offset {answer['next']}")
     else:
         terminal.note("there are no such memories; `dreamctl import` and `dreamctl remember` make some")
     return 0
 
 
-def channel_here(terminal: Terminal) -> str:
-    """The channel of the working directory if it is known, else all of them: a person may look everywhere."""
-    from pathlib import Path
-
-    from ...store.channel import channel_of_folder
-
-    try:
-        channel = channel_of_folder(Path.cwd())
-    except OSError:  # the folder is gone
-        return ALL_CHANNELS
-    if not ask(terminal, "list", {"channel": channel, "limit": 1})["memories"]:
-        return ALL_CHANNELS
-    terminal.note(f"this is about {channel}; --channel '*' looks everywhere")
-    return channel
+def tell_where(channel: str, asked: str | None, terminal: Terminal) -> None:
+    """Say where it was looked, to somebody who did not choose."""
+    if asked is None:
+        terminal.note(f"looked in {channel} and _global; --channel '*' looks everywhere")
 
 
-def hits_in_words(hits: Iterable[dict[str, Any]], look: Look) -> list[str]:
+def elsewhere_in_words(elsewhere: Iterable[ElsewhereAnswer], look: Look) -> list[str]:
+    """What other channels hold, each under its name."""
+    lines: list[str] = []
+    for place in elsewhere:
+        lines += [look.paint(f"Elsewhere, in {clean(place['channel'])}:", YELLOW), ""]
+        lines += [*hits_in_words(place["hits"], look), ""]
+    return lines[:-1]
+
+
+def hits_in_words(hits: Iterable[HitAnswer], look: Look) -> list[str]:
     """Each hit: one line of what it is, its text, its sources."""
     lines: list[str] = []
     for hit in hits:
-        about = [look.ago(hit.get("created_at")), hit.get("channel") or "", f"{hit['score']:.2f}"]
+        about = [look.ago(hit["created_at"]), hit["channel"], f"{hit['score']:.2f}"]
         head = f"{hit['level']} {hit['kind']}"
         lines += [
             look.paint(head, BOLD)
@@ -165,36 +185,36 @@ def hits_in_words(hits: Iterable[dict[str, Any]], look: Look) -> list[str]:
     return lines[:-1]
 
 
-def sources_in_words(evidence: list[dict[str, Any]]) -> str:
+def sources_in_words(evidence: Iterable[EvidenceAnswer]) -> str:
     """Turns by id, with the id that they had where they came from."""
     names = [
-        f"{turn['node_id']} ({turn['external_id']})" if _is_short(turn.get("external_id")) else turn["node_id"]
+        f"{turn['node_id']} ({turn['external_id']})" if _is_short(turn["external_id"]) else turn["node_id"]
         for turn in evidence
     ]
     return clean(listing(names, MOST_SOURCES))
 
 
-def shown_in_words(shown: dict[str, Any], look: Look) -> list[str]:
+def shown_in_words(shown: ShowAnswer, look: Look) -> list[str]:
     """A memory in full: what it is, its text, where it rests and what rests on it."""
-    about = [shown["kind"], look.ago(shown.get("created_at")), shown["channel"], *(f"#{tag}" for tag in shown["tags"])]
+    about = [shown["kind"], look.ago(shown["created_at"]), shown["channel"], *(f"#{tag}" for tag in shown["tags"])]
     if not shown["live"]:
         about.append("no longer current")
     lines = [
-        look.paint(f"{shown['level']} {clip(shown.get('title') or shown['node_id'], look.width - 3)}", BOLD),
+        look.paint(f"{shown['level']} {clip(shown['title'] or shown['node_id'], look.width - 3)}", BOLD),
         look.paint(" · ".join(clean(part) for part in about), DIM),
         "",
         *look.wrap(shown["text"]),
         "",
     ]
-    if shown.get("path"):
+    if shown["path"]:
         lines.append(look.paint("file   ", DIM) + clean(shown["path"]))
-    sources = [turn for turn in shown.get("evidence") or () if turn["node_id"] != shown["node_id"]]
+    sources = [turn for turn in shown["evidence"] if turn["node_id"] != shown["node_id"]]
     related = (
-        ("replaced by", clean(shown.get("superseded_by") or "")),
-        ("replaces", _names(shown, "supersedes")),
-        ("disputed by", _names(shown, "contradicts")),
+        ("replaced by", clean(shown["superseded_by"] or "")),
+        ("replaces", _names(shown["supersedes"])),
+        ("disputed by", _names(shown["contradicts"])),
         ("from", sources_in_words(sources) if sources else ""),
-        ("cited by", _names(shown, "cited_by")),
+        ("cited by", _names(shown["cited_by"])),
     )
     for name, text in related:
         if text:
@@ -202,18 +222,16 @@ def shown_in_words(shown: dict[str, Any], look: Look) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def memories_in_words(memories: Iterable[dict[str, Any]], look: Look) -> list[str]:
+def memories_in_words(memories: Iterable[ListedAnswer], look: Look) -> list[str]:
     """One line a memory."""
-    rows = [
-        (m["node_id"], m["level"], m["kind"], look.ago(m.get("created_at")), m.get("title") or "") for m in memories
-    ]
+    rows = [(m["node_id"], m["level"], m["kind"], look.ago(m["created_at"]), m["title"]) for m in memories]
     return table(rows, look, ("node", "level", "kind", "when", "title"))
 
 
-def trace_in_words(trace: dict[str, Any], look: Look) -> list[str]:
+def trace_in_words(trace: TraceAnswer, look: Look) -> list[str]:
     """How the answer came about: the time of each step, and where each arm of the search had each candidate."""
-    timings = [f"{step} {ms:.1f} ms" for step, ms in (trace.get("timings_ms") or {}).items()]
-    candidates = trace.get("candidates") or []
+    timings = [f"{step} {ms:.1f} ms" for step, ms in trace["timings_ms"].items()]
+    candidates = trace["candidates"]
     arms = list(dict.fromkeys(arm for candidate in candidates for arm in candidate["ranks"]))
     rows = [
         (str(place), f"{candidate['score']:.3f}", *(arm_in_words(candidate, arm) for arm in arms), candidate["unit"])
@@ -226,7 +244,7 @@ def trace_in_words(trace: dict[str, Any], look: Look) -> list[str]:
     return lines
 
 
-def arm_in_words(candidate: dict[str, Any], arm: str) -> str:
+def arm_in_words(candidate: CandidateAnswer, arm: str) -> str:
     """`#3 0.61`: its rank in this arm, and its score there."""
     if arm not in candidate["ranks"]:
         return "-"
@@ -234,15 +252,14 @@ def arm_in_words(candidate: dict[str, Any], arm: str) -> str:
     return f"#{candidate['ranks'][arm]}" + (f" {score:.2f}" if score is not None else "")
 
 
-def why_not_in_words(why_not: dict[str, Any], look: Look) -> list[str]:
+def why_not_in_words(why_not: WhyNotAnswer, look: Look) -> list[str]:
     """Where one memory was dropped."""
     place = f"came in place {why_not['place']}" if why_not["place"] else "was not found"
     return look.wrap(f"{why_not['node_id']} {place}: {why_not['reason']}.")
 
 
-def _names(shown: dict[str, Any], key: str) -> str:
-    names = [item["node_id"] if isinstance(item, dict) else str(item) for item in shown.get(key) or ()]
-    return clean(listing(names, MOST_SOURCES)) if names else ""
+def _names(node_ids: Sequence[str]) -> str:
+    return clean(listing(node_ids, MOST_SOURCES)) if node_ids else ""
 
 
 def _is_short(external_id: str | None) -> bool:

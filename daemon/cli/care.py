@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ... import __version__
 from ...ipc.client import Unreachable
@@ -14,7 +15,11 @@ from .terminal import Terminal
 from .wire import ask
 from .words import BOLD, DIM, RED, YELLOW, Look, clean, count, duration, listing, pairs, sentence, when
 
+if TYPE_CHECKING:
+    from ...ipc.answers import ChannelAnswer, CheckAnswer, HelloAnswer, RebuildAnswer, StatusAnswer
+
 LEVEL_NOUNS = {"L0": "session", "L1": "fact", "L2": "scenario", "L3": "profile"}
+MOST_CHANNELS = 4
 STATUS_TIMEOUT_S = 5.0
 STOP_TIMEOUT_S = 30.0
 
@@ -25,7 +30,7 @@ def status_arguments(parser: ArgumentParser) -> None:
 
 def status(options: Namespace, terminal: Terminal) -> int:
     """Print what the daemon is doing."""
-    answer = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
+    answer: StatusAnswer = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
     terminal.tell(answer, status_in_words(answer, terminal.look))
     return 0
 
@@ -37,20 +42,18 @@ def check_arguments(parser: ArgumentParser) -> None:
 
 def check(options: Namespace, terminal: Terminal) -> int:
     """Look for problems; without a daemon, in the settings alone."""
+    away = {}
     try:
-        answer = ask(terminal, "check", {"accept": options.accept or None}, timeout_s=None)
+        answer: CheckAnswer = ask(terminal, "check", {"accept": options.accept or None}, timeout_s=None)
     except Unreachable as error:
         if options.accept:
             raise
-        answer = {"problems": [], "settings_problems": _settings_problems(), "daemon": str(error)}
-    if terminal.as_json:
-        terminal.document(answer)
-    else:
-        terminal.lines(check_in_words(answer, terminal.look))
-        if "daemon" in answer:
-            terminal.note("no daemon answers, so the vault was not looked at; start it with `dreamd`")
-    wrong = [problem for problem in answer["problems"] if problem.get("severity") != "note"]
-    return 1 if wrong or answer.get("settings_problems") else 0
+        answer, away = {"problems": [], "settings_problems": _settings_problems()}, {"daemon": str(error)}
+    terminal.tell({**answer, **away}, check_in_words(answer, terminal.look))
+    if away:
+        terminal.note("no daemon answers, so the vault was not looked at; start it with `dreamd`")
+    wrong = [problem for problem in answer["problems"] if problem["severity"] != "note"]
+    return 1 if wrong or answer["settings_problems"] else 0
 
 
 def rebuild_arguments(parser: ArgumentParser) -> None:
@@ -93,7 +96,9 @@ def channel_arguments(parser: ArgumentParser) -> None:
 
 def channel(options: Namespace, terminal: Terminal) -> int:
     """Switch learning in one channel."""
-    answer = ask(terminal, "channel", {"name": options.name, "learning": options.learning == "on"})
+    answer: ChannelAnswer = ask(terminal, "channel", {"name": options.name, "learning": options.learning == "on"})
+    for note in answer["notes"]:
+        terminal.warn(note)
     return _done(terminal, answer, f"Learning in {clean(options.name)} is {options.learning}.")
 
 
@@ -118,7 +123,7 @@ def version_arguments(parser: ArgumentParser) -> None:
 def version(options: Namespace, terminal: Terminal) -> int:
     """Print this version, and the one that answers."""
     try:
-        daemon: dict[str, Any] | None = ask(terminal, "hello", timeout_s=STATUS_TIMEOUT_S)
+        daemon: HelloAnswer | None = ask(terminal, "hello", timeout_s=STATUS_TIMEOUT_S)
     except Unreachable:
         daemon = None
     if terminal.as_json:
@@ -129,80 +134,85 @@ def version(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def status_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+def status_in_words(answer: StatusAnswer, look: Look) -> list[str]:
     """The daemon in a few lines."""
-    up = f", up {duration(answer['uptime_s'])}" if "uptime_s" in answer else ""
+    up = f", up {duration(answer['uptime_s'])}"
     lines = [look.paint(f"dreamd {answer['version']}", BOLD) + f" is running (pid {answer['pid']}{up}).", ""]
     rows = [
-        ("vault", str(answer.get("vault") or "")),
+        ("vault", answer["vault"]),
         ("memories", memories_in_words(answer)),
+        ("channels", channels_in_words(answer)),
         ("searchable", searchable_in_words(answer)),
         ("learning", learning_in_words(answer)),
         ("dreams", dreams_in_words(answer, look)),
     ]
     lines += pairs([row for row in rows if row[1]], look)
-    for problem in answer.get("problems") or ():
+    for problem in answer["problems"]:
         lines += ["", *(look.paint(line, YELLOW) for line in look.wrap(sentence(problem), "  "))]
     return lines
 
 
-def memories_in_words(answer: dict[str, Any]) -> str:
+def memories_in_words(answer: StatusAnswer) -> str:
     """`10 sessions with 150 turns, 40 facts`."""
-    numbers = answer.get("memories") or {}
-    parts = [count(numbers[level], noun) for level, noun in LEVEL_NOUNS.items() if numbers.get(level)]
-    if numbers.get("L0"):
-        parts[0] += " with " + count(answer.get("turns", 0), "turn")
+    numbers = answer["memories"]
+    parts = [count(numbers[level], noun) for level, noun in LEVEL_NOUNS.items() if numbers[level]]
+    if numbers["L0"]:
+        parts[0] += " with " + count(answer["turns"], "turn")
     return ", ".join(parts) or "none yet; `dreamctl import` and `dreamctl remember` make some"
 
 
-def searchable_in_words(answer: dict[str, Any]) -> str:
+def channels_in_words(answer: StatusAnswer) -> str:
+    """The channels that hold most, with how many memories and turns."""
+    held = sorted(answer["channels"].items(), key=lambda channel: -channel[1])
+    return listing([f"{name} ({number:,})" for name, number in held], MOST_CHANNELS) if held else ""
+
+
+def searchable_in_words(answer: StatusAnswer) -> str:
     """How much is found by words, and how much of it not yet by meaning."""
-    if not answer.get("chunks"):
+    if not answer["chunks"]:
         return ""
-    if not (answer.get("embedding") or {}).get("ready", True):
+    if not answer["embedding"]["ready"]:
         return count(answer["chunks"], "chunk") + "; by words only until the embedding model is loaded"
-    waiting = answer.get("pending_embeddings") or 0
+    waiting = answer["pending_embeddings"]
     return count(answer["chunks"], "chunk") + (f"; {waiting:,} by words only, until embedded" if waiting else "")
 
 
-def learning_in_words(answer: dict[str, Any]) -> str:
+def learning_in_words(answer: StatusAnswer) -> str:
     """Whether anything is learned, and where not."""
-    if answer.get("paused"):
+    if answer["paused"]:
         return "paused; `dreamctl resume` ends it"
-    off = answer.get("channels_off") or []
+    off = answer["channels_off"]
     return "on" if not off else f"on, but not in {listing(off)}"
 
 
-def dreams_in_words(answer: dict[str, Any], look: Look) -> str:
+def dreams_in_words(answer: StatusAnswer, look: Look) -> str:
     """The dream that runs, else the last and the next."""
-    if running := answer.get("dream"):
-        far = f", {running['done']:,} of {running['total']:,}" if running.get("total") else ""
-        held = f"; held back: {why}" if (why := running.get("paused")) else ""
-        return f"one is running: {running.get('stage') or 'starting'}{far}{held}"
-    if "last_dream" not in answer:
-        return ""
-    last, upcoming = answer["last_dream"], when(answer.get("next_dream"))
+    if running := answer["dream"]:
+        far = f", {running['done']:,} of {running['total']:,}" if running["total"] else ""
+        held = f"; held back: {why}" if (why := running["paused"]) else ""
+        return f"one is running: {running['stage'] or 'starting'}{far}{held}"
+    last, upcoming = answer["last_dream"], when(answer["next_dream"])
     parts = [f"last {look.ago(last)}" if last else "none yet"]
     if upcoming:
         parts.append(f"next {look.ago(answer['next_dream'])}" if upcoming > look.now else "one is due when it is quiet")
     return "; ".join(parts)
 
 
-def check_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+def check_in_words(answer: CheckAnswer, look: Look) -> list[str]:
     """Every problem, the settings' first."""
     lines: list[str] = []
-    for problem in answer.get("settings_problems") or ():
+    for problem in answer["settings_problems"]:
         lines += [look.paint(line, RED) for line in look.wrap(sentence(f"settings: {problem}"))]
-    for problem in answer["problems"]:
-        colour = {"error": RED, "warning": YELLOW}.get(problem.get("severity", ""), DIM)
-        place = f"{problem['path']}: " if problem.get("path") else ""
-        severity = problem.get("severity") or "warning"
-        lines += look.wrap(f"{severity}: {place}{sentence(problem['problem'])}")
+    for found in answer["problems"]:
+        severity = found["severity"]
+        colour = {"error": RED, "warning": YELLOW}.get(severity, DIM)
+        place = f"{found['path']}: " if found["path"] else ""
+        lines += look.wrap(f"{severity}: {place}{sentence(found['problem'])}")
         lines[-1] = lines[-1] if not look.colour else lines[-1].replace(severity, look.paint(severity, colour), 1)
     return lines or ["No problems."]
 
 
-def rebuild_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+def rebuild_in_words(answer: RebuildAnswer, look: Look) -> list[str]:
     """How much was read and how much had to be embedded anew."""
     text = (
         f"The index is made again from {count(answer['files'], 'file')}: {count(answer['nodes'], 'node')}, "
@@ -212,7 +222,7 @@ def rebuild_in_words(answer: dict[str, Any], look: Look) -> list[str]:
     return look.wrap(text)
 
 
-def _done(terminal: Terminal, answer: dict[str, Any], words: str) -> int:
+def _done(terminal: Terminal, answer: Mapping[str, object], words: str) -> int:
     terminal.tell(answer, [words])
     return 0
 

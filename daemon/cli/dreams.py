@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from .arguments import day, whole
 from .progress import shown_progress
 from .terminal import Terminal
 from .wire import ask
 from .words import BOLD, Look, count, duration, listing, sentence, table
+
+if TYPE_CHECKING:
+    from ...ipc.answers import DigestAnswer, DreamAnswer, RunAnswer, RunsAnswer, SteeredAnswer, UndoAnswer
 
 # A page's links lead nowhere in a terminal.
 LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
@@ -51,6 +55,7 @@ def dream(options: Namespace, terminal: Terminal) -> int:
     if options.kind in STEERING:
         return _steer(options.kind, terminal)
     params = {"kind": options.kind, "dry_run": options.dry_run, "wait": options.wait or options.dry_run}
+    answer: DreamAnswer
     if not params["wait"]:
         answer = ask(terminal, "dream", params)
     else:
@@ -61,7 +66,7 @@ def dream(options: Namespace, terminal: Terminal) -> int:
 
 
 def _steer(word: str, terminal: Terminal) -> int:
-    answer = ask(terminal, f"dream_{word}")
+    answer: SteeredAnswer = ask(terminal, f"dream_{word}")
     if terminal.as_json:
         terminal.document(answer)
     else:
@@ -79,7 +84,9 @@ def runs_arguments(parser: ArgumentParser) -> None:
 
 def runs(options: Namespace, terminal: Terminal) -> int:
     """Print what dreams did."""
-    answer = ask(terminal, "runs", {"limit": options.limit, "kind": options.kind, "all": options.all or None})
+    answer: RunsAnswer = ask(
+        terminal, "runs", {"limit": options.limit, "kind": options.kind, "all": options.all or None}
+    )
     if terminal.as_json:
         terminal.document(answer)
     elif answer["runs"]:
@@ -97,11 +104,11 @@ def undo_arguments(parser: ArgumentParser) -> None:
 def undo(options: Namespace, terminal: Terminal) -> int:
     """Take back what a run changed."""
     with shown_progress(terminal, "Undoing") as on_progress:
-        answer = ask(terminal, "undo", {"run_id": options.run}, on_progress, timeout_s=None)
+        answer: UndoAnswer = ask(terminal, "undo", {"run_id": options.run}, on_progress, timeout_s=None)
     terminal.tell(answer, undo_in_words(answer, terminal.look))
-    if answer.get("already"):
+    if answer["already"]:
         return NOTHING_LEFT
-    return 1 if answer.get("conflicts") else 0
+    return 1 if answer["conflicts"] else 0
 
 
 def digest_arguments(parser: ArgumentParser) -> None:
@@ -112,14 +119,14 @@ def digest_arguments(parser: ArgumentParser) -> None:
 
 def digest(options: Namespace, terminal: Terminal) -> int:
     """Print what a dream has to report."""
-    answer = ask(terminal, "digest", {"date": options.date})
+    answer: DigestAnswer = ask(terminal, "digest", {"date": options.date})
     if terminal.as_json:
         terminal.document(answer)
     elif options.open:
-        _open(answer.get("page") or answer["path"], terminal)
+        _open(answer["page"] or answer["path"], terminal)
     else:
         terminal.lines(page_in_words(answer["text"], terminal.look))
-    for run in answer.get("undone") or ():
+    for run in answer["undone"]:
         terminal.note(f"what {run} did has been undone since")
     return 0
 
@@ -144,20 +151,20 @@ def page_in_words(text: str, look: Look) -> list[str]:
     return [look.paint(line, BOLD) if line.startswith("#") else line for line in look.wrap(text)]
 
 
-def dream_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+def dream_in_words(answer: DreamAnswer, look: Look) -> list[str]:
     """How it went, and what it did or would do."""
-    state = str(answer["state"])
-    words: str = OUTCOMES.get(state, f"The dream {{run}} is {state}.")
+    state = answer["state"]
+    words = OUTCOMES.get(state, f"The dream {{run}} is {state}.")
     if state == "planned" and not answer.get("plan"):
         words = "A dream would change nothing now."
-    lines = look.wrap(words.format(run=answer.get("run_id"), took=duration(answer.get("seconds") or 0)))
-    if why := answer.get("note") or answer.get("reason"):
-        lines += look.wrap(sentence(str(why)))
-    if actions := {stage: number for stage, number in (answer.get("actions") or {}).items() if number}:
+    lines = look.wrap(words.format(run=answer["run_id"], took=duration(answer["seconds"])))
+    if answer["note"]:
+        lines += look.wrap(sentence(answer["note"]))
+    if actions := {stage: number for stage, number in answer["actions"].items() if number}:
         lines += look.wrap("Changes: " + listing([f"{number:,} by {stage}" for stage, number in actions.items()]) + ".")
     if plan := answer.get("plan"):
         rows = [
-            (step["stage"], step["kind"], ": ".join(part for part in (step["path"], step.get("reason")) if part))
+            (step["stage"], step["kind"], ": ".join(part for part in (step["path"], step["reason"]) if part))
             for step in plan
         ]
         shown = rows[:MOST_PLANNED]
@@ -169,15 +176,15 @@ def dream_in_words(answer: dict[str, Any], look: Look) -> list[str]:
     return lines
 
 
-def runs_in_words(runs: list[dict[str, Any]], look: Look) -> list[str]:
+def runs_in_words(runs: Iterable[RunAnswer], look: Look) -> list[str]:
     """One line a run."""
     rows = [
         (
             run["run_id"],
             run["kind"],
             run["state"],
-            look.ago(run.get("started_at")),
-            duration(run["seconds"]) if run.get("seconds") is not None else "",
+            look.ago(run["started_at"]),
+            duration(run["seconds"]) if run["seconds"] is not None else "",
             changes_in_words(run),
         )
         for run in runs
@@ -185,26 +192,23 @@ def runs_in_words(runs: list[dict[str, Any]], look: Look) -> list[str]:
     return table(rows, look, ("run", "kind", "state", "when", "took", "changes"))
 
 
-def changes_in_words(run: dict[str, Any]) -> str:
+def changes_in_words(run: RunAnswer) -> str:
     """`+12 ~3 -1`, and the note."""
-    signs = (("created", "+"), ("replaced", "~"), ("deleted", "-"))
-    amounts = " ".join(f"{sign}{run[name]}" for name, sign in signs if run.get(name))
-    return "  ".join(part for part in (amounts, run.get("note") or "") if part) or "nothing"
+    numbers = (("+", run["created"]), ("~", run["replaced"]), ("-", run["deleted"]))
+    amounts = " ".join(f"{sign}{number}" for sign, number in numbers if number)
+    return "  ".join(part for part in (amounts, run["note"]) if part) or "nothing"
 
 
-def undo_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+def undo_in_words(answer: UndoAnswer, look: Look) -> list[str]:
     """What is back, and what a later change holds fast."""
-    if answer.get("already"):
+    if answer["already"]:
         return [f"Run {answer['run_id']} was undone before; nothing was changed."]
     files = f": {count(answer['restored'], 'file')} as before" if answer["restored"] else ""
     lines = [f"Run {answer['run_id']} is undone{files}."]
-    if conflicts := answer.get("conflicts"):
+    if conflicts := answer["conflicts"]:
         lines.append(
             f"{count(len(conflicts), 'file')} {'is left as it is' if len(conflicts) == 1 else 'are left as they are'}:"
         )
         for conflict in conflicts:
-            path, reason = (
-                (conflict["path"], conflict.get("reason", "")) if isinstance(conflict, dict) else (conflict, "")
-            )
-            lines += look.wrap(f"{path}: {reason}" if reason else str(path), "  ")
+            lines += look.wrap(f"{conflict['path']}: {conflict['reason']}", "  ")
     return lines

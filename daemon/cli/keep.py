@@ -5,12 +5,22 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .progress import shown_progress
 from .terminal import Terminal
 from .wire import ask
 from .words import Look, clean, count, listing, sentence
+
+if TYPE_CHECKING:
+    from ...ipc.answers import (
+        FeedbackAnswer,
+        ForgetAnswer,
+        ImportAnswer,
+        PurgeAnswer,
+        RememberAnswer,
+        SkippedAnswer,
+    )
 
 KINDS = ("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode")
 VERDICTS = ("useful", "not-useful", "rejected")
@@ -32,7 +42,7 @@ def remember(options: Namespace, terminal: Terminal) -> int:
     """Keep one thing."""
     text = _standard_input() if options.text == ["-"] else " ".join(options.text)
     params = {"text": text, "kind": options.kind, "channel": options.channel, "tags": options.tag}
-    answer = ask(terminal, "remember", params)
+    answer: RememberAnswer = ask(terminal, "remember", params)
     terminal.tell(answer, [f"Remembered as {answer['node_id']}."])
     return 0
 
@@ -45,7 +55,7 @@ def forget_arguments(parser: ArgumentParser) -> None:
 
 def forget(options: Namespace, terminal: Terminal) -> int:
     """Take one memory back."""
-    answer = ask(terminal, "forget", {"node_id": options.node, "reason": options.reason})
+    answer: ForgetAnswer = ask(terminal, "forget", {"node_id": options.node, "reason": options.reason})
     terminal.tell(answer, [f"Forgot {clean(options.node)}. `dreamctl undo {answer['run_id']}` brings it back."])
     return 0
 
@@ -58,7 +68,7 @@ def feedback_arguments(parser: ArgumentParser) -> None:
 
 def feedback(options: Namespace, terminal: Terminal) -> int:
     """Say whether a memory was of use."""
-    answer = ask(terminal, "feedback", {"node_id": options.node, "verdict": options.verdict})
+    answer: FeedbackAnswer = ask(terminal, "feedback", {"node_id": options.node, "verdict": options.verdict})
     terminal.tell(answer, [f"Noted: {clean(options.node)} was {options.verdict.replace('-', ' ')}."])
     return 0
 
@@ -72,7 +82,7 @@ def purge_arguments(parser: ArgumentParser) -> None:
 
 def purge(options: Namespace, terminal: Terminal) -> int:
     """Remove something for good."""
-    answer = ask(terminal, "purge", {"probes": options.probes}, timeout_s=None)
+    answer: PurgeAnswer = ask(terminal, "purge", {"probes": options.probes}, timeout_s=None)
     if terminal.as_json:
         terminal.document(answer)
     else:
@@ -105,48 +115,48 @@ def import_(options: Namespace, terminal: Terminal) -> int:
         "trust_frontmatter": options.trust_frontmatter or None,
     }
     with shown_progress(terminal, "Importing") as on_progress:
-        answer = ask(terminal, "import", params, on_progress, timeout_s=None)
+        answer: ImportAnswer = ask(terminal, "import", params, on_progress, timeout_s=None)
     terminal.tell(answer, import_in_words(answer, terminal.look))
     return import_code(answer)
 
 
-def import_code(answer: dict[str, Any]) -> int:
+def import_code(answer: ImportAnswer) -> int:
     """Return 0 when every path that was named held something."""
-    refusals = {piece.get("refused") for piece in answer["skipped"]}
+    refusals = {piece["refused"] for piece in answer["skipped"]}
     if "unreadable" in refusals:
         return NO_INPUT
-    nothing = not answer["sessions"] and not answer.get("notes")
+    nothing = not answer["sessions"] and not answer["notes"]
     return BAD_DATA if nothing or "unsupported" in refusals else 0
 
 
-def import_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+def import_in_words(answer: ImportAnswer, look: Look) -> list[str]:
     """What was taken, what was known, what was passed over and why."""
     lines = look.wrap(_taken(answer))
-    if channels := answer.get("channels"):
+    if channels := answer["channels"]:
         lines += look.wrap(f"{'Channel' if len(channels) == 1 else 'Channels'}: {listing(channels)}.")
-    if redacted := answer.get("redacted"):
+    if redacted := answer["redacted"]:
         lines += look.wrap(f"{count(redacted, 'secret')} {'was' if redacted == 1 else 'were'} not kept: [redacted].")
-    for remark in answer.get("remarks") or ():
+    for remark in answer["remarks"]:
         lines += look.wrap(remark)
-    skipped: list[dict[str, Any]] = answer.get("skipped") or []
-    refused = [piece for piece in skipped if piece.get("refused")]
+    skipped = answer["skipped"]
+    refused = [piece for piece in skipped if piece["refused"]]
     for piece in refused:
         lines += look.wrap(sentence(piece["reason"]))
     lines += [line for hint in dict.fromkeys(piece["hint"] for piece in refused) for line in look.wrap(hint)]
-    return lines + _passed_over(skipped[len(refused) :], answer.get("skipped_total", len(skipped)) - len(refused), look)
+    return lines + _passed_over(skipped[len(refused) :], answer["skipped_total"] - len(refused), look)
 
 
-def _taken(answer: dict[str, Any]) -> str:
+def _taken(answer: ImportAnswer) -> str:
     added, known = answer["turns_added"], answer["turns_known"]
     parts = [f"{count(added, 'new turn')} from {count(answer['sessions'], 'session')}"] if answer["sessions"] else []
-    parts += [count(answer["notes"], "note")] if answer.get("notes") else []
+    parts += [count(answer["notes"], "note")] if answer["notes"] else []
     taken = f"Took {listing(parts)}" if parts else "Nothing was taken"
     if known:
         taken += f"; {count(known, 'turn')} {'was' if known == 1 else 'were'} known already"
     return taken + "."
 
 
-def _passed_over(skipped: list[dict[str, Any]], total: int, look: Look) -> list[str]:
+def _passed_over(skipped: list[SkippedAnswer], total: int, look: Look) -> list[str]:
     if not skipped:
         return []
     lines = [f"Passed over {count(total, 'piece')} that could not be read:"]
@@ -157,9 +167,9 @@ def _passed_over(skipped: list[dict[str, Any]], total: int, look: Look) -> list[
     return lines
 
 
-def _place(piece: dict[str, Any]) -> str:
+def _place(piece: SkippedAnswer) -> str:
     name = Path(piece["path"]).name
-    return f"{name}, line {piece['line']}" if piece.get("line") else name
+    return f"{name}, line {piece['line']}" if piece["line"] else name
 
 
 def _standard_input() -> str:

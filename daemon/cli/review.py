@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...ipc.client import DaemonError
 from .arguments import whole
 from .terminal import Terminal
 from .wire import ask
 from .words import BOLD, DIM, GREEN, YELLOW, Look, clean, clip, count, table, when
+
+if TYPE_CHECKING:
+    from ...ipc.answers import DecayAnswer, DecidedAnswer, DecisionAnswer, LeakAnswer, RestoreAnswer, ReviewAnswer
 
 MOST_SHOWN = 40
 KEPT = {
@@ -34,7 +37,7 @@ def decay_arguments(parser: ArgumentParser) -> None:
 
 def decay(options: Namespace, terminal: Terminal) -> int:
     """Say what would fade."""
-    answer = ask(terminal, "decay_preview", {"days": options.days}, timeout_s=None)
+    answer: DecayAnswer = ask(terminal, "decay_preview", {"days": options.days}, timeout_s=None)
     terminal.tell(answer, fading_in_words(answer, terminal.look))
     return 0
 
@@ -46,7 +49,7 @@ def restore_arguments(parser: ArgumentParser) -> None:
 
 def restore(options: Namespace, terminal: Terminal) -> int:
     """Bring an archived memory back."""
-    answer = ask(terminal, "restore", {"node_id": options.node})
+    answer: RestoreAnswer = ask(terminal, "restore", {"node_id": options.node})
     terminal.tell(answer, [f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` archives it again."])
     return 0
 
@@ -65,7 +68,7 @@ def review(options: Namespace, terminal: Terminal) -> int:
     """Show what waits, settle one, or walk through all."""
     if options.keep or options.edit:
         return _settle(options, terminal)
-    answer = ask(terminal, "review_list")
+    answer: ReviewAnswer = ask(terminal, "review_list")
     if options.decision:
         answer["decisions"] = [d for d in answer["decisions"] if options.decision in _names(d)]
     if terminal.as_json:
@@ -89,11 +92,12 @@ def _settle(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def _decide(terminal: Terminal, name: str, keep: str, by: str | None, text: str | None = None) -> dict[str, Any]:
-    return ask(terminal, "review_decide", {"decision": name, "keep": keep, "by": by, "text": text})
+def _decide(terminal: Terminal, name: str, keep: str, by: str | None, text: str | None = None) -> DecidedAnswer:
+    answer: DecidedAnswer = ask(terminal, "review_decide", {"decision": name, "keep": keep, "by": by, "text": text})
+    return answer
 
 
-def _walk(answer: dict[str, Any], by: str | None, terminal: Terminal) -> int:
+def _walk(answer: ReviewAnswer, by: str | None, terminal: Terminal) -> int:
     """Ask about one after the other; what is skipped waits on."""
     look, waiting = terminal.look, answer["decisions"]
     settled = 0
@@ -152,7 +156,7 @@ def _edited(text: str, terminal: Terminal) -> str | None:
     return edited if edited and edited != text.strip() else None
 
 
-def fading_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+def fading_in_words(answer: DecayAnswer, look: Look) -> list[str]:
     """What would fade, the soonest first."""
     fading, days = answer["fading"], answer["days"]
     if not fading:
@@ -176,7 +180,7 @@ def fading_in_words(answer: dict[str, Any], look: Look) -> list[str]:
     return lines
 
 
-def _in_days(instant: str, look: Look) -> str:
+def _in_days(instant: str | None, look: Look) -> str:
     at = when(instant)
     if at is None or at <= look.now:
         return "tonight"
@@ -184,23 +188,21 @@ def _in_days(instant: str, look: Look) -> str:
     return "tonight" if days == 0 else f"in {count(days, 'day')}"
 
 
-def decisions_in_words(answer: dict[str, Any], look: Look) -> list[str]:
+def decisions_in_words(answer: ReviewAnswer, look: Look) -> list[str]:
     """Everything that waits, one after the other."""
     lines: list[str] = []
     for decision in answer["decisions"]:
         lines += [look.paint(decision["decision_id"], BOLD), *decision_in_words(decision, look), ""]
-    total = answer.get("total", len(answer["decisions"]))
-    if total > len(answer["decisions"]):
-        lines += [f"… and {total - len(answer['decisions']):,} more after these.", ""]
+    if answer["total"] > len(answer["decisions"]):
+        lines += [f"… and {answer['total'] - len(answer['decisions']):,} more after these.", ""]
     lines += look.wrap("Settle one with `dreamctl review ID --keep newer|older|both`, or --edit TEXT.")
-    return lines + leaks_in_words(answer.get("leaks") or [], look)
+    return lines + leaks_in_words(answer["leaks"], look)
 
 
-def decision_in_words(decision: dict[str, Any], look: Look) -> list[str]:
+def decision_in_words(decision: DecisionAnswer, look: Look) -> list[str]:
     """Both sides with their dates and what they rest on."""
     lines = []
-    for name in ("older", "newer"):
-        side = decision[name]
+    for name, side in (("older", decision["older"]), ("newer", decision["newer"])):
         since = look.ago(side["since"]) if side["since"] else "undated"
         about = " · ".join(clean(part) for part in (since, side["channel"], side["node_id"]))
         lines += [f"  {look.paint(name.upper(), BOLD, YELLOW)}  {look.paint(about, DIM)}"]
@@ -211,7 +213,7 @@ def decision_in_words(decision: dict[str, Any], look: Look) -> list[str]:
     return lines
 
 
-def leaks_in_words(leaks: list[dict[str, Any]], look: Look) -> list[str]:
+def leaks_in_words(leaks: list[LeakAnswer], look: Look) -> list[str]:
     """Files of a person's own that hold what looks like a secret: told, never touched."""
     if not leaks:
         return []
@@ -220,10 +222,10 @@ def leaks_in_words(leaks: list[dict[str, Any]], look: Look) -> list[str]:
     return lines + [line for each in told for line in each]
 
 
-def decided_in_words(answer: dict[str, Any]) -> list[str]:
+def decided_in_words(answer: DecidedAnswer) -> list[str]:
     """What holds now, and the way back."""
     return [f"{KEPT[answer['choice']]} `dreamctl undo {answer['run_id']}` takes that back."]
 
 
-def _names(decision: dict[str, Any]) -> tuple[str, str, str]:
+def _names(decision: DecisionAnswer) -> tuple[str, str, str]:
     return decision["decision_id"], decision["older"]["node_id"], decision["newer"]["node_id"]

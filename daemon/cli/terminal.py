@@ -28,11 +28,11 @@ class Terminal:
         """Bars may move: a person looks at stderr, and no JSON was asked for."""
         return not self.as_json and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
-    def document(self, answer: Mapping[str, Any]) -> None:
+    def document(self, answer: Mapping[str, object]) -> None:
         """The answer as one JSON document."""
         _write_json(answer, sys.stdout)
 
-    def tell(self, answer: Mapping[str, Any], lines: Iterable[str]) -> None:
+    def tell(self, answer: Mapping[str, object], lines: Iterable[str]) -> None:
         """The answer, as a document for a program, in words for a person."""
         if self.as_json:
             self.document(answer)
@@ -75,7 +75,7 @@ def _write(text: str, stream: Any) -> None:
         stream.write(text.encode(encoding, "replace").decode(encoding))
 
 
-def _write_json(answer: Mapping[str, Any], stream: Any) -> None:
+def _write_json(answer: Mapping[str, object], stream: Any) -> None:
     import json
 
     utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"

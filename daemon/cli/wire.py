@@ -19,8 +19,8 @@ def ask(
     params: dict[str, Any] | None = None,
     on_progress: Callable[[dict[str, Any]], None] | None = None,
     timeout_s: float | None = ANSWER_TIMEOUT_S,
-) -> dict[str, Any]:
-    """The daemon's answer. Ctrl-C takes the question back."""
+) -> Any:
+    """The daemon's answer, of the type that `ipc.answers` declares for the method. Ctrl-C takes the question back."""
     given = {name: value for name, value in (params or {}).items() if value is not None}
     with Client(timeout_s=timeout_s, name=f"dreamctl {__version__}") as client:
         try:

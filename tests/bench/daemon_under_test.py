@@ -186,7 +186,7 @@ class DaemonUnderTest:
         while time.monotonic() < deadline:
             status: dict[str, Any] = self.call("status")
             self.rss_bytes()
-            if not status["embedding_queue"] and status["model_ready"]:
+            if not status["pending_embeddings"] and status["embedding"]["ready"]:
                 return status
             time.sleep(5 * POLL_S)
         raise RuntimeError(f"chunks still wait for their vectors after {timeout_s:g} s: {status}")

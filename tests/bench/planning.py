@@ -29,6 +29,7 @@ from dreamd.store.find.embedding import Embedder, embedder_for
 from dreamd.store.keep import history, session
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.results import StoreStatus
 from dreamd.store.settings import StoreSettings
 
 from .datasets import many_turns
@@ -65,7 +66,8 @@ def measure(options: Options) -> Iterator[Row]:
         took = time.monotonic() - began
     seconds = ", ".join(f"{step} {s:.0f}" for step, s in done.report["seconds"].items() if s >= 0.5)
     how = (
-        f"{held['chunks']:,} chunks: {held['turns']:,} turns, {held['facts']:,} facts, {held['scenarios']:,} pages; "
+        f"{held['chunks']:,} chunks: {held['turns']:,} turns, "
+        f"{held['memories']['L1']:,} facts, {held['memories']['L2']:,} pages; "
         f"{done.report['actions']} actions; {cpu_s:.0f} s of processor; seconds: {seconds}"
     )
     yield Row(name, f"{took:.0f} s, {peak / MIB:.0f} MiB", target, took <= MOST_S and peak <= MOST_MIB * MIB, how)
@@ -104,7 +106,7 @@ async def _planned(request: RunRequest) -> tuple[Done, int, float]:
 # -- the memory
 
 
-def _memory(scratch: Path, options: Options, old: int, new: int) -> tuple[StorePaths, dict[str, int]]:
+def _memory(scratch: Path, options: Options, old: int, new: int) -> tuple[StorePaths, StoreStatus]:
     """A memory that a dream has gone through, and new turns that none has."""
     paths = StorePaths(
         scratch / "vault", scratch / "ledger.db", scratch / "index.db", scratch / "vectors.db", scratch / "runs"
@@ -127,8 +129,8 @@ def _open(paths: StorePaths, embedder: Embedder) -> MemoryStore:
     paths.vault.mkdir(parents=True, exist_ok=True)
     (paths.vault / ".dreamd").touch()
     store = MemoryStore.open(paths, StoreSettings(), embedder, lambda: NOW)
-    say(f"embedding {store.status()['embedding_queue']} chunks")
-    while store.status()["embedding_queue"]:
+    say(f"embedding {store.status()['pending_embeddings']} chunks")
+    while store.status()["pending_embeddings"]:
         time.sleep(0.2)
     return store
 

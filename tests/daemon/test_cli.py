@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import os
@@ -19,94 +18,118 @@ import pytest
 from dreamd import __version__
 from dreamd.daemon.cli import care, main
 from dreamd.daemon.cli.progress import PlainLines
-from dreamd.ipc.call import Call, Handler
-from dreamd.ipc.listener import open_listener
+from dreamd.ipc import answers as declared
+from dreamd.ipc.call import Call
 from dreamd.ipc.protocol import NOT_FOUND, ProtocolError, Refused
-from dreamd.ipc.server import Server
-from dreamd.store.channel import channel_of_folder
-from pydantic import BaseModel, ConfigDict
+
+from tests.answer_types import faults
+from tests.stand_in_daemon import StandIn
 
 HIT = {
     "node_id": "k2m4", "level": "L1", "kind": "fact", "title": "Linz", "text": "The office is in Linz.", "score": 0.9,
     "channel": "work", "created_at": None, "evidence": [{"node_id": "s#1", "external_id": None}],
+    "contradicts": [], "stale_after": None,
 }  # fmt: skip
-SHOWN = {**HIT, "path": "facts/linz--k2m4.md", "live": True, "tags": ["office"], "cited_by": []}
+LISTED: dict[str, Any] = {
+    "node_id": "k2m4", "level": "L1", "kind": "fact", "title": "Linz", "channel": "work", "created_at": None,
+    "live": True,
+}  # fmt: skip
+SHOWN = {
+    **LISTED, "text": "The office is in Linz.", "path": "facts/linz--k2m4.md", "tags": ["office"], "cited_by": [],
+    "superseded_by": None, "supersedes": [], "contradicts": [], "evidence": [{"node_id": "s#1", "external_id": None}],
+}  # fmt: skip
+STATUS = {
+    "version": __version__, "pid": 4242, "protocol": 1, "uptime_s": 3.0, "vault": "/v", "files": 0, "turns": 0,
+    "memories": {"L0": 0, "L1": 0, "L2": 0, "L3": 0}, "chunks": 0, "channels": {}, "pending_embeddings": 0,
+    "embedding": {"model": "stub", "ready": True}, "journal": 0, "runs": 0, "paused": False, "channels_off": [],
+    "watching": "on", "llm": None, "dream": None, "last_dream": None, "next_dream": None, "waiting_for": "",
+    "broken_files": 0, "problems": [],
+}  # fmt: skip
 
 
-class Anything(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-
-class FakeDaemon:
-    """Answers each method with what `answers` holds for it, and keeps what it was asked."""
-
-    def __init__(self, path: Path) -> None:
-        self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.answers: dict[str, Any] = {
-            "hello": {"version": __version__, "pid": 4242, "protocol": 1},
-            "status": {"version": __version__, "pid": 4242, "problems": []},
-            "recall": {"hits": [HIT], "abstained": False, "notes": ["12 chunks wait for their embedding"]},
-            "context": {
+DREAM: dict[str, Any] = {
+    "run_id": "r1", "state": "applied", "actions": {"consolidate": 3}, "seconds": 1.5, "conflicts": [], "note": "",
+}  # fmt: skip
+DIGEST: dict[str, Any] = {"date": "d", "path": "/v/d.md", "page": None, "text": "", "undone": []}
+ANSWERS: dict[str, Any] = {
+    "hello": {"version": __version__, "pid": 4242, "protocol": 1},
+    "status": STATUS,
+    "recall": {
+        "hits": [HIT],
+        "abstained": False,
+        "notes": ["12 chunks wait for their embedding"],
+        "channel": "work",
+        "elsewhere": [],
+    },
+    "context": {
+        "text": "The office is in Linz.",
+        "tokens": 9,
+        "slots": [
+            {
+                "node_id": "k2m4",
                 "text": "The office is in Linz.",
                 "tokens": 9,
-                "slots": [{"node_id": "k2m4"}],
-                "abstained": False,
-            },
-            "remember": {"node_id": "k2m4"},
-            "forget": {"node_id": "k2m4", "run_id": "r1", "also": []},
-            "feedback": {"node_id": "k2m4", "verdict": "useful"},
-            "purge": {"questions": 3},
-            "show": {**SHOWN, "offset": 0, "next": None},
-            "list": {"memories": [{**SHOWN}], "next": 50},
-            "import": {
-                "sessions": 1,
-                "turns_added": 2,
-                "turns_known": 0,
-                "redacted": 0,
-                "skipped": [],
-                "channels": ["work"],
-            },
-            "dream": {"run_id": "r1", "state": "applied", "actions": {"consolidate": 3}, "seconds": 1.5},
-            "dream_pause": {"run_id": "r1", "state": "paused"},
-            "dream_resume": {"run_id": "r1", "state": "running"},
-            "dream_cancel": {"run_id": "r1", "state": "cancelled"},
-            "runs": {"runs": []},
-            "undo": {"run_id": "r1", "restored": 2, "conflicts": []},
-            "digest": {"date": "2026-11-21", "path": "/v/digests/2026-11-21.md", "text": "# Digest\n\nNothing new.\n"},
-            "review_list": {"decisions": [], "total": 0, "leaks": []},
-            "review_decide": {},
-            "decay_preview": {"days": 30, "most_a_night": 10, "total": 0, "fading": []},
-            "restore": {"node_id": "k2m4", "run_id": "r2", "path": "facts/a.md"},
-            "rebuild": {"files": 1, "nodes": 2, "chunks": 3, "embedded": 0, "seconds": 0.5},
-            "check": {"problems": [], "settings_problems": []},
-            "pause": {"paused": True},
-            "resume": {"paused": False},
-            "channel": {"channel": "work", "learning": False},
-            "stop": {"stopping": True},
-        }
-        handlers = {name: Handler(Anything, self._answerer(name), long=True) for name in self.answers}
-        self.loop = asyncio.new_event_loop()
-        self.server = Server(handlers)
-        self._thread = threading.Thread(target=self.loop.run_forever)
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self.server.start(open_listener(path)), self.loop).result(10)
+                "evidence": [],
+                "contradicts": [],
+            }
+        ],
+        "abstained": False,
+        "notes": [],
+        "channel": "work",
+    },
+    "remember": {"node_id": "k2m4"},
+    "forget": {"node_id": "k2m4", "run_id": "r1", "also": []},
+    "feedback": {"node_id": "k2m4", "verdict": "useful"},
+    "purge": {"questions": 3},
+    "show": {**SHOWN, "offset": 0, "next": None},
+    "list": {"memories": [LISTED], "next": 50},
+    "import": {
+        "sessions": 1,
+        "turns_added": 2,
+        "turns_known": 0,
+        "notes": 0,
+        "remarks": [],
+        "skipped_total": 0,
+        "redacted": 0,
+        "skipped": [],
+        "channels": ["work"],
+    },
+    "dream": DREAM,
+    "dream_pause": {"run_id": "r1", "state": "paused"},
+    "dream_resume": {"run_id": "r1", "state": "running"},
+    "dream_cancel": {"run_id": "r1", "state": "cancelled"},
+    "runs": {"runs": []},
+    "undo": {"run_id": "r1", "restored": 2, "conflicts": [], "already": False},
+    "digest": {
+        "date": "2026-11-21",
+        "path": "/v/digests/2026-11-21.md",
+        "text": "# Digest\n\nNothing new.\n",
+        "page": None,
+        "undone": [],
+    },
+    "review_list": {"decisions": [], "total": 0, "leaks": []},
+    "review_decide": {"decision_id": "d1", "run_id": "r9", "choice": "newer", "paths": []},
+    "decay_preview": {"days": 30, "most_a_night": 10, "total": 0, "fading": []},
+    "restore": {"node_id": "k2m4", "run_id": "r2", "path": "facts/a.md"},
+    "rebuild": {"files": 1, "nodes": 2, "chunks": 3, "embedded": 0, "seconds": 0.5},
+    "check": {"problems": [], "settings_problems": []},
+    "pause": {"paused": True},
+    "resume": {"paused": False},
+    "channel": {"channel": "work", "learning": False, "notes": []},
+    "stop": {"stopping": True},
+}
 
-    def _answerer(self, name: str) -> Callable[[Anything, Call], Any]:
-        def answer(params: Anything, call: Call) -> Any:
-            if name != "hello":
-                self.asked.append((name, params.model_dump()))
-            answer = self.answers[name]
-            if isinstance(answer, Exception):
-                raise answer
-            return answer(call) if callable(answer) else answer
 
-        return answer
+class FakeDaemon(StandIn):
+    """A daemon that answers as these tests need it."""
 
-    def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self.server.stop(0.1), self.loop).result(10)
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(10)
-        self.loop.close()
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, ANSWERS)
+
+
+def test_what_is_answered_here_is_of_the_daemon_s_types() -> None:
+    found = [fault for name, answer in ANSWERS.items() for fault in faults(answer, declared.ANSWERS[name], name)]
+    assert found == []
 
 
 @pytest.fixture
@@ -186,28 +209,45 @@ def test_recall_says_what_it_found_and_where_from(daemon: FakeDaemon, run: Run) 
     assert code == 0
 
 
-def test_recall_looks_in_this_folder_s_channel_where_it_is_known_else_everywhere(
+def test_what_names_no_channel_is_asked_from_this_folder(
     daemon: FakeDaemon, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    here = channel_of_folder(tmp_path)
     for command in ("recall", "context"):
         _, _, err = run(command, "office")
-        assert err.startswith(f"This is about {here}; --channel '*' looks everywhere.\n")
-        assert [asked["channel"] for _, asked in daemon.asked[-2:]] == [here, here]
-    daemon.answers["list"] = {"memories": [], "next": None}
-    run("recall", "office")
-    assert [asked["channel"] for _, asked in daemon.asked[-2:]] == [here, "*"]
+        assert "Looked in work and _global; --channel '*' looks everywhere.\n" in err
+        assert daemon.asked[-1] == (command, {"query": "office", "cwd": str(tmp_path)})
+        _, _, err = run(command, "office", "--channel", "work")
+        assert "Looked in" not in err
+        assert daemon.asked[-1] == (command, {"query": "office", "channel": "work"})
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     run("recall", "office")
-    assert daemon.asked[-1][1]["channel"] == "*"
+    assert daemon.asked[-1] == ("recall", {"query": "office"})
+
+
+def test_what_was_found_elsewhere_is_shown_as_that(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["recall"] = {
+        **ANSWERS["recall"],
+        "hits": [],
+        "abstained": True,
+        "elsewhere": [{"channel": "home", "hits": [HIT]}],
+    }
+    code, out, err = run("recall", "office")
+    assert out.startswith("Elsewhere, in home:\n\nL1 fact")
+    assert err.startswith("Nothing that is remembered here answers this.")
+    assert code == 0
+
+
+def test_a_channel_that_holds_nothing_is_warned_of(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["channel"] = {"channel": "wrk", "learning": False, "notes": ["nothing is kept in `wrk` yet"]}
+    assert run("channel", "wrk", "off") == (0, "Learning in wrk is off.\n", "Nothing is kept in `wrk` yet.\n")
 
 
 def test_nothing_found_is_exit_code_4(daemon: FakeDaemon, run: Run) -> None:
-    daemon.answers["recall"] = {"hits": [], "abstained": True, "notes": []}
-    daemon.answers["context"] = {"text": "", "tokens": 0, "slots": [], "abstained": True}
+    daemon.answers["recall"] = {**ANSWERS["recall"], "hits": [], "abstained": True}
+    daemon.answers["context"] = {**ANSWERS["context"], "text": "", "tokens": 0, "slots": [], "abstained": True}
     daemon.answers["digest"] = ProtocolError("there is no digest yet", "A dream writes one.", NOT_FOUND)
     for words in (("recall", "x"), ("context", "x"), ("digest",)):
         code, out, err = run(*words)
@@ -268,7 +308,13 @@ def test_help_names_every_command_and_each_has_its_own(run: Run) -> None:
 
 
 def test_show_puts_the_pages_together(daemon: FakeDaemon, run: Run) -> None:
-    pages = iter([{**SHOWN, "text": "The office ", "next": 11}, {**SHOWN, "text": "is in Linz.", "next": None}] * 2)
+    pages = iter(
+        [
+            {**SHOWN, "text": "The office ", "offset": 0, "next": 11},
+            {**SHOWN, "text": "is in Linz.", "offset": 11, "next": None},
+        ]
+        * 2
+    )
     daemon.answers["show"] = lambda call: next(pages)
     code, out, _ = run("show", "k2m4")
     assert code == 0
@@ -317,7 +363,10 @@ def test_progress_is_plain_lines_where_nobody_watches_and_silent_beside_json(dae
 def test_a_document_on_a_terminal_commands_nothing_and_says_the_same(
     daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_of = {"run_id": "r1", "kind": "daily", "state": "applied", "note": "C1 \x9b31m, bidi \u202e, DEL \x7f, Ü 🐘"}
+    run_of = {
+        "run_id": "r1", "kind": "daily", "state": "applied", "note": "C1 \x9b31m, bidi \u202e, DEL \x7f, Ü 🐘",
+        "started_at": None, "seconds": 1.0, "created": 1, "replaced": 0, "deleted": 0,
+    }  # fmt: skip
     daemon.answers["runs"] = {"runs": [run_of]}
     piped = run("runs", "--json")[1]
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
@@ -360,7 +409,7 @@ def test_a_dream_that_stands_still_says_why_once(capsys: pytest.CaptureFixture[s
 
 
 def test_a_dream_that_was_given_up_is_no_success(daemon: FakeDaemon, run: Run) -> None:
-    daemon.answers["dream"] = {"run_id": "r1", "state": "preempted", "seconds": 2.0, "note": "an agent is at work"}
+    daemon.answers["dream"] = {**DREAM, "state": "preempted", "note": "an agent is at work"}
     code, out, _ = run("dream", "--wait")
     assert code == 1
     assert "gave way" in out
@@ -393,7 +442,12 @@ def test_check_s_problems_are_exit_code_1(daemon: FakeDaemon, run: Run) -> None:
 
 
 def test_an_undo_with_conflicts_is_exit_code_1(daemon: FakeDaemon, run: Run) -> None:
-    daemon.answers["undo"] = {"run_id": "r1", "restored": 1, "conflicts": [{"path": "facts/a.md", "reason": "edited"}]}
+    daemon.answers["undo"] = {
+        "run_id": "r1",
+        "restored": 1,
+        "conflicts": [{"path": "facts/a.md", "reason": "edited"}],
+        "already": False,
+    }
     code, out, _ = run("undo", "r1")
     assert code == 1
     assert "facts/a.md: edited" in out
@@ -463,7 +517,7 @@ def test_a_reader_that_has_left_is_no_error(daemon: FakeDaemon) -> None:
 
     def late(call: Call) -> dict[str, Any]:
         assert left.wait(20)
-        return {"date": "", "path": "", "text": "line\n" * 1000}
+        return {**DIGEST, "text": "line\n" * 1000}
 
     daemon.answers["digest"] = late
     with dreamctl("digest") as process:
@@ -476,7 +530,7 @@ def test_a_reader_that_has_left_is_no_error(daemon: FakeDaemon) -> None:
 
 
 def test_what_the_terminal_cannot_write_is_replaced(daemon: FakeDaemon) -> None:
-    daemon.answers["digest"] = {"date": "", "path": "", "text": "grün – 日本 \ud800"}
+    daemon.answers["digest"] = {**DIGEST, "text": "grün – 日本 \ud800"}
     environ = {**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
     with dreamctl("digest", env=environ, encoding="latin-1") as process:
         out, err = process.communicate(timeout=20)
@@ -602,7 +656,7 @@ def test_restore_names_the_way_back(daemon: FakeDaemon, run: Run) -> None:
 def test_a_digest_opens_as_a_page_or_says_where_it_lies(
     daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    daemon.answers["digest"] = {"date": "d", "path": "/v/d.md", "page": "/v/d.html", "text": "# A\n"}
+    daemon.answers["digest"] = {**DIGEST, "page": "/v/d.html"}
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda url: not opened.append(url))  # type: ignore[func-returns-value]
     assert run("digest", "--open")[:2] == (0, "/v/d.html\n")
@@ -615,7 +669,7 @@ def test_a_digest_opens_as_a_page_or_says_where_it_lies(
 
 def test_a_digest_in_the_terminal_hides_the_marks_of_programs(daemon: FakeDaemon, run: Run) -> None:
     text = "# A\n\n<!-- dream r1 -->\n\n- [a \\<b> title](/facts/a.md)\n"
-    daemon.answers["digest"] = {"date": "d", "path": "/v/d.md", "page": None, "text": text}
+    daemon.answers["digest"] = {**DIGEST, "text": text}
     assert run("digest")[1] == "# A\n\n- a <b> title\n"
 
 

@@ -22,6 +22,8 @@ class AnyQuery(Params):
     query: str = ""
     budget_tokens: int = 0
     limit: int = 0
+    channel: str | None = None
+    cwd: str | None = None
 
 
 Talk = Callable[[socket.socket], None]
@@ -204,6 +206,35 @@ def test_an_agent_gets_the_answer_when_there_is_one(serve: Serve) -> None:
     path = str(serve({"recall": Handler(AnyQuery, answer), "context": Handler(AnyQuery, answer)}).path)
     assert recall_or_empty("a", path=path, limit=3) == {"hits": ["a"], "limit": 3, "text": "a", "budget": 0}
     assert context_or_empty("a", 77, path=path)["budget"] == 77
+
+
+class AnySession(Params):
+    session: dict[str, Any]
+
+
+def test_what_names_no_channel_is_of_the_working_directory(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def note(params: Any, call: Call) -> dict[str, Any]:
+        asked.append(params.model_dump(include={"channel", "cwd", "session"}, exclude_none=True))
+        return {}
+
+    handlers = {"recall": Handler(AnyQuery, note), "context": Handler(AnyQuery, note)}
+    path = str(serve(handlers | {"observe": Handler(AnySession, note)}).path)
+    monkeypatch.chdir(tmp_path)
+    here = {"cwd": str(tmp_path)}
+    recall_or_empty("a", path=path)
+    context_or_empty("a", path=path)
+    with Client(path) as client:
+        client.call("recall", {"query": "a"})
+        client.call("observe", {"session": {}})
+    assert asked == [here, here, here, {"session": here}]
+    asked.clear()
+    recall_or_empty("a", path=path, channel="*")
+    recall_or_empty("a", path=path, cwd="/elsewhere")
+    assert asked == [{"channel": "*"}, {"cwd": "/elsewhere"}]
 
 
 def test_the_client_imports_nothing_heavy() -> None:

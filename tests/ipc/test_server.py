@@ -43,6 +43,7 @@ from .conftest import Serve, Wire
 class Echo(Params):
     text: str = ""
     number: int = 0
+    cwd: str = ""
 
 
 def echo(**options: Any) -> dict[str, Handler]:

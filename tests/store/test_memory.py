@@ -338,11 +338,11 @@ def test_vectors_of_another_model_are_made_again_behind_everybodys_back(
     again = open_store()
     try:
         assert found(again, "ferry") == [node_id]
-        assert again.status()["embedding_queue"] == 1
+        assert again.status()["pending_embeddings"] == 1
     finally:
         may_embed.set()
     again.rebuild()
-    assert again.status()["embedding_queue"] == 0
+    assert again.status()["pending_embeddings"] == 0
     assert found(again, "ferry") == [node_id]
 
 
@@ -355,7 +355,7 @@ def test_an_edited_memory_is_not_found_by_what_it_no_longer_says(
     file = next((paths.vault / "facts").glob("*.md"))
     file.write_bytes(file.read_bytes().replace(b"The ferry leaves at nine from the old pier", b"Zephyrine sings"))
     store.file_changed([file.relative_to(paths.vault).as_posix()])
-    assert store.status()["embedding_queue"] == 1
+    assert store.status()["pending_embeddings"] == 1
     assert found(store, "ferry nine pier") == []
     assert found(store, "Zephyrine") == [node_id]
 

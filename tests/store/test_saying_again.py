@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 from dreamd.daemon.cli.ask import shown_in_words
 from dreamd.daemon.cli.words import Look
-from dreamd.ipc.answers import plain
+from dreamd.ipc.serialize import plain
 from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep import okf
 from dreamd.store.memory import MemoryStore, StorePaths

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.ipc.answers import plain
+from dreamd.ipc.serialize import plain
 from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep import okf
 from dreamd.store.memory import MemoryStore, StorePaths

@@ -241,12 +241,16 @@ def test_paused_nothing_is_learned(shared: DaemonUnderTest, tmp_path: Path) -> N
 
 
 def test_a_channel_can_be_switched_off(shared: DaemonUnderTest) -> None:
-    assert shared.call("channel", name="work", learning=False) == {"channel": "work", "learning": False}
+    answer = shared.call("channel", name="work", learning=False)
+    assert (answer["channel"], answer["learning"]) == ("work", False)
+    assert answer["notes"][0].startswith("nothing is kept in `work` yet")
     with pytest.raises(RuntimeError, match="work"):
         shared.call("remember", text="a secret plan", channel="work")
     assert shared.call("status")["channels_off"] == ["work"]
     shared.call("channel", name="work", learning=True)
     shared.call("remember", text="a secret plan", channel="work")
+    shared.call("list")  # which waits until it is visible
+    assert shared.call("channel", name="work", learning=True)["notes"] == []
 
 
 def test_no_digest_yet_is_said(shared: DaemonUnderTest) -> None:

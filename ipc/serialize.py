@@ -1,0 +1,161 @@
+"""The store's values in the wire's own shape, no larger than a line can carry."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from .. import __version__
+from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Evidence, Hit, Slot
+from .answers import (
+    ElsewhereAnswer,
+    EvidenceAnswer,
+    HelloAnswer,
+    HitAnswer,
+    ShowAnswer,
+    SlotAnswer,
+    TraceAnswer,
+    WhyNotAnswer,
+)
+from .params import RecallParams
+from .protocol import PROTOCOL_VERSION
+
+if TYPE_CHECKING:
+    from ..store.results import Elsewhere, Shown
+
+# Half a line for the texts of an answer: escapes and everything beside the texts fit into the other half.
+MAX_TEXT_BYTES = 2**19
+LONGEST_ESCAPE = len("\\u0000")
+
+
+def hello_answer() -> HelloAnswer:
+    """Which daemon answers: its version, process and protocol."""
+    return {"version": __version__, "pid": os.getpid(), "protocol": PROTOCOL_VERSION}
+
+
+def evidence(turns: Iterable[Evidence]) -> list[EvidenceAnswer]:
+    """Turns as the wire names them."""
+    return [{"node_id": turn.node_id, "external_id": turn.external_id} for turn in turns]
+
+
+def hit_answer(hit: Hit) -> HitAnswer:
+    """One hit as the wire says it."""
+    return {
+        "node_id": hit.node_id,
+        "level": str(hit.level),
+        "kind": str(hit.kind),
+        "title": hit.title,
+        "text": hit.text,
+        "score": hit.score,
+        "channel": hit.channel,
+        "created_at": instant(hit.created_at),
+        "evidence": evidence(hit.evidence),
+        "contradicts": list(hit.contradicts),
+        "stale_after": instant(hit.stale_after),
+    }
+
+
+def slot_answer(slot: Slot) -> SlotAnswer:
+    """One piece of an envelope as the wire says it."""
+    return {
+        "node_id": slot.node_id,
+        "text": slot.text,
+        "tokens": slot.tokens,
+        "evidence": evidence(slot.evidence),
+        "contradicts": list(slot.contradicts),
+    }
+
+
+def show_answer(shown: Shown, offset: int) -> ShowAnswer:
+    """One memory with as much of its text, from an offset, as a line can carry."""
+    page = cut_to_bytes(shown.text[offset:])
+    end = offset + len(page)
+    paged = {"text": page, "offset": offset, "next": end if end < len(shown.text) else None}
+    return cast("ShowAnswer", {**plain(shown), **paged})
+
+
+def trace_answer(trace: Mapping[str, Any]) -> TraceAnswer:
+    """How an answer came about."""
+    return cast("TraceAnswer", plain(trace))
+
+
+def why_not(node: Shown, asked: RecallParams, channel: str, trace: Mapping[str, Any]) -> WhyNotAnswer:
+    """Where a memory came in the search, from 1, or why it was not in it."""
+    candidates: Sequence[Mapping[str, Any]] = trace.get("candidates") or ()
+    places = [
+        i for i, candidate in enumerate(candidates, 1) if node.node_id in (candidate["unit"], *candidate["nodes"])
+    ]
+    if places:
+        reason = "it is among the answers" if places[0] <= asked.limit else f"the limit was {asked.limit}"
+    elif not node.live and not asked.include_archived:
+        reason = "it is archived, or a newer one has taken its place (include_archived looks there too)"
+    elif asked.levels and node.level not in asked.levels:
+        reason = f"its level is {node.level}"
+    elif channel not in (ALL_CHANNELS, node.channel) and node.channel != GLOBAL_CHANNEL:
+        reason = f"its channel is {node.channel}"
+    else:
+        reason = f"neither its words nor its meaning were among the nearest; {len(candidates)} others were looked at"
+    return {"node_id": node.node_id, "place": places[0] if places else None, "reason": reason}
+
+
+def instant(at: datetime | None) -> str | None:
+    """ISO 8601 with its offset."""
+    return at.isoformat() if at is not None else None
+
+
+def plain(value: Any) -> Any:
+    """A dataclass or container of them, in JSON's types: instants in ISO 8601, enums by value, sets sorted."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, datetime):
+        return instant(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(plain(item) for item in value)
+    if isinstance(value, Iterable):
+        return [plain(item) for item in value]
+    if (fields := getattr(value, "__dataclass_fields__", None)) is not None:
+        return {name: plain(getattr(value, name)) for name in fields}
+    return str(value)
+
+
+def cut_to_bytes(text: str, size_bytes: int | None = None) -> str:
+    """The longest beginning of a text that takes at most so many bytes inside a JSON string."""
+    size_bytes = MAX_TEXT_BYTES if size_bytes is None else size_bytes
+    if len(text) * LONGEST_ESCAPE <= size_bytes:
+        return text
+    size = 0
+    for end, character in enumerate(text):
+        size += (
+            LONGEST_ESCAPE if character < " " else 2 if character in '"\\' else len(character.encode(errors="replace"))
+        )
+        if size > size_bytes:
+            return text[:end]
+    return text
+
+
+def hits_that_fit(hits: Iterable[Hit]) -> tuple[list[HitAnswer], int]:
+    """The hits whose texts fit into one answer, the first cut if it must be, and how many are left out."""
+    fit: list[HitAnswer] = []
+    left_out, left = 0, MAX_TEXT_BYTES
+    for hit in hits:
+        text = cut_to_bytes(hit.text, left)
+        if left_out or (fit and len(text) < len(hit.text)):
+            left_out += 1
+            continue
+        fit.append(hit_answer(replace(hit, text=text)))
+        left -= len(text.encode(errors="replace"))
+    return fit, left_out
+
+
+def elsewhere_that_fits(found: Iterable[Elsewhere]) -> list[ElsewhereAnswer]:
+    """What other channels hold, as much as fits into one answer."""
+    fit, _ = hits_that_fit(hit for place in found for hit in place.hits)
+    places: dict[str, list[HitAnswer]] = {}
+    for hit in fit:
+        places.setdefault(hit["channel"], []).append(hit)
+    return [{"channel": channel, "hits": hits} for channel, hits in places.items()]

@@ -1,0 +1,131 @@
+"""Where a question looks that names no channel, and what it is told of where it did not look; on the real store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from dreamd.ipc.channels import not_looked_in, nothing_there
+from dreamd.ipc.client import Client
+from dreamd.ipc.handlers import store_handlers
+from dreamd.store.channel import channel_of_folder
+from dreamd.store.find.embedding import StubEmbedder
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.settings import StoreSettings
+
+from .conftest import Serve
+
+NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+BILLING = "The billing service runs on port 8443."
+
+
+@pytest.fixture
+def client(serve: Serve, tmp_path: Path) -> Iterator[Client]:
+    own = tmp_path / "store"
+    paths = StorePaths(own / "vault", own / "ledger.db", own / "index.db", own / "embeddings.db", own / "runs")
+    own.mkdir()
+    with closing(MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)) as store:
+        serving = serve(store_handlers(store))
+        with serving.client() as client:
+            yield client
+        serving.stop()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Give a folder deep in a git repository."""
+    root = tmp_path / "billing"
+    (root / ".git").mkdir(parents=True)
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    folder = root / "src" / "api"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def observe(client: Client, folder: Path) -> None:
+    turns = [{"role": "user", "text": BILLING, "external_id": "t1"}]
+    client.call("observe", {"session": {"session_id": "s1", "cwd": str(folder)}, "turns": turns})
+
+
+def test_what_is_observed_in_a_project_is_found_from_any_folder_of_it(client: Client, project: Path) -> None:
+    observe(client, project)
+    for folder in (project, project.parent, project.parents[1]):
+        answer = client.call("recall", {"query": "billing port", "cwd": str(folder)})
+        assert [hit["text"] for hit in answer["hits"]] == [BILLING]
+        assert answer["channel"] == channel_of_folder(project)
+        assert BILLING in client.call("context", {"query": "billing port", "cwd": str(folder)})["text"]
+
+
+def test_the_client_asks_and_keeps_in_the_folder_that_it_runs_in(
+    client: Client, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    turns = [{"role": "user", "text": BILLING, "external_id": "t1"}]
+    client.call("observe", {"session": {"session_id": "s1"}, "turns": turns})
+    assert client.call("recall", {"query": "billing port"})["channel"] == channel_of_folder(project)
+    assert client.call("recall", {"query": "billing port"})["hits"]
+
+
+def test_an_abstention_names_the_channels_that_were_not_looked_in(client: Client, project: Path) -> None:
+    observe(client, project)
+    client.call("remember", {"text": "The cat is called Minka.", "channel": "home"})
+    client.call("remember", {"text": "Bread is baked on Saturdays.", "channel": "kitchen"})
+    for method in ("recall", "context"):
+        answer = client.call(method, {"query": "zxqv wvut", "channel": "home"})
+        assert answer["abstained"]
+        [note] = answer["notes"]
+        assert note.endswith(' and 1 other channel were not looked in; channel "*" looks everywhere')
+        everywhere = client.call(method, {"query": "zxqv wvut", "channel": "*"})
+        assert (everywhere["abstained"], everywhere["notes"]) == (True, [])
+
+
+def test_a_folder_without_memories_is_offered_what_was_found_elsewhere(
+    client: Client, project: Path, tmp_path: Path
+) -> None:
+    observe(client, project)
+    here = {"query": "billing port", "cwd": str(tmp_path)}
+    answer = client.call("recall", here)
+    assert (answer["hits"], answer["abstained"]) == ([], True)
+    [place] = answer["elsewhere"]
+    assert place["channel"] == channel_of_folder(project)
+    assert [hit["text"] for hit in place["hits"]] == [BILLING]
+
+
+def test_an_envelope_never_holds_what_is_another_project_s(client: Client, project: Path, tmp_path: Path) -> None:
+    observe(client, project)
+    envelope = client.call("context", {"query": "billing port", "cwd": str(tmp_path)})
+    assert (envelope["text"], envelope["slots"], envelope["abstained"]) == ("", [], True)
+    assert f"1 in `{channel_of_folder(project)}`" in envelope["notes"][-1]
+    assert BILLING not in str(envelope)
+
+
+def test_a_channel_that_was_named_or_holds_something_is_not_looked_beyond(
+    client: Client, project: Path, tmp_path: Path
+) -> None:
+    observe(client, project)
+    assert client.call("recall", {"query": "billing port", "channel": "home"})["elsewhere"] == []
+    client.call("observe", {"session": {"session_id": "s2", "cwd": str(tmp_path)}, "turns": [TURN]})
+    answer = client.call("recall", {"query": "billing port", "cwd": str(tmp_path)})
+    assert answer["elsewhere"] == []
+    assert len(answer["notes"]) == 1 or answer["hits"]
+
+
+TURN = {"role": "user", "text": "Zebras graze.", "external_id": "t2"}
+
+
+def test_the_channel_that_holds_most_is_named_first() -> None:
+    held = {"_global": 9, "a": 1, "b": 5, "c": 2}
+    assert not_looked_in("a", held) == ['`b` and 1 other channel were not looked in; channel "*" looks everywhere']
+    assert not_looked_in("x", held)[0].startswith("`b` and 2 other channels were")
+    assert not_looked_in("b", {"b": 1, "a": 1}) == ['`a` was not looked in; channel "*" looks everywhere']
+    assert not_looked_in("*", held) == []
+    assert not_looked_in("b", {"b": 1, "_global": 1}) == []
+
+
+def test_a_channel_that_holds_nothing_may_be_a_name_mistyped() -> None:
+    assert nothing_there("kitchen", {"kitchen": 1}) == []
+    assert nothing_there("kitchn", {"kitchen": 1}) == ["nothing is kept in `kitchn` yet; did you mean `kitchen`?"]
+    assert nothing_there("new", {"kitchen": 1}) == ["nothing is kept in `new` yet"]

@@ -1,0 +1,177 @@
+"""What a real daemon answers to every method, recorded once: a small memory, a dream, a review, an undo."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from dreamd.store.channel import channel_of_folder
+
+from tests.bench.daemon_under_test import DaemonUnderTest, Refused
+from tests.system.waiting import until
+
+SAID = [
+    "My name is Anna and I work as a nurse in Lisbon.",
+    "I decided to move the backups to the blue disk on 3 March 2026.",
+    "I prefer tea to coffee, and I never drink coffee after noon.",
+    "My brother Tom bought a red bicycle last week.",
+    "We chose PostgreSQL for the orders service because of its constraints.",
+]
+NOTE = "---\ntitle: The garden\nchannel: elsewhere\n---\nThe wisteria was pruned in February.\n"
+LEAK = "---\ntype: Note\n---\nThe old key was AKIAIOSFODNN7EXAMPLE, of the AWS account.\n"
+BROKEN = "---\ntype: [unclosed\n---\nThe marmalade recipe needs nine lemons.\n"
+NO_MODEL = {
+    "DREAMD_LLM__PROVIDER": "openai_compatible",
+    "DREAMD_LLM__MODEL": "none",
+    "DREAMD_LLM__BASE_URL": "http://127.0.0.1:9/v1",
+}
+"""A language model that does not answer, so that `status` has something to say of it."""
+
+
+class Recording:
+    """Asks a daemon, and keeps each answer by its method."""
+
+    def __init__(self, daemon: DaemonUnderTest, folder: Path) -> None:
+        self.daemon = daemon
+        self.project = folder / "orders"
+        self.project.mkdir(parents=True)
+        self.empty = folder / "empty"
+        self.empty.mkdir()
+        self.orders = channel_of_folder(self.project)
+        self.answers: dict[str, list[Any]] = defaultdict(list)
+        self.named: dict[str, Any] = {}
+
+    def ask(self, method: str, called: str = "", /, **params: Any) -> Any:
+        """Ask, keep the answer, by a name of its own too, and return it."""
+        answer = self.daemon.call(method, **params)
+        self.answers[method].append(answer)
+        if called:
+            self.named[called] = answer
+        return answer
+
+    def everything(self) -> None:
+        """Go through every method once or more; some answers only come about in this order."""
+        self._begin()
+        self._keep()
+        self._find()
+        self._dream()
+        self._decide()
+        self._take_back()
+        self._look_after()
+
+    def _begin(self) -> None:
+        self.ask("hello", client="recording", protocol=1)
+        self.ask("ping")
+        self.ask("cancel", id=99)
+        self.ask("status", "status of an empty memory")
+        vault = self.daemon.folder / "data" / "vault"
+        (vault / "leak.md").write_text(LEAK)
+        (vault / "broken.md").write_text(BROKEN)
+
+    def _keep(self) -> None:
+        chat = self.project / "chat.jsonl"
+        lines = []
+        for number, text in enumerate(SAID):
+            at = f"2026-11-{10 + number:02}T10:00:00+00:00"
+            turn = {"session_id": "orders", "channel": self.orders, "timestamp": at}
+            lines.append(turn | {"role": "user", "content": text, "id": f"m{number}"})
+            lines.append(turn | {"role": "assistant", "content": "Noted.", "id": f"a{number}"})
+        chat.write_text("".join(json.dumps(line) + "\n" for line in lines) + "{broken\n")
+        note = self.project / "garden.md"
+        note.write_text(NOTE)
+        nowhere = str(self.project / "nowhere.jsonl")
+        self.ask("import", "an import", paths=[str(chat), str(note), nowhere])
+        self.ask("import", "the same again", paths=[str(chat)])
+        session = {"session_id": "talk", "cwd": str(self.project)}
+        turns = [{"role": "user", "text": "The orders service runs on port 8443.", "external_id": "t1"}]
+        self.ask("observe", session=session, turns=turns)
+        self.bread = self.ask("remember", text="Bread is baked on Saturdays.", tags=["food"], channel="kitchen")[
+            "node_id"
+        ]
+        self.daemon.wait_until_embedded(120)
+
+    def _find(self) -> None:
+        here = {"cwd": str(self.project)}
+        self.ask("recall", "a recall", query="backups blue disk", **here)
+        asked = {"query": "port of the orders service", "explain": True, "why_not": self.bread}
+        self.ask("recall", "an explained recall", **asked, **here)
+        self.ask("recall", "nothing anywhere", query="zxqv", levels=["L3"], **here)
+        self.ask("recall", "elsewhere", query="red bicycle", levels=["L0"], cwd=str(self.empty))
+        self.ask("context", "a context", query="which disk are the backups on?", **here)
+        self.ask("context", "no context here", query="red bicycle", cwd=str(self.empty))
+        self.ask("list", "a page", limit=1)
+        self.ask("list", "a list", limit=1000)
+        self.ask("show", "a memory", node_id=self.bread)
+
+    def _dream(self) -> None:
+        self.ask("dream", "a dry run", dry_run=True, wait=True)
+        self.ask("dream", "a dream begun")
+        until(self._paused)
+        self.ask("status", "status of a dream")
+        self.ask("dream_resume")
+        self.ask("dream_cancel")
+        until(lambda: self.daemon.call("status")["dream"] is None)
+        self.dreamt = self.ask("dream", "a dream", wait=True)
+        facts = self.daemon.call("list", level="L1", channel=self.orders)["memories"]
+        self.fact = self.daemon.call("show", node_id=facts[0]["node_id"])
+        self.ask("show", "a fact", node_id=self.fact["node_id"])
+        self.ask("recall", "a fact recalled", query=self.fact["text"], channel=self.orders)
+        self.ask("runs", "the runs", all=True)
+        self.ask("digest", "a digest")
+        self.ask("decay_preview", "what fades", days=3650)
+        self.ask("decay_preview", "what fades tomorrow", days=1)
+        self._contradict(self.fact)
+        self.ask("review_list", "what waits")
+
+    def _contradict(self, fact: Any) -> None:
+        """Write a file by hand that rests on the same turn and says that it contradicts a fact."""
+        vault = self.daemon.folder / "data" / "vault"
+        text = (vault / fact["path"]).read_text()
+        link = f"contradicts: [{fact['node_id']}]\n"
+        text = re.sub(r"node_id: .*\n", 'node_id: "byhand0000000"\n' + link, text, count=1)
+        (vault / "facts" / "by-hand.md").write_text(text.replace("2026.", "2027."))
+        until(lambda: self.daemon.call("review_list")["decisions"])
+
+    def _paused(self) -> bool:
+        try:
+            self.ask("dream_pause")
+        except Refused:  # it is between two steps
+            return False
+        return True
+
+    def _take_back(self) -> None:
+        turn = self.fact["evidence"][0]["node_id"]
+        forgotten = self.ask("forget", "a turn forgotten", node_id=turn)
+        self.ask("undo", "a forget undone", run_id=forgotten["run_id"])
+        file = self.daemon.folder / "data" / "vault" / self.daemon.call("show", node_id=self.fact["node_id"])["path"]
+        file.write_text(file.read_text() + "\nSo it is.\n")
+        until(lambda: "So it is." in self.daemon.call("show", node_id=self.fact["node_id"])["text"])
+        self.ask("undo", "a dream undone", run_id=self.dreamt["run_id"])
+        self.ask("digest", "a digest of a dream undone")
+        bread = self.daemon.folder / "data" / "vault" / self.daemon.call("show", node_id=self.bread)["path"]
+        bread.unlink()
+        until(lambda: self.daemon.call("runs", kind="deleted")["runs"])
+        self.ask("runs", "a deletion", kind="deleted")
+        self.ask("restore", node_id=self.bread)
+        self.ask("feedback", node_id=self.bread, verdict="not-useful")
+
+    def _decide(self) -> None:
+        waiting = self.ask("review_list")["decisions"]
+        decision = waiting[0]["decision_id"]
+        self.ask("review_decide", decision=decision, keep="newer", by="anna")
+        self.ask("review_list", "nothing waits")
+
+    def _look_after(self) -> None:
+        self.ask("pause")
+        self.ask("status", "status of a paused memory")
+        self.ask("resume")
+        self.ask("channel", "a channel that is not there", name="kitchn", learning=False)
+        self.ask("channel", "a channel", name="kitchen", learning=False)
+        self.ask("check", "a check")
+        self.ask("rebuild")
+        self.ask("purge", probes=True)
+        self.ask("status", "status")
+        self.ask("stop")
