@@ -76,7 +76,9 @@ class Daemon:
         self.background.append(asyncio.create_task(self._say_still_starting()))
         embedder = embedder_for(self.settings.store.embedding, self.settings.data_dir / "models")
         embedder.start()
-        self.store = await asyncio.to_thread(MemoryStore.open, self.paths, self.settings.store, embedder, utc_now)
+        self.store = await asyncio.to_thread(
+            MemoryStore.open, self.paths, self.settings.store, embedder, utc_now, self.lock.claim_vault
+        )
         self.dreamer = Dreamer(self.store, self.paths, self.settings, local_now, self.activity)
         self.dreamer.remove_orphans()  # before any dream of ours has a folder there
         self.schedule = Schedule(self.store, self.dreamer, self.activity, self.settings.pipelines, local_now)

@@ -133,6 +133,8 @@ class Dreamer:
         """
         if self.running is not None:
             raise DreamBusy(f"The dream {self.running} is running.", "`dreamctl runs` shows when it is over.")
+        if (absence := self._store.absence) is not None:
+            raise DreamBusy(f"No dream can be had now: {absence.reason}.", absence.hint)
         began, began_s = self._local_now(), time.monotonic()
         run_id = self.running = _new_run_id(began, kind)
         self.kind, self.progress, self.paused = kind, Progress(stage="start"), ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -19,47 +21,79 @@ class DaemonLock:
     """Holds a lock file in the data folder, and the vault's folder itself.
 
     Both are `flock`s, so no stale lock is ever left. The vault is locked too because two data folders may name one
-    vault; a file system that knows no locks (some network ones) is let pass there.
+    vault; a file system that knows no locks (some network ones) is let pass there. A vault that is not there (a volume
+    that is not mounted) is not made: it is claimed when it is.
     """
 
     def __init__(self, data_dir: Path, vault: Path) -> None:
         self._data_dir = data_dir
         self._vault = vault
-        self._held: list[int] = []
+        self._file: int | None = None
+        self._folder: int | None = None
 
     def acquire(self) -> None:
-        """Make both folders where missing and lock them. Raises AlreadyRunning, naming the other's pid if known."""
+        """Lock the data folder, made where missing, and the vault where it is.
+
+        Raises AlreadyRunning, naming the other's pid if known.
+        """
         self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._vault.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._data_dir / "dreamd.lock"
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._held.append(file)
-        if not _try_lock(file):
-            pid = os.pread(file, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        self._file = _open_lock(path)
+        if not _try_lock(self._file):
+            pid = os.pread(self._file, 32, 0).decode("ascii", "replace").strip() or "unknown"
             self.release()
             raise AlreadyRunning(
                 f"Another dreamd (pid {pid}) already serves {self._data_dir}.",
                 "Use that one (`dreamctl status`), or stop it first (`dreamctl stop`).",
             )
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
-        folder = os.open(self._vault, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._held.append(folder)
-        try:
-            free = _try_lock(folder)
-        except OSError:
-            free = True
-        if not free:
+        with contextlib.suppress(OSError):  # a full or read-only disk: the lock holds without the pid
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        if not self.claim_vault():
             self.release()
             raise AlreadyRunning(
                 f"Another dreamd, with another data folder, already serves the vault {self._vault}.",
                 "Stop that one first, or set DREAMD_VAULT_DIR to another folder.",
             )
 
+    def claim_vault(self) -> bool:
+        """Lock the vault's folder that is there now; False when another daemon has it. May be called again."""
+        try:
+            folder = os.open(self._vault, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return True
+        if self._folder is not None:
+            if os.path.samestat(os.fstat(folder), os.fstat(self._folder)):
+                os.close(folder)
+                return True
+            os.close(self._folder)  # the folder that was there before
+            self._folder = None
+        try:
+            free = _try_lock(folder)
+        except OSError:
+            free = True
+        if not free:
+            os.close(folder)
+            return False
+        self._folder = folder
+        return True
+
     def release(self) -> None:
         """Let go; safe to call twice."""
-        while self._held:
-            os.close(self._held.pop())
+        for held in (self._file, self._folder):
+            if held is not None:
+                os.close(held)
+        self._file = self._folder = None
+
+
+def _open_lock(path: Path) -> int:
+    """Open the lock file, for reading alone where the disk can only be read: that is enough to lock it."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno != errno.EROFS or not path.exists():
+            raise
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _try_lock(descriptor: int) -> bool:

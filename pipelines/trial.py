@@ -29,14 +29,14 @@ class Overlay(Vault):
         super().__init__(root, Disk())
         self.laid: dict[str, bytes | None] = {}
 
-    def read(self, path: str, from_offset: int = 0) -> bytes:
+    def read(self, path: str, from_offset: int = 0, most_bytes: int = -1) -> bytes:
         """A file's content as it is laid over, else as it is."""
         if path not in self.laid:
-            return super().read(path, from_offset)
+            return super().read(path, from_offset, most_bytes)
         data = self.laid[path]
         if data is None:
             raise NotFound(f"there is no {path} in the vault")
-        return data[from_offset:]
+        return data[from_offset:] if most_bytes < 0 else data[from_offset : from_offset + most_bytes]
 
     def stamp(self, path: str) -> FileStamp | None:
         """A file's stamp; what is laid over has no time of its own."""

@@ -173,9 +173,7 @@ class Deletions:
         Raises StoreError while the ledger does not take it; then everything stays known.
         """
         with self._deciding:
-            if (
-                self._closed or not self._vault.has_marker()
-            ):  # nothing can be said of the files of a vault that is not there
+            if self._closed or self._vault.look() is not None:  # of a vault that is away nothing can be said
                 return
             self._release([path for path in self._withheld if self._vault.exists(path)])
             gone = self._without_moved(self._still_gone())

@@ -6,8 +6,8 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import wraps
@@ -22,6 +22,7 @@ from .find.embed_queue import EmbedQueue
 from .find.embedding import Embedder
 from .find.embedding_cache import EmbeddingCache
 from .find.index import Reconciled, is_as_read
+from .find.indexer import Indexer
 from .find.mending import Mending
 from .find.opening import OpenIndex
 from .find.projection import SUCCESSOR, Node
@@ -34,16 +35,17 @@ from .keep.derived import DerivedFiles, notes_on
 from .keep.disk import Disk
 from .keep.history import LINK, Run
 from .keep.intake import Observed, SessionPlans
-from .keep.journal import AppliedFile, sha256
+from .keep.journal import sha256
 from .keep.ledger import Ledger
 from .keep.leftovers import Leftovers
 from .keep.naming import FileNames
 from .keep.pending import PendingFiles
+from .keep.presence import Presence
 from .keep.questions import forget_questions, prune_questions
 from .keep.revival import REMEMBER, Reviving
 from .keep.session import session_id as session_node_id
 from .keep.standing import last_successor
-from .keep.vault import FileStamp, Vault, is_kept
+from .keep.vault import Absence, FileStamp, Vault, is_kept
 from .keep.writer import Planned, Writer
 from .kinship import Kinship
 from .model import (
@@ -82,6 +84,12 @@ READ_YOUR_WRITES_S = 2.0
 FORGOTTEN = "[forgotten]"
 """What is said of a forgotten turn, which stays in its session's file."""
 
+COMPARED_AGAIN_S = 5.0
+"""How long after a comparison of vault and index that failed the next one is tried."""
+
+VAULT_ID = "vault_id"
+"""The ledger's flag with the id of the vault that belongs to it."""
+
 BUSY_FOR_S = 0.1
 """How long after a call the embedding of what came in stays out of the way of the next one."""
 
@@ -91,9 +99,8 @@ MODEL_WAIT_S = 1.5
 """How long the first questions after a start wait for the embedding model before keywords answer alone."""
 
 
-NO_MARKER = (
-    "The vault is not there, or its marker is gone; nothing is unlearned until it is back or `dreamctl check --accept`."
-)
+NOT_FOUND_YET = "what was written last is not found yet"
+
 REPLACED_S = 4.0
 """How long a question waits for a damaged index to be replaced by a new one, which fills while it answers."""
 
@@ -147,10 +154,12 @@ class MemoryStore:
         embedder: Embedder,
         now: Callable[[], datetime],
         disk: Disk | None = None,
+        claim: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Replay what a crash left undone, compare vault and index, and start to work.
+        """Start to work; what a crash left undone, and what changed meanwhile, is taken in beside the first calls.
 
-        Raises StoreError when the ledger cannot be opened; a damaged index is made anew.
+        A vault that is not there is waited for; `claim` locks its folder against other daemons. Raises StoreError when
+        the ledger cannot be opened; a damaged index is made anew.
         """
         self.paths = paths
         self._now = now
@@ -166,7 +175,7 @@ class MemoryStore:
         self._closing = threading.Event()
         self._sweeping = threading.Thread(target=self._sweep, name="dreamd-sweep", daemon=True)
         self._deletions = Deletions(self.vault, self.ledger, now, self._read_tombstones)
-        self._mending = Mending(lambda: self._opened, self._compare)
+        self._mending = Mending(lambda: self._opened, self._fill)
         self._opened = OpenIndex(
             paths.index,
             self.vault,
@@ -179,9 +188,20 @@ class MemoryStore:
         )
         self.index, self.catalog = self._opened.index, self._opened.catalog
         self._names = FileNames(self.vault)
-        if not self._knows_files():  # an index that knows files misses the marker of a folder that is gone
-            self.vault.ensure_marker()
-        self._writer = Writer(self.vault, self.ledger, self._on_applied, disk, is_asked=self._was_asked)
+        self._presence = Presence(
+            self.vault, self.ledger.flags().get(VAULT_ID), self._remember_vault, is_new=self._is_new(), claim=claim
+        )
+        self._presence.look()
+        self._indexer = Indexer(self.index, self._wake_queue, self._was_asked)
+        self._writer = Writer(
+            self.vault,
+            self.ledger,
+            self._indexer.placed,
+            disk,
+            is_asked=self._was_asked,
+            presence=self._presence,
+            on_back=self._catch_up,
+        )
         self._deletions.start(self._opened, self._writer)
         self._cache = EmbeddingCache(paths.embeddings, embedder.model_id)
         self._search = Search(self.catalog, self.index.backend, embedder, settings.search)
@@ -189,7 +209,9 @@ class MemoryStore:
         self._sessions = SessionPlans(self._path_of, self._deletions.before_anew)
         self._follow_up = FollowUp(self._writer.later, self._is_busy, self.ledger.asked)
         self.derived = DerivedFiles(self.vault, self.ledger, self._writer)
-        self._changes = Changes(self.vault, self.ledger, self._writer, self._paths_citing, self._paths_replaced_by)
+        self._changes = Changes(
+            self.vault, self.ledger, self._writer, self._paths_citing, self._paths_replaced_by, self.settle
+        )
         self._reviving = Reviving(self._path_of, lambda one, other: normal_form(one) == normal_form(other))
         self._kinship = Kinship(
             self.catalog,
@@ -202,10 +224,9 @@ class MemoryStore:
             now,
         )
         self._decisions = Decisions(self.catalog, self.vault, lambda: self._tombstones)
-        replayed = self._writer.start()
-        with contextlib.suppress(IndexDamaged):  # the one that takes its place reads everything
-            self._on_applied(replayed)
-            self._compare()
+        self._writer.start()
+        self._indexer.start(self._writer.visible)
+        self._catch_up()
         self._mending.start()
         self._queue.start()
         self._follow_up.start()
@@ -216,10 +237,15 @@ class MemoryStore:
 
     @classmethod
     def open(
-        cls, paths: StorePaths, settings: StoreSettings, embedder: Embedder, now: Callable[[], datetime]
+        cls,
+        paths: StorePaths,
+        settings: StoreSettings,
+        embedder: Embedder,
+        now: Callable[[], datetime],
+        claim: Callable[[], bool] = lambda: True,
     ) -> MemoryStore:
         """Open the store on a real disk."""
-        return cls(paths, settings, embedder, now)
+        return cls(paths, settings, embedder, now, claim=claim)
 
     def close(self) -> None:
         """Finish what was acknowledged and let go of everything."""
@@ -227,9 +253,10 @@ class MemoryStore:
         self._sweeping.join()
         self._follow_up.stop()
         self._kinship.stop()
-        self._mending.stop()
         self._deletions.stop()
         self._writer.close()
+        self._indexer.stop()
+        self._mending.stop()
         self._queue.stop()
         self._search.close()
         self._opened.close()
@@ -387,7 +414,6 @@ class MemoryStore:
 
         `wanted`: somebody asks for it by its id, which says that the answer that named it was of use.
         """
-        self.settle()
         node = self._node(node_id)
         if wanted:
             self._follow_up.was_looked_at(node_id, self._now())
@@ -444,7 +470,6 @@ class MemoryStore:
 
     def feedback(self, node_id: NodeId, verdict: Verdict) -> None:
         """Keep what somebody says of a memory that was shown. Raises NotFound."""
-        self.settle()
         node = self._node(node_id)
         self._writer.write(history.record_feedback(node_id, verdict.replace("-", "_"), self._now())).result()
         gold = [turn.node_id for turn in answer.evidence_of([node], self.catalog)[node_id]] or [node_id]
@@ -470,7 +495,6 @@ class MemoryStore:
         A turn stays in its session's file and is found no more; facts that rest on nothing else go with it. What it
         had taken the place of holds again. Raises NotFound, and InvalidInput for a session.
         """
-        self.settle()
         node = self._node(node_id)
         if node.kind is Kind.SESSION:
             raise InvalidInput(f"{node_id} is a whole session", hint="Forget its turns, by their ids SESSION#N.")
@@ -621,13 +645,16 @@ class MemoryStore:
         """
         kept = [path for path in paths if is_kept(path)]
         self.settle()
-        known = self.catalog.known_files(kept)
-        stamps = {path: self.vault.stamp(path) for path in kept}
-        if sum(stamps[path] is None for path in known) >= 2:
-            self.reconcile()
+        self._indexer.submit(lambda: self._read_again(kept)).result()
+        self._queue.wake()
+
+    def _read_again(self, paths: Sequence[str]) -> None:
+        known = self.catalog.known_files(paths)
+        stamps = {path: self.vault.stamp(path) for path in paths}
+        if sum(stamps[path] is None for path in known) >= 2 or self.absence is not None:
+            self._compare()
         else:
             self.index.apply_all(sorted(path for path, stamp in stamps.items() if self._is_news(path, stamp, known)))
-        self._queue.wake()
 
     def _is_news(self, path: str, stamp: FileStamp | None, known: Collection[str]) -> bool:
         if stamp is None:
@@ -641,34 +668,67 @@ class MemoryStore:
         What is gone is unlearned in a moment, as a run, or withheld; `accept_vanished` believes all of it at once.
         """
         if accept_vanished:
-            self.vault.ensure_marker()
-        return self._compare(accept_vanished)
+            self._presence.accept()
+        found = self._indexer.submit(lambda: self._compare(accept_vanished)).result()
+        self._queue.wake()
+        return found
 
     def _compare(self, accept_vanished: bool = False) -> Reconciled:
+        """Compare vault and index, in the indexer's thread. A vault that is away says nothing of its files."""
+        if self._presence.look() is not None:
+            return Reconciled()
         found = self._opened.reconcile()
         self._deletions.relearn()
         self._deletions.recall(lost := self._opened.take_lost())
         gone = (*found.gone, *(file.path for file in lost))
         self._look_at_missing(gone, at_once=accept_vanished, accept=accept_vanished)
-        self._queue.wake()
         return found
 
+    def _fill(self) -> None:
+        """Read the vault into an index that took the place of a damaged one."""
+        self._indexer.submit(self._compare).result()
+
     def _look_at_missing(self, gone: Collection[str], *, at_once: bool, accept: bool = False) -> None:
-        if self.vault.has_marker():
+        if self.absence is None:
             self.index.apply_all(sorted(set(gone).difference(self._deletions.withheld)))
         self._deletions.look(at_once=at_once, accept=accept)
 
+    def _catch_up(self) -> None:
+        """Have the files compared that changed while the daemon, or the vault, was away."""
+        self._catch_up_until = time.monotonic() + READ_YOUR_WRITES_S
+        self._catching_up = self._indexer.submit(self._compare)
+        self._catching_up.add_done_callback(self._caught_up)
+
+    def _caught_up(self, compared: Future[Reconciled]) -> None:
+        self._queue.wake()
+        error = compared.exception()
+        if error is not None and not self._closing.is_set() and not isinstance(error, IndexDamaged):
+            logger.warning("the vault could not be compared (%s); again soon", type(error).__name__)
+            again = threading.Timer(COMPARED_AGAIN_S, self._catch_up_again)
+            again.daemon = True
+            again.start()
+
+    def _catch_up_again(self) -> None:
+        with contextlib.suppress(StoreBusy):  # it is closing
+            self._catch_up()
+
+    @property
+    def absence(self) -> Absence | None:
+        """Why the vault cannot be used now, None when it is there."""
+        return self._presence.look()
+
     def settle_deletions(self) -> None:
         """Decide now about files that are gone, without waiting for them to come back in a moment."""
+        self.settle()
         self._deletions.look(at_once=True)
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Rebuilt:
         """Make the index anew from vault and ledger; what was embedded before is not embedded again."""
         self.settle()
         began = time.monotonic()
-        if self.vault.has_marker():
-            with contextlib.suppress(IndexDamaged):  # or nobody would know any more of what is gone
-                self._look_at_missing(self.index.gone(), at_once=True)
+        self.vault.raise_if_away()
+        with contextlib.suppress(IndexDamaged):  # or nobody would know any more of what is gone
+            self._look_at_missing(self.index.gone(), at_once=True)
         self._opened.rebuild(progress)
         self._deletions.relearn()
         embedded = self._queue.drain()
@@ -702,9 +762,13 @@ class MemoryStore:
     def _check(self, accept: bool) -> Sequence[Problem]:
         self.reconcile(accept_vanished=accept)
         problems = [Problem(path, problem) for path, problem in self.catalog.problems()]
-        if not self.vault.has_marker():
-            problems.append(Problem(str(self.vault.marker), NO_MARKER, "error"))
+        if (absence := self.absence) is not None:
+            problems.append(Problem(str(self.vault.root), f"{absence.reason}; {absence.hint}", "error"))
         problems += [Problem(path, LEFTOVER) for path in self._leftovers.held]
+        problems += [
+            Problem(path, "it is too large: only its first MiB is searched", "note")
+            for path in self.catalog.cut_files()
+        ]
         problems += [
             Problem(path, "it is gone, and stays known until `dreamctl check --accept` believes it", "error")
             for path in self._deletions.withheld
@@ -727,12 +791,7 @@ class MemoryStore:
                 f"{_listed(withheld)}: gone from the vault, and not believed to be deleted; nothing is unlearned until "
                 "they are back or `dreamctl check --accept`."
             )
-        if not self.vault.has_marker():
-            problems.append(NO_MARKER)
-        if self._writer.refusal:
-            problems.append(f"No more writes are accepted: {self._writer.refusal}. {self._writer.refusal.hint}")
-        if self._writer.index_failure is not None:
-            problems.append("The index did not take some files; `dreamctl rebuild` makes it anew.")
+        problems += self._troubles()
         if ledger["conflicts"]:
             problems.append(f"{ledger['conflicts']} changes gave way to files edited by hand.")
         note = self._opened.note
@@ -747,6 +806,7 @@ class MemoryStore:
             "pending_embeddings": counts["embedding_queue"],
             "embedding": {"model": self._embedder.model_id, "ready": self._embedder.ready},
             "journal": ledger["journal"],
+            "catching_up": not self._catching_up.done(),
             "runs": ledger["runs"],
             "paused": self.paused,
             "channels_off": sorted(self.channels_off),
@@ -766,15 +826,39 @@ class MemoryStore:
             if swept:
                 logger.info("removed %d files that interrupted writes had left", swept)
 
+    def _troubles(self) -> Iterator[str]:
+        """Say what keeps from being written or found what was acknowledged; each ends by itself."""
+        waiting = self._writer.lag
+        if (absence := self.absence) is not None:
+            waits = f" {waiting} changes wait for it." if waiting else ""
+            yield f"{absence.reason[0].upper()}{absence.reason[1:]}: it is waited for.{waits} {absence.hint}"
+        elif (trouble := self._writer.trouble) is not None:
+            yield f"{waiting} changes wait to be written: {trouble}. {trouble.hint}"
+        if held := self._writer.held_paths:
+            yield f"{len(held)} files cannot be written ({held[0]}); they are tried again every half minute."
+        if self._indexer.problem is not None:
+            yield self._indexer.problem
+
     def _rank(self, question: Question) -> Ranking:
-        self._writer.barrier(READ_YOUR_WRITES_S, runs=False)
+        settled = self.settle(runs=False)
         self._called_at = time.monotonic()
         if not self._embedder.ready:
             self._embedder.wait(MODEL_WAIT_S)
         ranking = self._search.rank(question)
-        if note := self._opened.note:
-            ranking.notes.append(note)
+        ranking.notes += self._limits(settled)
         return ranking
+
+    def _limits(self, settled: bool) -> Iterator[str]:
+        """Say what an answer cannot hold yet."""
+        if (absence := self.absence) is not None:
+            waiting = self._writer.lag
+            yield f"{absence.reason}" + (f"; {waiting} changes wait for it and are not found yet" if waiting else "")
+        elif not settled:
+            yield NOT_FOUND_YET
+        if note := self._opened.note:
+            yield note
+        elif not self._catching_up.done():
+            yield "files that changed while dreamd was away are still being read"
 
     def _follow(
         self,
@@ -798,7 +882,7 @@ class MemoryStore:
 
     def _is_busy(self) -> bool:
         """Whether somebody asked, or wrote, a moment ago: then what can wait does."""
-        return self._was_asked() or (self._writer.lag > 0 and self._writer.refusal is None)
+        return self._was_asked() or (self._writer.lag > 0 and self._writer.trouble is None)
 
     def _was_asked(self) -> bool:
         return time.monotonic() < self._called_at + BUSY_FOR_S
@@ -829,17 +913,31 @@ class MemoryStore:
         """Wait until what was remembered is set beside what was known; False when that takes longer."""
         return self._kinship.settle(timeout_s) and self.settle()
 
-    def settle(self, timeout_s: float = READ_YOUR_WRITES_S) -> bool:
-        """Wait until what was acknowledged before is found; False when that takes longer."""
-        return self._writer.barrier(timeout_s)
+    def settle(self, timeout_s: float = READ_YOUR_WRITES_S, *, runs: bool = True) -> bool:
+        """Wait until what was acknowledged before is found; False when that takes longer, or cannot be now.
 
-    def _on_applied(self, files: Sequence[AppliedFile]) -> None:
-        """The writer has put these files into the vault."""
-        with self.index.batch():
-            for file in files:
-                if is_kept(file.path):
-                    self.index.apply(*file)
+        Without `runs` what dreams change is not waited for. What changed while the daemon was away is waited for in
+        the first moments only.
+        """
+        until = time.monotonic() + timeout_s
+        seq = self._writer.acknowledged(runs=runs)
+        found = self._writer.barrier(timeout_s, runs=runs) and self._indexer.wait_for(seq, until - time.monotonic())
+        patience_s = min(until, self._catch_up_until) - time.monotonic()
+        if patience_s > 0 and not self._catching_up.done():
+            wait([self._catching_up], patience_s)
+        return found
+
+    def _wake_queue(self) -> None:
         self._queue.wake()
+
+    def _is_new(self) -> bool:
+        """Whether nothing was ever kept here: then a vault may be made."""
+        counts = self.ledger.counts()
+        return not (counts["journal"] or counts["conflicts"] or counts["runs"] or self._knows_files())
+
+    def _remember_vault(self, vault_id: str) -> None:
+        """Lost with a crash, it is taken from the vault's marker again."""
+        self.ledger.later(history.set_flag(VAULT_ID, vault_id))
 
     def _refuse_if_off(self, channel: str) -> None:
         if self.paused:
@@ -850,8 +948,10 @@ class MemoryStore:
             )
 
     def _node(self, node_id: NodeId) -> Node:
+        """Return a node, with what was acknowledged before in sight; raises StoreBusy while that is not."""
+        settled = self.settle()
         node = self.catalog.node(node_id)
-        if node is None and (note := self._opened.note):
+        if node is None and (note := self._opened.note or ("" if settled else NOT_FOUND_YET)):
             raise StoreBusy(note, hint="Try again in a moment.")
         if node is None:
             raise NotFound(f"there is no {node_id}", hint="`dreamctl list` and `dreamctl recall` show ids.")

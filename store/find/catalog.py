@@ -352,6 +352,11 @@ class Catalog:
         sql = "SELECT path FROM file WHERE path IN (SELECT value FROM json_each(?))"
         return {row[0] for row in self._rows(sql, (json.dumps(list(paths)),))}
 
+    def cut_files(self) -> list[str]:
+        """Memories so large that only their beginning was read."""
+        rows = self._rows("SELECT path FROM file WHERE size > parsed_to AND path NOT LIKE 'sessions/%' ORDER BY path")
+        return [path for (path,) in rows]
+
     def problems(self) -> list[tuple[str, str]]:
         """Files that could not be read as they should, and why."""
         return list(self._rows("SELECT path, problem FROM file WHERE problem IS NOT NULL ORDER BY path"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -41,9 +42,14 @@ PAYLOAD_INDEXES = ("channel", "level", "live", "ranks", "kind", "valid_from", "v
 YOUNG_NS = 2_000_000_000
 """A file changed less than this before it was read may have changed again within its timestamp's grain."""
 
-
 DOUBLE = "its node id belongs to "
 """How the problem of a file begins that another one, seen before it, keeps out."""
+
+SLICE_FILES, SLICE_S = 64, 0.03
+"""So many files at most, and about so long, in one transaction where many are applied."""
+
+MOST_BYTES = 2**20
+"""Of a larger memory only the beginning is searched: one file must not keep the index from all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +140,7 @@ class Index:
         self._points: list[Point] = []  # of this transaction, for the engine, which likes them many at a time
         self._noted: Noted | None = None
         self._catalog = Catalog(connection)  # sees what this transaction has written already
+        self.between_slices: Callable[[], None] = lambda: None
         self.backend = backend
         backend.ensure_collection(COLLECTION, dimension)
         for name in PAYLOAD_INDEXES:
@@ -192,10 +199,13 @@ class Index:
             stamp = self._vault.stamp(path)
             known = self._catalog.file(path)
             if stamp is None:
+                self._vault.raise_if_away()
                 if known is not None and self._missing.may_unlearn(known, self._images.of(path)):
                     self._remove_file(path)
                 return
             self._missing.is_there(path)
+            if appended is not None and is_as_read(stamp, known):
+                return  # it was read whole, with this append and perhaps later ones, a moment ago
             if known is not None and self._goes_on(known, from_offset, appended):
                 self._apply_tail(path, appended.after if appended else replace(stamp, ctime_ns=0), from_offset)
             else:
@@ -243,13 +253,19 @@ class Index:
         return [path for path in known if not self._vault.exists(path)]
 
     def apply_all(self, paths: Sequence[str], progress: Callable[[int, int], None] | None = None) -> None:
-        """Apply many files, a bounded transaction at a time, so that readers and the writer get their turn."""
-        for start in range(0, len(paths), 64):
+        """Apply many files, a short transaction at a time; `between_slices` is called after each."""
+        done = 0
+        while done < len(paths):
+            until_s = time.monotonic() + SLICE_S
             with self.batch():
-                for path in paths[start : start + 64]:
+                for path in paths[done : done + SLICE_FILES]:
                     self.apply(path)
+                    done += 1
+                    if time.monotonic() >= until_s:
+                        break
             if progress:
-                progress(min(start + 64, len(paths)), len(paths))
+                progress(done, len(paths))
+            self.between_slices()
 
     def reread(self, node_ids: Collection[NodeId]) -> None:
         """Apply the files of these nodes again in full; of one that is gone, what was last read of it."""
@@ -319,13 +335,16 @@ class Index:
         return next((node.session_id for node in self._catalog.nodes_of_file(path)), None)
 
     def _apply_whole(self, path: str, stamp: FileStamp, held: bytes | None = None) -> None:
-        data = self._vault.read(path) if held is None else held
+        data = held if held is not None else self._vault.read(path, 0, -1 if is_session(path) else MOST_BYTES)
         if is_session(path):
+            data = data[: stamp.size]  # what was appended since then is told of by itself
             head, problem = read_head(path, data)
             projection = project_session(path, data, head)
             projection = replace(projection, problem=problem or projection.problem)
         else:
-            projection = project_memory(path, data, datetime.fromtimestamp(stamp.mtime_ns / 1e9).astimezone())
+            projection = project_memory(
+                path, data[:MOST_BYTES], datetime.fromtimestamp(stamp.mtime_ns / 1e9).astimezone()
+            )
             projection = self._ranked(projection)
         projection = self._hidden_by_successors(self._without_doubles(path, projection))
         known = dict(self._connection.execute("SELECT node_id, digest FROM node WHERE path = ?", (path,)))

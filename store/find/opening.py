@@ -20,7 +20,7 @@ import apsw
 
 from ..keep.database import DAMAGE, Connections, integrity_problems, open_database, quick_check, watch
 from ..keep.vault import Vault
-from ..model import Corrupt, IndexDamaged, NodeId, SchemaTooNew, StoreError
+from ..model import Corrupt, IndexDamaged, NodeId, SchemaTooNew
 from ..settings import StoreSettings
 from .backends.sqlite_vec import SqliteVecStore
 from .catalog import MIGRATIONS, Catalog
@@ -155,10 +155,9 @@ class OpenIndex:
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Read the vault into a new file, and put that in the place of the one in use, which answers meanwhile.
 
-        What changes meanwhile is read into both. Raises StoreError where the vault is not there.
+        What changes meanwhile is read into both. Raises StoreBusy where the vault is not there.
         """
-        if not self._vault.has_marker():
-            raise StoreError("the vault is not there to be read", hint="Bring it back; `dreamctl check` says more.")
+        self._vault.raise_if_away()
         with self._rebuilding:
             fresh, number = self._begin(self._next_path())
             try:
@@ -203,6 +202,7 @@ class OpenIndex:
 
     def _read_into(self, fresh: IndexFile, number: int, progress: Callable[[int, int], None] | None) -> None:
         index = self._index_over(lambda: fresh)
+        index.between_slices = self.index.between_slices
         with self.index.noting() as noted:
             index.reconcile(progress)
             while len(paths := noted.take()) > FEW:

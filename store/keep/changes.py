@@ -162,7 +162,8 @@ class _Reversal:
 class Changes:
     """Applies and undoes runs through the writer. Call from any thread but the writer's; both wait for the files.
 
-    `citing` names the paths of the living memories that rest on a node, `replaced_by` of those whose place it took.
+    `citing` names the paths of the living memories that rest on a node, `replaced_by` of those whose place it took;
+    `settle` waits until what was acknowledged can be found.
     """
 
     def __init__(
@@ -172,6 +173,7 @@ class Changes:
         writer: Writer,
         citing: Callable[[NodeId], Collection[str]],
         replaced_by: Callable[[NodeId], Collection[str]],
+        settle: Callable[[float], bool] | None = None,
     ) -> None:
         self._vault = vault
         self._ledger = ledger
@@ -179,6 +181,7 @@ class Changes:
         self._citing = citing
         self._replaced_by = replaced_by
         self._runs_to_pruning = PRUNED_EVERY
+        self._wait_until_found = settle or writer.barrier
 
     # ---- apply
 
@@ -395,8 +398,8 @@ class Changes:
         return self._writer.submit(plan)
 
     def _settle(self) -> None:
-        if not self._writer.barrier(_SETTLE_S):
-            raise self._writer.refusal or StoreBusy("the vault is still being written", hint="Try again in a minute.")
+        if not self._wait_until_found(_SETTLE_S):
+            raise self._writer.trouble or StoreBusy("the vault is still being written", hint="Try again in a minute.")
 
 
 def _objection(action: Action, before: bytes | None, forbidden: Collection[str]) -> str | None:

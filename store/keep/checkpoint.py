@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import Final
 
@@ -37,6 +37,8 @@ class Checkpoint:
         self._rows = self._bytes = 0
         self._ended_at = monotonic()
         self._syncing: Future[None] | None = None
+        self._unfinished = False  # the sync has ended, and `end` has not gone through
+        self._distrusted = False  # a sync failed, and the files are not written anew yet
         self._up_to_seq = 0
 
     def note(self, entries: Sequence[Entry]) -> None:
@@ -46,13 +48,13 @@ class Checkpoint:
 
     @property
     def is_running(self) -> bool:
-        """Whether a sync is under way, or has ended and waits for `end`."""
-        return self._syncing is not None
+        """Whether a sync is under way, or what follows it is still to be done."""
+        return self._syncing is not None or self._unfinished
 
     @property
     def must_end(self) -> bool:
         """Whether the sync has ended, or must be waited for."""
-        return self._syncing is not None and (self._syncing.done() or self._rows >= MAX_ROWS)
+        return self._unfinished or (self._syncing is not None and (self._syncing.done() or self._rows >= MAX_ROWS))
 
     def is_due(self, *, idle: bool) -> bool:
         """Whether one should begin; `idle` says that nobody asks for anything."""
@@ -75,6 +77,14 @@ class Checkpoint:
         self._syncing = self._sync(self._placer.take_unsynced())
         self._syncing.add_done_callback(lambda _: ended())
 
+    def abandon(self) -> None:
+        """Let go of the sync that is under way: what it synced is not the vault that is there now."""
+        if self._syncing is not None:
+            self._syncing.exception()
+        self._syncing = None
+        self._unfinished = self._distrusted = False
+        self._rows = self._bytes = 0
+
     def _sync(self, paths: set[str]) -> Future[None]:
         syncing: Future[None] = Future()
 
@@ -89,24 +99,32 @@ class Checkpoint:
         threading.Thread(target=run, name="dreamd-sync", daemon=True).start()
         return syncing
 
-    def end(self, visible_seq: int, *, closing: bool = False) -> list[Entry]:
+    def end(self, visible_seq: int, held: Collection[int] = (), *, closing: bool = False) -> list[Entry]:
         """Wait for the sync, then let the journal forget; return the entries that gave way to a person's files.
 
         After a sync that failed, every visible file is written anew, since the system takes the old pages for clean.
-        Raises OSError or apsw.Error when that fails too.
+        Raises OSError, apsw.Error or StoreError when that, or forgetting, fails: then `end` is to be called again.
+        Entries that are `held` back stay in the journal.
         """
-        if self._syncing is None:
+        if not self.is_running:
             return []
-        syncing, self._syncing = self._syncing, None
-        kept_out: list[Entry] = []
-        try:
-            syncing.result()
-        except OSError as error:
-            logger.warning("a sync failed (%s); writing the files anew", type(error).__name__)
-            self._up_to_seq = visible_seq
-            kept_out = self._placer.rescue([entry for entry in self._ledger.pending() if entry.seq <= visible_seq])
-            self._ledger.keep_out(kept_out)
-        self._ledger.forget_done(self._up_to_seq)
+        self._unfinished = True
+        if self._syncing is not None:
+            syncing, self._syncing = self._syncing, None
+            if (error := syncing.exception()) is not None:
+                logger.warning("a sync failed (%s); writing the files anew", type(error).__name__)
+                self._distrusted = True
+        kept_out = self._write_anew(visible_seq, held) if self._distrusted else []
+        self._distrusted = False
+        self._ledger.forget_done(self._up_to_seq, held)
         self._ledger.checkpoint(anyway=closing)
         self._ended_at = self._monotonic()
+        self._unfinished = False
+        return kept_out
+
+    def _write_anew(self, visible_seq: int, held: Collection[int]) -> list[Entry]:
+        entries = [entry for entry in self._ledger.pending() if entry.seq <= visible_seq and entry.seq not in held]
+        kept_out = self._placer.rescue(entries)
+        self._ledger.keep_out(kept_out)
+        self._up_to_seq = visible_seq
         return kept_out

@@ -39,21 +39,32 @@ _temp_numbers = itertools.count()
 
 
 class Disk:
-    """Reads, writes and syncs of files. Every method raises OSError as the system does."""
+    """Reads, writes and syncs of files. Every method raises OSError as the system does.
 
-    def read(self, path: Path, from_offset: int = 0) -> bytes:
-        """Return the file from an offset on."""
+    `anchor` is a folder that is never made: while it is missing (a volume that is not mounted), no folder in it is.
+    """
+
+    anchor: Path | None = None
+
+    def read(self, path: Path, from_offset: int = 0, most_bytes: int = -1) -> bytes:
+        """Return the file from an offset on, at most so many bytes of it."""
         with path.open("rb") as file:
             file.seek(from_offset)
-            return file.read()
+            return file.read(most_bytes)
 
     def stat(self, path: Path) -> os.stat_result:
         """Return what the system says of the path itself; a symbolic link is not followed."""
         return os.lstat(path)
 
     def make_folder(self, path: Path) -> None:
-        """Make a folder and those above it. Their entries are durable once each parent is synced."""
-        path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        """Make a folder and those above it, up to the anchor. Their entries are durable once each parent is synced."""
+        if self.anchor is None or not path.is_relative_to(self.anchor):
+            path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            return
+        folder = self.anchor
+        for name in path.relative_to(self.anchor).parts:
+            folder /= name
+            folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
     def write_temp_then_rename(self, path: Path, data: bytes) -> None:
         """Put a whole file in place: a reader sees the old content or the new, never a part. Makes missing folders.

@@ -31,7 +31,10 @@ LATER_KEPT: Final = 10_000
 
 _PAGE_BYTES: Final = 4096
 _ENTRY: Final = "seq, kind, path, content, from_offset, pre_sha256, run_id, ordinal"
-_JOURNAL: Final = f"INSERT INTO journal ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_JOURNAL: Final = f"INSERT INTO journal ({_ENTRY}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+BLIND: Final = "blind"
+"""The state of a journal entry that was planned while the vault was away."""
 
 
 class Usage(NamedTuple):
@@ -99,14 +102,27 @@ class Ledger:
             raise ValueError("this ledger was opened for reading, or is closed")
         return self._writing
 
-    def commit(self, entries: Sequence[Entry], writes: Iterable[Write] = ()) -> None:
-        """One transaction on the disk: the journal's new entries, and what goes with them."""
+    def commit(self, entries: Sequence[Entry], writes: Iterable[Write] = (), *, blind: bool = False) -> None:
+        """One transaction on the disk: the journal's new entries, and what goes with them.
+
+        Entries that were planned `blind`, without sight of the vault, wait to be fitted to what is there.
+        """
         connection = self._writer()
         with translated(self.path), transaction(connection):
             if entries:
-                connection.executemany(_JOURNAL, entries)
+                connection.executemany(_JOURNAL, [(*entry, BLIND if blind else "") for entry in entries])
             self._run(connection, writes)
             self._run(connection, self._drain())
+
+    def fit(self, fitted: Iterable[Entry], known: Iterable[Entry]) -> None:
+        """Replace blind entries by what fits the vault, and drop those whose content is known there already."""
+        connection = self._writer()
+        with translated(self.path), transaction(connection):
+            connection.executemany(
+                "UPDATE journal SET kind = ?, content = ?, from_offset = ?, pre_sha256 = ?, state = '' WHERE seq = ?",
+                [(entry.kind, entry.content, entry.from_offset, entry.pre_sha256, entry.seq) for entry in fitted],
+            )
+            connection.executemany("DELETE FROM journal WHERE seq = ?", [(entry.seq,) for entry in known])
 
     def _drain(self) -> list[Write]:
         later = self._later
@@ -126,10 +142,16 @@ class Ledger:
         """Whether something waits for the writer's next transaction."""
         return bool(self._later)
 
-    def forget_done(self, up_to_seq: int) -> None:
-        """Remove the entries whose files are on the disk. Not synced: a crash that loses it repeats a look at them."""
+    def forget_done(self, up_to_seq: int, held: Iterable[int] = ()) -> None:
+        """Remove the entries whose files are on the disk, but those that are held back.
+
+        Not synced: a crash that loses it repeats a look at them.
+        """
         with self._unsynced() as connection:
-            connection.execute("DELETE FROM journal WHERE seq <= ? AND state = ''", (up_to_seq,))
+            connection.execute(
+                "DELETE FROM journal WHERE seq <= ? AND state = '' AND seq NOT IN (SELECT value FROM json_each(?))",
+                (up_to_seq, json.dumps(list(held))),
+            )
             self._run(connection, self._drain())
 
     def keep_out(self, entries: Iterable[Entry]) -> None:
@@ -176,11 +198,10 @@ class Ledger:
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         self._wal_pages = 0
 
-    def pending(self) -> list[Entry]:
-        """What was acknowledged and is not known to be on the disk, in order."""
-        rows: list[Any] = (
-            self._writer().execute(f"SELECT {_ENTRY} FROM journal WHERE state = '' ORDER BY seq").fetchall()
-        )
+    def pending(self, state: str = "") -> list[Entry]:
+        """What was acknowledged and is not known to be on the disk, in order; `state` BLIND: what is to be fitted."""
+        sql = f"SELECT {_ENTRY} FROM journal WHERE state = ? ORDER BY seq"
+        rows: list[Any] = self._writer().execute(sql, (state,)).fetchall()
         return [_entry(row) for row in rows]
 
     def last_seq(self) -> int:
@@ -332,7 +353,7 @@ class Ledger:
     def counts(self) -> dict[str, int]:
         """How many rows wait in the journal, were kept out by a person's file, and so on, for `status`."""
         names = {
-            "journal": "journal WHERE state = ''",
+            "journal": f"journal WHERE state IN ('', '{BLIND}')",
             "conflicts": "journal WHERE state = 'conflict'",
             "runs": "run",
             "tombstones": "tombstone",

@@ -60,6 +60,9 @@ _OURS = frozenset(
     ]
 )
 
+MOST_FRONTMATTER_BYTES = 2**16
+"""YAML is read at about 50 KB a second; no frontmatter of a person's is so long."""
+
 _E = TypeVar("_E", bound=StrEnum)
 
 
@@ -89,6 +92,8 @@ def parse(data: bytes) -> Document:
     if parts is None:
         problem = "its frontmatter is never closed" if _OPENING.match(data) else None
         return Document({}, data.decode("utf-8", "replace"), problem or _utf8_problem(data))
+    if len(parts.yaml) > MOST_FRONTMATTER_BYTES:
+        return Document({}, data.decode("utf-8", "replace"), "its frontmatter is too long (over 64 KiB)")
     try:
         meta = frontmatter.load(parts.yaml.decode())
     except UnicodeDecodeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import stat
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -19,11 +20,19 @@ SYNC_ALL_FROM: Final = 8
 _TRIES: Final = 5
 
 
+WHOLE_DISK: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.ESTALE}
+    | {errno.ENOENT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+)
+"""Errors that the next file would meet as well; any other is of one file alone (a folder without permission)."""
+
+
 class Placed(NamedTuple):
-    """Which files changed, and which entries gave way to a person's file."""
+    """Which files changed, which entries gave way to a person's file, and which the system let nobody write."""
 
     applied: list[AppliedFile]
     kept_out: list[Entry]
+    held: list[Entry]
 
 
 class Placer:
@@ -39,8 +48,11 @@ class Placer:
         self._unsynced: set[str] = set()
 
     def place(self, entries: Sequence[Entry]) -> Placed:
-        """Make entries visible in the vault; entries that have been placed before are found to be there."""
-        placed = Placed([], [])
+        """Make entries visible in the vault; entries that have been placed before are found to be there.
+
+        Raises OSError for what concerns the whole disk; of one file, its entries are held.
+        """
+        placed = Placed([], [], [])
         for path, group in by_path(entries).items():
             try:
                 full = self.locate(path)
@@ -50,6 +62,11 @@ class Placer:
                     applied = AppliedFile(path, 0)
             except (InvalidInput, IsADirectoryError, NotADirectoryError):  # a person put something else there
                 placed.kept_out.extend(group)
+                continue
+            except OSError as error:
+                if error.errno in WHOLE_DISK:
+                    raise
+                placed.held.extend(group)
                 continue
             self._unsynced.add(path)
             placed.applied.append(applied)
@@ -146,7 +163,10 @@ class Placer:
         return paths
 
     def sync(self, paths: Collection[str]) -> None:
-        """Make files durable, with the folders that name them. May be called from another thread."""
+        """Make files durable, with the folders that name them. May be called from another thread.
+
+        A file that a person removed meanwhile is passed over; raises FileNotFoundError where the vault itself is gone.
+        """
         files = [self._vault.root / path for path in paths]
         folders = self._folders_of(paths)
         if len(files) >= SYNC_ALL_FROM:
@@ -158,6 +178,7 @@ class Placer:
         for folder in folders:
             with contextlib.suppress(FileNotFoundError):
                 self._disk.fsync_dir(folder)
+        self._disk.stat(self._vault.root)
 
     def rescue(self, entries: Sequence[Entry]) -> list[Entry]:
         """Write every file of these entries anew and sync it: after a failed fsync the old ones cannot be trusted."""

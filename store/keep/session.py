@@ -23,6 +23,7 @@ from ..names import as_channel
 from ..roles import role_of
 from . import okf
 
+FOLDER = "sessions/"
 MAX_ID_BYTES = 80
 _ID_TAIL = 12  # hex digits of the hash that a changed id ends in
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from ..model import InvalidInput, NotFound
-from .disk import Disk
+from ..model import InvalidInput, NotFound, StoreBusy
+from .disk import FOLDER_MODE, Disk
 
 MARKER = ".dreamd"
 MARKER_CONTENT = b"This folder is a memory vault of dreamd. Without this file nothing in it is taken as deleted.\n"
+_MARKER_ID = re.compile(rb"^id: ([0-9a-f]{16})$", re.MULTILINE)
 
 INSIDE_FOR_S = 1.0
 FOLDERS_IN_MIND = 1000
@@ -41,12 +42,27 @@ class FileStamp:
         return cls(path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Why the vault cannot be used now; it ends by itself when the vault is back."""
+
+    reason: str
+    hint: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 class Vault:
-    """A vault on a disk. Paths are relative to its root, with `/`, and never lead out of it."""
+    """A vault on a disk. Paths are relative to its root, with `/`, and never lead out of it.
+
+    `look` says why the vault cannot be used now, None when it is there (`presence.Presence` sets it).
+    """
 
     def __init__(self, root: Path, disk: Disk) -> None:
         self.root = Path(os.path.realpath(root))
         self.disk = disk
+        self.look: Callable[[], Absence | None] = lambda: None
         self._root = f"{self.root}/"
         self._inside: dict[str, float] = {}  # folders that were seen to be inside, and until when that is believed
 
@@ -72,14 +88,18 @@ class Vault:
         text = str(full)
         return text[len(self._root) :] if text.startswith(self._root) else None
 
-    def read(self, path: str, from_offset: int = 0) -> bytes:
-        """Return a file's content from an offset on. Raises NotFound."""
+    def read(self, path: str, from_offset: int = 0, most_bytes: int = -1) -> bytes:
+        """Return a file's content from an offset on, at most so many bytes of it.
+
+        Raises NotFound, and StoreBusy while the vault is away.
+        """
         full = self.resolve(path)
         try:
             if not stat.S_ISREG(self.disk.stat(full).st_mode):
                 raise NotFound(f"{path} is not a regular file in the vault")
-            return self.disk.read(full, from_offset)
+            return self.disk.read(full, from_offset, most_bytes)
         except (FileNotFoundError, NotADirectoryError) as missing:
+            self.raise_if_away()
             raise NotFound(f"there is no {path} in the vault") from missing
 
     def read_if_any(self, path: str) -> bytes | None:
@@ -121,6 +141,11 @@ class Vault:
                     self.resolve(folder).rmdir()
                     folder = folder.rpartition("/")[0]
 
+    def raise_if_away(self) -> None:
+        """Raise StoreBusy while the vault is away: then no file counts as deleted."""
+        if (absence := self.look()) is not None:
+            raise StoreBusy(absence.reason, hint=absence.hint)
+
     @property
     def marker(self) -> Path:
         """The file that says that this is a vault, and that it is all there."""
@@ -130,12 +155,20 @@ class Vault:
         """Tell whether the marker is in place."""
         return self.marker.is_file()
 
-    def ensure_marker(self) -> None:
-        """Make the vault's folder and its marker, durably, where they are missing."""
-        if self.has_marker():
+    def marker_id(self) -> str | None:
+        """Return the id in the marker, None where there is no marker or it holds none."""
+        try:
+            found = _MARKER_ID.search(self.disk.read(self.marker))
+        except OSError:
+            return None
+        return found[1].decode() if found else None
+
+    def mark(self, vault_id: str) -> None:
+        """Make the vault's folder and its marker with this id, durably, where they are not so already."""
+        if self.marker_id() == vault_id:
             return
-        self.disk.make_folder(self.root)
-        self.disk.write_temp_then_rename(self.marker, MARKER_CONTENT)
+        self.root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        self.disk.write_temp_then_rename(self.marker, MARKER_CONTENT + f"id: {vault_id}\n".encode())
         self.disk.fsync(self.marker)
         self.disk.fsync_dir(self.root)
         self.disk.fsync_dir(self.root.parent)

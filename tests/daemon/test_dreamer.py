@@ -26,6 +26,7 @@ from dreamd.pipelines.settings import IdleSettings, LimitSettings, PipelineSetti
 from dreamd.store.find.catalog import Content
 from dreamd.store.keep.changes import AppliedRun, Refused
 from dreamd.store.keep.history import Run
+from dreamd.store.keep.vault import Absence
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Changeset, NotFound, StoreBusy
 
@@ -72,6 +73,7 @@ class FakeStore:
         self.refused: tuple[Refused, ...] = ()
         self.fails: dict[str, Exception] = {}
         self.ledger = self
+        self.absence: Absence | None = None
 
     def run(self, run_id: str) -> Run:
         if found := [run for run in self.recorded if run.run_id == run_id]:

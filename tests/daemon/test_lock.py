@@ -25,6 +25,7 @@ def test_a_second_one_is_told_the_pid_of_the_first(tmp_path: Path) -> None:
 def test_two_data_folders_cannot_share_a_vault(tmp_path: Path) -> None:
     first = DaemonLock(tmp_path / "one", tmp_path / "vault")
     second = DaemonLock(tmp_path / "two", tmp_path / "vault")
+    (tmp_path / "vault").mkdir()
     first.acquire()
     with pytest.raises(AlreadyRunning, match="already serves the vault"):
         second.acquire()
@@ -64,3 +65,19 @@ def test_a_child_does_not_inherit_the_lock(tmp_path: Path) -> None:
         lock.acquire()
         lock.release()
         child.communicate(b"\n")
+
+
+def test_a_vault_that_is_not_there_is_not_made_and_is_claimed_when_it_is(tmp_path: Path) -> None:
+    first, second = (DaemonLock(tmp_path / name, tmp_path / "vault") for name in ("one", "two"))
+    first.acquire()
+    second.acquire()
+    assert not (tmp_path / "vault").exists()
+    (tmp_path / "vault").mkdir()
+    assert first.claim_vault()
+    assert first.claim_vault()
+    assert not second.claim_vault()
+    (tmp_path / "vault").rename(tmp_path / "away")
+    (tmp_path / "vault").mkdir()
+    assert second.claim_vault()  # another folder at the same path
+    first.release()
+    second.release()

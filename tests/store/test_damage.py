@@ -221,11 +221,11 @@ class GatedDisk(Disk):
         self.may_go = threading.Event()
         self.may_go.set()
 
-    def read(self, path: Path, from_offset: int = 0) -> bytes:
+    def read(self, path: Path, from_offset: int = 0, most_bytes: int = -1) -> bytes:
         if self.name in path.name and not self.may_go.is_set():
             self.waits.set()
             assert self.may_go.wait(WITHIN_S)
-        return super().read(path, from_offset)
+        return super().read(path, from_offset, most_bytes)
 
 
 @pytest.fixture

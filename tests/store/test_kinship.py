@@ -10,7 +10,7 @@ import pytest
 from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep.disk import Disk
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import StoreError, StoreReadOnly
+from dreamd.store.model import StoreError
 from dreamd.store.settings import StoreSettings
 
 from .conftest import NOW
@@ -51,7 +51,7 @@ def test_a_disk_that_refuses_ends_no_thread_and_keeps_nobody_waiting(sick: Memor
     assert sick._kinship.settle(60)
     assert sick._kinship._errands.failed == 1
     assert not sick.settle_kinship(60)
-    assert isinstance(sick._writer.refusal, StoreReadOnly)
+    assert sick._writer.trouble is not None
     assert newer in {hit.node_id for hit in sick.recall("peer review draft deadline", channel="shop").hits}
     sick._kinship.remembered(newer)
     assert sick._kinship.settle(60)

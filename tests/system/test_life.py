@@ -235,11 +235,16 @@ def test_a_vault_that_is_gone_at_the_start_unlearns_nothing(with_a_memory: Daemo
     restart(with_a_memory)
     assert with_a_memory.call("status")["problems"]
     assert with_a_memory.call("check")["problems"]
-    with_a_memory.stop()
-    shutil.rmtree(vault)
+    assert knows(with_a_memory)
+    waits = with_a_memory.call("remember", text="The vault is on a disk of its own")["node_id"]
+    assert not vault.exists()
     vault.with_name("away").rename(vault)
+    until(lambda: not with_a_memory.call("status")["problems"])
+    assert with_a_memory.call("show", node_id=waits)["path"]
+    with_a_memory.stop()
     restart(with_a_memory)
     assert knows(with_a_memory)
+    assert with_a_memory.call("show", node_id=waits)["path"]
     assert not [text for text in with_a_memory.call("status")["problems"] if "gone" in text]
 
 

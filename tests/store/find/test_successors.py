@@ -38,7 +38,7 @@ def is_live(name: str, files: Mapping[str, tuple[str, bool]]) -> bool:
 def test_what_is_live_is_what_the_files_say(steps: list[tuple[str, tuple[str, bool] | None]]) -> None:
     with tempfile.TemporaryDirectory(prefix="dreamd-successors-") as folder:
         vault = Vault(Path(folder) / "vault", Disk())
-        vault.ensure_marker()
+        vault.mark("0" * 16)
         opened = OpenIndex(
             Path(folder) / "i.db", vault, StubEmbedder(), StoreSettings(), lambda: NOW, lambda node_id: False
         )

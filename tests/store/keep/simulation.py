@@ -65,7 +65,7 @@ class PumpedWriter(Writer):
     """Called with each request's future when it is queued, before anything is done for it."""
 
     def __init__(self, vault: Vault, ledger: Ledger, disk: Disk) -> None:
-        super().__init__(vault, ledger, lambda _: None, disk, lambda: self.clock)
+        super().__init__(vault, ledger, lambda _files, _seq: None, disk, lambda: self.clock)
         self._checkpoint = InlineCheckpoint(self._placer, ledger, lambda: self.clock)
 
     def pump_until(self, done: Callable[[], bool]) -> None:
@@ -289,7 +289,7 @@ class Simulation(Machine):
         vault = Vault(left / "vault", disk)
         ledger = Ledger(left / "ledger.db")
         try:
-            Writer(vault, ledger, lambda _: None, disk).replay()
+            Writer(vault, ledger, lambda _files, _seq: None, disk).replay()
             found = World(
                 {stamp.path: vault.read(stamp.path) for stamp in vault.walk()},
                 ledger.cursors("consolidate"),

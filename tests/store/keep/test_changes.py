@@ -27,9 +27,9 @@ class Store:
     def __init__(self, folder: Path) -> None:
         disk = Disk()
         self.vault = Vault(folder / "vault", disk)
-        self.vault.ensure_marker()
+        self.vault.mark("0" * 16)
         self.ledger = Ledger(folder / "ledger.db")
-        self.writer = Writer(self.vault, self.ledger, lambda _: None, disk)
+        self.writer = Writer(self.vault, self.ledger, lambda _files, _seq: None, disk)
         self.citing: dict[str, list[str]] = {}
         self.changes = Changes(
             self.vault, self.ledger, self.writer, lambda node_id: self.citing.get(node_id, []), lambda _: ()
@@ -256,6 +256,7 @@ def test_a_crash_after_the_journal_is_finished_by_the_next_start(tmp_path: Path)
     store.ledger.close()
     (tmp_path / "vault/b.md").write_bytes(b"edited while it was down")
     store = Store(tmp_path).start()
+    assert store.writer.barrier(10)
     assert store.files() == {"a.md": b"A", "b.md": b"edited while it was down", "c.md": b"c", "d.md": b"d"}
     assert [done.state for done in store.ledger.actions("run-1")] == ["applied", "conflict", "applied"]
     assert store.changes.undo("run-1", now=NOW).refused == ()

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from dreamd.store.keep.ledger import Ledger
 from dreamd.store.keep.pending import PendingFiles
 from dreamd.store.keep.vault import Vault
 from dreamd.store.keep.writer import Plan, Planned, Writer
-from dreamd.store.model import Conflict, NotFound, StoreBusy, StoreError, StoreReadOnly
+from dreamd.store.model import Conflict, NotFound, StoreBusy, StoreError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,12 +27,12 @@ class Store:
     def __init__(self, folder: Path, disk: Disk | None = None, vfs: str | None = None) -> None:
         self.disk = disk or Disk()
         self.vault = Vault(folder / "vault", self.disk)
-        self.vault.ensure_marker()
+        self.vault.mark("0" * 16)
         self.ledger = Ledger(folder / "ledger.db", vfs=vfs)
         self.indexed: list[AppliedFile] = []
         self.writer = Writer(self.vault, self.ledger, self.index, self.disk)
 
-    def index(self, files: Sequence[AppliedFile]) -> None:
+    def index(self, files: Sequence[AppliedFile], up_to_seq: int) -> None:
         self.indexed.extend(files)
 
     def crash(self) -> None:
@@ -41,6 +42,14 @@ class Store:
     def close(self) -> None:
         self.writer.close()
         self.ledger.close()
+
+    def ledger_counts(self) -> dict[str, int]:
+        ledger = Ledger(self.ledger.path, read_only=True)
+        try:
+            counts = ledger.counts()
+        finally:
+            ledger.close()
+        return {name: counts[name] for name in ("journal", "conflicts")}
 
     def kept(self) -> dict[str, bytes]:
         return {stamp.path: self.vault.read(stamp.path) for stamp in self.vault.walk()}
@@ -78,49 +87,48 @@ def change(kind: ChangeKind, path: str, content: bytes = b"", pre: bytes | None 
 # ---- acknowledging
 
 
-def test_a_write_is_acknowledged_by_the_ledger_before_files_and_index(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    entered, leave = threading.Event(), threading.Event()
+class Stuck(Disk):
+    """Each write of a file waits until it is let go on."""
 
-    def stuck(files: Sequence[AppliedFile]) -> None:
-        entered.set()
-        leave.wait(10)
+    def __init__(self) -> None:
+        self.entered, self.go_on = threading.Semaphore(0), threading.Semaphore(0)
 
-    store.writer = Writer(store.vault, store.ledger, stuck, store.disk)
+    def write_temp(self, folder: Path, data: bytes) -> Path:
+        if folder.name == "facts":
+            self.entered.release()
+            assert self.go_on.acquire(timeout=60)
+        return super().write_temp(folder, data)
+
+
+def test_a_write_is_acknowledged_by_the_ledger_before_its_file(tmp_path: Path) -> None:
+    disk = Stuck()
+    store = Store(tmp_path, disk)
     store.writer.start()
     store.writer.submit(create("facts/a.md", b"a")).result(10)
-    assert entered.wait(10)
-    future = store.writer.submit(create("facts/b.md", b"b"))
-    assert not future.done()
+    assert disk.entered.acquire(timeout=60)
+    assert store.kept() == {}
     assert not store.writer.barrier(0.01)
-    leave.set()
-    assert future.result(10) == "new"
-    assert store.writer.barrier(10)
-    assert store.kept() == {"facts/a.md": b"a", "facts/b.md": b"b"}
+    disk.go_on.release()
+    assert store.writer.barrier(60)
+    assert store.kept() == {"facts/a.md": b"a"}
     store.close()
 
 
 def test_a_question_waits_for_what_was_promised_and_not_for_what_a_run_changes(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    entered, go_on = threading.Semaphore(0), threading.Semaphore(0)
-
-    def stuck(files: Sequence[AppliedFile]) -> None:
-        entered.release()
-        assert go_on.acquire(timeout=60)
-
-    store.writer = Writer(store.vault, store.ledger, stuck, store.disk)
+    disk = Stuck()
+    store = Store(tmp_path, disk)
     store.writer.start()
     dreamt = FileChange("create", "facts/a.md", b"a", 0, None, "run-1", 0)
     store.writer.submit(lambda _: Planned(None, (dreamt,))).result(60)
-    assert entered.acquire(timeout=60)
+    assert disk.entered.acquire(timeout=60)
     assert store.writer.barrier(0.01, runs=False)
     assert not store.writer.barrier(0.01)
     promised = store.writer.submit(create("facts/b.md", b"b"))
-    go_on.release()
+    disk.go_on.release()
     promised.result(60)
-    assert entered.acquire(timeout=60)
+    assert disk.entered.acquire(timeout=60)
     assert not store.writer.barrier(0.01, runs=False)
-    go_on.release()
+    disk.go_on.release()
     assert store.writer.barrier(60, runs=False)
     assert store.kept() == {"facts/a.md": b"a", "facts/b.md": b"b"}
     store.close()
@@ -151,7 +159,9 @@ def test_what_is_acknowledged_and_not_yet_in_a_file_is_in_the_ledger(tmp_path: P
     assert store.kept() == {}
     store.crash()
     store = Store(tmp_path)
-    assert store.writer.start() == [AppliedFile("facts/a.md", 0)]
+    store.writer.start()
+    assert store.writer.barrier(10)
+    assert store.indexed == [AppliedFile("facts/a.md", 0)]
     assert store.kept() == {"facts/a.md": b"a"}
     store.close()
 
@@ -292,8 +302,8 @@ def test_rows_that_may_be_lost_are_written_soon(store: Store, monkeypatch: pytes
     flushed = threading.Event()
     forget_done = store.ledger.forget_done
 
-    def watched(up_to_seq: int) -> None:
-        forget_done(up_to_seq)
+    def watched(up_to_seq: int, held: Collection[int]) -> None:
+        forget_done(up_to_seq, held)
         if not store.ledger.has_later:
             flushed.set()
 
@@ -334,18 +344,6 @@ def test_acknowledgements_do_not_wait_for_a_slow_sync(tmp_path: Path, monkeypatc
     store.ledger.close()
 
 
-def test_an_index_that_fails_stops_nobody(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(files: Sequence[AppliedFile]) -> None:
-        raise ValueError("no index today")
-
-    monkeypatch.setattr(store.writer, "_on_applied", broken)
-    store.writer.start()
-    store.writer.submit(create("facts/a.md", b"a")).result(10)
-    assert store.writer.barrier(10)
-    assert isinstance(store.writer.index_failure, ValueError)
-    assert store.kept() == {"facts/a.md": b"a"}
-
-
 # ---- a person's files
 
 
@@ -361,15 +359,18 @@ def test_a_file_that_a_person_made_first_is_kept_and_what_was_acknowledged_stays
 
 
 def test_an_append_goes_behind_what_a_person_wrote(store: Store) -> None:
+    path = store.vault.root / "sessions/s.md"
+    store.writer.submit(append("sessions/s.md", b"first\n"))
+    store.writer._turn()
+    store.writer._turn()
+    path.write_bytes(b"edited, and longer than before")
+    store.writer.submit(lambda _: Planned(None, (FileChange("append", "sessions/s.md", b"second\n", 30),)))
+    store.writer._turn()
+    path.write_bytes(b"edited again")
     store.writer.start()
-    store.writer.submit(append("sessions/s.md", b"first\n")).result(10)
-    store.writer.barrier(10)
-    (store.vault.root / "sessions/s.md").write_bytes(b"edited, and longer than before")
-    store.writer.submit(lambda _: Planned(None, (FileChange("append", "sessions/s.md", b"second\n", 30),))).result(10)
-    (store.vault.root / "sessions/s.md").write_bytes(b"edited again")
-    store.writer.barrier(10)
-    assert store.kept()["sessions/s.md"].endswith(b"second\n")
-    assert store.kept()["sessions/s.md"].startswith(b"edited")
+    assert store.writer.barrier(10)
+    assert path.read_bytes().startswith(b"edited again\n")
+    assert path.read_bytes().endswith(b"second\n")
 
 
 @pytest.mark.parametrize("kind", ["replace", "delete"])
@@ -464,9 +465,10 @@ def test_replay_mends_what_is_torn_and_keeps_what_is_edited(tmp_path: Path, left
     for _ in range(2):
         store = Store(tmp_path)
         store.writer.start()
+        assert store.writer.barrier(10)
         assert store.kept() == {"sessions/s.md": wanted}
-        assert store.ledger.counts()["journal"] == 0
         store.close()
+        assert store.ledger_counts()["journal"] == 0
 
 
 class Recording(Disk):
@@ -497,8 +499,9 @@ def test_a_torn_session_is_not_exchanged_for_one_that_is_not_synced(tmp_path: Pa
     (tmp_path / "vault/sessions/s.md").write_bytes(b"long durable \0\0\0")
     disk = Recording()
     store = Store(tmp_path, disk)
-    store.writer.start()
+    store.writer.replay()
     assert disk.done == ["sync .tmp", "exchange", "sync .md"]
+    store.writer.start()
     assert store.kept() == {"sessions/s.md": b"long durable turn"}
     store.close()
 
@@ -590,7 +593,7 @@ def test_after_a_failed_sync_the_file_is_written_anew(tmp_path: Path) -> None:
     store.writer.barrier(10)
     before = inode(store, "facts/a.md")
     store.writer.close()
-    assert store.writer.refusal is None
+    assert store.writer.trouble is None
     assert inode(store, "facts/a.md") != before
     assert store.kept() == {"facts/a.md": b"a"}
     assert store.ledger.counts()["journal"] == 0
@@ -598,21 +601,74 @@ def test_after_a_failed_sync_the_file_is_written_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("operation", ["fsync", "write"])
-def test_a_disk_that_goes_on_failing_is_written_to_no_more_and_nothing_is_lost(tmp_path: Path, operation: str) -> None:
-    store = Store(tmp_path, Sick(operation, 1000))
+def test_a_disk_that_fails_for_a_while_is_written_again_by_itself(
+    tmp_path: Path, operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "DUE_AFTER_S", 0.0)
+    monkeypatch.setattr(writer, "FIRST_RETRY_S", 0.01)
+    store = Store(tmp_path, disk := Sick(operation, 10_000))
     store.writer.start()
     store.writer.submit(create("facts/a.md", b"a")).result(10)
-    store.writer.barrier(10)
-    store.writer.close()
-    with pytest.raises(StoreReadOnly) as refused:
-        store.writer.submit(create("facts/b.md", b"b"))
-    assert refused.value.hint
-    assert not store.writer.barrier(0.1) or operation == "fsync"
-    store.ledger.close()
+    until(lambda: store.writer.trouble is not None)
+    assert store.writer.trouble is not None
+    assert store.writer.trouble.hint
+    store.writer.submit(create("facts/b.md", b"b")).result(10)  # acknowledged, and kept in the ledger
+    assert not store.writer.barrier(10) or operation == "fsync"
+    disk.times = 0
+    until(lambda: store.writer.trouble is None and store.ledger.counts()["journal"] == 0)
+    assert store.writer.barrier(10)
+    assert store.kept() == {"facts/a.md": b"a", "facts/b.md": b"b"}
+    store.close()
+
+
+@pytest.mark.parametrize("operation", ["fsync", "write"])
+def test_what_a_failing_disk_never_took_is_placed_by_the_next_start(tmp_path: Path, operation: str) -> None:
+    store = Store(tmp_path, Sick(operation, 10_000))
+    store.writer.start()
+    store.writer.submit(create("facts/a.md", b"a")).result(10)
+    store.close()
     store = Store(tmp_path)
     store.writer.start()
-    assert store.kept() == {"facts/a.md": b"a"}
+    assert store.writer.barrier(10)
     store.close()
+    assert store.kept() == {"facts/a.md": b"a"}
+    assert store.ledger_counts() == {"journal": 0, "conflicts": 0}
+
+
+def test_a_folder_that_may_not_be_written_holds_back_its_own_files_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "HELD_RETRY_S", 0.01)
+    store = Store(tmp_path, disk := Forbidden())
+    store.writer.start()
+    store.writer.submit(create("facts/a.md", b"a")).result(10)
+    store.writer.submit(create("scenarios/b.md", b"b")).result(10)
+    assert store.writer.barrier(10)
+    assert store.kept() == {"scenarios/b.md": b"b"}
+    assert store.writer.held_paths == ("facts/a.md",)
+    disk.forbids = False
+    until(lambda: not store.writer.lag)
+    assert store.kept() == {"facts/a.md": b"a", "scenarios/b.md": b"b"}
+    store.close()
+
+
+class Forbidden(Disk):
+    """Lets nobody write into one folder."""
+
+    forbids = True
+
+    def write_temp(self, folder: Path, data: bytes) -> Path:
+        if self.forbids and folder.name == "facts":
+            raise PermissionError(errno.EACCES, "not yours")
+        return super().write_temp(folder, data)
+
+
+def until(holds: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    """Wait for what a thread brings about."""
+    give_up_at = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.005)
 
 
 class SickVFS(apsw.VFS):
@@ -656,16 +712,18 @@ def test_a_ledger_whose_sync_fails_once_is_opened_anew(tmp_path: Path) -> None:
     assert store.kept() == {"facts/a.md": b"a"}
 
 
-def test_a_ledger_that_cannot_be_synced_acknowledges_nothing(tmp_path: Path) -> None:
+def test_a_ledger_that_cannot_be_synced_acknowledges_nothing_until_it_can(tmp_path: Path) -> None:
     vfs = SickVFS("sick-for-ever")
     store = Store(tmp_path, vfs=vfs.called)
     store.writer.start()
     vfs.failing["sync"] = 1000
-    with pytest.raises(StoreReadOnly):
-        store.writer.submit(create("facts/a.md", b"a")).result(10)
-    with pytest.raises(StoreReadOnly):
-        store.writer.submit(create("facts/b.md", b"b"))
+    for path in ("facts/a.md", "facts/b.md"):
+        with pytest.raises(StoreBusy, match="disk"):
+            store.writer.submit(create(path, b"x")).result(10)
     vfs.failing.clear()
+    assert store.writer.submit(create("facts/c.md", b"c")).result(10) == "new"
+    assert store.writer.barrier(10)
+    assert store.kept() == {"facts/c.md": b"c"}
     store.close()
 
 
