@@ -155,6 +155,7 @@ def test_damage_in_use_is_met_by_whoever_asks_and_mended(
 ) -> None:
     restored()
     store = open_store()
+    assert store.settle(WITHIN_S)
     damage(paths.index, root_pages(paths.index)[table])
     in_another_thread(lambda: [until_found(store, word) for word in ("q1x7z", "m7z", "heavy")])
     store.check()

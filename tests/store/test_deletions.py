@@ -217,6 +217,7 @@ def test_an_index_of_an_older_version_learns_what_the_files_hold(
     store.close()
     know_no_bytes(paths)
     again = open_store()
+    assert again.settle(60)
     held = take(again, files[0])
     again.settle_deletions()
     again.undo(deletions(again)[0].run_id)

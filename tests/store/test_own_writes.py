@@ -59,6 +59,7 @@ def test_it_is_so_after_a_restart_too(store: MemoryStore, open_store: OpenStore,
     say(store, "The ferry leaves at nine")
     store.close()
     again = open_store()
+    assert again.settle(60)
     reads.clear()
     say(again, "And comes back at ten")
     told(again, session(again))
