@@ -773,7 +773,8 @@ class MemoryStore:
             Problem(path, "it is gone, and stays known until `dreamctl check --accept` believes it", "error")
             for path in self._deletions.withheld
         ]
-        problems += notes_on(self.derived.foreign())
+        if absence is None:
+            problems += notes_on(self.derived.foreign())
         problems += [Problem("ledger.db", problem, "error") for problem in self.ledger.problems()]
         problems += [
             Problem("index.db", f"{problem}; it is being made again", "error") for problem in self._opened.problems()
