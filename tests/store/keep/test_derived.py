@@ -138,7 +138,7 @@ def test_after_a_crash_before_its_file_a_page_is_written_and_is_ours_unless_a_pe
     tmp_path: Path, theirs: str | None
 ) -> None:
     vault, ledger = Vault(tmp_path / "vault", Disk()), Ledger(tmp_path / "l.db")
-    vault.ensure_marker()
+    vault.mark("0" * 16)
     before = PumpedWriter(vault, ledger, Disk())
     DerivedFiles(vault, ledger, before).write({"index.md": "# One\n"})
     before.barrier(1)
