@@ -41,8 +41,8 @@ action = Action(
 file = request.folder / "changeset.jsonl"
 write_changeset(file, Changeset(run_id=request.run_id, actions=(action,)))
 check = Check(text="Who keeps the blue ladder of the attic studio?", channel="shop", gold=(node_id,))
-page = "# The night\\n\\nAll went well.\\n"
-derived = {"digests/2026-11-21.md": page, "index.md": "# i"}
+page = f"# The night\\n\\n<!-- dream {request.run_id} -->\\nAll went well.\\n"
+derived = {"digests/2026-11-21.md": page}
 sys.stdout.buffer.write(encode(Done(changeset_path=file, digest=page, derived=derived, checks=(check,))))
 sys.stdout.flush()
 """
@@ -79,15 +79,15 @@ def test_a_dream_that_makes_it_worse_is_undone_and_says_so(store: MemoryStore, p
     assert (run.run_id, run.state) == (result.run_id, "undone")
     assert "undone by itself" in run.summary["note"]
     digest = (paths.vault / "digests" / "2026-11-21.md").read_text()
-    assert digest.startswith("# The night\n\n> **Nothing of this is real:**")
-    assert not (paths.vault / "index.md").exists()
+    assert digest.startswith(f"# The night\n\n<!-- dream {result.run_id} -->\n\n> **Nothing of this is real:**")
     assert store.ledger.asked() == []
 
 
 def test_one_that_does_not_stays(store: MemoryStore, paths: StorePaths) -> None:
     result = dreamt(store, paths, "{'tags': ['kept']}")
     assert result.state == "applied"
-    assert (paths.vault / "digests" / "2026-11-21.md").read_text() == "# The night\n\nAll went well.\n"
+    digest = (paths.vault / "digests" / "2026-11-21.md").read_text()
+    assert digest == f"# The night\n\n<!-- dream {result.run_id} -->\nAll went well.\n"
 
 
 def test_it_waits_for_who_asks_but_not_for_ever(store: MemoryStore) -> None:
