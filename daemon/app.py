@@ -19,6 +19,7 @@ from .clock import local_now, utc_now
 from .commands import Commands
 from .dreamer import Dreamer
 from .idle import Activity
+from .limits import raise_file_limit
 from .lock import DaemonLock
 from .notify import Notifier, passed_descriptors
 from .schedule import Schedule
@@ -71,6 +72,7 @@ class Daemon:
         The socket listens before the store is open: who connects meanwhile waits a moment instead of failing.
         """
         self._catch_signals()
+        raise_file_limit()
         self.lock.acquire()
         self.listener = adopt_listener(self.passed[0]) if self.passed else open_listener(default_socket_path())
         self.background.append(asyncio.create_task(self._say_still_starting()))

@@ -104,6 +104,8 @@ class Commands:
         problems = list(store["problems"])
         if self._watcher.state.startswith(("cannot", "the vault")):
             problems.append(f"Edits by hand are not seen: {self._watcher.state}.")
+        if daemon.server is not None and daemon.server.socket_problem:
+            problems.append(daemon.server.socket_problem)
         if (llm := self._llm_state()) is not None and llm["problem"]:
             problems.append(f"Dreams go without a language model: {llm['problem']}")
         return {

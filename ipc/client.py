@@ -108,7 +108,7 @@ class Client:
                 request = (
                     encode_request("hello", "hello", {"client": self._name, "protocol": PROTOCOL_VERSION}) + request
                 )
-            with contextlib.suppress(BrokenPipeError):  # turned away: why is there to be read
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # turned away: why is there to be read
                 self._send(request, deadline)
             return self._wait(self._last_id, deadline, on_progress)
         except OSError as error:

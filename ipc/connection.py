@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .server import Server
 
 HANGUP_INTERVAL_S = 0.25
+TURNED_AWAY_S, MOST_TURNED_AWAY = 1.0, 32
 # Answers are joined up to this size; more is written at once, so that a full socket is noticed before the next answer.
 WRITE_BYTES = 2**18
 
@@ -79,6 +80,7 @@ class Connection(asyncio.Protocol):
         self._closing = True
         self._inbox.clear()
         self._server.connections.discard(self)
+        self._server.turned_away.discard(self)
         if self._stalled is not None:
             self._stalled.cancel()
         for running in list(self.running.values()):
@@ -199,9 +201,17 @@ class Connection(asyncio.Protocol):
             self.pump()
 
     def _turn_away(self, error: ProtocolError) -> None:
-        self._closing = True
+        """Say why, and read on for a moment: a connection that is closed over unread bytes is reset."""
+        server = self._server
+        self._closing = self._gone = True
+        server.connections.discard(self)
         self._transport.write(encode_error(None, error))
-        self._transport.close()
+        if len(server.turned_away) >= MOST_TURNED_AWAY:
+            self._transport.close()
+            return
+        server.turned_away.add(self)
+        self._transport.write_eof()
+        server.loop.call_later(TURNED_AWAY_S, self._transport.close)
 
     def _drop(self) -> None:
         logger.warning("a client that reads no answers was dropped, with {} requests open", len(self.running))

@@ -28,22 +28,38 @@ class AlreadyRunning(ListenerError):
 
 
 class Listener:
-    """A listening Unix socket; `path` is None when another process made it."""
+    """A listening Unix socket at `place`; `path` is None when another process made it."""
 
     def __init__(self, sock: socket.socket, path: Path | None = None, lock_fd: int | None = None) -> None:
         self.socket = sock
         self.path = path
+        self.place = path or _place_of(sock)
         self._lock_fd = lock_fd
-        self._made = _identity(path) if path else None
+        self._made = _identity(self.place) if self.place else None
+
+    def is_lost(self) -> bool:
+        """Say whether the socket file is gone, or is another: then nobody can connect any more."""
+        return self.place is not None and (self._made is None or _identity(self.place) != self._made)
+
+    def unlock(self) -> None:
+        """Let go of the lock beside the socket."""
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            self._lock_fd = None
 
     def close(self) -> None:
         """Stop listening; the socket file goes if it is still ours. What systemd made stays."""
         self.socket.close()
         if self.path is not None and _identity(self.path) == self._made:
             self.path.unlink(missing_ok=True)
-        if self._lock_fd is not None:
-            os.close(self._lock_fd)
-            self._lock_fd = None
+        self.unlock()
+
+
+def listen_again(lost: Listener) -> Listener:
+    """Listen at the place of a listener whose socket file is gone. Raises ListenerError, and AlreadyRunning."""
+    assert lost.place is not None
+    lost.unlock()
+    return open_listener(lost.place)
 
 
 def open_listener(path: str | Path) -> Listener:
@@ -165,6 +181,12 @@ def _already_running(path: Path) -> AlreadyRunning:
     return AlreadyRunning(
         f"a daemon already answers at {path}", "see it with `dreamctl status`, end it with `dreamctl stop`"
     )
+
+
+def _place_of(sock: socket.socket) -> Path | None:
+    """Return where a socket's file lies; one with an abstract name has none."""
+    name = os.fsdecode(sock.getsockname())
+    return Path(name) if name and not name.startswith("\0") else None
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

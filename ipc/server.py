@@ -14,11 +14,12 @@ from typing import Any
 from loguru import logger
 from pydantic import ValidationError
 
+from .acceptor import Acceptor
 from .call import Cancelled, Handler
 from .connection import Connection
 from .errors import invalid_params, unknown_method, wire_error
 from .lanes import Lanes
-from .listener import BACKLOG, Listener
+from .listener import Listener, ListenerError, listen_again
 from .protocol import (
     BUSY,
     INVALID_PARAMS,
@@ -38,6 +39,12 @@ from .turns import Turns
 # A progress bar needs no more; a stage that reports every item must not fill the wire.
 PROGRESS_INTERVAL_S = 0.05
 LAST_ANSWERS_S = 0.5
+SOCKET_LOOKED_AT_S = 2.0
+SOCKET_LOST = "No other client can connect: {} is gone and cannot be made again ({})."
+SYSTEMS_SOCKET_LOST = (
+    "{} was removed, and dreamd has made it again by itself; the service manager, which made the first one, knows of "
+    "this one after `systemctl --user restart dreamd.socket dreamd`."
+)
 # A message this long costs its handler milliseconds (redaction, hashing): not in the loop.
 BULKY_BYTES = 32 * 1024
 
@@ -46,6 +53,7 @@ class Server:
     """Answers the handlers' methods on a listener's connections, in the running event loop.
 
     `on_activity` is called with the method's name, in the loop, for every request that an agent at work sends.
+    `socket_problem` is a sentence on a socket file that was removed, "" while all is well.
     """
 
     def __init__(
@@ -60,8 +68,10 @@ class Server:
         self._handlers = dict(handlers)
         self._in_loop = {name for name, handler in handlers.items() if inspect.iscoroutinefunction(handler.call)}
         self._on_activity = on_activity
-        self._listener: Listener | None = None
-        self._accepting: asyncio.Server | None = None
+        self.turned_away: set[Connection] = set()
+        self.socket_problem = ""
+        self._acceptors: list[Acceptor] = []
+        self._looking: asyncio.TimerHandle | None = None
         self._finished: deque[tuple[Running, Future[Any] | None]] = deque()
         self._woken = False
         self._idle = asyncio.Event()
@@ -79,24 +89,49 @@ class Server:
         self._lanes = Lanes(submit, clock, settings.threads, settings.max_at_work, settings.threads // 2)
         self._long_lanes = Lanes(submit_long, clock, settings.long_threads, settings.max_at_work)
         self.turns = Turns(self.loop, lambda: self._lanes.agents_at_work > 0)
-        self._listener = listener
-        # create_unix_server would unlink the socket on close from Python 3.13 on, even one that systemd made.
-        self._accepting = await self.loop.create_server(lambda: Connection(self), sock=listener.socket, backlog=BACKLOG)
+        self._is_systems = listener.path is None
+        self._accept_from(listener)
+        self._looking = self.loop.call_later(SOCKET_LOOKED_AT_S, self._look_after_socket)
+
+    def _accept_from(self, listener: Listener) -> None:
+        self._acceptors.append(Acceptor(self.loop, listener, lambda: Connection(self)))
+        self._acceptors[-1].start()
+
+    def _look_after_socket(self) -> None:
+        """Make a socket file again that somebody removed: a cleaner of temporary folders, or a hand."""
+        lost = self._acceptors[-1].listener
+        if lost.is_lost():
+            self._listen_again(lost)
+        self._looking = self.loop.call_later(SOCKET_LOOKED_AT_S, self._look_after_socket)
+
+    def _listen_again(self, lost: Listener) -> None:
+        try:
+            listener = listen_again(lost)
+        except ListenerError as error:
+            problem = SOCKET_LOST.format(lost.place, error)
+            if problem != self.socket_problem:
+                logger.error("{} is gone and cannot be made again: {}", lost.place, error)
+            self.socket_problem = problem
+            return
+        logger.warning("{} was removed, and is made again", lost.place)
+        self.socket_problem = SYSTEMS_SOCKET_LOST.format(lost.place) if self._is_systems else ""
+        self._acceptors.pop().stop()
+        self._accept_from(listener)
 
     async def stop(self, grace_s: float | None = None) -> None:
         """Accept nothing more, finish for at most `grace_s` what is being answered, close every connection."""
         self.stopping = True
-        if self._accepting is not None:
-            self._accepting.close()
-        if self._listener is not None:
-            self._listener.close()
+        if self._looking is not None:
+            self._looking.cancel()
+        for acceptor in self._acceptors:
+            acceptor.stop()
         for running in [running for running in self._running if running.handler.long]:
             self.cancel(running)
         await self._until_idle(self.settings.stop_grace_s if grace_s is None else grace_s)
         for running in list(self._running):
             self.cancel(running)
         await self._until_idle(LAST_ANSWERS_S)
-        for connection in list(self.connections):
+        for connection in (*self.connections, *self.turned_away):
             connection.close()
         await self._until_closed(LAST_ANSWERS_S)
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from dreamd.ipc.call import Handler
 from dreamd.ipc.client import Client
-from dreamd.ipc.listener import open_listener
+from dreamd.ipc.listener import Listener, open_listener
 from dreamd.ipc.server import Server
 from dreamd.ipc.settings import IpcSettings
 
@@ -21,7 +21,9 @@ from dreamd.ipc.settings import IpcSettings
 class Serving:
     """A server that runs, and ways to talk to it with and without the client."""
 
-    def __init__(self, path: Path, handlers: Mapping[str, Handler], settings: IpcSettings) -> None:
+    def __init__(
+        self, path: Path, handlers: Mapping[str, Handler], settings: IpcSettings, listener: Listener | None = None
+    ) -> None:
         self.path = path
         self.active: list[str] = []
         self.loop = asyncio.new_event_loop()
@@ -30,7 +32,7 @@ class Serving:
         self._stopped = False
         self._thread = threading.Thread(target=self.loop.run_forever)
         self._thread.start()
-        self.run(self.server.start(open_listener(path)))
+        self.run(self.server.start(listener or open_listener(path)))
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(20)
@@ -107,8 +109,8 @@ Serve = Callable[..., Serving]
 def serve(socket_folder: Path) -> Iterator[Serve]:
     started: list[Serving] = []
 
-    def start(handlers: Mapping[str, Handler], **settings: Any) -> Serving:
-        started.append(Serving(socket_folder / "dreamd.sock", handlers, IpcSettings(**settings)))
+    def start(handlers: Mapping[str, Handler], listener: Listener | None = None, **settings: Any) -> Serving:
+        started.append(Serving(socket_folder / "dreamd.sock", handlers, IpcSettings(**settings), listener))
         return started[-1]
 
     yield start
