@@ -91,6 +91,7 @@ class Recording:
         self.bread = self.ask("remember", text="Bread is baked on Saturdays.", tags=["food"], channel="kitchen")[
             "node_id"
         ]
+        self.daemon.call("list")  # which waits until all of it is visible
         self.daemon.wait_until_embedded(120)
 
     def _find(self) -> None:
