@@ -21,6 +21,7 @@ from . import (
     preemption,
     quality,
     survival,
+    vault_away,
 )
 from .options import Options
 from .scratch import end_in_order
@@ -39,6 +40,7 @@ SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "planning": planning.measure,
     "busy": busy.measure,
     "bundles": bundles.measure,
+    "vault_away": vault_away.measure,
 }
 
 
