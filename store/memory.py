@@ -84,6 +84,9 @@ READ_YOUR_WRITES_S = 2.0
 FORGOTTEN = "[forgotten]"
 """What is said of a forgotten turn, which stays in its session's file."""
 
+STATUS_WAITS_S = 0.5
+"""How long `status` waits for what was acknowledged before it to be counted."""
+
 COMPARED_AGAIN_S = 5.0
 """How long after a comparison of vault and index that failed the next one is tried."""
 
@@ -783,7 +786,8 @@ class MemoryStore:
 
     @_answered_by_another_index
     def status(self) -> StoreStatus:
-        """Counts, queues, and what is wrong, in sentences."""
+        """Counts, queues, and what is wrong, in sentences; of what was acknowledged before, if that is soon found."""
+        self.settle(STATUS_WAITS_S)
         ledger = self.ledger.counts()
         broken = self.catalog.problems()
         problems = [f"{path}: {problem}." for path, problem in broken[:10]]

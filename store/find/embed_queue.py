@@ -22,7 +22,7 @@ SLICE_TOKENS = 256
 """What is embedded between two looks at the stop sign, a short run of the model, and written in one transaction:
 stopping waits for no more than that (29 s with 16 long texts on a busy machine)."""
 
-RETRY_S, SOON_S = 60.0, 0.2
+RETRY_S, SOON_S = 5.0, 0.2
 
 
 class EmbedQueue:

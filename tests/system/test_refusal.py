@@ -29,6 +29,11 @@ def ended(daemon: DaemonUnderTest) -> tuple[int, str]:
     return daemon.process.wait(WITHIN_S), daemon.log.read_text()
 
 
+def bare(text: str) -> str:
+    """Drop all space: a long path is broken at a line's end."""
+    return "".join(text.split())
+
+
 @pytest.mark.parametrize(
     ("variable", "place", "says"),
     [
@@ -55,10 +60,10 @@ def test_a_place_that_cannot_be_used_is_a_sentence_and_78(
 
     checked = typed(daemon, "check")
     assert checked.returncode == 1
-    assert says.format(file=file) in plain(checked.stdout)
+    assert bare(says.format(file=file)) in bare(checked.stdout)
     asked = typed(daemon, "status")
     assert asked.returncode == 3
-    assert says.format(file=file) in plain(asked.stderr)
+    assert bare(says.format(file=file)) in bare(asked.stderr)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what another user has")
