@@ -14,7 +14,7 @@ from ..ipc.listener import Listener, adopt_listener, open_listener
 from ..ipc.paths import default_socket_path
 from ..ipc.server import Server
 from ..store.find.embedding import embedder_for
-from ..store.memory import MemoryStore, StorePaths
+from ..store.memory import MemoryStore
 from .clock import local_now, utc_now
 from .commands import Commands
 from .dreamer import Dreamer
@@ -22,6 +22,7 @@ from .idle import Activity
 from .limits import raise_file_limit
 from .lock import DaemonLock
 from .notify import Notifier, passed_descriptors
+from .places import store_paths
 from .schedule import Schedule
 from .settings import Settings
 from .watch import Watcher
@@ -36,13 +37,7 @@ class Daemon:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.paths = StorePaths(
-            vault=settings.vault,
-            ledger=settings.data_dir / "ledger.db",
-            index=settings.data_dir / "index" / "index.db",
-            embeddings=settings.data_dir / "index" / "embeddings.db",
-            runs=settings.data_dir / "runs",
-        )
+        self.paths = store_paths(settings)
         self.began_s = time.monotonic()
         self.activity = Activity()
         self.stopping = asyncio.Event()

@@ -44,7 +44,7 @@ STOP_TIMEOUT_S = 60.0  # as long as applying a large changeset may take
 
 
 class DreamBusy(DreamError):
-    """One dream at a time."""
+    """One dream at a time, and none without the history."""
 
 
 class NoDream(DreamError):
@@ -133,8 +133,7 @@ class Dreamer:
         """
         if self.running is not None:
             raise DreamBusy(f"The dream {self.running} is running.", "`dreamctl runs` shows when it is over.")
-        if (absence := self._store.absence) is not None:
-            raise DreamBusy(f"No dream can be had now: {absence.reason}.", absence.hint)
+        self._refuse_in_the_dark()
         began, began_s = self._local_now(), time.monotonic()
         run_id = self.running = _new_run_id(began, kind)
         self.kind, self.progress, self.paused = kind, Progress(stage="start"), ""
@@ -160,6 +159,12 @@ class Dreamer:
         finally:
             self.running, self._child, self._sink, self.paused = None, None, None, ""
             self._over.set()
+
+    def _refuse_in_the_dark(self) -> None:
+        try:
+            self._store.refuse_to_dream()
+        except StoreError as error:
+            raise DreamBusy(f"No dream can be had now: {error}.", error.hint) from error
 
     async def _dream(self, request: RunRequest, by_hand: bool) -> DreamResult:
         began_s = time.monotonic()

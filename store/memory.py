@@ -43,6 +43,7 @@ from .keep.pending import PendingFiles
 from .keep.presence import Presence
 from .keep.questions import forget_questions, prune_questions
 from .keep.revival import REMEMBER, Reviving
+from .keep.salvage import HISTORY_LOST, damaged_files
 from .keep.session import session_id as session_node_id
 from .keep.standing import last_successor
 from .keep.vault import Absence, FileStamp, Vault, is_kept
@@ -55,6 +56,7 @@ from .model import (
     ActionKind,
     Changeset,
     Conflict,
+    Corrupt,
     Envelope,
     Hit,
     IndexDamaged,
@@ -103,6 +105,7 @@ MODEL_WAIT_S = 1.5
 
 
 NOT_FOUND_YET = "what was written last is not found yet"
+SALVAGE = "Stop dreamd, then `dreamctl salvage` brings back what can be read of it."
 
 REPLACED_S = 4.0
 """How long a question waits for a damaged index to be replaced by a new one, which fills while it answers."""
@@ -111,10 +114,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _answered_by_another_index(
+def _answered_by_another(
     method: Callable[Concatenate[MemoryStore, P], T],
 ) -> Callable[Concatenate[MemoryStore, P], T]:
-    """Ask once more, of the index that takes its place, when the one that was asked turns out damaged."""
+    """Ask once more, of what takes its place, when the index or the ledger that was asked turns out damaged."""
 
     @wraps(method)
     def asking(store: MemoryStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -122,7 +125,9 @@ def _answered_by_another_index(
             return method(store, *args, **kwargs)
         except IndexDamaged:
             store._mending.wait(REPLACED_S)
-            return method(store, *args, **kwargs)
+        except Corrupt:  # the ledger
+            store._wait_for_ledger()
+        return method(store, *args, **kwargs)
 
     return asking
 
@@ -172,6 +177,8 @@ class MemoryStore:
         disk = disk or Disk()
         self.vault = Vault(paths.vault, disk)
         self.ledger = Ledger(paths.ledger)
+        if self.ledger.is_new and self.vault.has_marker():  # its ledger is gone, or it came from elsewhere
+            self.ledger.commit([], [history.set_flag(HISTORY_LOST, history.stored(now()))])
         self._read_switches()
         self._read_tombstones()
         self._leftovers = Leftovers(self.vault, self.ledger.holds, now())
@@ -205,6 +212,8 @@ class MemoryStore:
             presence=self._presence,
             on_back=self._catch_up,
         )
+        self.ledger.in_mind = self._in_mind
+        self.ledger.on_damage = self._writer.begin_ledger_anew
         self._deletions.start(self._opened, self._writer)
         self._cache = EmbeddingCache(paths.embeddings, embedder.model_id)
         self._search = Search(self.catalog, self.index.backend, embedder, settings.search)
@@ -336,7 +345,7 @@ class MemoryStore:
 
     # ---- what is asked
 
-    @_answered_by_another_index
+    @_answered_by_another
     def recall(
         self,
         query: str,
@@ -369,7 +378,7 @@ class MemoryStore:
             self._follow(query, channel, None, ranking, found)
         return Recalled(found, False, ranking.notes, answer.trace(ranking) if explain else {})
 
-    @_answered_by_another_index
+    @_answered_by_another
     def context(
         self, query: str, *, budget_tokens: int = 1000, channel: str | None = None, session: str | None = None
     ) -> Envelope:
@@ -385,7 +394,7 @@ class MemoryStore:
         self._follow(query, channel, session, ranking, envelope.slots)
         return replace(envelope, notes=tuple(ranking.notes))
 
-    @_answered_by_another_index
+    @_answered_by_another
     def elsewhere(self, query: str, limit: int = 10) -> list[Elsewhere]:
         """Find what answers a question in any channel, by channel, best first; nothing of it is counted or kept."""
         ranking = self._rank(Question(text=query, limit=limit, channel=ALL_CHANNELS))
@@ -395,12 +404,12 @@ class MemoryStore:
                 found.setdefault(hit.channel, []).append(hit)
         return [Elsewhere(channel, tuple(hits)) for channel, hits in found.items()]
 
-    @_answered_by_another_index
+    @_answered_by_another
     def channels(self) -> dict[str, int]:
         """Count the memories and turns of each channel."""
         return self.catalog.channels()
 
-    @_answered_by_another_index
+    @_answered_by_another
     def rank(self, question: Question) -> Ranking:
         """Rank what answers a question, for whoever tests recall: nothing of it is counted or kept."""
         self.settle()
@@ -411,7 +420,7 @@ class MemoryStore:
         """Whether somebody asked, or wrote, a moment ago."""
         return self._is_busy()
 
-    @_answered_by_another_index
+    @_answered_by_another
     def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:
         """One memory, session or turn. Raises NotFound.
 
@@ -453,7 +462,7 @@ class MemoryStore:
         nodes = self.catalog.nodes(node_ids)
         return tuple(dict.fromkeys(name for name in node_ids if name in nodes and beside.admits(nodes[name])))
 
-    @_answered_by_another_index
+    @_answered_by_another
     def list(
         self,
         *,
@@ -543,7 +552,7 @@ class MemoryStore:
         self._read_tombstones()
         return Restored(node_id, run_id, path)
 
-    @_answered_by_another_index
+    @_answered_by_another
     def decisions(self) -> Sequence[Decision]:
         """What waits for a person to decide, the newest first."""
         self.settle()
@@ -582,7 +591,11 @@ class MemoryStore:
         return self._changes.apply(changeset, kind=kind, now=self._now(), started_at=started_at, summary=summary)
 
     def undo(self, run_id: str) -> Undone:
-        """Bring back what was there before a run. Raises NotFound, or Expired when its history is gone."""
+        """Bring back what was there before a run.
+
+        Raises NotFound, Expired when its history is gone, and StoreError while that waits to be salvaged.
+        """
+        self._refuse_without_history()
         run = self.ledger.run(run_id)
         undone = self._changes.undo(run_id, now=self._now())
         self._read_tombstones()
@@ -593,6 +606,7 @@ class MemoryStore:
             self._rehide([turn])
         return undone
 
+    @_answered_by_another
     def runs(
         self, limit: int = 20, *, kinds: Sequence[str] = (), states: Sequence[str] = (), hidden: Sequence[str] = ()
     ) -> Sequence[Run]:
@@ -612,7 +626,7 @@ class MemoryStore:
             self._mending.suspect()
         self._writer.write(history.record_run(run)).result()
 
-    @_answered_by_another_index
+    @_answered_by_another
     def waiting_turns(self) -> int:
         """How many turns no dream has read yet, of the channels in which learning is on. Reads every turn's row."""
         read = self.ledger.cursors("consolidate")
@@ -640,7 +654,7 @@ class MemoryStore:
 
     # ---- the vault and its projection
 
-    @_answered_by_another_index
+    @_answered_by_another
     def file_changed(self, paths: Collection[str]) -> None:
         """Read these files again, but for those that are as they were read last: what we wrote ourselves is known.
 
@@ -664,7 +678,7 @@ class MemoryStore:
             return path in known
         return self._deletions.is_withheld(path) or not is_as_read(stamp, self.catalog.file(path))
 
-    @_answered_by_another_index
+    @_answered_by_another
     def reconcile(self, accept_vanished: bool = False) -> Reconciled:
         """Compare every file with what was last seen of it, and learn what differs.
 
@@ -753,6 +767,8 @@ class MemoryStore:
         self._sweep()
         self._writer.write(*prune_questions(self._now())).result()
         self._cache.prune(self.index.text_hashes())
+        self.ledger.look_through()  # what is seldom read is looked at now and then
+        self._opened.problems()
 
     def check(self, accept: bool = False) -> Sequence[Problem]:
         """What is wrong with the vault and the databases; `accept` believes that what is gone is meant to be gone."""
@@ -778,13 +794,14 @@ class MemoryStore:
         ]
         if absence is None:
             problems += notes_on(self.derived.foreign())
-        problems += [Problem("ledger.db", problem, "error") for problem in self.ledger.problems()]
+        problems += [Problem("ledger.db", problem, "error") for problem in self._history_problems()]
+        problems += [Problem("ledger.db", problem, "error") for problem in self.ledger.look_through()]
         problems += [
             Problem("index.db", f"{problem}; it is being made again", "error") for problem in self._opened.problems()
         ]
         return problems
 
-    @_answered_by_another_index
+    @_answered_by_another
     def status(self) -> StoreStatus:
         """Counts, queues, and what is wrong, in sentences; of what was acknowledged before, if that is soon found."""
         self.settle(STATUS_WAITS_S)
@@ -799,6 +816,7 @@ class MemoryStore:
         problems += self._troubles()
         if ledger["conflicts"]:
             problems.append(f"{ledger['conflicts']} changes gave way to files edited by hand.")
+        problems += self._history_problems()
         note = self._opened.note
         problems += [text for text in (self._queue.problem, note and f"{note[0].upper()}{note[1:]}.") if text]
         counts = self.catalog.counts()
@@ -1021,6 +1039,41 @@ class MemoryStore:
 
     def _is_hidden(self, node_id: NodeId) -> bool:
         return node_id in self._hidden
+
+    def refuse_to_dream(self) -> None:
+        """Raise StoreError while a dream would not know what there is, or what was done and undone before it."""
+        self.vault.raise_if_away()
+        self._refuse_without_history()
+        if note := self._opened.note:
+            raise StoreBusy(note, hint="Try again in a moment.")
+
+    def _refuse_without_history(self) -> None:
+        if set_aside := damaged_files(self.paths.ledger):
+            raise StoreError(f"the history is set aside in {set_aside[0].name}, which is damaged", hint=SALVAGE)
+
+    def _history_problems(self) -> Iterator[str]:
+        """Say what of the ledger waits for a person."""
+        for path in damaged_files(self.paths.ledger):
+            yield (
+                f"The ledger was damaged, and is set aside as {path.name}. What is remembered is kept; dreams and undo "
+                f"wait. {SALVAGE}"
+            )
+        if since := self.ledger.flags().get(HISTORY_LOST):
+            yield (
+                f"The vault was there before its ledger, which began on {since[:10]}: what was done and forgotten "
+                "before is not known. Put the old ledger back from a backup while dreamd is stopped, or go on without: "
+                "stop dreamd, then `dreamctl salvage --discard`."
+            )
+
+    def _in_mind(self) -> Sequence[history.Write]:
+        """What a ledger that takes a damaged one's place must hold."""
+        flags = [f"off:{channel}" for channel in self.channels_off] + ["paused"] * self.paused
+        known = history.keep_in_mind(self._tombstones, flags, self._now())
+        return [*known, history.set_flag(VAULT_ID, vault_id)] if (vault_id := self._presence.vault_id) else known
+
+    def _wait_for_ledger(self) -> None:
+        with contextlib.suppress(StoreError, TimeoutError):
+            self._writer.write().result(REPLACED_S)  # what was queued before it is done then
 
     def _read_switches(self) -> None:
         """Keep in mind what is asked of every write."""

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ... import __version__
-from ...ipc.client import Unreachable
+from ...ipc.client import Absent, Unreachable
 from ...ipc.paths import default_socket_path
+from .repair import check_alone, is_in_use, rebuild_alone
 from .terminal import Terminal
 from .wire import ask
 from .words import BOLD, DIM, RED, YELLOW, Look, clean, count, duration, listing, pairs, sentence, when
@@ -41,17 +42,20 @@ def check_arguments(parser: ArgumentParser) -> None:
 
 
 def check(options: Namespace, terminal: Terminal) -> int:
-    """Look for problems; without a daemon, in the settings alone."""
+    """Look for problems; without a daemon, in the settings and the databases."""
     away = {}
     try:
         answer: CheckAnswer = ask(terminal, "check", {"accept": options.accept or None}, timeout_s=None)
     except Unreachable as error:
         if options.accept:
             raise
-        answer, away = {"problems": [], "settings_problems": _settings_problems()}, {"daemon": str(error)}
+        answer = {"problems": [], "settings_problems": _settings_problems()}
+        away = {"daemon": str(error), "not_looked_at": "the data: where it lies is not known"}
+        if not answer["settings_problems"]:
+            answer["problems"], away["not_looked_at"] = check_alone()
     terminal.tell({**answer, **away}, check_in_words(answer, terminal.look))
     if away:
-        terminal.note("no daemon answers, so the vault was not looked at; start it with `dreamd`")
+        terminal.note(f"no daemon answers; not looked at: {away['not_looked_at']}")
     wrong = [problem for problem in answer["problems"] if problem["severity"] != "note"]
     return 1 if wrong or answer["settings_problems"] else 0
 
@@ -65,7 +69,12 @@ def rebuild(options: Namespace, terminal: Terminal) -> int:
     from .progress import shown_progress
 
     with shown_progress(terminal, "Rebuilding") as on_progress:
-        answer = ask(terminal, "rebuild", {}, on_progress, timeout_s=None)
+        try:
+            answer: RebuildAnswer = ask(terminal, "rebuild", {}, on_progress, timeout_s=None)
+        except Absent:
+            if not is_in_use():
+                raise
+            answer = rebuild_alone(on_progress)
     terminal.tell(answer, rebuild_in_words(answer, terminal.look))
     return 0
 

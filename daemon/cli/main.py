@@ -41,6 +41,7 @@ COMMANDS = {
     "restore": ("review", "bring a faded or deleted memory back"),
     "status": ("care", "what the daemon is doing"),
     "check": ("care", "look for problems in settings and vault"),
+    "salvage": ("repair", "bring back what a damaged ledger held; without a daemon"),
     "rebuild": ("care", "make the index again from the vault"),
     "pause": ("care", "learn nothing until resume"),
     "resume": ("care", "learn again"),

@@ -112,9 +112,10 @@ def translated(path: Path) -> Iterator[None]:
     """Turn SQLite's errors of a whole file into this room's: damage is Corrupt, a lock that stays is StoreBusy."""
     try:
         yield
-    except (apsw.CorruptError, apsw.NotADBError) as error:
+    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
+        reason = "a text is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise Corrupt(
-            f"{path.name} is damaged: {error}", hint="Run `dreamctl check` to see what can be mended."
+            f"{path.name} is damaged: {reason}", hint="Run `dreamctl check` to see what can be mended."
         ) from error
     except (apsw.BusyError, apsw.LockedError) as error:
         raise StoreBusy(f"{path.name} is held by another process", hint="Stop the other dreamd first.") from error

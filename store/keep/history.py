@@ -187,6 +187,16 @@ def leave_tombstone(fingerprint: str, run_id: str, at: datetime, reason: str) ->
     return Write("INSERT OR REPLACE INTO tombstone VALUES (?, ?, ?, ?)", (fingerprint, run_id, stored(at), reason))
 
 
+def keep_in_mind(tombstones: Iterable[str], flags: Iterable[str], at: datetime) -> list[Write]:
+    """Forbid and switch off what is not known any more to be: its ledger was damaged."""
+    forbid = "INSERT OR IGNORE INTO tombstone VALUES (?, '', ?, 'known when the ledger was damaged')"
+    switch = "INSERT OR IGNORE INTO flag VALUES (?, '1')"
+    return [
+        *(Write(forbid, (fingerprint, stored(at))) for fingerprint in tombstones),
+        *(Write(switch, (name,)) for name in flags),
+    ]
+
+
 def lift_tombstone(fingerprint: str) -> Write:
     """Allow it again."""
     return Write("DELETE FROM tombstone WHERE fingerprint = ?", (fingerprint,))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from .vault import FileStamp
 
 ChangeKind = Literal["create", "append", "replace", "delete"]
+
+BLIND: Final = "blind"
+"""The state of a journal entry that was planned while the vault was away, or salvaged: it is fitted to the files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
@@ -15,26 +16,29 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
-from ..model import NodeId, NotFound
+from ..model import Corrupt, NodeId, NotFound
 from .database import Connections, integrity_problems, open_database, preallocate_wal, transaction, translated
 from .history import RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row, stored, unpacked
-from .journal import Entry, sha256
+from .journal import BLIND, Entry, sha256
 from .ledger_schema import MIGRATIONS
 from .questions import Asked, Gap, Probe, asked_of_row
+from .salvage import carry_over, set_aside
 from .withheld import IS_RECORDED, LAST_DELETION, WITHHELD, WITHHELD_IMAGE, Deleted
 
 WAL_PAGES: Final = 1000
 """When the WAL has this many pages they are copied into the database: 4 MiB, which is also what is preallocated."""
 
+LOOKED_THROUGH_BYTES: Final = 16 * 2**20
+"""A ledger up to this size is looked through at every start: a tenth of a second."""
+
 LATER_KEPT: Final = 10_000
 """How many rows wait for the next transaction at most: while none succeeds, the oldest of what may be lost goes."""
+
+logger = logging.getLogger(__name__)
 
 _PAGE_BYTES: Final = 4096
 _ENTRY: Final = "seq, kind, path, content, from_offset, pre_sha256, run_id, ordinal"
 _JOURNAL: Final = f"INSERT INTO journal ({_ENTRY}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-
-BLIND: Final = "blind"
-"""The state of a journal entry that was planned while the vault was away."""
 
 
 class Usage(NamedTuple):
@@ -64,19 +68,107 @@ class Ledger:
         self._vfs = vfs
         self._later: deque[Write] = deque(maxlen=LATER_KEPT)
         self._wal_pages = 0
-        self._readers = Connections(
-            lambda: open_database(path, durable=True, read_only=True, migrations=MIGRATIONS, vfs=vfs)
-        )
+        self._readers = self._new_readers()
         self._writing: apsw.Connection | None = None
+        self._inode = 0
+        self.damage: Corrupt | None = None
+        """What was found damaged, until `begin_anew`."""
+        self.on_damage: Callable[[], None] = lambda: None
+        self.in_mind: Callable[[], Sequence[Write]] = lambda: ()
+        """What a ledger that begins anew must hold, as far as it is known without the old one."""
+        self.is_new = False
         if not read_only:
-            if vfs is None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                if not path.exists():  # SQLite removes the WAL of an empty database
-                    open_database(path, durable=True, migrations=MIGRATIONS).close()
-                preallocate_wal(path, WAL_PAGES * _PAGE_BYTES)
+            self._open()
+
+    def _open(self) -> None:
+        """Open for writing. A file that is damaged, or was emptied, is set aside, and another is begun."""
+        if self._vfs is not None:
             self.reopen()
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.is_new = not self.path.exists()
+        try:
+            self._refuse_emptied()
+            self._prepare()
+            self._look_inside()
+        except Corrupt:
+            self.begin_anew()
+
+    def _refuse_emptied(self) -> None:
+        if self.path.exists() and not self.path.stat().st_size:
+            raise Corrupt(f"{self.path.name} was emptied")
+
+    def _prepare(self) -> None:
+        if not self.path.exists():  # SQLite removes the WAL of an empty database
+            open_database(self.path, durable=True, migrations=MIGRATIONS).close()
+        preallocate_wal(self.path, WAL_PAGES * _PAGE_BYTES)
+        self.reopen()
+
+    def _look_inside(self) -> None:
+        """Raise Corrupt for damage in a small file, or in what every start reads; a large one is looked at in use."""
+        if self.path.stat().st_size <= LOOKED_THROUGH_BYTES and (found := self.problems()):
+            raise Corrupt(f"{self.path.name} is damaged: {found[0]}")
+        self.pending(), self.flags(), self.tombstones()
+
+    def _new_readers(self) -> Connections:
+        return Connections(
+            lambda: open_database(self.path, durable=True, read_only=True, migrations=MIGRATIONS, vfs=self._vfs)
+        )
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Take note of damage; whoever met it gets Corrupt."""
+        try:
+            with translated(self.path):
+                yield
+        except Corrupt as error:
+            if self.damage is None and self._writing is not None:
+                self.damage = error
+                self.on_damage()
+            raise
 
     # ---- writing: the writer's thread
+
+    def begin_anew(self, unplaced: Sequence[Entry] = (), blind: Sequence[Entry] = ()) -> None:
+        """Set a damaged file aside, and go on with another that holds what of it promises rest on.
+
+        `unplaced` are the entries that are acknowledged and not in their files yet, `blind` those that were planned
+        without sight of the vault.
+        """
+        if self._writing is not None:
+            self._writing.close(True)
+            self._writing = None
+        aside = set_aside(self.path)
+        logger.error("the ledger is damaged; it is kept as %s, and another one is begun", aside.name)
+        self._readers = self._new_readers()  # one that is being asked is closed when its answer is out
+        self._prepare()
+        carry_over(aside, self._writer())
+        with translated(self.path), transaction(self._writer()) as _:
+            rows = [*((*entry, "") for entry in unplaced), *((*entry, BLIND) for entry in blind)]
+            self._writer().executemany(_JOURNAL.replace("INSERT", "INSERT OR REPLACE"), rows)
+            self._run(self._writer(), self.in_mind())
+        self.damage = None
+
+    def _keep_in_place(self) -> None:
+        """See that the file is where the next daemon looks for it; one that was deleted in use is written again."""
+        if self._vfs is None:
+            self._refuse_emptied()
+            if not self.path.exists() or self.path.stat().st_ino != self._inode:
+                self._write_again()
+
+    def _write_again(self) -> None:
+        logger.error("the ledger's file was taken away; it is written again")
+        copy = self.path.with_name(f"{self.path.name}.again")
+        copy.unlink(missing_ok=True)
+        writing = self._writer()
+        writing.execute("VACUUM INTO ?", (str(copy),))
+        writing.close(True)
+        self._writing = None
+        for suffix in ("-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        copy.replace(self.path)
+        self._readers = self._new_readers()
+        self._prepare()
 
     def reopen(self) -> None:
         """Open the writing connection anew; after a failed fsync nothing is tried again on the old one.
@@ -92,6 +184,8 @@ class Ledger:
         if self._writing is not None:
             self._writing.close(True)
         self._writing = connection
+        if self._vfs is None:
+            self._inode = self.path.stat().st_ino
 
     def _count_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = pages
@@ -107,8 +201,10 @@ class Ledger:
 
         Entries that were planned `blind`, without sight of the vault, wait to be fitted to what is there.
         """
+        with self._guarded():
+            self._keep_in_place()
         connection = self._writer()
-        with translated(self.path), transaction(connection):
+        with self._guarded(), transaction(connection):
             if entries:
                 connection.executemany(_JOURNAL, [(*entry, BLIND if blind else "") for entry in entries])
             self._run(connection, writes)
@@ -117,7 +213,7 @@ class Ledger:
     def fit(self, fitted: Iterable[Entry], known: Iterable[Entry]) -> None:
         """Replace blind entries by what fits the vault, and drop those whose content is known there already."""
         connection = self._writer()
-        with translated(self.path), transaction(connection):
+        with self._guarded(), transaction(connection):
             connection.executemany(
                 "UPDATE journal SET kind = ?, content = ?, from_offset = ?, pre_sha256 = ?, state = '' WHERE seq = ?",
                 [(entry.kind, entry.content, entry.from_offset, entry.pre_sha256, entry.seq) for entry in fitted],
@@ -172,7 +268,7 @@ class Ledger:
         connection = self._writer()
         connection.execute("PRAGMA synchronous = NORMAL")
         try:
-            with translated(self.path), transaction(connection):
+            with self._guarded(), transaction(connection):
                 yield connection
         finally:
             connection.execute("PRAGMA synchronous = FULL")
@@ -180,7 +276,7 @@ class Ledger:
     def checkpoint(self, *, anyway: bool = False) -> None:
         """Copy the WAL into the database if it has grown to its size, or `anyway`."""
         if self._wal_pages >= WAL_PAGES or (anyway and self._wal_pages):
-            with translated(self.path):
+            with self._guarded():
                 self._writer().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             self._wal_pages = 0
 
@@ -191,28 +287,30 @@ class Ledger:
         the WAL with the next erasure or checkpoint.
         """
         connection = self._writer()
-        with translated(self.path), transaction(connection):
+        with self._guarded(), transaction(connection):
             self._run(connection, self._drain())
             self._run(connection, writes)
-        with translated(self.path):
+        with self._guarded():
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         self._wal_pages = 0
 
     def pending(self, state: str = "") -> list[Entry]:
         """What was acknowledged and is not known to be on the disk, in order; `state` BLIND: what is to be fitted."""
         sql = f"SELECT {_ENTRY} FROM journal WHERE state = ? ORDER BY seq"
-        rows: list[Any] = self._writer().execute(sql, (state,)).fetchall()
+        with self._guarded():
+            rows: list[Any] = self._writer().execute(sql, (state,)).fetchall()
         return [_entry(row) for row in rows]
 
     def last_seq(self) -> int:
         """The journal's highest number, 0 when it is empty."""
-        rows: list[Any] = self._writer().execute("SELECT coalesce(max(seq), 0) FROM journal").fetchall()
+        with self._guarded():
+            rows: list[Any] = self._writer().execute("SELECT coalesce(max(seq), 0) FROM journal").fetchall()
         return int(rows[0][0])
 
     # ---- questions: any thread
 
     def _ask(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        with translated(self.path):
+        with self._guarded():
             return self._readers.get().execute(sql, values).fetchall()
 
     def runs(
@@ -349,6 +447,14 @@ class Ledger:
     def problems(self) -> list[str]:
         """What SQLite's own check finds wrong; reads the whole file, so ask when nobody waits."""
         return integrity_problems(self.path, self._vfs)
+
+    def look_through(self) -> list[str]:
+        """The same; what it finds counts as met."""
+        found = self.problems()
+        if found:
+            with contextlib.suppress(Corrupt), self._guarded():
+                raise Corrupt(f"{self.path.name} is damaged: {found[0]}")
+        return found
 
     def counts(self) -> dict[str, int]:
         """How many rows wait in the journal, were kept out by a person's file, and so on, for `status`."""

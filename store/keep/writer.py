@@ -7,6 +7,7 @@ is acknowledged stays in the ledger, and the files are tried again, less and les
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -23,14 +24,14 @@ from typing import Any, Final, Generic, TypeVar
 
 import apsw
 
-from ..model import StoreBusy, StoreError
+from ..model import Corrupt, StoreBusy, StoreError
 from . import session
 from .checkpoint import Checkpoint
 from .disk import Disk
 from .fitting import fit
 from .history import Write
-from .journal import AppliedFile, Entry, FileChange
-from .ledger import BLIND, Ledger
+from .journal import BLIND, AppliedFile, Entry, FileChange
+from .ledger import Ledger
 from .pending import PendingFiles
 from .placer import Placer
 from .presence import Presence, RootIdentity
@@ -224,6 +225,17 @@ class Writer:
         """The files that the system lets nobody write; their content waits in the ledger."""
         return tuple(dict.fromkeys(entry.path for entry in self._held))
 
+    def begin_ledger_anew(self) -> None:
+        """Let a ledger that was found damaged be set aside, and another begin; soon."""
+        with contextlib.suppress(StoreError):  # closing: the next start does it
+            self.submit(self._begin_ledger_anew)
+
+    def _begin_ledger_anew(self, _files: PendingFiles) -> Planned[None]:
+        """Set a damaged ledger aside; what is acknowledged and not in its file yet goes into the next one."""
+        if self._ledger.damage is not None:
+            self._ledger.begin_anew([*self._held, *self._waiting], self._blind)
+        return Planned(None)
+
     def close(self) -> None:
         """Finish everything that was submitted, make it durable, and stop. The ledger stays open."""
         with self._gate:
@@ -401,7 +413,15 @@ class Writer:
             future.set_result(result)
 
     def _commit_or_reopen(self, entries: Sequence[Entry], writes: Sequence[Write], *, blind: bool) -> None:
-        """Commit, on a new connection if the last commit failed. Raises StoreBusy: the next one may go through."""
+        """Commit, to another ledger if this one is damaged. Raises StoreBusy: the next one may go through."""
+        try:
+            self._commit_or_reconnect(entries, writes, blind=blind)
+        except Corrupt:
+            self._begin_ledger_anew(self._files)
+            self._commit_or_reconnect(entries, writes, blind=blind)
+
+    def _commit_or_reconnect(self, entries: Sequence[Entry], writes: Sequence[Write], *, blind: bool) -> None:
+        """Commit, on a new connection if the last commit failed."""
         try:
             if self._ledger_distrusted:
                 self._ledger.reopen()

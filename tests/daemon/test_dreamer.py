@@ -26,9 +26,8 @@ from dreamd.pipelines.settings import IdleSettings, LimitSettings, PipelineSetti
 from dreamd.store.find.catalog import Content
 from dreamd.store.keep.changes import AppliedRun, Refused
 from dreamd.store.keep.history import Run
-from dreamd.store.keep.vault import Absence
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import Changeset, NotFound, StoreBusy
+from dreamd.store.model import Changeset, NotFound, StoreBusy, StoreError
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 
@@ -73,7 +72,11 @@ class FakeStore:
         self.refused: tuple[Refused, ...] = ()
         self.fails: dict[str, Exception] = {}
         self.ledger = self
-        self.absence: Absence | None = None
+        self.obstacle: StoreError | None = None
+
+    def refuse_to_dream(self) -> None:
+        if self.obstacle is not None:
+            raise self.obstacle
 
     def run(self, run_id: str) -> Run:
         if found := [run for run in self.recorded if run.run_id == run_id]:
@@ -660,3 +663,12 @@ def test_orphaned_folders_are_removed_and_their_dreams_written_down(bed: Callabl
     (run,) = it.store.recorded
     assert (run.run_id, run.state, run.started_at) == (marked.name, "failed", NOW)
     assert signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL
+
+
+def test_no_dream_is_had_while_the_store_says_what_is_in_the_way(bed: Callable[..., Bed]) -> None:
+    it = bed(GOOD)
+    it.store.obstacle = StoreError("the history is set aside", hint="Salvage it.")
+    with pytest.raises(DreamBusy, match="the history is set aside") as refused:
+        it.dream()
+    assert refused.value.hint == "Salvage it."
+    assert it.store.recorded == []

@@ -17,6 +17,7 @@ import apsw
 import pytest
 from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep.disk import Disk
+from dreamd.store.keep.salvage import damaged_files, discard, salvage
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import IndexDamaged, NewTurn, SessionHead, StoreError
 from dreamd.store.settings import StoreSettings
@@ -306,3 +307,114 @@ def test_an_index_that_could_not_be_opened_for_a_while_is_kept(store: MemoryStor
     in_another_thread(lambda: until_found(store, "well"))
     until_whole(store)
     assert not (paths.index.parent / "index.set-aside.db").exists()
+
+
+# ---- the ledger
+
+
+def forgetting(store: MemoryStore) -> str:
+    """Forget a turn, which stays in its file; the run."""
+    return store.forget("s1#2").run_id
+
+
+def named(store: MemoryStore) -> str:
+    return " ".join([*store.status()["problems"], *(problem.problem for problem in store.check())])
+
+
+def test_a_damaged_ledger_is_set_aside_at_the_start_and_brought_back_by_salvage(
+    store: MemoryStore, open_store: OpenStore, paths: StorePaths, tmp_path: Path
+) -> None:
+    fill(store)
+    run_id = forgetting(store)
+    store.close()
+    with contextlib.closing(apsw.Connection(str(paths.ledger))) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        pages_of_runs = {int(str(n)) for (n,) in connection.execute("SELECT pageno - 1 FROM dbstat WHERE name = 'run'")}
+    whole = paths.ledger.read_bytes()
+    for page in range(0, len(whole) // PAGE_BYTES, 3):
+        for file in tmp_path.glob("ledger.*"):
+            file.unlink()
+        paths.ledger.write_bytes(whole)
+        damage(paths.ledger, page)
+        store = open_store()
+        assert "m7z" in found(store, "m7z")
+        kept = store.remember(f"Anton keeps kettle new{page}z", channel="shop").result(WITHIN_S)
+        until_found(store, f"new{page}z")
+        if damaged_files(paths.ledger):
+            assert "salvage" in named(store)
+            with pytest.raises(StoreError, match="set aside"):
+                store.undo(run_id)
+            with pytest.raises(StoreError, match="set aside"):
+                store.refuse_to_dream()
+        store.close()
+        salvage(paths.ledger)
+        store = open_store()
+        assert "salvage" not in named(store)
+        assert store.show(kept).text.endswith(f"new{page}z")
+        store.refuse_to_dream()
+        if page not in {0, *pages_of_runs}:
+            assert run_id in {run.run_id for run in store.runs(100)}
+        store.close()
+
+
+def test_a_forgotten_turn_stays_forgotten_whatever_becomes_of_the_ledger_in_use(
+    store: MemoryStore, open_store: OpenStore, paths: StorePaths
+) -> None:
+    fill(store)
+    forgetting(store)
+    for page in range(pages(paths.ledger)):
+        damage(paths.ledger, page)
+    in_another_thread(lambda: store.status())
+    store.runs(100)
+    kept = store.remember("Anton keeps the kettle z1z", channel="shop").result(WITHIN_S)
+    until_found(store, "z1z")
+    assert "salvage" in named(store)
+    assert len(damaged_files(paths.ledger)) == 1
+    assert "q1x1z" not in found(store, "q1x1z")
+    store.rebuild()
+    assert "q1x1z" not in found(store, "q1x1z")
+    store.close()
+    again = open_store()
+    assert again.show(kept).text == "Anton keeps the kettle z1z"
+    assert "q1x1z" not in found(again, "q1x1z")
+
+
+@pytest.mark.parametrize("how", ["deleted", "emptied"])
+def test_what_is_remembered_after_the_ledger_went_away_in_use_is_there_after_a_restart(
+    store: MemoryStore, open_store: OpenStore, paths: StorePaths, how: str
+) -> None:
+    fill(store)
+    run_id = forgetting(store)
+    if how == "deleted":
+        for file in paths.ledger.parent.glob("ledger.db*"):
+            file.unlink()
+    else:
+        os.truncate(paths.ledger, 0)
+    kept = store.remember("Anton keeps the kettle z1z", channel="shop").result(WITHIN_S)
+    store.pause()
+    store.close()
+    again = open_store()
+    assert again.paused
+    assert again.show(kept).text == "Anton keeps the kettle z1z"
+    assert "q1x1z" not in found(again, "q1x1z")
+    assert bool(damaged_files(paths.ledger)) == (how == "emptied")
+    if how == "deleted":
+        assert run_id in {run.run_id for run in again.runs()}
+
+
+def test_a_ledger_that_is_gone_at_the_start_is_told_until_it_is_accepted(
+    store: MemoryStore, open_store: OpenStore, paths: StorePaths
+) -> None:
+    kept = store.remember("Anton keeps the kettle z1z", channel="shop").result()
+    until_found(store, "z1z")
+    assert "ledger" not in named(store)
+    store.close()
+    for file in paths.ledger.parent.glob("ledger.*"):
+        file.unlink()
+    for _ in range(2):
+        again = open_store()
+        assert again.show(kept).text == "Anton keeps the kettle z1z"
+        assert "before its ledger" in named(again)
+        again.close()
+    discard(paths.ledger)
+    assert "ledger" not in named(open_store())

@@ -1,0 +1,115 @@
+"""What a person types when no daemon runs, or none can: check, rebuild and salvage work by themselves."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench.daemon_under_test import DaemonUnderTest
+
+from .commands import typed
+
+pytestmark = pytest.mark.system
+
+PAGE_BYTES = 4096
+
+
+@pytest.fixture
+def stopped(daemon: DaemonUnderTest) -> DaemonUnderTest:
+    """A daemon that knew something, forgot something, and was stopped."""
+    daemon.call("remember", text="The heron nests behind the mill.")
+    node_id = daemon.call("remember", text="The stork nests on the church.")["node_id"]
+    daemon.call("forget", node_id=node_id)
+    daemon.call("rebuild")
+    daemon.stop()
+    return daemon
+
+
+def data(daemon: DaemonUnderTest) -> Path:
+    return daemon.folder / "data"
+
+
+def noise_over(path: Path, *pages: int) -> None:
+    with path.open("r+b") as file:
+        for page in pages:
+            file.seek(page * PAGE_BYTES)
+            file.write(random.Random(page).randbytes(PAGE_BYTES))
+
+
+def answer(done: subprocess.CompletedProcess[str]) -> Any:
+    return json.loads(done.stdout)
+
+
+def restart(daemon: DaemonUnderTest) -> None:
+    daemon.start()
+    daemon.wait_until_it_answers()
+
+
+def knows(daemon: DaemonUnderTest) -> bool:
+    return any("heron" in hit["text"] for hit in daemon.call("recall", query="where does the heron nest?")["hits"])
+
+
+def test_check_looks_at_the_databases_and_says_what_it_did_not_look_at(stopped: DaemonUnderTest) -> None:
+    done = typed(stopped, "check")
+    assert (done.returncode, done.stdout) == (0, "No problems.\n")
+    assert "not looked at" in done.stderr
+    noise_over(data(stopped) / "index" / "index.db", 3, 4, 5)
+    done = typed(stopped, "check")
+    assert done.returncode == 1
+    assert "index.db" in done.stdout
+    assert "rebuild" in done.stdout
+    assert answer(typed(stopped, "check", "--json"))["problems"]
+
+
+def test_a_rebuild_needs_no_daemon_and_no_sound_index(stopped: DaemonUnderTest) -> None:
+    index = data(stopped) / "index" / "index.db"
+    noise_over(index, *range(index.stat().st_size // PAGE_BYTES))
+    done = typed(stopped, "rebuild", "--json")
+    assert (done.returncode, answer(done)["files"]) == (0, 1)
+    assert typed(stopped, "check").returncode == 0
+    restart(stopped)
+    assert knows(stopped)
+
+
+def test_a_damaged_ledger_is_brought_back_by_the_command_that_is_named(stopped: DaemonUnderTest) -> None:
+    forgotten = "stork"
+    noise_over(data(stopped) / "ledger.db", 0)
+    restart(stopped)
+    assert knows(stopped)
+    problems = " ".join(stopped.call("status")["problems"])
+    assert "dreamctl salvage" in problems
+    assert typed(stopped, "check").returncode == 1
+    stopped.call("remember", text="The owl lives in the barn.")
+    refused = typed(stopped, "salvage")
+    assert refused.returncode == 1
+    assert "dreamctl stop" in refused.stderr
+    assert typed(stopped, "dream", "daily", "--dry-run", "--wait").returncode == 1
+    stopped.stop()
+    assert typed(stopped, "check").returncode == 1
+    salvaged = answer(typed(stopped, "salvage", "--json"))["salvaged"]
+    assert [one["file"] for one in salvaged] == ["ledger.damaged-1.db"]
+    assert salvaged[0]["rows"]["run"] >= 1
+    assert typed(stopped, "check").returncode == 0
+    restart(stopped)
+    assert knows(stopped)
+    (run_id,) = [one["run_id"] for one in stopped.call("runs")["runs"] if one["kind"] == "forget"]
+    stopped.call("undo", run_id=run_id)
+    assert any(forgotten in hit["text"] for hit in stopped.call("recall", query="where does the stork nest?")["hits"])
+
+
+def test_a_lost_ledger_is_told_until_it_is_accepted(stopped: DaemonUnderTest) -> None:
+    for file in data(stopped).glob("ledger.db*"):
+        file.unlink()
+    assert typed(stopped, "check").returncode == 1
+    restart(stopped)
+    assert knows(stopped)
+    assert "dreamctl salvage --discard" in " ".join(stopped.call("status")["problems"])
+    stopped.stop()
+    assert typed(stopped, "salvage", "--discard").returncode == 0
+    restart(stopped)
+    assert stopped.call("status")["problems"] == []
