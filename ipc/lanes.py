@@ -93,7 +93,9 @@ class Lanes:
         )
 
     def _has_room(self, connection: Connection) -> bool:
-        return self._at_work[connection] < self._each
+        """Give a connection its first thread, and one more only if another connection still finds one."""
+        held = self._at_work[connection]
+        return not held or (held < self._each and self._at_work.total() + 1 < self._threads)
 
     def _rest_may_begin(self) -> bool:
         if not self.agents_at_work:

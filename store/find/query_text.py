@@ -21,7 +21,10 @@ _RUN_OF_MARKS = re.compile(rf"([^\w\s])\1{{{SAME_MARKS},}}")
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """A question as it is read: `words` are looked up, `meant` is embedded, `note` says what was left out."""
+    """A question as it is read: `words` are looked up, `meant` is embedded, `note` says what was left out.
+
+    Both are empty for one of marks alone, which a model makes nothing of either.
+    """
 
     words: str
     meant: str
@@ -36,11 +39,14 @@ def read_query(text: str) -> QueryText:
     text = text.strip()
     if not text:
         raise InvalidInput("the question is empty", hint="Say in a few words what to look for.")
+    if not any(map(str.isalnum, text[:READ_CHARS])):
+        return QueryText("", "", f"the question holds no words in its first {READ_CHARS:,} characters")
     words = _RUN_OF_MARKS.sub(lambda run: run[1] * SAME_MARKS, text[:READ_CHARS])
     meant = beginning(words, MEANT_TOKENS)
     if len(text) > READ_CHARS:
-        note = f"the question is long: only its first {READ_CHARS:,} characters were looked for"
-        return QueryText(words, meant, note)
+        return QueryText(
+            words, meant, f"the question is long: only its first {READ_CHARS:,} characters were looked for"
+        )
     if len(meant) < len(words):
         note = f"the question is long: its first {len(meant):,} characters were looked for by meaning, all by words"
         return QueryText(words, meant, note)

@@ -11,6 +11,7 @@ from pathlib import Path
 from . import (
     bundles,
     busy,
+    fairness,
     gate,
     grounding,
     latency,
@@ -30,6 +31,7 @@ from .table import Row, write
 SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "quality": quality.measure,
     "latency": latency.measure,
+    "fairness": fairness.measure,
     "memory": memory.measure,
     "survival": survival.measure,
     "grounding": grounding.measure,

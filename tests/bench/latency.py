@@ -72,8 +72,8 @@ def recall_against_embedding(daemon: DaemonUnderTest, queries: Sequence[str], ch
     try:
         for number, query in enumerate(queries):
             line = request("recall", query=query, channel=CHANNEL)
-            took, answer = _timed(wire.ask, line)
-            alone, _ = _timed(embedder.embed_query, query)
+            took, answer = timed(wire.ask, line)
+            alone, _ = timed(embedder.embed_query, query)
             if number >= len(queries) // 10:  # the first ones warm up
                 recalls.append(took)
                 embeddings.append(alone)
@@ -81,7 +81,7 @@ def recall_against_embedding(daemon: DaemonUnderTest, queries: Sequence[str], ch
     finally:
         wire.close()
     ratio = median(recalls) / median(embeddings)
-    how = f"{_spread(recalls)} against {_spread(embeddings)}; {chunks} chunks, {len(recalls)} queries, {empty} empty"
+    how = f"{spread(recalls)} against {spread(embeddings)}; {chunks} chunks, {len(recalls)} queries, {empty} empty"
     return Row("recall p50 against embedding the query alone", f"{ratio:.2f} ×", "≤ 2.5 ×", ratio <= 2.5, how)
 
 
@@ -98,8 +98,8 @@ def remember_against_fsync(daemon: DaemonUnderTest, writes: int, rng: random.Ran
     try:
         for number, text in enumerate(_texts(writes, rng, "alone")):
             line, data = request("remember", text=text), text.encode()
-            took, answer = _timed(wire.ask, line)
-            alone, _ = _timed(write_bare, data)
+            took, answer = timed(wire.ask, line)
+            alone, _ = timed(write_bare, data)
             json.loads(answer)["result"]["node_id"]
             if number >= writes // 10:
                 kept.append(took)
@@ -108,7 +108,7 @@ def remember_against_fsync(daemon: DaemonUnderTest, writes: int, rng: random.Ran
         wire.close()
         os.close(bare)
     ratio = median(kept) / median(written)
-    how = f"{_spread(kept)} against {_spread(written)}; {len(kept)} writes, interleaved"
+    how = f"{spread(kept)} against {spread(written)}; {len(kept)} writes, interleaved"
     return Row("remember p50 against a bare write + fsync", f"{ratio:.2f} ×", "≤ 4 ×", ratio <= 4, how)
 
 
@@ -166,13 +166,13 @@ def status_against_nothing(daemon: DaemonUnderTest, runs: int) -> Row:
     nothing = [sys.executable, "-c", "pass"]
     asked, passed = [], []
     for run in range(runs + 2):
-        took = _timed(_run, dreamctl, daemon)[0]
-        alone = _timed(_run, nothing, daemon)[0]
+        took = timed(_run, dreamctl, daemon)[0]
+        alone = timed(_run, nothing, daemon)[0]
         if run >= 2:  # the first compile what they import
             asked.append(took)
             passed.append(alone)
     ratio = median(asked) / median(passed)
-    how = f"{_spread(asked)} against {_spread(passed)}; {runs} runs, interleaved"
+    how = f"{spread(asked)} against {spread(passed)}; {runs} runs, interleaved"
     return Row("dreamctl status against python -c pass, wall", f"{ratio:.2f} ×", "≤ 4 ×", ratio <= 4, how)
 
 
@@ -226,12 +226,14 @@ def _texts(count: int, rng: random.Random, what: str) -> list[str]:
     ]
 
 
-def _timed(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> tuple[float, T]:
+def timed(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> tuple[float, T]:
+    """Call, and return the seconds that it took and what it returned."""
     began = time.perf_counter()
     result = act(*args, **kwargs)
     return time.perf_counter() - began, result
 
 
-def _spread(seconds: Sequence[float]) -> str:
+def spread(seconds: Sequence[float]) -> str:
+    """Say the middle and the slow end of many measures."""
     p95 = quantiles(seconds, n=20)[-1] if len(seconds) > 1 else seconds[0]
     return f"p50 {median(seconds) * 1e3:.2f} ms, p95 {p95 * 1e3:.2f}"

@@ -60,6 +60,17 @@ def test_of_one_connection_only_so_many_are_worked_on() -> None:
     assert answering.connections() == "aba"
 
 
+def test_a_second_thread_is_given_only_while_another_connection_still_finds_one() -> None:
+    answering = Answering(threads=4, each=2)
+    for hungry in "abc":
+        answering.put(hungry, times=4)
+    assert answering.connections() == "aabc"  # "a" was alone when it had its second
+    answering.end_first()
+    assert answering.connections() == "abc"  # the fourth waits for somebody else
+    answering.put("d")
+    assert answering.connections() == "abcd"
+
+
 def test_an_agent_comes_before_the_rest_however_long_that_waits() -> None:
     answering = Answering(threads=1)
     answering.put("a", times=20)

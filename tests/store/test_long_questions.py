@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
 import pytest
 from dreamd.store.find import search
+from dreamd.store.find.backends.seam import Vector
+from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.find.query_text import READ_CHARS
+from dreamd.store.find.search import SHORT_CHARS
 from dreamd.store.keep import deadline
-from dreamd.store.memory import MemoryStore
+from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput
+from dreamd.store.settings import StoreSettings
 
-from .conftest import OpenStore
+from .conftest import NOW, OpenStore
 
 LOG = "Why does the billing service fail? " + '"(*)[] NEAR( 0x7f3a ERROR at line 17; ' * 2000
 
@@ -48,3 +56,43 @@ def test_an_empty_question_is_refused(billing: MemoryStore, blank: str) -> None:
         with pytest.raises(InvalidInput, match="empty") as caught:
             ask(blank)
         assert caught.value.hint
+
+
+def test_marks_alone_find_nothing_and_cost_no_model(billing: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StubEmbedder, "embed_query", None)
+    found = billing.recall("-" * 65_536)
+    assert (found.hits, found.abstained) == ([], True)
+    assert "no words" in found.notes[0]
+
+
+class Gated(StubEmbedder):
+    """Notes what it begins to embed, and finishes a long text only when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: list[str] = []
+        self.began = threading.Semaphore(0)
+        self.permits = threading.Semaphore(0)
+
+    def embed_query(self, text: str) -> Vector:
+        self.begun.append(text)
+        self.began.release()
+        if len(text) > SHORT_CHARS:
+            assert self.permits.acquire(timeout=20)
+        return super().embed_query(text)
+
+
+def test_long_questions_are_embedded_one_at_a_time_and_a_short_one_beside(paths: StorePaths) -> None:
+    embedder = Gated()
+    with (
+        closing(MemoryStore.open(paths, StoreSettings(), embedder, lambda: NOW)) as store,
+        ThreadPoolExecutor(3) as asking,
+    ):
+        long = [asking.submit(store.recall, f"{word} " * 60) for word in ("billing", "backup", "deploy")]
+        assert embedder.began.acquire(timeout=20)
+        store.recall("billing")
+        assert [len(text) > SHORT_CHARS for text in embedder.begun] == [True, False]
+        embedder.permits.release(3)
+        for each in long:
+            each.result(20)
+    assert len(embedder.begun) == 4

@@ -43,7 +43,13 @@ def test_of_a_long_question_the_beginning_is_read_and_a_note_says_so() -> None:
 @pytest.mark.parametrize("mark", ['"', "(", "*", "=", "─", "🐘"])
 def test_a_ruled_line_costs_no_more_than_three_marks(mark: str) -> None:
     assert read_query(f"what is {mark * 60_000}").words == f"what is {mark * 3}"
-    assert read_query(f"{mark * 65_536}").meant == mark * 3
+
+
+@pytest.mark.parametrize("marks", ["???", "─" * 65_536, "\"('*')\" " * 9_000, "🐘"])
+def test_of_marks_alone_nothing_is_looked_for(marks: str) -> None:
+    read_as = read_query(marks)
+    assert (read_as.words, read_as.meant) == ("", "")
+    assert "no words" in read_as.note
 
 
 HOSTILE = {
