@@ -11,6 +11,7 @@ from pathlib import Path
 from . import (
     bundles,
     busy,
+    damage,
     fairness,
     gate,
     grounding,
@@ -34,6 +35,7 @@ SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "fairness": fairness.measure,
     "memory": memory.measure,
     "survival": survival.measure,
+    "damage": damage.measure,
     "grounding": grounding.measure,
     "gate": gate.measure,
     "model_dreams": model_dreams.measure,

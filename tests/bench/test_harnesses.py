@@ -11,6 +11,7 @@ import pytest
 
 from . import kill_store
 from .daemon_under_test import DaemonUnderTest
+from .damage import Account, Store, at_the_start
 from .kill_daemon import Trial
 from .many_dreams import Nights
 
@@ -74,3 +75,20 @@ def test_kills_of_a_store_have_their_floors(
     kills: int, working: int, acknowledged: int, half_way: int, missing: int
 ) -> None:
     assert len(kill_store.too_little(kills, working, acknowledged, half_way)) == missing
+
+
+def test_damage_that_nobody_notices_is_too_little() -> None:
+    account = Account("index", pages=10, recalls=30, noticed=1)
+    account.judge(12)
+    assert len(account.too_little) == 2
+    account = Account("index", pages=12, recalls=36, noticed=3)
+    account.judge(12)
+    assert account.too_little == []
+
+
+@pytest.mark.system
+def test_a_memory_that_is_not_there_after_damage_is_a_broken_promise(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.memories["nobody"] = "Nobody ever said so."
+    account = at_the_start(store, "index", [1])
+    assert any("nobody is lost" in violation for violation in account.violations)

@@ -19,7 +19,7 @@ from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep.disk import Disk
 from dreamd.store.keep.salvage import damaged_files, discard, salvage
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import IndexDamaged, NewTurn, SessionHead, StoreError
+from dreamd.store.model import IndexDamaged, NewTurn, SessionHead, StoreBusy, StoreError
 from dreamd.store.settings import StoreSettings
 
 from tests.store.conftest import NOW
@@ -67,13 +67,14 @@ def until_whole(store: MemoryStore) -> None:
         time.sleep(0.01)
 
 
-def damage(path: Path, page: int) -> None:
-    """Write noise over a page, of what lies in the write-ahead log too."""
+def damage(path: Path, *pages: int) -> None:
+    """Write noise over pages, of what lies in the write-ahead log too."""
     with contextlib.closing(apsw.Connection(str(path))) as connection, contextlib.suppress(apsw.Error):
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with path.open("r+b") as file:
-        file.seek(page * PAGE_BYTES)
-        file.write(random.Random(page).randbytes(PAGE_BYTES))
+        for page in pages:
+            file.seek(page * PAGE_BYTES)
+            file.write(random.Random(page).randbytes(PAGE_BYTES))
 
 
 def pages(path: Path) -> int:
@@ -169,8 +170,7 @@ def test_remembering_needs_no_index(restored: Callable[[], None], open_store: Op
     restored()
     store = open_store()
     roots = root_pages(paths.index)
-    for table in ("node", "sqlite_autoindex_node_1", "file", "chunk"):
-        damage(paths.index, roots[table])
+    damage(paths.index, *(roots[table] for table in ("node", "sqlite_autoindex_node_1", "file", "chunk")))
     kept = store.remember("Anton keeps the kettle z1z", channel="shop").result(WITHIN_S)
     again = store.remember("Vera keeps lantern m7z", channel="shop").result(WITHIN_S)
     turns = [NewTurn("user", "Parcel z2z is late", AT + timedelta(days=3), "late")]
@@ -268,13 +268,35 @@ def test_a_rebuild_answers_and_takes_in_while_it_reads(gated: tuple[MemoryStore,
     assert store.recall("gate", channel="shop").notes == []
 
 
+def test_while_an_index_is_made_again_answers_say_how_far_it_is(
+    gated: tuple[MemoryStore, GatedDisk], paths: StorePaths
+) -> None:
+    store, disk = gated
+    gate = store.recall("gate green", channel="shop").hits[0]
+    disk.may_go.clear()
+    damage(paths.index, root_pages(paths.index)["node"])
+    in_another_thread(lambda: store.recall("fence", channel="shop"))
+    assert disk.waits.wait(WITHIN_S)
+    assert any("the index is being made again" in note for note in store.recall("fence", channel="shop").notes)
+    assert any("the index is being made again" in note for note in store.context("fence", channel="shop").notes)
+    store.remember("The well is deep", channel="shop").result(WITHIN_S)
+    with pytest.raises(StoreBusy, match="made again"):  # it is not known to be unknown
+        store.forget(gate.node_id)
+    with pytest.raises(StoreBusy, match="made again"):
+        store.refuse_to_dream()
+    disk.may_go.set()
+    until_whole(store)
+    assert "well" in found(store, "well deep")
+    assert store.recall("gate green", channel="shop").hits[0] == gate
+    store.refuse_to_dream()
+
+
 def test_a_rebuild_needs_nothing_of_the_old_file(
     restored: Callable[[], None], open_store: OpenStore, paths: StorePaths
 ) -> None:
     restored()
     store = open_store()
-    for page in range(1, pages(paths.index)):
-        damage(paths.index, page)
+    damage(paths.index, *range(1, pages(paths.index)))
     assert store.rebuild().files == 18
     assert list(store.check()) == []
     assert "m7z" in found(store, "m7z")
@@ -362,8 +384,7 @@ def test_a_forgotten_turn_stays_forgotten_whatever_becomes_of_the_ledger_in_use(
 ) -> None:
     fill(store)
     forgetting(store)
-    for page in range(pages(paths.ledger)):
-        damage(paths.ledger, page)
+    damage(paths.ledger, *range(pages(paths.ledger)))
     in_another_thread(lambda: store.status())
     store.runs(100)
     kept = store.remember("Anton keeps the kettle z1z", channel="shop").result(WITHIN_S)
