@@ -71,6 +71,7 @@ class Ledger:
         self._readers = self._new_readers()
         self._writing: apsw.Connection | None = None
         self._inode = 0
+        self._aside: Path | None = None  # the damaged file, while another is being begun
         self.damage: Corrupt | None = None
         """What was found damaged, until `begin_anew`."""
         self.on_damage: Callable[[], None] = lambda: None
@@ -138,16 +139,17 @@ class Ledger:
         if self._writing is not None:
             self._writing.close(True)
             self._writing = None
-        aside = set_aside(self.path)
-        logger.error("the ledger is damaged; it is kept as %s, and another one is begun", aside.name)
+        if self._aside is None:  # else it is tried again: there was no room
+            self._aside = set_aside(self.path)
+            logger.error("the ledger is damaged; it is kept as %s, and another one is begun", self._aside.name)
         self._readers = self._new_readers()  # one that is being asked is closed when its answer is out
         self._prepare()
-        carry_over(aside, self._writer())
+        carry_over(self._aside, self._writer())
         with translated(self.path), transaction(self._writer()) as _:
             rows = [*((*entry, "") for entry in unplaced), *((*entry, BLIND) for entry in blind)]
             self._writer().executemany(_JOURNAL.replace("INSERT", "INSERT OR REPLACE"), rows)
             self._run(self._writer(), self.in_mind())
-        self.damage = None
+        self.damage = self._aside = None
 
     def _keep_in_place(self) -> None:
         """See that the file is where the next daemon looks for it; one that was deleted in use is written again."""

@@ -233,7 +233,10 @@ class Writer:
     def _begin_ledger_anew(self, _files: PendingFiles) -> Planned[None]:
         """Set a damaged ledger aside; what is acknowledged and not in its file yet goes into the next one."""
         if self._ledger.damage is not None:
-            self._ledger.begin_anew([*self._held, *self._waiting], self._blind)
+            try:
+                self._ledger.begin_anew([*self._held, *self._waiting], self._blind)
+            except (apsw.Error, OSError) as error:
+                raise _busy(error) from error
         return Planned(None)
 
     def close(self) -> None:
@@ -415,6 +418,8 @@ class Writer:
     def _commit_or_reopen(self, entries: Sequence[Entry], writes: Sequence[Write], *, blind: bool) -> None:
         """Commit, to another ledger if this one is damaged. Raises StoreBusy: the next one may go through."""
         try:
+            if self._ledger.damage is not None:
+                self._begin_ledger_anew(self._files)
             self._commit_or_reconnect(entries, writes, blind=blind)
         except Corrupt:
             self._begin_ledger_anew(self._files)

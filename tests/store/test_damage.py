@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import resource
@@ -16,7 +17,9 @@ from pathlib import Path
 import apsw
 import pytest
 from dreamd.store.find.embedding import StubEmbedder
+from dreamd.store.keep import ledger as ledger_module
 from dreamd.store.keep.disk import Disk
+from dreamd.store.keep.history import Run
 from dreamd.store.keep.salvage import damaged_files, discard, salvage
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import IndexDamaged, NewTurn, SessionHead, StoreBusy, StoreError
@@ -439,3 +442,45 @@ def test_a_ledger_that_is_gone_at_the_start_is_told_until_it_is_accepted(
         again.close()
     discard(paths.ledger)
     assert "ledger" not in named(open_store())
+
+
+def test_another_ledger_is_begun_when_there_is_room_for_it(
+    store: MemoryStore, open_store: OpenStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.remember("Anton keeps the kettle z1z", channel="shop").result()
+    damage(paths.ledger, *range(pages(paths.ledger)))
+    with monkeypatch.context() as full:
+        full.setattr(ledger_module, "carry_over", refuse_for_want_of_room)
+        with pytest.raises(StoreError):
+            in_another_thread(store.ledger.runs)
+        with pytest.raises(StoreBusy, match="full"):
+            store.remember("Vera keeps the lantern z2z", channel="shop").result(WITHIN_S)
+    kept = store.remember("Mia keeps the ladder z3z", channel="shop").result(WITHIN_S)
+    assert len(damaged_files(paths.ledger)) == 1
+    store.close()
+    assert open_store().show(kept).text == "Mia keeps the ladder z3z"
+
+
+def refuse_for_want_of_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("look", ["a dream that failed", "tidying"])
+def test_damage_that_nobody_reads_is_looked_for(
+    restored: Callable[[], None], open_store: OpenStore, paths: StorePaths, look: str
+) -> None:
+    restored()
+    store = open_store()
+    found(store, "m7z")
+    before = os.path.realpath(paths.index)
+    damage(paths.index, root_pages(paths.index)["link_of_target"])
+    if look == "tidying":
+        store.tidy()
+    else:
+        store.record_run(Run("torn", "daily", "failed", NOW))
+    deadline = time.monotonic() + WITHIN_S
+    while os.path.realpath(paths.index) == before:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    until_whole(store)
+    assert list(store.check()) == []
