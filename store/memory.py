@@ -46,6 +46,7 @@ from .keep.revival import REMEMBER, Reviving
 from .keep.salvage import HISTORY_LOST, damaged_files
 from .keep.session import session_id as session_node_id
 from .keep.standing import last_successor
+from .keep.unwritable import can_be_written, copy_to_memory
 from .keep.vault import Absence, FileStamp, Vault, is_kept
 from .keep.writer import Planned, Writer
 from .kinship import Kinship
@@ -215,7 +216,7 @@ class MemoryStore:
         self.ledger.in_mind = self._in_mind
         self.ledger.on_damage = self._writer.begin_ledger_anew
         self._deletions.start(self._opened, self._writer)
-        self._cache = EmbeddingCache(paths.embeddings, embedder.model_id)
+        self._cache = EmbeddingCache(_writable(paths.embeddings), embedder.model_id)
         self._search = Search(self.catalog, self.index.backend, embedder, settings.search)
         self._queue = EmbedQueue(self.index, embedder, self._cache, self._is_busy)
         self._sessions = SessionPlans(self._path_of, self._deletions.before_anew)
@@ -240,11 +241,13 @@ class MemoryStore:
         self._indexer.start(self._writer.visible)
         self._catch_up()
         self._mending.start()
+        if self._opened.is_copy:
+            self._mending.noticed()
         self._queue.start()
         self._follow_up.start()
         self._kinship.start()
         self._sweeping.start()
-        if not settings.probes and self.ledger.asked():
+        if not settings.probes and self.ledger.asked() and not self.ledger.is_copy:
             self.purge_questions()
 
     @classmethod
@@ -1089,6 +1092,13 @@ class MemoryStore:
         self._read_tombstones()
         drawn_from_them = [fact for node_id in node_ids for fact in self.catalog.cited_by(node_id)]
         self.index.reread([*node_ids, *drawn_from_them])
+
+
+def _writable(path: Path) -> Path:
+    """Where vectors can be kept: beside the index, or, while its disk cannot be written, in memory."""
+    if can_be_written(path.parent):
+        return path
+    return copy_to_memory(path) if path.exists() else Path(":memory:")
 
 
 def _raise_if_refused(applied: AppliedRun) -> None:

@@ -12,7 +12,7 @@ from .opening import OpenIndex
 logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 1.0
-RETRY_AT_MOST_S: Final = 60.0
+RETRY_AT_MOST_S: Final = 10.0
 """How long it waits after a failure (a disk that is full, an index that is damaged again), doubling with each."""
 
 

@@ -19,8 +19,9 @@ from typing import Final
 import apsw
 
 from ..keep.database import DAMAGE, Connections, integrity_problems, open_database, quick_check, watch
+from ..keep.unwritable import can_be_written, copy_to_memory
 from ..keep.vault import Vault
-from ..model import Corrupt, IndexDamaged, NodeId, SchemaTooNew
+from ..model import Corrupt, IndexDamaged, NodeId, SchemaTooNew, StoreBusy
 from ..settings import StoreSettings
 from .backends.sqlite_vec import SqliteVecStore
 from .catalog import MIGRATIONS, Catalog
@@ -101,6 +102,11 @@ class OpenIndex:
         self._missing = missing
         self._on_damage = on_damage
         self._made_by = f"{embedder.model_id}, projection {PROJECTION_VERSION}"
+        self.is_copy = False
+        """Whether it is a copy in memory, since its disk could not be written at the start."""
+        if path.exists() and not can_be_written(path.parent):
+            self.is_copy = True
+            self._copy = copy_to_memory(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._numbers = itertools.count(1 + max(self._number_of(file.name) for file in (path, *path.parent.iterdir())))
         self._rebuilding = threading.Lock()
@@ -124,8 +130,10 @@ class OpenIndex:
     @property
     def note(self) -> str:
         """How much of the vault the index has read, "" once that is all of it."""
-        if self.is_whole and self._damage is None:
+        if self.is_whole and self._damage is None and not self.is_copy:
             return ""
+        if self.is_copy:
+            return "the disk cannot be written: what was kept before is found"
         done, total = self._read
         return "the index is being made again" + (f": {done:,} of {total:,} files" if total else "")
 
@@ -172,6 +180,9 @@ class OpenIndex:
 
         One that only could not be read for a while is opened again instead.
         """
+        if self.is_copy:
+            self._leave_copy()
+            return
         error = self._damage
         if error is None:
             return
@@ -184,6 +195,17 @@ class OpenIndex:
                 self._set_aside(old.path)
                 self._point_to(file.path)
             self._use(file, number, is_whole=passed and self.is_whole)
+            old.leave()
+
+    def _leave_copy(self) -> None:
+        """Go back to the file, whose disk could not be written at the start. Raises StoreBusy while that is so."""
+        if not can_be_written(self.path.parent):
+            raise StoreBusy("the disk of the index cannot be written", hint="Make room; dreamd goes on by itself.")
+        with self.index.still():
+            old = self._file
+            self.is_copy = False
+            file, number = self._open_or_begin()
+            self._use(file, number, is_whole=False)  # what changed meanwhile is compared
             old.leave()
 
     def _can_be_read(self) -> bool:
@@ -288,6 +310,8 @@ class OpenIndex:
     # ---- names of files
 
     def _real_path(self) -> Path:
+        if self.is_copy:
+            return self._copy
         return self.path.parent / self.path.readlink() if self.path.is_symlink() else self.path
 
     def _next_path(self) -> Path:
@@ -322,6 +346,8 @@ class OpenIndex:
 
     def _remove_strays(self) -> None:
         """Remove files that a rebuild left when it was killed."""
+        if self.is_copy:
+            return
         for file in self.path.parent.iterdir():
             if self._number_of(file.name) and not file.name.startswith(self._file.path.name):
                 file.unlink()

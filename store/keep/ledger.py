@@ -16,13 +16,14 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
-from ..model import Corrupt, NodeId, NotFound
+from ..model import Corrupt, NodeId, NotFound, StoreBusy
 from .database import Connections, integrity_problems, open_database, preallocate_wal, transaction, translated
 from .history import RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row, stored, unpacked
 from .journal import BLIND, Entry, sha256
 from .ledger_schema import MIGRATIONS
 from .questions import Asked, Gap, Probe, asked_of_row
 from .salvage import carry_over, set_aside
+from .unwritable import can_be_written, copy_to_memory
 from .withheld import IS_RECORDED, LAST_DELETION, WITHHELD, WITHHELD_IMAGE, Deleted
 
 WAL_PAGES: Final = 1000
@@ -36,6 +37,7 @@ LATER_KEPT: Final = 10_000
 
 logger = logging.getLogger(__name__)
 
+_GOES_ON: Final = "Make room, or make it writable; dreamd goes on by itself, and nothing is lost."
 _PAGE_BYTES: Final = 4096
 _ENTRY: Final = "seq, kind, path, content, from_offset, pre_sha256, run_id, ordinal"
 _JOURNAL: Final = f"INSERT INTO journal ({_ENTRY}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -65,6 +67,7 @@ class Ledger:
 
     def __init__(self, path: Path, *, read_only: bool = False, vfs: str | None = None) -> None:
         self.path = path
+        self._read_from = path
         self._vfs = vfs
         self._later: deque[Write] = deque(maxlen=LATER_KEPT)
         self._wal_pages = 0
@@ -81,12 +84,19 @@ class Ledger:
         if not read_only:
             self._open()
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is read from a copy, since its disk could not be written at the start; `reopen` ends that."""
+        return self._read_from != self.path
+
     def _open(self) -> None:
         """Open for writing. A file that is damaged, or was emptied, is set aside, and another is begun."""
         if self._vfs is not None:
             self.reopen()
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not can_be_written(self.path.parent):
+            self._read_from = copy_to_memory(self.path)
+            return
         self.is_new = not self.path.exists()
         try:
             self._refuse_emptied()
@@ -113,7 +123,7 @@ class Ledger:
 
     def _new_readers(self) -> Connections:
         return Connections(
-            lambda: open_database(self.path, durable=True, read_only=True, migrations=MIGRATIONS, vfs=self._vfs)
+            lambda: open_database(self._read_from, durable=True, read_only=True, migrations=MIGRATIONS, vfs=self._vfs)
         )
 
     @contextlib.contextmanager
@@ -178,6 +188,8 @@ class Ledger:
         The new one is opened first: were the old one the last to close, SQLite would recover what it failed to commit
         from the WAL, where it lies without having been synced.
         """
+        if self.is_copy and not can_be_written(self.path.parent):
+            raise StoreBusy(f"the disk of {self.path.name} cannot be written", hint=_GOES_ON)
         connection = open_database(self.path, durable=True, migrations=MIGRATIONS, vfs=self._vfs)
         connection.wal_autocheckpoint(0)  # a checkpoint inside a commit would stall its acknowledgement
         connection.set_wal_hook(self._count_pages)
@@ -188,15 +200,24 @@ class Ledger:
         self._writing = connection
         if self._vfs is None:
             self._inode = self.path.stat().st_ino
+        if self.is_copy:
+            self._read_from = self.path
+            self._readers = self._new_readers()  # one that is being asked is closed when its answer is out
 
     def _count_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = pages
         return apsw.SQLITE_OK
 
     def _writer(self) -> apsw.Connection:
+        if self.is_copy:
+            raise StoreBusy(f"the disk of {self.path.name} cannot be written", hint=_GOES_ON)
         if self._writing is None:
             raise ValueError("this ledger was opened for reading, or is closed")
         return self._writing
+
+    def _reading(self) -> apsw.Connection:
+        """The writing connection, which sees what it wrote last; a copy's while its disk cannot be written."""
+        return self._readers.get() if self.is_copy else self._writer()
 
     def commit(self, entries: Sequence[Entry], writes: Iterable[Write] = (), *, blind: bool = False) -> None:
         """One transaction on the disk: the journal's new entries, and what goes with them.
@@ -300,13 +321,13 @@ class Ledger:
         """What was acknowledged and is not known to be on the disk, in order; `state` BLIND: what is to be fitted."""
         sql = f"SELECT {_ENTRY} FROM journal WHERE state = ? ORDER BY seq"
         with self._guarded():
-            rows: list[Any] = self._writer().execute(sql, (state,)).fetchall()
+            rows: list[Any] = self._reading().execute(sql, (state,)).fetchall()
         return [_entry(row) for row in rows]
 
     def last_seq(self) -> int:
         """The journal's highest number, 0 when it is empty."""
         with self._guarded():
-            rows: list[Any] = self._writer().execute("SELECT coalesce(max(seq), 0) FROM journal").fetchall()
+            rows: list[Any] = self._reading().execute("SELECT coalesce(max(seq), 0) FROM journal").fetchall()
         return int(rows[0][0])
 
     # ---- questions: any thread

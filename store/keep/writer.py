@@ -135,7 +135,8 @@ class Writer:
         self._retry_at = 0.0
         self._retry_s = FIRST_RETRY_S
         self._held_retry_at = 0.0
-        self._ledger_distrusted = self._was_away = False
+        self._ledger_distrusted = ledger.is_copy
+        self._was_away = False
         self._placed_in: RootIdentity | None = None
         self._seq = self._acknowledged = self._promised = self._visible = ledger.last_seq()
         self._checkpoint = Checkpoint(self._placer, ledger, monotonic)
@@ -146,6 +147,8 @@ class Writer:
     def start(self) -> None:
         """Take up what a crash left undone, and start the thread."""
         self._begin_anew()
+        if self._ledger.is_copy:
+            self._suffer(StoreBusy("the disk cannot be written", hint="Make room; dreamd goes on by itself."))
         self._thread = threading.Thread(target=self._run, name="dreamd-writer", daemon=True)
         self._thread.start()
 
@@ -458,11 +461,24 @@ class Writer:
             self._suffer(StoreBusy(absence.reason, hint=absence.hint), away=True)
             self._was_away = True
             return False
+        if self._ledger.is_copy and not self._ledger_is_back():
+            return False
         if self._presence is not None and self._presence.identity() != self._placed_in:
             self._enter_vault()
         if self._was_away:
             self._was_away = False
             self._on_back()
+        return True
+
+    def _ledger_is_back(self) -> bool:
+        """Whether a ledger whose disk could not be written at the start can be written now."""
+        try:
+            self._ledger.reopen()
+        except (apsw.Error, StoreError) as error:
+            self._suffer(_busy(error))
+            return False
+        self._ledger_distrusted = False
+        self._begin_anew()
         return True
 
     def _enter_vault(self) -> None:
