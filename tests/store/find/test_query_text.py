@@ -81,11 +81,12 @@ def test_what_a_question_meets_takes_time_in_proportion_to_the_text(reader: str)
 
 
 def quickest(reader: Callable[[str], object], text: str) -> float:
+    """The least of what this thread worked, so that what else the machine does counts for nothing."""
     took = []
-    for _ in range(3):
-        began = time.perf_counter()
+    for _ in range(5):
+        began = time.thread_time()
         reader(text)
-        took.append(time.perf_counter() - began)
+        took.append(time.thread_time() - began)
         if took[-1] < 0.05:
             break
     return min(took)
