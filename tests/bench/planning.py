@@ -23,7 +23,7 @@ from dreamd.pipelines.messages import Done, Progress, RunRequest
 from dreamd.pipelines.settings import Stage
 from dreamd.pipelines.snapshot import Snapshot
 from dreamd.pipelines.steps import Steps
-from dreamd.pipelines.view import View
+from dreamd.pipelines.view import Vectors, View
 from dreamd.store.find.backends.seam import Vector
 from dreamd.store.find.embedding import Embedder, embedder_for
 from dreamd.store.keep import history, session
@@ -153,7 +153,7 @@ def _dream_in_bulk(paths: StorePaths, embedder: Embedder) -> None:
     """Lay a dream's files in the vault and its cursors in the ledger; the daemon would sync each of 50,000 files."""
     request = _request(paths, "long-ago")
     snapshot = Snapshot(request.folder, request.vault, request.index, request.ledger)
-    view = View(snapshot, snapshot.history(), lambda texts: np.stack(embedder.embed_passages(texts)), "long-ago")
+    view = View(snapshot, snapshot.history(), lambda texts: _stacked(embedder, texts), "long-ago")
     view.steps = Steps(lambda at: say(at.stage))
     run.plan(view, NOW - timedelta(hours=20), _STAGES)
     snapshot.close()
@@ -165,6 +165,12 @@ def _dream_in_bulk(paths: StorePaths, embedder: Embedder) -> None:
     moved = [history.move_cursor(stage, key, ordinal) for (stage, key), ordinal in view.cursors.items()]
     store._writer.write(*moved).result()
     store.close()
+
+
+def _stacked(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """One row a text; none of no text, which a stage may ask for."""
+    rows = embedder.embed_passages(texts)
+    return np.stack(rows) if rows else np.empty((0, embedder.dimension), np.float32)
 
 
 _STAGES = {stage: stage in {Stage.CONSOLIDATE, Stage.DRIFT} for stage in Stage}

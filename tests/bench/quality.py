@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from statistics import fmean
 from typing import TypeVar
@@ -38,6 +39,7 @@ UPDATED = "BEAM-100K dev knowledge_update: the updated turn above the original's
 FLAGGED = "BEAM-100K dev contradiction_resolution: both sides in context, flagged"
 TWO_SIDED = ("knowledge_update", "contradiction_resolution")
 GAIN = 0.015
+UPDATED_SHARE, FLAGGED_SHARE = 0.8, 0.7
 RRF = {"DREAMD_STORE__SEARCH__FUSION": "rrf"}
 HITS = 10
 BUDGETS = (500, 1000)
@@ -153,8 +155,8 @@ def _two_sided_rows(daemon: DaemonUnderTest, data: Dataset) -> Iterator[Row]:
         wire.close()
     updated = sum(place is not None for place in newer)
     tied = sum(place is False for place in newer)
-    yield Row(UPDATED, f"{updated} of {len(newer)}", "≥ 16", updated >= 16, f"{tied} of them name one turn for both")
-    yield Row(FLAGGED, f"{sum(flagged)} of {len(flagged)}", "≥ 14", sum(flagged) >= 14, "context of 1000 tokens")
+    yield _share(UPDATED, updated, len(newer), UPDATED_SHARE, f"{tied} of them name one turn for both")
+    yield _share(FLAGGED, sum(flagged), len(flagged), FLAGGED_SHARE, "context of 1000 tokens")
 
 
 def _is_newer_first(wire: Wire, question: Question) -> bool | None:
@@ -259,6 +261,11 @@ def _how(data: Dataset) -> str:
 
 def _at_least(measure: str, value: float, target: float, how: str) -> Row:
     return Row(measure, f"{value:.3f}", f"≥ {target:.2f}".replace("0.", "."), value >= target, how)
+
+
+def _share(measure: str, count: int, total: int, share: float, how: str) -> Row:
+    least = ceil(share * total)
+    return Row(measure, f"{count} of {total}", f"≥ {least} of {total}", count >= least, how)
 
 
 def _gained(measure: str, before: list[float], after: list[float], how: str, target: float | None) -> Row:
