@@ -122,12 +122,18 @@ class DaemonUnderTest:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
-                Wire(self.socket_path).close()
-                self.call("ping")
+                wire = Wire(self.socket_path)
             except OSError:
+                time.sleep(POLL_S)
+                continue
+            try:
+                wire.call("ping")
+            except OSError:  # it is on its way in, or out
                 time.sleep(POLL_S)
             else:
                 return
+            finally:
+                wire.close()
         raise RuntimeError(f"the daemon never answered: {self._how_it_is()}")
 
     def stop(self, timeout_s: float = 60) -> None:
