@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from . import (
+    blocking,
     bundles,
     busy,
     damage,
+    disk_full,
     fairness,
     gate,
     grounding,
@@ -23,6 +25,7 @@ from . import (
     preemption,
     quality,
     survival,
+    threads,
     vault_away,
 )
 from .options import Options
@@ -36,6 +39,9 @@ SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "memory": memory.measure,
     "survival": survival.measure,
     "damage": damage.measure,
+    "disk_full": disk_full.measure,
+    "threads": threads.measure,
+    "blocking": blocking.measure,
     "grounding": grounding.measure,
     "gate": gate.measure,
     "model_dreams": model_dreams.measure,

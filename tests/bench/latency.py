@@ -47,7 +47,7 @@ def measure(options: Options) -> Iterator[Row]:
 
 
 def _with_a_full_memory(scratch: Path, options: Options, rng: random.Random) -> Iterator[Row]:
-    turns = many_turns(options.of(CHUNKS, 500), options.data, rng)
+    turns = many_turns(options.of(CHUNKS, 200), options.data, rng)
     queries = many_queries(options.of(600, 120), turns, rng)
     chat = write_chat(scratch / "chat.jsonl", turns)
     with DaemonUnderTest(scratch / "full") as daemon:

@@ -188,7 +188,7 @@ def nights(dreams: int, seed: int, folder: Path) -> dict[str, Any]:
 
 def measure(options: Options) -> Iterator[Row]:
     """Take the one row."""
-    dreams = options.of(200, 6)
+    dreams = options.of(200, 3)
     say(f"{dreams} dreams in a row")
     with own_folder("nights") as folder:
         told = nights(dreams, 0, folder)

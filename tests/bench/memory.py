@@ -23,7 +23,7 @@ def measure(options: Options) -> Iterator[Row]:
     """Import, embed all of it, rest; the peak is of all three."""
     with own_folder("memory") as scratch:
         rng = random.Random(SEED)
-        turns = many_turns(options.of(TURNS, 500), options.data, rng)
+        turns = many_turns(options.of(TURNS, 200), options.data, rng)
         for number in range(0, len(turns), LONG_EVERY):
             turns[number] = "\n".join([turns[number], *rng.sample(turns, LONG_FROM)])
         chat = write_chat(scratch / "chat.jsonl", turns)

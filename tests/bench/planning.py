@@ -52,7 +52,7 @@ _WORD = re.compile(r"[a-z']+|\d+")
 
 def measure(options: Options) -> Iterator[Row]:
     """Make the memory, say something new, have one dream planned."""
-    chunks, new = options.of(CHUNKS, 4_000), options.of(NEW_TURNS, 100)
+    chunks, new = options.of(CHUNKS, 1_000), options.of(NEW_TURNS, 100)
     with own_folder("planning") as scratch:
         name = f"planning a daily dream at {chunks:,} chunks with {new:,} new turns"
         target = f"≤ {MOST_S} s, child ≤ {MOST_MIB} MiB"

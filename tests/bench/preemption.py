@@ -41,11 +41,11 @@ def measure(options: Options) -> Iterator[Row]:
         return
     rng = random.Random(SEED)
     with own_folder("preemption") as scratch:
-        turns = many_turns(options.of(6000, 800), options.data, rng)
-        queries = many_queries(options.of(1500, 400), turns, rng)
+        turns = many_turns(options.of(6000, 100), options.data, rng)
+        queries = many_queries(options.of(1500, 60), turns, rng)
         store = _store(scratch, turns)
-        yield trials(scratch, store, queries, options.of(100, 12), rng)
-        yield first_recalls(scratch, store, queries, options.of(200, 16), rng)
+        yield trials(scratch, store, queries, options.of(100, 4), rng)
+        yield first_recalls(scratch, store, queries, options.of(200, 4), rng)
         yield recall_beside_a_dream(scratch, store, queries, options, rng)
 
 
@@ -215,8 +215,8 @@ def recall_beside_a_dream(
     beside: list[float] = []
     alone: list[float] = []
     off = {"DREAMD_PIPELINES__PREEMPTION__ENABLED": "false"}
-    rounds = options.of(6, 2)
-    news = many_turns(rounds * options.of(400, 100), options.data, random.Random(SEED + 1))
+    rounds = options.of(6, 1)
+    news = many_turns(rounds * options.of(400, 20), options.data, random.Random(SEED + 1))
     asked = _endless(queries, rng)
     with _daemon(scratch, store, "beside", off) as daemon:
         say("the first dream over all there is")
@@ -303,11 +303,11 @@ def main() -> int:
         rows = list(measure(options))
     else:
         with own_folder("preemption") as scratch:
-            turns = many_turns(options.of(6000, 800), options.data, rng)
-            queries = many_queries(options.of(1500, 400), turns, rng)
+            turns = many_turns(options.of(6000, 100), options.data, rng)
+            queries = many_queries(options.of(1500, 60), turns, rng)
             store = _store(scratch, turns)
             if given.only == "first":
-                rows = [first_recalls(scratch, store, queries, given.trials or options.of(200, 16), rng)]
+                rows = [first_recalls(scratch, store, queries, given.trials or options.of(200, 4), rng)]
             elif given.only == "beside":
                 rows = [recall_beside_a_dream(scratch, store, queries, options, rng)]
             else:

@@ -30,8 +30,8 @@ class Trial:
 
 KILLS = "no acknowledged memory lost, none refused, no half-applied dream, index equal to a rebuild"
 TRIALS = (
-    Trial("kill -9 at random instants, store and ipc", KILLS, "kill_store.py", "--kills", 1000, 20),
-    Trial("kill -9 at random instants, the whole daemon", KILLS, "kill_daemon.py", "--kills", 60, 2),
+    Trial("kill -9 at random instants, store and ipc", KILLS, "kill_store.py", "--kills", 1000, 10),
+    Trial("kill -9 at random instants, the whole daemon", KILLS, "kill_daemon.py", "--kills", 60, 3),
     Trial("power loss simulated at random points", "no acknowledged memory lost", "power_loss.py", "--points", 500, 20),
 )
 
