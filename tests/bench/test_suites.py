@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 ALL = ("",)
 HOLD = {
     "survival": ALL,
-    "disk_full": ("at every write site",),
+    "disk_full": ALL,
     "nights": ALL,
     "threads": ALL,
     "bundles": ALL,
