@@ -1,6 +1,6 @@
 """A database whose disk cannot be written (full, or read-only) at the start: read meanwhile from a copy in memory.
 
-SQLite cannot even read a database in WAL mode where it may not write beside it, so its files are copied to where it may.
+SQLite cannot even read a database in WAL mode where it may not write beside it, so its files are copied elsewhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A disk that is full, or can only be read, when the store is opened: recall serves, and writing comes back by itself."""
+"""A disk that is full, or can only be read, when the store is opened: recall serves, writing comes back by itself."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dreamd.store.keep import writer
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import StoreBusy
 from dreamd.store.settings import StoreSettings
+
 from tests.system.waiting import until
 
 from .conftest import NOW
