@@ -751,7 +751,7 @@ class MemoryStore:
             self._look_at_missing(self.index.gone(), at_once=True)
         self._opened.rebuild(progress)
         self._deletions.relearn()
-        embedded = self._queue.drain()
+        embedded = self._queue.drain(self.catalog.counts()["embedding_queue"])
         counts = self.catalog.counts()
         nodes = sum(counts[name] for name in ("sessions", "facts", "scenarios", "profiles", "turns"))
         return Rebuilt(counts["files"], nodes, counts["chunks"], embedded, round(time.monotonic() - began, 3))

@@ -61,14 +61,20 @@ class EmbedQueue:
         if self._thread is not None:
             self._thread.join()
 
-    def drain(self) -> int:
-        """Embed everything that is pending; return how many chunks the model had to read. Raises ModelUnavailable."""
-        read = 0
+    def drain(self, at_most: int | None = None) -> int:
+        """Embed everything that is pending, or so many chunks; return how many the model had to read.
+
+        A bound lets whoever waits for this be done, although others go on writing. Raises ModelUnavailable.
+        """
+        read = done = 0
         while not self._stopping.is_set():
-            pending = self._index.pending(BATCH)
+            pending = self._index.pending(BATCH if at_most is None else min(BATCH, at_most - done))
             if not pending:
                 break
             read += self._embed(pending)
+            done += len(pending)
+            if at_most is not None and done >= at_most:
+                break
         return read
 
     def _run(self) -> None:
@@ -79,15 +85,18 @@ class EmbedQueue:
                 self.drain()
                 self.problem = None
             except ModelUnavailable as error:
-                self.problem = str(error)
-                logger.warning("no vectors for now: %s", error)
+                self._note(str(error))
                 self._try_again_later()
             except IndexDamaged:  # another takes its place, with everything to be done again
                 self._try_again_later(SOON_S)
             except Exception as error:  # a disk that is full, a database in use: the chunks stay pending
-                self.problem = f"No vectors can be kept for now ({type(error).__name__})."
-                logger.warning("no vectors can be kept for now (%s)", type(error).__name__)
+                self._note(f"No vectors can be kept for now ({type(error).__name__}).")
                 self._try_again_later()
+
+    def _note(self, problem: str) -> None:
+        if self.problem != problem:
+            logger.warning("%s", problem)
+        self.problem = problem
 
     def _try_again_later(self, wait_s: float = RETRY_S) -> None:
         if not self._stopping.wait(wait_s):

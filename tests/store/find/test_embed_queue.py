@@ -43,6 +43,7 @@ def test_no_run_of_the_model_is_long_and_stopping_waits_for_one_alone(paths: Sto
         for texts in embedder.runs
     )
     assert len(embedder.runs) < 12  # short ones share a run
+    assert store._queue.drain(5) == 0
     embedder.runs.clear()
     for number in range(6):
         store.remember(f"Shelf {number} holds {'a saddle and a violin ' * 60}").result()
@@ -50,4 +51,16 @@ def test_no_run_of_the_model_is_long_and_stopping_waits_for_one_alone(paths: Sto
     embedder.stop_in_first = store
     store._queue.drain()
     assert len(embedder.runs) == 1
+    store.close()
+
+
+def test_who_waits_for_vectors_waits_for_those_that_were_pending_alone(paths: StorePaths) -> None:
+    store = MemoryStore(paths, StoreSettings(), StubEmbedder(), lambda: NOW)
+    store._queue.stop()
+    for number in range(9):
+        store.remember(f"Locker {number} holds a lamp").result()
+    assert store.settle(60)
+    store._queue._stopping.clear()
+    assert store._queue.drain(4) == 4
+    assert store.catalog.counts()["embedding_queue"] == 5
     store.close()
