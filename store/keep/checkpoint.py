@@ -99,12 +99,12 @@ class Checkpoint:
         threading.Thread(target=run, name="dreamd-sync", daemon=True).start()
         return syncing
 
-    def end(self, visible_seq: int, held: Collection[int] = (), *, closing: bool = False) -> list[Entry]:
+    def end(self, visible_seq: int, unplaced: Collection[int] = (), *, closing: bool = False) -> list[Entry]:
         """Wait for the sync, then let the journal forget; return the entries that gave way to a person's files.
 
         After a sync that failed, every visible file is written anew, since the system takes the old pages for clean.
         Raises OSError, apsw.Error or StoreError when that, or forgetting, fails: then `end` is to be called again.
-        Entries that are `held` back stay in the journal.
+        Entries that are `unplaced`, not in their files yet or held back, stay in the journal.
         """
         if not self.is_running:
             return []
@@ -114,16 +114,17 @@ class Checkpoint:
             if (error := syncing.exception()) is not None:
                 logger.warning("a sync failed (%s); writing the files anew", type(error).__name__)
                 self._distrusted = True
-        kept_out = self._write_anew(visible_seq, held) if self._distrusted else []
+        kept_out = self._write_anew(visible_seq, unplaced) if self._distrusted else []
         self._distrusted = False
-        self._ledger.forget_done(self._up_to_seq, held)
+        self._ledger.forget_done(self._up_to_seq, [seq for seq in unplaced if seq <= self._up_to_seq])
         self._ledger.checkpoint(anyway=closing)
         self._ended_at = self._monotonic()
         self._unfinished = False
         return kept_out
 
-    def _write_anew(self, visible_seq: int, held: Collection[int]) -> list[Entry]:
-        entries = [entry for entry in self._ledger.pending() if entry.seq <= visible_seq and entry.seq not in held]
+    def _write_anew(self, visible_seq: int, unplaced: Collection[int]) -> list[Entry]:
+        """Write every file that was written anew: of each, all that was put into it, also out of its turn."""
+        entries = [entry for entry in self._ledger.pending() if entry.seq not in unplaced]
         kept_out = self._placer.rescue(entries)
         self._ledger.keep_out(kept_out)
         self._up_to_seq = visible_seq

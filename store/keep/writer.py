@@ -600,7 +600,8 @@ class Writer:
 
     def _end_checkpoint(self, *, closing: bool = False) -> None:
         try:
-            _warn_of(self._checkpoint.end(self._visible, {entry.seq for entry in self._held}, closing=closing))
+            unplaced = {entry.seq for entry in (*self._held, *self._waiting)}
+            _warn_of(self._checkpoint.end(self._visible, unplaced, closing=closing))
         except (OSError, apsw.Error, StoreError) as error:
             self._suffer(_busy(error))
 

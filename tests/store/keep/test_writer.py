@@ -621,6 +621,32 @@ def test_a_disk_that_fails_for_a_while_is_written_again_by_itself(
     store.close()
 
 
+def test_after_a_failed_sync_no_file_that_was_written_out_of_its_turn_is_taken_for_a_person_s(tmp_path: Path) -> None:
+    store = Store(tmp_path, disk := Sick("fsync", 0))
+    store.writer.submit(create("facts/a.md", b"a"))
+    store.writer.submit(create("sessions/s.md", b"first "))
+    store.writer.submit(create("facts/b.md", b"b"))
+    store.writer.submit(append("sessions/s.md", b"second "))
+    store.writer._turn()
+    store.writer._tried_to = 4  # as after a turn that failed: a file's entries are placed together
+    for _ in range(2):
+        store.writer._cost_s = 1.0  # one entry, with those of the same file, a turn
+        store.writer._turn()
+    assert store.vault.read("sessions/s.md") == b"first second "
+    assert store.writer.visible == 2
+    disk.times = 1
+    store.writer._begin_checkpoint()
+    until(lambda: store.writer._checkpoint.must_end)
+    store.writer._end_checkpoint()
+    assert store.ledger.counts()["conflicts"] == 0
+    store.crash()
+    store = Store(tmp_path)
+    store.writer.start()
+    store.close()
+    assert store.kept() == {"facts/a.md": b"a", "facts/b.md": b"b", "sessions/s.md": b"first second "}
+    assert store.ledger_counts() == {"journal": 0, "conflicts": 0}
+
+
 @pytest.mark.parametrize("operation", ["fsync", "write"])
 def test_what_a_failing_disk_never_took_is_placed_by_the_next_start(tmp_path: Path, operation: str) -> None:
     store = Store(tmp_path, Sick(operation, 10_000))
