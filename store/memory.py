@@ -832,6 +832,7 @@ class MemoryStore:
             "pending_embeddings": counts["embedding_queue"],
             "embedding": {"model": self._embedder.model_id, "ready": self._embedder.ready},
             "journal": ledger["journal"],
+            "not_found_yet": self._writer.lag + self._indexer.lag,
             "catching_up": not self._catching_up.done(),
             "runs": ledger["runs"],
             "paused": self.paused,

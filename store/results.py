@@ -117,7 +117,8 @@ class StoreStatus(TypedDict):
 
     `memories`: how many of each level, L0 to L3, L0 being sessions. `channels`: how many memories and turns each holds.
     `pending_embeddings`: chunks that words find and meaning does not yet. `journal`: changes that were acknowledged and
-    whose files are not written yet. `catching_up`: what changed while dreamd or the vault was away is still being read.
+    whose files are not safe on the disk yet. `not_found_yet`: those, and changed files, that the index has not read.
+    `catching_up`: what changed while dreamd or the vault was away is still being read.
     `problems` are sentences; each is gone when its cause is.
     """
 
@@ -129,6 +130,7 @@ class StoreStatus(TypedDict):
     pending_embeddings: int
     embedding: EmbeddingStatus
     journal: int
+    not_found_yet: int
     catching_up: bool
     runs: int
     paused: bool

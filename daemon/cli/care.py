@@ -182,8 +182,9 @@ def searchable_in_words(answer: StatusAnswer) -> str:
         return ""
     if not answer["embedding"]["ready"]:
         return count(answer["chunks"], "chunk") + "; by words only until the embedding model is loaded"
-    waiting = answer["pending_embeddings"]
-    return count(answer["chunks"], "chunk") + (f"; {waiting:,} by words only, until embedded" if waiting else "")
+    waiting, unread = answer["pending_embeddings"], answer["not_found_yet"]
+    by_words = f"; {waiting:,} by words only, until embedded" if waiting else ""
+    return count(answer["chunks"], "chunk") + by_words + (f"; {unread:,} changes not found yet" if unread else "")
 
 
 def learning_in_words(answer: StatusAnswer) -> str:

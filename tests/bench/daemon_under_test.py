@@ -192,7 +192,8 @@ class DaemonUnderTest:
         while time.monotonic() < deadline:
             status: dict[str, Any] = self.call("status")
             self.rss_bytes()
-            if not status["pending_embeddings"] and status["embedding"]["ready"]:
+            behind = status["pending_embeddings"] or status["not_found_yet"] or status["catching_up"]
+            if not behind and status["embedding"]["ready"]:
                 return status
             time.sleep(5 * POLL_S)
         raise RuntimeError(f"chunks still wait for their vectors after {timeout_s:g} s: {status}")

@@ -41,7 +41,8 @@ SHOWN = {
 STATUS = {
     "version": __version__, "pid": 4242, "protocol": 1, "uptime_s": 3.0, "vault": "/v", "files": 0, "turns": 0,
     "memories": {"L0": 0, "L1": 0, "L2": 0, "L3": 0}, "chunks": 0, "channels": {}, "pending_embeddings": 0,
-    "embedding": {"model": "stub", "ready": True}, "journal": 0, "catching_up": False,
+    "embedding": {"model": "stub", "ready": True}, "journal": 0, "not_found_yet": 0,
+    "catching_up": False,
     "runs": 0, "paused": False, "channels_off": [],
     "watching": "on", "llm": None, "dream": None, "last_dream": None, "next_dream": None, "waiting_for": "",
     "broken_files": 0, "problems": [],
