@@ -87,6 +87,9 @@ READ_YOUR_WRITES_S = 2.0
 FORGOTTEN = "[forgotten]"
 """What is said of a forgotten turn, which stays in its session's file."""
 
+WRITTEN_WITHIN_S = 120.0
+"""How long an undo waits for what was acknowledged before it."""
+
 STATUS_WAITS_S = 0.5
 """How long `status` waits for what was acknowledged before it to be counted."""
 
@@ -600,6 +603,7 @@ class MemoryStore:
         """
         self._refuse_without_history()
         run = self.ledger.run(run_id)
+        self.settle(WRITTEN_WITHIN_S)  # what it brought back a moment ago is read before it is undone, not after
         undone = self._changes.undo(run_id, now=self._now())
         self._read_tombstones()
         if run.kind == FORGET and (turn := str(run.summary.get("node_id", ""))) in self._hidden:

@@ -408,7 +408,7 @@ class Ledger:
     def deletion_is_recorded(self, path: str, content: bytes, seen_at: datetime) -> bool:
         """Tell whether a run deleted a file that held this, or an undo after `seen_at` did."""
         held = sha256(content)
-        return bool(self._ask(IS_RECORDED, (path, held, held, stored(seen_at))))
+        return bool(self._ask(IS_RECORDED, (path, held, stored(seen_at), held)))
 
     def last_deletion(self, node_id: NodeId, kind: str) -> Deleted | None:
         """The latest deletion of a memory by a run of this kind that `undo` could take back."""

@@ -15,7 +15,10 @@ WITHHELD_IMAGE: Final = "SELECT image FROM withheld WHERE path = ?"
 IS_RECORDED: Final = """
 SELECT 1 FROM action JOIN run USING (run_id) WHERE path = ? AND (
     action.state = 'applied' AND post_sha256 IS NULL AND pre_image IS NOT NULL AND pre_sha256 = ?
-    OR action.state = 'undone' AND pre_sha256 IS NULL AND post_sha256 = ? AND undone_at >= ?
+    OR action.state = 'undone' AND pre_sha256 IS NULL AND undone_at >= ? AND EXISTS (
+        SELECT 1 FROM action AS last
+        WHERE last.run_id = action.run_id AND last.path = action.path AND last.post_sha256 = ?
+    )
 ) AND NOT EXISTS (
     SELECT 1 FROM action AS later WHERE later.path = action.path AND later.id > action.id AND later.state = 'applied'
 )

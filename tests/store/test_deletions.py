@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from dreamd.store.find.embedding import StubEmbedder
 from dreamd.store.keep.changes import HISTORY_DAYS, Expired
 from dreamd.store.keep.history import Run
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import Conflict, NewTurn, NotFound, SessionHead
+from dreamd.store.model import Action, ActionKind, Changeset, Conflict, NewTurn, NotFound, SessionHead
 from dreamd.store.settings import StoreSettings
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -633,3 +634,30 @@ Hands.TestCase.settings = settings(
     max_examples=30, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck), phases=QUICKLY
 )
 TestHands = Hands.TestCase
+
+
+def test_what_two_undos_in_a_row_remove_is_not_taken_for_deleted_by_hand(store: MemoryStore) -> None:
+    """The first brings a file back; were the second dated before that file is read, it would seem to vanish by itself."""
+    kept = store.remember("The shelf is made of oak").result()
+    store.settle(60)
+    content = store.vault.read(store.show(kept).path).replace(kept.encode(), b"ashashashasha")
+    action = Action(
+        kind=ActionKind.CREATE,
+        path="facts/ash.md",
+        node_id="ashashashasha",
+        stage="planted",
+        reason="",
+        content=content,
+    )
+    for number in range(1, 5):
+        run_id = f"run-{number}"
+        first, then = content + b"again\n" * number, content + b"and more\n" * number
+        made = replace(action, content=first)
+        changed = Action.replacing(action.path, action.node_id, first, then, stage="planted", reason="")
+        store.apply(Changeset(run_id=run_id, actions=(made, changed)))
+        forgotten = store.forget("ashashashasha")
+        store.undo(forgotten.run_id)
+        assert store.undo(run_id).restored == 1
+        store.file_changed(["facts/ash.md"])
+        store.settle_deletions()
+        assert deletions(store) == []
