@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..ipc.answers import ImportAnswer, SkippedAnswer
 from ..ipc.call import Call
 from ..store.channel import channel_of_folder
-from ..store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NodeId, StoreBusy
+from ..store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NodeId, StoreBusy, StoreReadOnly
 from .intake.guess import read
 from .intake.model import Item, NoteRead, Remark, SessionRead, Skipped, UnreadableFile, UnsupportedFile
 
@@ -138,11 +138,16 @@ class Importer:
             self._waiting.append((path, self._submit(item)))
         except InvalidInput as error:
             self.account.skip(Skipped(path, None, str(error)))
+        except StoreReadOnly as error:  # of a channel that was asked for; another one's sessions are left out
+            if self._channel is not None:
+                raise
+            self.account.skip(Skipped(path, None, str(error)))
 
     def _submit(self, item: SessionRead | NoteRead) -> Future[Any]:
         if isinstance(item, NoteRead):
             return self._remember(item)
         channel = self._channel or item.head.channel
+        self._store.refuse_if_off(channel)
         self.account.channels.add(channel)
         self.account.sessions.add(item.head.session_id)
         return self._store.observe(replace(item.head, channel=channel), item.turns)

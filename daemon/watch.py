@@ -9,6 +9,7 @@ from pathlib import Path
 
 from loguru import logger
 
+from ..store.keep.unwritable import is_full
 from ..store.keep.vault import is_kept
 from .settings import WatchSettings
 
@@ -56,7 +57,7 @@ class Watcher:
             try:
                 self._watch()
             except Exception as error:
-                self.state = f"cannot watch: {type(error).__name__}"
+                self.state = "cannot watch: " + ("the disk is full" if is_full(error) else type(error).__name__)
                 logger.warning("the vault cannot be watched ({}); looking again", type(error).__name__)
             self._stop.wait(LOOK_AGAIN_S)
 

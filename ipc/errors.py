@@ -13,6 +13,7 @@ from loguru import logger
 from pydantic import BaseModel, ValidationError
 
 from ..store import model
+from ..store.keep.unwritable import is_full
 from .protocol import (
     BUSY,
     CANCELLED,
@@ -49,6 +50,8 @@ def wire_error(error: BaseException, method: str) -> ProtocolError:
             return ProtocolError(str(error), getattr(error, "hint", ""), code)
     if isinstance(error, asyncio.CancelledError | concurrent.futures.CancelledError):
         return ProtocolError("the request was cancelled", "", CANCELLED)
+    if is_full(error):
+        return ProtocolError("the disk is full", "make room; dreamd goes on by itself, and nothing is lost", BUSY)
     if isinstance(hint := getattr(error, "hint", None), str):
         return ProtocolError(str(error), hint, FAILED)
     logger.error("{} failed with {} at {}", method, type(error).__name__, _place(error))

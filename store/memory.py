@@ -30,7 +30,7 @@ from .find.search import Question, Ranking, Search
 from .find.wording import normal_form
 from .follow_up import Answered, FollowUp
 from .keep import history, intake, okf
-from .keep.changes import FORGET, REVIEW, AppliedRun, Changes, Undone, fingerprint, new_run_id
+from .keep.changes import DELETED, FORGET, REVIEW, AppliedRun, Changes, Undone, fingerprint, new_run_id
 from .keep.derived import DerivedFiles, notes_on
 from .keep.disk import Disk
 from .keep.history import LINK, Run
@@ -301,7 +301,7 @@ class MemoryStore:
         """
         self._called_at = time.monotonic()
         intake.check_names(channel, (agent_id,), tags)
-        self._refuse_if_off(channel)
+        self.refuse_if_off(channel)
         kept = intake.clean_text(text)
         node_id = okf.fact_id(channel, kept)
         title = intake.clean_title(title) or _title(kept)
@@ -786,8 +786,16 @@ class MemoryStore:
             return [Problem("index.db", str(error), "error"), *self._check(accept)]
 
     def _check(self, accept: bool) -> Sequence[Problem]:
+        before = {run.run_id for run in self.ledger.runs(kinds=[DELETED])}
         self.reconcile(accept_vanished=accept)
-        problems = [Problem(path, problem) for path, problem in self.catalog.problems()]
+        problems = [
+            Problem(
+                "", f"{run.summary.get('note')}, as was accepted; `dreamctl undo {run.run_id}` brings them back", "note"
+            )
+            for run in self.ledger.runs(kinds=[DELETED])
+            if accept and run.run_id not in before
+        ]
+        problems += [Problem(path, problem) for path, problem in self.catalog.problems()]
         if (absence := self.absence) is not None:
             problems.append(Problem(str(self.vault.root), f"{absence.reason}; {absence.hint}", "error"))
         problems += [Problem(path, LEFTOVER) for path in self._leftovers.held]
@@ -970,7 +978,8 @@ class MemoryStore:
         """Lost with a crash, it is taken from the vault's marker again."""
         self.ledger.later(history.set_flag(VAULT_ID, vault_id))
 
-    def _refuse_if_off(self, channel: str) -> None:
+    def refuse_if_off(self, channel: str) -> None:
+        """Raise StoreReadOnly where nothing is learned."""
         if self.paused:
             raise StoreReadOnly("learning is paused", hint="Resume it with `dreamctl resume`.")
         if channel in self.channels_off:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from ..courtesy import give_way
+from ..keep.unwritable import is_full
 from ..model import IndexDamaged
 from .backends.seam import Vector
 from .embedding import Embedder, ModelUnavailable, batches_by_length
@@ -90,7 +91,8 @@ class EmbedQueue:
             except IndexDamaged:  # another takes its place, with everything to be done again
                 self._try_again_later(SOON_S)
             except Exception as error:  # a disk that is full, a database in use: the chunks stay pending
-                self._note(f"No vectors can be kept for now ({type(error).__name__}).")
+                why = "the disk is full" if is_full(error) else type(error).__name__
+                self._note(f"No vectors can be kept for now ({why}).")
                 self._try_again_later()
 
     def _note(self, problem: str) -> None:

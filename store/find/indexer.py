@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from ..keep.journal import Appended, AppliedFile
+from ..keep.unwritable import is_full
 from ..keep.vault import is_kept
 from ..model import StoreBusy, StoreError
 from .index import SLICE_S, Index
@@ -182,7 +183,8 @@ class Indexer:
     def _stall(self, error: Exception) -> None:
         if self.problem is None:
             logger.warning("the index takes nothing for now: %s", _place(error))
-        reason = str(error) if isinstance(error, StoreError) else type(error).__name__
+        reason = "the disk is full" if is_full(error) else type(error).__name__
+        reason = str(error) if isinstance(error, StoreError) else reason
         with self._changed:
             self.problem = f"What was written last is not found yet: the index cannot be written ({reason})."
             self._changed.notify_all()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import re
+import shutil
 import threading
 from collections.abc import Callable
 from datetime import datetime
@@ -330,7 +331,10 @@ class OpenIndex:
         link.replace(self.path)
 
     def _set_aside(self, path: Path) -> None:
-        """Keep a file that is no longer used: it is no loss, but somebody may want to look. Only the latest stays."""
+        """Keep a file that is no longer used: it is no loss, but somebody may want to look. Only the latest stays.
+
+        Where the disk has no room for another of its size, it goes at once: what takes its place needs that room.
+        """
         aside = self.path.with_name(f"{self.path.stem}.set-aside{self.path.suffix}")
         for suffix in SIDECARS:
             file, kept = path.with_name(path.name + suffix), aside.with_name(aside.name + suffix)
@@ -338,6 +342,8 @@ class OpenIndex:
             if file.exists():
                 file.replace(kept)
         self._lost += lost_files(aside, self._vault)
+        if aside.exists() and shutil.disk_usage(aside.parent).free < 2 * aside.stat().st_size:
+            _remove(aside)
 
     def _discard(self, path: Path) -> None:
         """Remove a file that another took the place of; the link may have its name by now."""

@@ -31,6 +31,8 @@ SESSIONS = "sessions/"
 SUCCESSOR = "superseded_by"
 """The arrow from a memory to the one that took its place."""
 
+STRAY_SESSION = "it is a session outside of `sessions/`: its turns are not found until it is back below that folder"
+
 PEOPLE_ROLES = frozenset(role.value for role in Role)
 """Roles that name a part, not a person: they say nothing about the text."""
 
@@ -139,7 +141,8 @@ def project_memory(path: str, data: bytes, created_at: datetime) -> Projection:
     """Read a concept file; a broken one is kept searchable by its text, its `problem` said."""
     document = okf.parse(data)
     memory = okf.to_memory(path, document, created_at)
-    return Projection((memory_node(memory),), tuple(memory_links(memory)), len(data), document.problem)
+    problem = document.problem or (STRAY_SESSION if memory.kind is Kind.SESSION else None)
+    return Projection((memory_node(memory),), tuple(memory_links(memory)), len(data), problem)
 
 
 def memory_node(memory: Memory) -> Node:

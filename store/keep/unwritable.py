@@ -7,18 +7,27 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Final
 
+import apsw
+
 from ..model import StoreBusy
 
 PROBE_BYTES: Final = 2**18
 """More than SQLite writes to open a database: its shared memory, and a page or two."""
 
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 (a file system in memory, where there is one)
+
+
+def is_full(error: BaseException) -> bool:
+    """Tell whether a write failed for want of room."""
+    return isinstance(error, apsw.FullError) or (isinstance(error, OSError) and error.errno in _NO_ROOM)
 
 
 def can_be_written(folder: Path) -> bool:

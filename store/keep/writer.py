@@ -8,7 +8,6 @@ is acknowledged stays in the ledger, and the files are tried again, less and les
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
 import threading
@@ -35,6 +34,7 @@ from .ledger import Ledger
 from .pending import PendingFiles
 from .placer import Placer
 from .presence import Presence, RootIdentity
+from .unwritable import is_full
 from .vault import Vault
 
 T = TypeVar("T")
@@ -676,13 +676,10 @@ def _busy(error: Exception) -> StoreBusy:
     if isinstance(error, StoreBusy):
         return error
     code = getattr(error, "errno", None)
-    if isinstance(error, apsw.FullError) or code in _NO_ROOM:
+    if is_full(error):
         return StoreBusy("the disk is full", hint="Make room; dreamd goes on by itself, and nothing is lost.")
     what = os.strerror(code) if code else type(error).__name__
     return StoreBusy(
         f"the disk refuses to write: {what}",
         hint="Look at the disk; dreamd goes on by itself, and nothing acknowledged is lost.",
     )
-
-
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})

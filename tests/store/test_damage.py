@@ -484,3 +484,17 @@ def test_damage_that_nobody_reads_is_looked_for(
         time.sleep(0.01)
     until_whole(store)
     assert list(store.check()) == []
+
+
+def test_a_damaged_index_is_not_kept_where_there_is_no_room_for_two(
+    restored: Callable[[], None], open_store: OpenStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restored()
+    damage(paths.index, 1)
+    usage = shutil.disk_usage(paths.index.parent)
+    little = paths.index.stat().st_size
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=little))
+    store = open_store()
+    for word in ("q1x7z", "m7z"):
+        until_found(store, word)
+    assert not (paths.index.parent / "index.set-aside.db").exists()

@@ -173,9 +173,11 @@ def test_what_is_withheld_is_found_in_an_index_that_was_lost(
 def test_what_was_withheld_and_accepted_comes_back_with_its_run(store: MemoryStore) -> None:
     paths = shelves(store, 12)
     held = take(store, *paths)
-    store.check(accept=True)
+    told = store.check(accept=True)
     (run,) = deletions(store)
     assert run.summary["note"] == "12 files were deleted by hand"
+    assert [problem.problem for problem in told if f"dreamctl undo {run.run_id}" in problem.problem]
+    assert not [problem for problem in store.check() if "accepted" in problem.problem]
     assert store.undo(run.run_id).restored == 12
     assert {path: (store.paths.vault / path).read_bytes() for path in paths} == held
     assert known(store) == set(paths)
@@ -637,7 +639,7 @@ TestHands = Hands.TestCase
 
 
 def test_what_two_undos_in_a_row_remove_is_not_taken_for_deleted_by_hand(store: MemoryStore) -> None:
-    """The first brings a file back; were the second dated before that file is read, it would seem to vanish by itself."""
+    """A dream that made a file and then changed it deletes, when undone, what its last action had left."""
     kept = store.remember("The shelf is made of oak").result()
     store.settle(60)
     content = store.vault.read(store.show(kept).path).replace(kept.encode(), b"ashashashasha")

@@ -431,3 +431,17 @@ def test_a_start_and_tidying_sweep_what_killed_writes_left_and_check_names_what_
     again.tidy()
     assert not plain.exists()
     again.close()
+
+
+def test_a_session_that_was_moved_out_of_its_folder_is_named(store: MemoryStore) -> None:
+    talk(store, "s1", "shop", "The zebra sleeps")
+    assert found(store, "zebra") == ["s1#1"]
+    (session,) = (store.paths.vault / "sessions").rglob("s1.md")
+    (store.paths.vault / "old").mkdir()
+    session.rename(store.paths.vault / "old" / "s1.md")
+    (problem,) = [problem for problem in store.check() if problem.path == "old/s1.md"]
+    assert "its turns are not found" in problem.problem
+    (store.paths.vault / "sessions" / "old").mkdir()
+    (store.paths.vault / "old" / "s1.md").rename(store.paths.vault / "sessions" / "old" / "s1.md")
+    assert not [problem for problem in store.check() if "turns are not found" in problem.problem]
+    assert found(store, "zebra") == ["s1#1"]

@@ -130,3 +130,15 @@ def test_a_chat_names_no_channel_that_no_command_could_name(shared: DaemonUnderT
     shown = shared.call("show", node_id=f"{session['node_id']}#1")
     assert "Postgres" in shown["text"]
     assert b'role="assistant"' in (shared.folder / "data" / "vault" / shown["path"]).read_bytes()
+
+
+def test_nothing_is_said_to_be_taken_into_a_channel_in_which_nothing_is_learned(
+    shared: DaemonUnderTest, folder: Path
+) -> None:
+    (folder / "chat.jsonl").write_text(CHAT % "A line about the lighthouse.")
+    assert typed(shared, "channel", "silent", "off").returncode == 0
+    done = typed(shared, "import", "--channel", "silent", folder / "chat.jsonl")
+    assert done.returncode == 1
+    assert "Learning is off in silent" in plain(done.stderr)
+    assert typed(shared, "channel", "silent", "on").returncode == 0
+    assert "Took 1 new turn" in typed(shared, "import", "--channel", "silent", folder / "chat.jsonl").stdout
