@@ -96,7 +96,8 @@ class Ground:
         uses = self._uses(memory.node_id, memory.sources)
         used_at = max((use.last_at for use in uses), default=_NEVER)
         again = self._history.reinforced.get(memory.node_id)
-        reinforced_at = max([*_breadcrumbs(memory), *([again.last_at] if again else [])], default=_NEVER)
+        said_at: list[datetime] = [*_breadcrumbs(memory), *([again.last_at] if again else [])]
+        reinforced_at: datetime = max(said_at, default=_NEVER)
         tau = "inferred" if memory.provenance == "inferred" else TAU_OF.get(memory.kind, "fact")
         return Standing(
             memory=memory,

@@ -245,8 +245,8 @@ class Catalog:
             WHERE node.node_id IN (SELECT value FROM json_each(?))
             """
             for node_id, target, role, channel, live in self._rows(sql, (json.dumps(others),)):
-                is_told = target is not None and (channel is None or (live and scope.holds(channel)))
-                units[node_id] = Unit(target, role or "") if is_told else Unit(node_id, "")
+                is_told = channel is None or (live and scope.holds(channel))
+                units[node_id] = Unit(target, role or "") if target is not None and is_told else Unit(node_id, "")
         return units
 
     def facts_of(self, turns: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, list[Node]]:

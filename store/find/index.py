@@ -74,9 +74,11 @@ class MissingFiles(Protocol):
 
     def may_unlearn(self, file: FileRow, image: bytes | None) -> bool:
         """Tell whether to unlearn a file that is gone, and held `image`, at once; False: not before `unlearn`."""
+        ...
 
     def is_there(self, path: str) -> None:
         """Take note that a file is there."""
+        ...
 
 
 class _Unguarded:

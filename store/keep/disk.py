@@ -137,6 +137,10 @@ class Disk:
         """Remove a name."""
         path.unlink()
 
+    def remove_folder(self, path: Path) -> None:
+        """Remove an empty folder; that is durable once its parent is synced."""
+        path.rmdir()
+
     def fsync(self, path: Path) -> None:
         """Make a file's content durable; its name is the folder's matter.
 

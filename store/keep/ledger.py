@@ -119,7 +119,9 @@ class Ledger:
         """Raise Corrupt for damage in a small file, or in what every start reads; a large one is looked at in use."""
         if self.path.stat().st_size <= LOOKED_THROUGH_BYTES and (found := self.problems()):
             raise Corrupt(f"{self.path.name} is damaged: {found[0]}")
-        self.pending(), self.flags(), self.tombstones()
+        self.pending()
+        self.flags()
+        self.tombstones()
 
     def _new_readers(self) -> Connections:
         return Connections(

@@ -138,7 +138,7 @@ class Vault:
             folder = path.rpartition("/")[0]
             with contextlib.suppress(OSError, InvalidInput):  # something is in it
                 while folder:
-                    self.resolve(folder).rmdir()
+                    self.disk.remove_folder(self.resolve(folder))
                     folder = folder.rpartition("/")[0]
 
     def raise_if_away(self) -> None:

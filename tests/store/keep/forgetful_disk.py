@@ -87,6 +87,19 @@ class ForgetfulDisk(Disk):
         if cut:
             raise PowerCut
 
+    def remove_folder(self, path: Path) -> None:
+        """Whatever was in the folder went before it did; another one at its path has none of its names."""
+        cut = self._power.fails()
+        super().remove_folder(path)
+        self._unsynced_names = [
+            names for names in self._unsynced_names if not all(name.is_relative_to(path) for name in names)
+        ]
+        for name in [name for name in self._synced_names if name != path and name.is_relative_to(path)]:
+            del self._synced_names[name]
+        self._name({path: NOTHING})
+        if cut:
+            raise PowerCut
+
     def _name(self, names: dict[Path, Inode]) -> None:
         self._inodes.update(names)
         self._unsynced_names.append(names)
