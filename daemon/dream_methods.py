@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 _DREAM_MARK = re.compile(r"<!-- dream (\S+) -->")
 
 
+CAUGHT_UP_WITHIN_S = 10.0
+"""How long a dream that a person asks for waits until what changed while the daemon was away has been read."""
+
+
 class DreamParams(Params):
     """Which dream; `dry_run` plans and changes nothing, and is always waited for."""
 
@@ -110,6 +114,7 @@ class DreamMethods:
         """Have a dream: wait for it, or answer its name and go on."""
         if not params.dry_run:
             refuse_if_paused(self._store)
+        await asyncio.to_thread(self._store.wait_until_caught_up, CAUGHT_UP_WITHIN_S)
         if self._dreamer.running is not None:
             raise Refused(f"The dream {self._dreamer.running} is running.", "`dreamctl runs` shows when it is over.")
         if params.wait or params.dry_run:

@@ -741,6 +741,10 @@ class MemoryStore:
         """Why the vault cannot be used now, None when it is there."""
         return self._presence.look()
 
+    def wait_until_caught_up(self, timeout_s: float) -> bool:
+        """Wait until what changed while the daemon or the vault was away is read; False when that takes longer."""
+        return bool(wait([self._catching_up], timeout_s).done)
+
     def settle_deletions(self) -> None:
         """Decide now about files that are gone, without waiting for them to come back in a moment."""
         self.settle()

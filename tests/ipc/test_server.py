@@ -304,7 +304,7 @@ def test_cancel_ends_a_coroutine_and_what_waits_for_a_thread(serve: Serve) -> No
     wire.call(2, "slow")
     assert gate.begun.wait(10)
     wire.call(3, "slow")
-    for request_id in (1, 3, 2):
+    for request_id in (2, 1, 3):
         wire.send({"jsonrpc": "2.0", "method": "cancel", "params": {"id": request_id}})
     assert {(answer["id"], answer["error"]["code"]) for answer in (wire.receive(), wire.receive())} == {
         (1, CANCELLED),
