@@ -6,7 +6,6 @@ until it is back or a person accepts that it is gone.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 import time
@@ -21,7 +20,7 @@ from .find.lost import LostFile
 from .find.opening import OpenIndex
 from .find.projection import is_session
 from .keep import history
-from .keep.changes import DELETED
+from .keep.changes import DELETED, new_run_id
 from .keep.deletion import deletion, has_id_of_path, record_deletion
 from .keep.history import Run, Write
 from .keep.ledger import Ledger
@@ -29,7 +28,7 @@ from .keep.pending import PendingFiles
 from .keep.vault import Vault
 from .keep.withheld import Deleted, Vanished, release, withhold
 from .keep.writer import Planned, Writer
-from .model import Action, ActionKind, IndexDamaged, NodeId, NotFound, StoreError
+from .model import Action, ActionKind, IndexDamaged, NodeId, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +101,7 @@ class Deletions:
 
     def before_anew(self, path: str) -> Vanished:
         """Return what is to be kept of a file that is gone when we are about to make it. In the writer's thread."""
-        if not self._vault.has_marker():
+        if self._vault.look() is not None:
             return Vanished()
         try:
             image = self._image(path)
@@ -110,7 +109,7 @@ class Deletions:
             return Vanished()
         if image is None or path in self._withheld:
             return Vanished(withheld=image)
-        run = Run(self._new_run_id(), DELETED, "applied", self._now(), self._now(), summary=_summary(1))
+        run = Run(new_run_id(self._now(), DELETED), DELETED, "applied", self._now(), self._now(), summary=_summary(1))
         return Vanished(recording=self._rows(run, [(path, image)], 0))
 
     def suspect(self, paths: Iterable[str]) -> None:
@@ -241,7 +240,9 @@ class Deletions:
                 self._give_up(unknown) if given_up else self._withhold(unknown)
             known = [(path, image) for path, image in images.items() if image is not None]
             if known:
-                run = run or Run(self._new_run_id(), DELETED, "applied", self._now(), summary={"deleted": 0})
+                run = run or Run(
+                    new_run_id(self._now(), DELETED), DELETED, "applied", self._now(), summary={"deleted": 0}
+                )
                 run, recorded = self._writer.submit(partial(self._plan, run, known)).result()
                 self._unlearn(recorded)
                 self._acquit(paths)
@@ -279,16 +280,6 @@ class Deletions:
     def _image(self, path: str) -> bytes | None:
         held = self._ledger.withheld_image(path) if path in self._withheld else None
         return self._opened.images.of(path) if held is None else held
-
-    def _new_run_id(self) -> str:
-        run_id = f"{self._now():%Y%m%d-%H%M%S-%f}-{DELETED}"
-        for number in itertools.count(2):
-            try:
-                self._ledger.run(run_id)
-            except NotFound:
-                return run_id
-            run_id = f"{run_id.rpartition(DELETED)[0]}{DELETED}-{number}"
-        raise AssertionError
 
     def _is_recorded(self, path: str, image: bytes, seen_ns: int) -> bool:
         return self._ledger.deletion_is_recorded(path, image, datetime.fromtimestamp(seen_ns / 1e9, UTC))

@@ -46,7 +46,7 @@ from .keep.revival import REMEMBER, Reviving
 from .keep.salvage import HISTORY_LOST, damaged_files
 from .keep.session import session_id as session_node_id
 from .keep.standing import last_successor
-from .keep.unwritable import can_be_written, copy_to_memory
+from .keep.unwritable import copy_to_memory
 from .keep.vault import Absence, FileStamp, Vault, is_kept
 from .keep.writer import Planned, Writer
 from .kinship import Kinship
@@ -219,7 +219,7 @@ class MemoryStore:
         self.ledger.in_mind = self._in_mind
         self.ledger.on_damage = self._writer.begin_ledger_anew
         self._deletions.start(self._opened, self._writer)
-        self._cache = EmbeddingCache(_writable(paths.embeddings), embedder.model_id)
+        self._cache = EmbeddingCache(self._place_of_vectors(), embedder.model_id)
         self._search = Search(self.catalog, self.index.backend, embedder, settings.search)
         self._queue = EmbedQueue(self.index, embedder, self._cache, self._is_busy)
         self._sessions = SessionPlans(self._path_of, self._deletions.before_anew)
@@ -790,15 +790,9 @@ class MemoryStore:
             return [Problem("index.db", str(error), "error"), *self._check(accept)]
 
     def _check(self, accept: bool) -> Sequence[Problem]:
-        before = {run.run_id for run in self.ledger.runs(kinds=[DELETED])}
-        self.reconcile(accept_vanished=accept)
-        problems = [
-            Problem(
-                "", f"{run.summary.get('note')}, as was accepted; `dreamctl undo {run.run_id}` brings them back", "note"
-            )
-            for run in self.ledger.runs(kinds=[DELETED])
-            if accept and run.run_id not in before
-        ]
+        problems = [*self._accept()] if accept else []
+        if not accept:
+            self.reconcile()
         problems += [Problem(path, problem) for path, problem in self.catalog.problems()]
         if (absence := self.absence) is not None:
             problems.append(Problem(str(self.vault.root), f"{absence.reason}; {absence.hint}", "error"))
@@ -819,6 +813,14 @@ class MemoryStore:
             Problem("index.db", f"{problem}; it is being made again", "error") for problem in self._opened.problems()
         ]
         return problems
+
+    def _accept(self) -> Sequence[Problem]:
+        """Believe that what is gone is meant to be gone, and say which run takes that back."""
+        before = {run.run_id for run in self.ledger.runs(kinds=[DELETED])}
+        self.reconcile(accept_vanished=True)
+        runs = [run for run in self.ledger.runs(kinds=[DELETED]) if run.run_id not in before]
+        told = "{}, as was accepted; `dreamctl undo {}` brings them back"
+        return [Problem("", told.format(run.summary.get("note"), run.run_id), "note") for run in runs]
 
     @_answered_by_another
     def status(self) -> StoreStatus:
@@ -925,7 +927,7 @@ class MemoryStore:
 
     def _is_busy(self) -> bool:
         """Whether somebody asked, or wrote, a moment ago: then what can wait does."""
-        return self._was_asked() or (self._writer.lag > 0 and self._writer.trouble is None)
+        return self._was_asked() or self._writer.is_behind
 
     def _was_asked(self) -> bool:
         return time.monotonic() < self._called_at + BUSY_FOR_S
@@ -966,12 +968,19 @@ class MemoryStore:
         seq = self._writer.acknowledged(runs=runs)
         found = self._writer.barrier(timeout_s, runs=runs) and self._indexer.wait_for(seq, until - time.monotonic())
         patience_s = min(until, self._catch_up_until) - time.monotonic()
-        if patience_s > 0 and not self._catching_up.done():
-            wait([self._catching_up], patience_s)
+        if patience_s > 0:
+            self.wait_until_caught_up(patience_s)
         return found
 
     def _wake_queue(self) -> None:
         self._queue.wake()
+
+    def _place_of_vectors(self) -> Path:
+        """Where vectors can be kept: beside the index, or, while its disk cannot be written, in memory."""
+        path = self.paths.embeddings
+        if not self._opened.is_copy:
+            return path
+        return copy_to_memory(path) if path.exists() else Path(":memory:")
 
     def _is_new(self) -> bool:
         """Whether nothing was ever kept here: then a vault may be made."""
@@ -1110,13 +1119,6 @@ class MemoryStore:
         self._read_tombstones()
         drawn_from_them = [fact for node_id in node_ids for fact in self.catalog.cited_by(node_id)]
         self.index.reread([*node_ids, *drawn_from_them])
-
-
-def _writable(path: Path) -> Path:
-    """Where vectors can be kept: beside the index, or, while its disk cannot be written, in memory."""
-    if can_be_written(path.parent):
-        return path
-    return copy_to_memory(path) if path.exists() else Path(":memory:")
 
 
 def _raise_if_refused(applied: AppliedRun) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import json
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
@@ -165,10 +166,17 @@ class Ledger:
 
     def _keep_in_place(self) -> None:
         """See that the file is where the next daemon looks for it; one that was deleted in use is written again."""
-        if self._vfs is None:
+        if self._vfs is not None:
+            return
+        try:
+            found = os.stat(self.path)  # noqa: PTH116 (before every commit)
+        except FileNotFoundError:
+            self._write_again()
+            return
+        if not found.st_size:
             self._refuse_emptied()
-            if not self.path.exists() or self.path.stat().st_ino != self._inode:
-                self._write_again()
+        if found.st_ino != self._inode:
+            self._write_again()
 
     def _write_again(self) -> None:
         logger.error("the ledger's file was taken away; it is written again")

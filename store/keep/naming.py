@@ -20,7 +20,7 @@ class FileNames:
 
     def path_of(self, node_id: NodeId) -> str | None:
         """Return the path of the memory or session with this id."""
-        if self._paths is None and self._vault.has_marker():
+        if self._paths is None and self._vault.look() is None:
             self._paths = {}
             for stamp in self._vault.walk():
                 self._paths.setdefault(_id_in(stamp.path), stamp.path)

@@ -147,6 +147,8 @@ class Writer:
     def start(self) -> None:
         """Take up what a crash left undone, and start the thread."""
         self._begin_anew()
+        if self._presence is not None and not self._is_away():
+            self._placed_in = self._presence.identity()
         if self._ledger.is_copy:
             self._suffer(StoreBusy("the disk cannot be written", hint="Make room; dreamd goes on by itself."))
         self._thread = threading.Thread(target=self._run, name="dreamd-writer", daemon=True)
@@ -217,6 +219,11 @@ class Writer:
     def lag(self) -> int:
         """How many acknowledged changes are not in their files yet."""
         return len(self._waiting) + len(self._blind) + len(self._held)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether acknowledged changes are about to go into their files; what cannot for now keeps nobody waiting."""
+        return bool(self._waiting or self._blind) and self._trouble is None
 
     @property
     def trouble(self) -> StoreBusy | None:
