@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -39,7 +40,8 @@ class Wire:
 
     def ask(self, line: bytes) -> bytes:
         """Send one line, return the answer's; progress that comes before it is read over."""
-        self._socket.sendall(line)
+        with contextlib.suppress(BrokenPipeError):  # turned away before it asked: the reason is there to be read
+            self._socket.sendall(line)
         held = b""
         while True:
             data = self._socket.recv(2**18)
