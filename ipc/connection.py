@@ -30,6 +30,8 @@ HANGUP_INTERVAL_S = 0.25
 TURNED_AWAY_S, MOST_TURNED_AWAY = 1.0, 32
 # Answers are joined up to this size; more is written at once, so that a full socket is noticed before the next answer.
 WRITE_BYTES = 2**18
+# What waits for its turn is read ahead so far: to stop reading and begin again is two calls of the system a message.
+READ_AHEAD_BYTES = 2**16
 
 
 class Connection(asyncio.Protocol):
@@ -139,7 +141,7 @@ class Connection(asyncio.Protocol):
                 self._transport.close()
             return
         is_full = len(self.running) >= self._server.settings.max_in_flight
-        if self._reading == (bool(self._inbox) or is_full or not self._writing):
+        if self._reading == (self._inbox.size_bytes > READ_AHEAD_BYTES or is_full or not self._writing):
             self._reading = not self._reading
             (self._transport.resume_reading if self._reading else self._transport.pause_reading)()
             if not self._reading and not self._watching:  # an end that nobody reads is seen by polling alone

@@ -155,13 +155,15 @@ class LineBuffer:
 class Inbox:
     """Bytes in, messages out, each parsed when it is taken: a flood costs its reader no more than it takes of it.
 
-    Empty lines are no messages. After a line too long comes the error that says so, and nothing ever again.
+    Empty lines are no messages; `size_bytes` waits to be taken. After a line too long comes the error that says so, and
+    nothing ever again.
     """
 
     def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
         self._buffer = LineBuffer(max_bytes)
         self._max_bytes = max_bytes
         self._lines: deque[bytes | Malformed] = deque()
+        self.size_bytes = 0
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -170,18 +172,25 @@ class Inbox:
         """Take in what came."""
         if self._buffer.overflowed:
             return
-        self._lines.extend(line for line in self._buffer.lines(data) if line and not line.isspace())
+        for line in self._buffer.lines(data):
+            if line and not line.isspace():
+                self._lines.append(line)
+                self.size_bytes += len(line)
         if self._buffer.overflowed:
             self._lines.append(Malformed(line_too_long(self._max_bytes), fatal=True))
 
     def take(self) -> Message:
         """Parse the next message; raises IndexError when there is none."""
         line = self._lines.popleft()
-        return line if isinstance(line, Malformed) else parse(line)
+        if isinstance(line, Malformed):
+            return line
+        self.size_bytes -= len(line)
+        return parse(line)
 
     def clear(self) -> None:
         """Forget what was not taken."""
         self._lines.clear()
+        self.size_bytes = 0
 
 
 def line_too_long(max_bytes: int = MAX_LINE_BYTES) -> ProtocolError:

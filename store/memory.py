@@ -206,7 +206,7 @@ class MemoryStore:
             self.vault, self.ledger.flags().get(VAULT_ID), self._remember_vault, is_new=self._is_new(), claim=claim
         )
         self._presence.look()
-        self._indexer = Indexer(self.index, self._wake_queue, self._was_asked)
+        self._indexer = Indexer(self.index, self._wake_queue, self._was_asked, lambda s: self._writer.is_writing(s))
         self._writer = Writer(
             self.vault,
             self.ledger,
@@ -668,7 +668,6 @@ class MemoryStore:
         Paths are the vault's own.
         """
         kept = [path for path in paths if is_kept(path)]
-        self.settle()
         self._indexer.submit(lambda: self._read_again(kept)).result()
         self._queue.wake()
 

@@ -29,6 +29,7 @@ from dreamd.store.find import chunking, statements, terms, tokens
 from dreamd.store.find.backends import words as backend_words
 from dreamd.store.find.embedding import StubEmbedder, embedder_for
 from dreamd.store.keep import frontmatter, frontmatter_text, okf, redaction
+from dreamd.store.keep.changes import new_run_id
 from dreamd.store.keep.disk import Disk
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
@@ -191,6 +192,13 @@ def test_no_two_files_are_written_under_one_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("eager_switches")
+def test_no_two_runs_of_one_instant_share_an_id() -> None:
+    now = datetime(2026, 11, 22, 9, tzinfo=UTC)
+    ids = from_threads(lambda _: new_run_id(now, "remember"), range(4000))
+    assert len(set(ids)) == 4000
+
+
+@pytest.mark.usefixtures("eager_switches")
 def test_recalls_and_contexts_are_answered_alike(tmp_path: Path) -> None:
     paths = StorePaths(
         tmp_path / "vault", tmp_path / "ledger.db", tmp_path / "i" / "index.db", tmp_path / "i" / "e.db", tmp_path / "r"
@@ -221,6 +229,7 @@ SHARED = {
     "dreamd.pipelines.checkpoint": {"_RECORD"},  # a struct: what it knows is fixed when it is made
     "dreamd.pipelines.messages": {"_messages"},
     "dreamd.store.find.tokens": {"_costs", "_pieces"},
+    "dreamd.store.keep.changes": {"_run_numbers"},
     "dreamd.store.keep.disk": {"_libc", "_temp_numbers"},
     "dreamd.store.keep.frontmatter_text": {"_quote"},
 }

@@ -39,14 +39,21 @@ SHARE_WHILE_BUSY: Final = 0.5
 
 STOP_S: Final = 1.0
 
+QUIET_S: Final = 0.005
+LONGEST_REST_S, SHARE_WHILE_WRITING, MOST_RESTING = 1.0, 0.1, 4096
+"""While something was acknowledged within QUIET_S, what was placed waits, and is then taken in this share of the time:
+Python runs one thread at a time, and beside the indexing of what was written before, the writer acknowledged half as
+many a second. It ends when somebody waits to find what was written, and when so many turns of the writer are behind."""
+
 _Placed = tuple[Sequence[AppliedFile], int]
-_Job = tuple[Callable[[], Any], "Future[Any]"]
+_Job = tuple[Callable[[], Any], "Future[Any]", int]
 
 
 class Indexer:
     """Applies files to the index. Every method may be called from any thread but the indexer's own.
 
-    `on_indexed` is called after files went in; `is_busy` says that somebody waits for an answer.
+    `on_indexed` is called after files went in; `is_busy` says that somebody waits for an answer, `is_writing` that
+    something was acknowledged within so many seconds.
     """
 
     def __init__(
@@ -54,18 +61,20 @@ class Indexer:
         index: Index,
         on_indexed: Callable[[], None],
         is_busy: Callable[[], bool] = lambda: False,
+        is_writing: Callable[[float], bool] = lambda within_s: False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._index = index
         self._on_indexed = on_indexed
         self._is_busy = is_busy
+        self._is_writing = is_writing
         self._monotonic = monotonic
         self._placed: deque[_Placed] = deque()
         self._jobs: deque[_Job] = deque()
         self._changed = threading.Condition()
         self._stopping = False
         self._stop_at = 0.0
-        self._indexed_seq = 0
+        self._placed_seq = self._indexed_seq = self._wanted_seq = 0
         self._retry_s = FIRST_RETRY_S
         self._thread = threading.Thread(target=self._run, name="dreamd-indexer", daemon=True)
         self.problem: str | None = None
@@ -73,7 +82,7 @@ class Indexer:
 
     def start(self, indexed_seq: int) -> None:
         """Begin; entries up to this number are known to the index, or will be found by a comparison."""
-        self._indexed_seq = indexed_seq
+        self._placed_seq = self._indexed_seq = indexed_seq
         self._index.between_slices = self._between_slices
         self._thread.start()
 
@@ -92,21 +101,24 @@ class Indexer:
         """The writer has put these into the vault, and with them every entry up to this number."""
         with self._changed:
             self._placed.append(([file for file in files if is_kept(file.path)], up_to_seq))
+            self._placed_seq = max(self._placed_seq, up_to_seq)
             self._changed.notify_all()
 
     def submit(self, job: Callable[[], T]) -> Future[T]:
-        """Run a job that applies files slice by slice (`Index.apply_all`), after what was placed."""
+        """Run a job that applies files slice by slice (`Index.apply_all`), after what was placed before."""
         future: Future[T] = Future()
         with self._changed:
             if self._stopping:
                 raise StoreBusy("the store is closing", hint="Start dreamd again.")
-            self._jobs.append((job, future))
+            self._jobs.append((job, future, self._placed_seq))
             self._changed.notify_all()
         return future
 
     def wait_for(self, seq: int, timeout_s: float) -> bool:
         """Wait until the entries up to this number can be found; False when that takes longer, or cannot be now."""
         with self._changed:
+            self._wanted_seq = max(self._wanted_seq, seq)
+            self._changed.notify_all()
             self._changed.wait_for(
                 lambda: self._indexed_seq >= seq or self.problem is not None or self._stopping, timeout_s
             )
@@ -125,10 +137,22 @@ class Indexer:
                 self._changed.wait_for(lambda: self._placed or self._jobs or self._stopping)
                 if self._stopping and (not self._placed or self.problem or self._monotonic() > self._stop_at):
                     return
-            if self._placed:
-                self._take_placed()
-            elif self._jobs:
+            if self._jobs and (not self._placed or self._indexed_seq >= self._jobs[0][2]):
                 self._take_job()
+            elif self._placed:
+                self._rest(LONGEST_REST_S)
+                self._take_placed()
+
+    def _rest(self, at_most_s: float) -> None:
+        """Let those who write go first."""
+        until = self._monotonic() + at_most_s
+        with self._changed:
+            while self._may_rest() and self._is_writing(QUIET_S) and (left_s := until - self._monotonic()) > 0:
+                self._changed.wait_for(lambda: not self._may_rest(), min(left_s, QUIET_S))
+
+    def _may_rest(self) -> bool:
+        wanted = self._wanted_seq > self._indexed_seq
+        return not wanted and not self._stopping and len(self._placed) < MOST_RESTING
 
     def _take_placed(self) -> None:
         """Take what the writer placed last, in one transaction; what fails is tried again."""
@@ -163,7 +187,9 @@ class Indexer:
         try:
             with self._index.batch():
                 for file in files:
+                    began = self._monotonic()
                     self._index.apply(*file)
+                    self._rest((self._monotonic() - began) * (1 / SHARE_WHILE_WRITING - 1))
         except (apsw.Error, StoreError, OSError):
             raise  # of the database or the disk: the next file would meet it too
         except Exception:
@@ -192,7 +218,7 @@ class Indexer:
         self._retry_s = min(LONGEST_RETRY_S, 2 * self._retry_s)
 
     def _take_job(self) -> None:
-        job, future = self._jobs.popleft()
+        job, future, _ = self._jobs.popleft()
         if not future.set_running_or_notify_cancel():
             return
         try:

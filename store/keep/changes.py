@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import re
 import secrets
 import unicodedata
@@ -93,9 +94,13 @@ class Undone:
     refused: tuple[Refused, ...] = ()
 
 
+_run_numbers = itertools.count(secrets.randbelow(2**16))
+"""From a number of chance on: another process, in the same microsecond, hardly counts alike."""
+
+
 def new_run_id(now: datetime, kind: str) -> str:
     """The name of a run: it sorts by time, and two that begin at the same instant do not share it."""
-    return f"{now:%Y%m%d-%H%M%S-%f}-{kind}-{secrets.token_hex(2)}"
+    return f"{now:%Y%m%d-%H%M%S-%f}-{kind}-{next(_run_numbers) % 2**16:04x}"
 
 
 def fingerprint(memory: Memory) -> str:

@@ -140,6 +140,7 @@ class Writer:
         self._placed_in: RootIdentity | None = None
         self._seq = self._acknowledged = self._promised = self._visible = ledger.last_seq()
         self._checkpoint = Checkpoint(self._placer, ledger, monotonic)
+        self._acknowledged_at = float("-inf")
         self._cost_s = 0.0005  # of placing one entry, as last seen
 
     # ---- for everyone
@@ -224,6 +225,10 @@ class Writer:
     def is_behind(self) -> bool:
         """Whether acknowledged changes are about to go into their files; what cannot for now keeps nobody waiting."""
         return bool(self._waiting or self._blind) and self._trouble is None
+
+    def is_writing(self, within_s: float) -> bool:
+        """Tell whether something was acknowledged within so many seconds."""
+        return self._monotonic() < self._acknowledged_at + within_s
 
     @property
     def trouble(self) -> StoreBusy | None:
@@ -417,6 +422,7 @@ class Writer:
             for future, _ in answers:
                 future.set_exception(error)
             return
+        self._acknowledged_at = self._monotonic()
         if entries:
             (self._blind if blind else self._waiting).extend(entries)
             self._waiting_bytes += sum(len(entry.content) for entry in entries)
