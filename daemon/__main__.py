@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dreamd import __version__
 
 if TYPE_CHECKING:
-    from dreamd.daemon.settings import Settings
+    from .settings import Settings
 
 # sysexits.h; the unit does not restart after these, since trying again cannot help.
 EXIT_CONFIG = 78
@@ -33,9 +33,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"dreamd {__version__}")
     arguments = parser.parse_args(argv)
 
-    from dreamd.daemon.folders import UnusableFolder
-    from dreamd.daemon.refusal import Refusal
-    from dreamd.daemon.settings import SettingsError
+    from .host.folders import UnusableFolder
+    from .host.refusal import Refusal
+    from .settings import SettingsError
 
     refusal = Refusal(os.environ)
     try:
@@ -43,9 +43,10 @@ def main(argv: list[str] | None = None) -> int:
     except (SettingsError, UnusableFolder) as error:
         return refusal.because(error, EXIT_CONFIG, lambda: not _are_usable(arguments.config))
 
-    from dreamd.daemon import app, lock, logs
-    from dreamd.ipc.listener import AlreadyRunning, ListenerError
-    from dreamd.store.model import StoreError
+    from ..ipc.server.listener import AlreadyRunning, ListenerError
+    from ..store.model import StoreError
+    from . import app
+    from .host import lock, logs
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     os.umask(0o077)  # whatever it makes is for its person alone
@@ -68,7 +69,8 @@ _NOT_USABLE = (PermissionError, NotADirectoryError, IsADirectoryError, FileExist
 
 def _usable_settings(config: Path | None) -> Settings:
     """Read the settings and try the places that they name. Raises SettingsError or UnusableFolder."""
-    from dreamd.daemon import folders, settings
+    from . import settings
+    from .host import folders
 
     loaded = settings.load(config)
     folders.refuse_unusable(loaded)

@@ -10,20 +10,20 @@ import time
 from loguru import logger
 
 from .. import __version__
-from ..ipc.listener import Listener, adopt_listener, open_listener
 from ..ipc.paths import default_socket_path
-from ..ipc.server import Server
-from ..store.find.embedding import embedder_for
+from ..ipc.server.listener import Listener, adopt_listener, open_listener
+from ..ipc.server.server import Server
+from ..store.find.embedding.embedding import embedder_for
 from ..store.memory import MemoryStore
 from .clock import local_now, utc_now
-from .commands import Commands
-from .dreamer import Dreamer
-from .idle import Activity
-from .limits import raise_file_limit
-from .lock import DaemonLock
-from .notify import Notifier, passed_descriptors
+from .dreaming.dreamer import Dreamer
+from .dreaming.idle import Activity
+from .dreaming.schedule import Schedule
+from .host.limits import raise_file_limit
+from .host.lock import DaemonLock
+from .host.systemd import Notifier, passed_descriptors
+from .methods.control import Commands
 from .places import store_paths
-from .schedule import Schedule
 from .settings import Settings
 from .watch import Watcher
 

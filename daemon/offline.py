@@ -11,15 +11,15 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from ..ipc.answers import ProblemAnswer, RebuildAnswer
-from ..ipc.handlers import plain
-from ..store.find.embedding import embedder_for
+from ..ipc.store_methods import plain
+from ..store.find.embedding.embedding import embedder_for
 from ..store.keep.database import integrity_problems
-from ..store.keep.disk import Disk
-from ..store.keep.salvage import damaged_files, discard, salvage
-from ..store.keep.vault import Vault
+from ..store.keep.files.disk import Disk
+from ..store.keep.files.vault import Vault
+from ..store.keep.ledger.salvage import damaged_files, discard, salvage
 from ..store.memory import MemoryStore
 from .clock import utc_now
-from .lock import DaemonLock
+from .host.lock import DaemonLock
 from .places import store_paths
 from .settings import Settings
 

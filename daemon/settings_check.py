@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import folders
+from .host import folders
 from .settings import Settings, SettingsError, default_config_path, load, secret_keys, value_at
 
 SHIPPED_MODELS = frozenset({"minilm", "stub"})

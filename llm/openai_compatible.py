@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from .checking import checked
-from .connection import Connection
+from .http import Connection
+from .json_schema import checked
 from .model import Answer, LlmEndless, LlmError, LlmUnavailable
 from .settings import LlmSettings
 

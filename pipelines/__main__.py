@@ -23,8 +23,8 @@ ADDRESS_SPACE_FACTOR = 6
 def main() -> int:
     """Dream once. The exit code is 0 after `Done` and 1 after `Failed`."""
     _die_with_parent()
-    from .attention import Attention, first_line
-    from .messages import Failed, Progress, RunRequest, encode
+    from .pause_signal import Attention, first_line
+    from .protocol import Failed, Progress, RunRequest, encode
 
     out = sys.stdout.buffer
     line, heard = first_line(sys.stdin.fileno())

@@ -12,21 +12,21 @@ from pathlib import Path
 import numpy as np
 
 from ..llm.budget import Allowance, asker_for
-from ..store.find.embedding import Embedder, embedder_for
-from ..store.find.embedding_cache import EmbeddingCache
+from ..store.find.embedding.cache import EmbeddingCache
+from ..store.find.embedding.embedding import Embedder, embedder_for
 from ..store.keep.database import backup
-from ..store.keep.history import LINK
+from ..store.keep.ledger.records import LINK
 from ..store.model import Corrupt
 from . import run
-from .attention import Attention
-from .checkpoint import Memo, key_of
-from .gate import Gate
-from .messages import SPENT, Done, Progress, RunRequest
+from .gate.gate import Gate
+from .gate.shadow_index import Trial
+from .pause_signal import Attention
+from .protocol import SPENT, Done, Progress, RunRequest
 from .settings import Stage
-from .snapshot import Snapshot
 from .steps import Steps, Tell
-from .trial import Trial
-from .view import Vectors, View
+from .workspace.checkpoint import Memo, key_of
+from .workspace.snapshot import Snapshot
+from .workspace.view import Vectors, View
 
 COMPACTION = frozenset({Stage.CONSOLIDATE, Stage.DRIFT})
 SLICE = 512

@@ -10,28 +10,17 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ..llm.budget import Asker
-from ..store.keep.history import Run
+from ..store.keep.ledger.records import Run
 from ..store.model import Changeset, Level
-from . import (
-    consolidate,
-    decay,
-    digest,
-    drift,
-    lint,
-    page,
-    profiles,
-    refresh,
-    scenarios,
-    staleness,
-    synthesis,
-)
-from .account import Night, open_pairs
-from .gate import Gate, GateResult
-from .lint import Finding, Linted
-from .messages import Check, Done, RunRequest, write_changeset
-from .proposals import Planned
+from .gate.gate import Gate, GateResult
+from .protocol import Check, Done, RunRequest, write_changeset
+from .report import html, markdown
+from .report.sections import Night, open_pairs
 from .settings import Stage
-from .view import View
+from .stages import consolidate, decay, drift, lint, profiles, refresh, scenarios, staleness, synthesis
+from .stages.lint import Finding, Linted
+from .workspace.proposals import Planned
+from .workspace.view import View
 
 MOST_LEAKS = 100
 
@@ -130,13 +119,13 @@ def finish(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run
     if changeset.actions or changeset.cursors:
         write_changeset(path, changeset)
     night = _night(view, request, outcome, runs, gaps)
-    written = digest.path_of(request.local_date)
-    text = digest.render(night, _text(view, written))
+    written = markdown.path_of(request.local_date)
+    text = markdown.render(night, _text(view, written))
     derived = {}
     # Who did nothing writes nothing; but what a night left out, and why, is said once a day.
     if changeset.actions or (outcome.gate and outcome.gate.dropped and view.read(written) is None):
-        shown = page.path_of(request.local_date)
-        derived = {written: text, shown: page.render(night, _text(view, shown))}
+        shown = html.path_of(request.local_date)
+        derived = {written: text, shown: html.render(night, _text(view, shown))}
     return Done(
         changeset_path=path if path.exists() else None,
         digest=text,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from .messages import Progress
+from .protocol import Progress
 
 T = TypeVar("T")
 Tell = Callable[[Progress], None]

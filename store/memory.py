@@ -14,42 +14,46 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from .decisions import Choice, Decision, Decisions, restoring
-from .deletions import Deletions, bringing_back
-from .find import answer, scope, telling
-from .find.answer import Recalled
-from .find.embed_queue import EmbedQueue
-from .find.embedding import Embedder
-from .find.embedding_cache import EmbeddingCache
-from .find.index import Reconciled, is_as_read
-from .find.indexer import Indexer
-from .find.mending import Mending
-from .find.opening import OpenIndex
-from .find.projection import SUCCESSOR, Node
-from .find.search import Question, Ranking, Search
-from .find.wording import normal_form
-from .follow_up import Answered, FollowUp
-from .keep import history, intake, okf
-from .keep.changes import DELETED, FORGET, REVIEW, AppliedRun, Changes, Undone, fingerprint, new_run_id
+from .background.embedding import EmbedQueue
+from .background.linking import Kinship
+from .background.relevance_feedback import Answered, FollowUp
+from .changes import intake
+from .changes.decisions import Choice, Decision, Decisions, restoring
+from .changes.deletions import Deletions, bringing_back
+from .changes.intake import Observed, SessionPlans
+from .changes.link_edits import TieEdits
+from .changes.revival import REMEMBER, Reviving
+from .changes.runs import DELETED, FORGET, REVIEW, AppliedRun, Changes, Undone, fingerprint, new_run_id
+from .changes.standing import last_successor
+from .find.embedding.cache import EmbeddingCache
+from .find.embedding.embedding import Embedder
+from .find.index import scope
+from .find.index.index import Reconciled, is_as_read
+from .find.index.indexer import Indexer
+from .find.index.mending import Mending
+from .find.index.opening import OpenIndex
+from .find.index.projection import SUCCESSOR, Node
+from .find.search import hits as answer
+from .find.search import rendering
+from .find.search.hits import Recalled
+from .find.search.search import Question, Ranking, Search
+from .keep import okf
 from .keep.derived import DerivedFiles, notes_on
-from .keep.disk import Disk
-from .keep.history import LINK, Run
-from .keep.intake import Observed, SessionPlans
-from .keep.journal import sha256
-from .keep.ledger import Ledger
-from .keep.leftovers import Leftovers
-from .keep.naming import FileNames
-from .keep.pending import PendingFiles
-from .keep.presence import Presence
-from .keep.questions import forget_questions, prune_questions
-from .keep.revival import REMEMBER, Reviving
-from .keep.salvage import HISTORY_LOST, damaged_files
-from .keep.session import session_id as session_node_id
-from .keep.standing import last_successor
+from .keep.files.disk import Disk
+from .keep.files.file_names import FileNames
+from .keep.files.leftovers import Leftovers
+from .keep.files.presence import Presence
+from .keep.files.vault import Absence, FileStamp, Vault, is_kept
+from .keep.ledger import records
+from .keep.ledger.journal import sha256
+from .keep.ledger.ledger import Ledger
+from .keep.ledger.questions import forget_questions, prune_questions
+from .keep.ledger.records import LINK, Run
+from .keep.ledger.salvage import HISTORY_LOST, damaged_files
+from .keep.okf.session import session_id as session_node_id
 from .keep.unwritable import copy_to_memory
-from .keep.vault import Absence, FileStamp, Vault, is_kept
-from .keep.writer import Planned, Writer
-from .kinship import Kinship
+from .keep.writer.pending import PendingFiles
+from .keep.writer.writer import Planned, Writer
 from .model import (
     ALL_CHANNELS,
     GLOBAL_CHANNEL,
@@ -77,7 +81,7 @@ from .model import (
 )
 from .results import Decided, Elsewhere, Forgotten, Listed, Problem, Rebuilt, Restored, Shown, StoreStatus
 from .settings import StoreSettings
-from .ties import TieEdits
+from .text.normal_form import normal_form
 
 logger = logging.getLogger(__name__)
 
@@ -182,7 +186,7 @@ class MemoryStore:
         self.vault = Vault(paths.vault, disk)
         self.ledger = Ledger(paths.ledger)
         if self.ledger.is_new and self.vault.has_marker():  # its ledger is gone, or it came from elsewhere
-            self.ledger.commit([], [history.set_flag(HISTORY_LOST, history.stored(now()))])
+            self.ledger.commit([], [records.set_flag(HISTORY_LOST, records.stored(now()))])
         self._read_switches()
         self._read_tombstones()
         self._leftovers = Leftovers(self.vault, self.ledger.holds, now())
@@ -379,7 +383,7 @@ class MemoryStore:
                 self._follow(query, channel, None, ranking, ())
             return Recalled([], True, ranking.notes, answer.trace(ranking) if explain else {})
         found = answer.hits(ranking, self.catalog, limit)
-        self._writer.later(*history.log_usage([hit.node_id for hit in found], self._now()))
+        self._writer.later(*records.log_usage([hit.node_id for hit in found], self._now()))
         if plainly:
             self._follow(query, channel, None, ranking, found)
         return Recalled(found, False, ranking.notes, answer.trace(ranking) if explain else {})
@@ -396,7 +400,7 @@ class MemoryStore:
             self._follow(query, channel, session, ranking, ())
             return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
         envelope = answer.envelope(ranking, self.catalog, budget_tokens, self._now())
-        self._writer.later(*history.log_usage([slot.node_id for slot in envelope.slots], self._now()))
+        self._writer.later(*records.log_usage([slot.node_id for slot in envelope.slots], self._now()))
         self._follow(query, channel, session, ranking, envelope.slots)
         return replace(envelope, notes=tuple(ranking.notes))
 
@@ -489,7 +493,7 @@ class MemoryStore:
     def feedback(self, node_id: NodeId, verdict: Verdict) -> None:
         """Keep what somebody says of a memory that was shown. Raises NotFound."""
         node = self._node(node_id)
-        self._writer.write(history.record_feedback(node_id, verdict.replace("-", "_"), self._now())).result()
+        self._writer.write(records.record_feedback(node_id, verdict.replace("-", "_"), self._now())).result()
         gold = [turn.node_id for turn in answer.evidence_of([node], self.catalog)[node_id]] or [node_id]
         self._follow_up.was_judged(node_id, gold, verdict == "useful")
 
@@ -524,7 +528,7 @@ class MemoryStore:
         run_id = new_run_id(now, FORGET)
         summary = {"node_id": node_id, "note": f"forgot {node_id}"}
         if node.kind is Kind.TURN:
-            self._writer.write(history.leave_tombstone(f"turn:{node_id}", run_id, now, reason)).result()
+            self._writer.write(records.leave_tombstone(f"turn:{node_id}", run_id, now, reason)).result()
         self._changes.apply(Changeset(run_id=run_id, actions=actions), kind=FORGET, now=now, summary=summary)
         self._rehide([node_id])
         return Forgotten(node_id, run_id, tuple(other.node_id for other in also))
@@ -546,7 +550,7 @@ class MemoryStore:
         now = self._now()
         run_id = new_run_id(now, "restore")
         self._writer.write(
-            *history.log_usage([node_id], now), *([history.lift_tombstone(lifted)] if lifted else ())
+            *records.log_usage([node_id], now), *([records.lift_tombstone(lifted)] if lifted else ())
         ).result()
         applied = self._changes.apply(
             Changeset(run_id=run_id, actions=(action,)),
@@ -608,7 +612,7 @@ class MemoryStore:
         self._read_tombstones()
         if run.kind == FORGET and (turn := str(run.summary.get("node_id", ""))) in self._hidden:
             self._writer.write(
-                history.lift_tombstone(f"turn:{turn}"), history.run_undone(run_id, "undone", self._now())
+                records.lift_tombstone(f"turn:{turn}"), records.run_undone(run_id, "undone", self._now())
             ).result()
             self._rehide([turn])
         return undone
@@ -631,7 +635,7 @@ class MemoryStore:
         """Write down a run that changed nothing: a failed one, or one with nothing to do."""
         if run.state == "failed":  # it read a copy of the index
             self._mending.suspect()
-        self._writer.write(history.record_run(run)).result()
+        self._writer.write(records.record_run(run)).result()
 
     @_answered_by_another
     def waiting_turns(self) -> int:
@@ -644,19 +648,19 @@ class MemoryStore:
 
     def pause(self) -> None:
         """Learn nothing more until `resume`."""
-        self._writer.write(history.set_flag("paused")).result()
+        self._writer.write(records.set_flag("paused")).result()
         self._read_switches()
 
     def resume(self) -> None:
         """Learn again."""
-        self._writer.write(history.clear_flag("paused")).result()
+        self._writer.write(records.clear_flag("paused")).result()
         self._read_switches()
 
     def set_channel(self, channel: str, learning: bool) -> None:
         """Switch learning in one channel on or off. Raises InvalidInput for what is no channel's name."""
         intake.check_names(channel)
         flag = f"off:{channel}"
-        self._writer.write(history.clear_flag(flag) if learning else history.set_flag(flag)).result()
+        self._writer.write(records.clear_flag(flag) if learning else records.set_flag(flag)).result()
         self._read_switches()
 
     # ---- the vault and its projection
@@ -917,7 +921,7 @@ class MemoryStore:
             shown = [
                 Answered(
                     one.node_id,
-                    telling.without_head(one.text),
+                    rendering.without_head(one.text),
                     tuple(t.node_id for t in one.evidence) or (one.node_id,),
                 )
                 for one in found
@@ -988,7 +992,7 @@ class MemoryStore:
 
     def _remember_vault(self, vault_id: str) -> None:
         """Lost with a crash, it is taken from the vault's marker again."""
-        self.ledger.later(history.set_flag(VAULT_ID, vault_id))
+        self.ledger.later(records.set_flag(VAULT_ID, vault_id))
 
     def refuse_if_off(self, channel: str) -> None:
         """Raise StoreReadOnly where nothing is learned."""
@@ -1094,11 +1098,11 @@ class MemoryStore:
                 "stop dreamd, then `dreamctl salvage --discard`."
             )
 
-    def _in_mind(self) -> Sequence[history.Write]:
+    def _in_mind(self) -> Sequence[records.Write]:
         """What a ledger that takes a damaged one's place must hold."""
         flags = [f"off:{channel}" for channel in self.channels_off] + ["paused"] * self.paused
-        known = history.keep_in_mind(self._tombstones, flags, self._now())
-        return [*known, history.set_flag(VAULT_ID, vault_id)] if (vault_id := self._presence.vault_id) else known
+        known = records.keep_in_mind(self._tombstones, flags, self._now())
+        return [*known, records.set_flag(VAULT_ID, vault_id)] if (vault_id := self._presence.vault_id) else known
 
     def _wait_for_ledger(self) -> None:
         with contextlib.suppress(StoreError, TimeoutError):

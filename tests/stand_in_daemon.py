@@ -10,8 +10,8 @@ from typing import Any
 
 from dreamd.ipc.answers import ANSWERS
 from dreamd.ipc.call import Call, Handler
-from dreamd.ipc.listener import open_listener
-from dreamd.ipc.server import Server
+from dreamd.ipc.server.listener import open_listener
+from dreamd.ipc.server.server import Server
 from pydantic import BaseModel, ConfigDict
 
 from tests.answer_types import faults

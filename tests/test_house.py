@@ -112,12 +112,12 @@ def test_what_an_agent_starts_imports_the_standard_library_alone(module: str) ->
     assert "asyncio" not in loaded
 
 
-@pytest.mark.parametrize("module", ["dreamd.daemon.app", "dreamd.daemon.commands", "dreamd.ipc.handlers"])
+@pytest.mark.parametrize("module", ["dreamd.daemon.app", "dreamd.daemon.methods.control", "dreamd.ipc.store_methods"])
 def test_what_answers_recall_loads_nothing_that_speaks_to_models(module: str) -> None:
     program = f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = set(json.loads(done.stdout))
-    assert not loaded & {"httpx", "ollama", "dreamd.llm.ollama", "dreamd.llm.connection", "dreamd.llm.budget"}
+    assert not loaded & {"httpx", "ollama", "dreamd.llm.ollama", "dreamd.llm.http", "dreamd.llm.budget"}
 
 
 # -- what the lower rooms never read

@@ -23,16 +23,19 @@ from typing import Any
 
 import pytest
 from dreamd.ipc import protocol
-from dreamd.pipelines import evidence, exchanges, messages
-from dreamd.pipelines import words as dream_words
-from dreamd.store.find import chunking, statements, terms, tokens
-from dreamd.store.find.backends import words as backend_words
-from dreamd.store.find.embedding import StubEmbedder, embedder_for
-from dreamd.store.keep import frontmatter, frontmatter_text, okf, redaction
-from dreamd.store.keep.changes import new_run_id
-from dreamd.store.keep.disk import Disk
+from dreamd.pipelines import protocol as messages
+from dreamd.pipelines.grounding import qa_pairs
+from dreamd.pipelines.grounding import tokens as evidence
+from dreamd.pipelines.language import words as dream_words
+from dreamd.store.changes.runs import new_run_id
+from dreamd.store.find.backends import tokenizer as backend_words
+from dreamd.store.find.embedding.embedding import StubEmbedder, embedder_for
+from dreamd.store.keep import okf, redaction
+from dreamd.store.keep.files.disk import Disk
+from dreamd.store.keep.okf import frontmatter, frontmatter_dump
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
+from dreamd.store.text import chunking, comparison, terms, token_count
 
 THREADS = 8
 FRESH = 1_500
@@ -85,8 +88,8 @@ def forget_everything() -> None:
         for value in vars(module).values():
             if isinstance(value, _lru_cache_wrapper):
                 value.cache_clear()
-    tokens._costs.clear()
-    tokens._pieces.clear()
+    token_count._costs.clear()
+    token_count._pieces.clear()
 
 
 def from_threads(function: Callable[[Any], Any], inputs: Sequence[Any]) -> list[Any]:
@@ -119,7 +122,7 @@ def kept_and_read(text: str) -> object:
 def of_a_dream(text: str) -> object:
     """A turn as a dream reads it."""
     said = evidence.Evidence(text)
-    return evidence.read(said), exchanges.statements(exchanges.Exchange(said, said)), dream_words.content_stems(text)
+    return evidence.read(said), qa_pairs.statements(qa_pairs.Exchange(said, said)), dream_words.content_stems(text)
 
 
 WORDS: dict[str, Callable[[str], object]] = {
@@ -131,13 +134,13 @@ WORDS: dict[str, Callable[[str], object]] = {
 TEXTS: dict[str, Callable[[str], object]] = {
     "store.find.terms": terms.words_of,
     "store.find.backends.words": backend_words.words,
-    "store.find.tokens": tokens.estimate_tokens,
+    "store.find.tokens": token_count.estimate_tokens,
     "store.find.chunking": lambda text: chunking.chunk("n", text * 3, 20, 4),
-    "store.find.statements": lambda text: statements.relate(text, text.replace("costs", "costs now")),
+    "store.find.statements": lambda text: comparison.relate(text, text.replace("costs", "costs now")),
     "store.find.embedding": lambda text: StubEmbedder().embed_query(text).tobytes(),
     "store.keep.redaction": redaction.redact,
     "store.keep.okf": kept_and_read,
-    "store.keep.frontmatter_text": lambda text: frontmatter_text.entry("title", text),
+    "store.keep.frontmatter_text": lambda text: frontmatter_dump.entry("title", text),
     "ipc.protocol": both_ways,
     "pipelines": of_a_dream,
     "pipelines.messages": lambda text: messages.decode(messages.encode(messages.Failed(reason=text))),
@@ -171,10 +174,10 @@ def test_token_counts_survive_being_forgotten_meanwhile(monkeypatch: pytest.Monk
     """The memory of costs is emptied when it is full, whoever reads in it."""
     texts = fresh_texts(240)
     forget_everything()
-    alone = [tokens.estimate_tokens(text) for text in texts]
+    alone = [token_count.estimate_tokens(text) for text in texts]
     forget_everything()
-    monkeypatch.setattr(tokens, "REMEMBERED", 5)
-    assert from_threads(tokens.estimate_tokens, texts) == alone
+    monkeypatch.setattr(token_count, "REMEMBERED", 5)
+    assert from_threads(token_count.estimate_tokens, texts) == alone
 
 
 def test_the_shipped_model_embeds_alike(tmp_path: Path) -> None:
@@ -226,12 +229,12 @@ def test_recalls_and_contexts_are_answered_alike(tmp_path: Path) -> None:
 
 SHARED = {
     "dreamd.ipc.protocol": {"_dump", "_dump_ascii", "_load"},
-    "dreamd.pipelines.checkpoint": {"_RECORD"},  # a struct: what it knows is fixed when it is made
-    "dreamd.pipelines.messages": {"_messages"},
-    "dreamd.store.find.tokens": {"_costs", "_pieces"},
-    "dreamd.store.keep.changes": {"_run_numbers"},
-    "dreamd.store.keep.disk": {"_libc", "_temp_numbers"},
-    "dreamd.store.keep.frontmatter_text": {"_quote"},
+    "dreamd.pipelines.workspace.checkpoint": {"_RECORD"},  # a struct: what it knows is fixed when it is made
+    "dreamd.pipelines.protocol": {"_messages"},
+    "dreamd.store.text.token_count": {"_costs", "_pieces"},
+    "dreamd.store.changes.runs": {"_run_numbers"},
+    "dreamd.store.keep.files.disk": {"_libc", "_temp_numbers"},
+    "dreamd.store.keep.okf.frontmatter_dump": {"_quote"},
 }
 """Objects that live as long as the process and are no plain values; the tests above use each from threads."""
 

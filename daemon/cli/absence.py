@@ -9,7 +9,7 @@ def explained(error: Absent) -> Absent:
     """Return the same error with its cause, where one can be found; looking costs a few processes."""
     if "could not start" in str(error):
         return error  # told by the daemon itself
-    from ..service import installed_service
+    from ..host.service import installed_service
 
     if cause := _cause_in_settings():
         return Absent(f"{error}. {cause[0]}", cause[1])
@@ -22,7 +22,7 @@ def explained(error: Absent) -> Absent:
 
 
 def _cause_in_settings() -> tuple[str, str] | None:
-    from .. import folders
+    from ..host import folders
     from ..settings import SettingsError, load
 
     try:

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .arguments import day, whole
+from .formatting import BOLD, Look, count, duration, listing, sentence, table
 from .progress import shown_progress
+from .request import ask
 from .terminal import Terminal
-from .wire import ask
-from .words import BOLD, Look, count, duration, listing, sentence, table
 
 if TYPE_CHECKING:
     from ...ipc.answers import DigestAnswer, DreamAnswer, RunAnswer, RunsAnswer, SteeredAnswer, UndoAnswer

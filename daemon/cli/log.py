@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from ...ipc.client import ClientError
 from .arguments import whole
+from .formatting import clean
 from .terminal import Terminal
-from .words import clean
 
 if TYPE_CHECKING:
-    from ..service import Service
+    from ..host.service import Service
 
 POLL_S = 0.25
 
@@ -32,7 +32,7 @@ def log_arguments(parser: ArgumentParser) -> None:
 
 def log(options: Namespace, terminal: Terminal) -> int:
     """Print the end of the log, wherever it is."""
-    from ..service import installed_service
+    from ..host.service import installed_service
 
     service = installed_service()
     source, lines = _source(service, options.lines, options.follow)
@@ -50,7 +50,7 @@ def log(options: Namespace, terminal: Terminal) -> int:
 
 def _source(service: Service | None, lines: int, follow: bool) -> tuple[str, Iterator[str]]:
     """Find the log: the file that the settings name, the service's own, the journal. Raises ClientError for none."""
-    from ..service import journal_command
+    from ..host.service import journal_command
 
     for file in (_named_in_settings(), service.log_file if service else None):
         if file is not None and file.exists():

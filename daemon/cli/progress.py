@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .formatting import clean, clip
 from .terminal import Terminal
-from .words import clean, clip
 
 PLAIN_INTERVAL_S = 5.0
 NOTE_COLUMNS = 30

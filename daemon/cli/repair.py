@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...ipc.client import ClientError
+from .formatting import Look, clean, count, listing
 from .progress import OnProgress
 from .terminal import Terminal
-from .words import Look, clean, count, listing
 
 if TYPE_CHECKING:
     from ...ipc.answers import ProblemAnswer, RebuildAnswer
@@ -81,7 +81,7 @@ def salvage_in_words(answer: dict[str, Any], look: Look) -> list[str]:
 @contextlib.contextmanager
 def _in_words() -> Iterator[None]:
     from ...store.model import StoreError
-    from ..lock import AlreadyRunning
+    from ..host.lock import AlreadyRunning
     from ..settings import SettingsError
 
     try:

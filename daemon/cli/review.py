@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from ...ipc.client import DaemonError
 from .arguments import whole
+from .formatting import BOLD, DIM, GREEN, YELLOW, Look, clean, clip, count, table, when
+from .request import ask
 from .terminal import Terminal
-from .wire import ask
-from .words import BOLD, DIM, GREEN, YELLOW, Look, clean, clip, count, table, when
 
 if TYPE_CHECKING:
     from ...ipc.answers import DecayAnswer, DecidedAnswer, DecisionAnswer, LeakAnswer, RestoreAnswer, ReviewAnswer

@@ -6,11 +6,11 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
 from ...ipc.client import ClientError
-from ..install import Installed, InstallError
-from ..install import install as install_service
-from ..install import uninstall as uninstall_service
+from ..host.install import Installed, InstallError
+from ..host.install import install as install_service
+from ..host.install import uninstall as uninstall_service
+from .formatting import count, sentence
 from .terminal import Terminal
-from .words import count, sentence
 
 
 def install_arguments(parser: ArgumentParser) -> None:

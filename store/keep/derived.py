@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ..model import InvalidInput, NotFound
 from ..results import Problem
-from . import history, okf
-from .history import Write
-from .journal import FileChange, sha256
-from .ledger import Ledger
-from .pending import PendingFiles
-from .vault import Vault, is_derived
-from .writer import Planned, Writer
+from . import okf
+from .files.vault import Vault, is_derived
+from .ledger import records
+from .ledger.journal import FileChange, sha256
+from .ledger.ledger import Ledger
+from .ledger.records import Write
+from .writer.pending import PendingFiles
+from .writer.writer import Planned, Writer
 
 FLAG = "derived:"
 """Before a path, in the ledger's flags: the hash of what we wrote there last."""
@@ -100,7 +101,7 @@ def _change(path: str, found: bytes | None, wanted: bytes | None) -> FileChange:
 
 def _remembered(path: str, wanted: bytes | None) -> Write:
     name = FLAG + path
-    return history.clear_flag(name) if wanted is None else history.set_flag(name, sha256(wanted))
+    return records.clear_flag(name) if wanted is None else records.set_flag(name, sha256(wanted))
 
 
 def notes_on(foreign: Iterable[tuple[str, bytes]]) -> list[Problem]:

@@ -32,8 +32,8 @@ if not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from dreamd.ipc.protocol import BUSY
-from dreamd.store.find.embedding import StubEmbedder
-from dreamd.store.keep.disk import Disk
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.keep.files.disk import Disk
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead, StoreBusy
 from dreamd.store.settings import StoreSettings

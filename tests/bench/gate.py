@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from dreamd.daemon.intake.guess import read
-from dreamd.daemon.intake.model import SessionRead
-from dreamd.pipelines import messages
+from dreamd.daemon.importing.detect import read
+from dreamd.daemon.importing.reading.items import SessionRead
+from dreamd.pipelines import protocol
 from dreamd.pipelines.dream import Embedded, dream
-from dreamd.pipelines.gate import Gate
-from dreamd.pipelines.messages import RunRequest
-from dreamd.pipelines.snapshot import Snapshot
-from dreamd.pipelines.trial import Trial
-from dreamd.pipelines.view import View
-from dreamd.store.find.embedding import Embedder, embedder_for
-from dreamd.store.find.embedding_cache import EmbeddingCache
+from dreamd.pipelines.gate.gate import Gate
+from dreamd.pipelines.gate.shadow_index import Trial
+from dreamd.pipelines.protocol import RunRequest
+from dreamd.pipelines.workspace.snapshot import Snapshot
+from dreamd.pipelines.workspace.view import View
+from dreamd.store.find.embedding.cache import EmbeddingCache
+from dreamd.store.find.embedding.embedding import Embedder, embedder_for
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, Level
 from dreamd.store.settings import StoreSettings
@@ -151,7 +151,7 @@ def _fill(file: Path, paths: StorePaths, settings: StoreSettings, embedder: Embe
     done = dream(_request(paths, "a-night-long-ago", LONG_AGO), lambda _: None)
     assert done.changeset_path is not None
     assert done.report["gate"]["dropped"] == (), done.report["gate"]
-    store.apply(messages.read_changeset(done.changeset_path))
+    store.apply(protocol.read_changeset(done.changeset_path))
     _embed(store)
     store.close()
     store = MemoryStore.open(paths, settings, embedder, lambda: NOW)

@@ -6,10 +6,10 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 
-from dreamd.pipelines.evidence import Evidence
-from dreamd.pipelines.exchanges import Exchange
-from dreamd.pipelines.grounding import ground
-from dreamd.pipelines.rewriting import Voices
+from dreamd.pipelines.extract.decontextualize import Voices
+from dreamd.pipelines.grounding.qa_pairs import Exchange
+from dreamd.pipelines.grounding.tokens import Evidence
+from dreamd.pipelines.grounding.verify import ground
 
 from .claims import Claim, draw
 from .options import Options

@@ -61,7 +61,7 @@ def _with_a_full_memory(scratch: Path, options: Options, rng: random.Random) -> 
 
 def recall_against_embedding(daemon: DaemonUnderTest, queries: Sequence[str], chunks: int) -> Row:
     """Recall through the socket, and embedding the query in this process with one thread; every query is new."""
-    from dreamd.store.find.embedding import FastembedEmbedder
+    from dreamd.store.find.embedding.embedding import FastembedEmbedder
     from dreamd.store.settings import EmbeddingSettings
 
     embedder = FastembedEmbedder(EmbeddingSettings(threads=1), daemon.folder)

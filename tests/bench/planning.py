@@ -17,16 +17,17 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from dreamd.daemon.child import CHILD, Child, DreamError
+from dreamd.daemon.dreaming.child import CHILD, Child, DreamError
 from dreamd.pipelines import run
-from dreamd.pipelines.messages import Done, Progress, RunRequest
+from dreamd.pipelines.protocol import Done, Progress, RunRequest
 from dreamd.pipelines.settings import Stage
-from dreamd.pipelines.snapshot import Snapshot
 from dreamd.pipelines.steps import Steps
-from dreamd.pipelines.view import Vectors, View
-from dreamd.store.find.backends.seam import Vector
-from dreamd.store.find.embedding import Embedder, embedder_for
-from dreamd.store.keep import history, session
+from dreamd.pipelines.workspace.snapshot import Snapshot
+from dreamd.pipelines.workspace.view import Vectors, View
+from dreamd.store.find.backends.interface import Vector
+from dreamd.store.find.embedding.embedding import Embedder, embedder_for
+from dreamd.store.keep.ledger import records
+from dreamd.store.keep.okf import session
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.results import StoreStatus
@@ -162,7 +163,7 @@ def _dream_in_bulk(paths: StorePaths, embedder: Embedder) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(action.content or b"")
     store = MemoryStore.open(paths, StoreSettings(), embedder, lambda: NOW)
-    moved = [history.move_cursor(stage, key, ordinal) for (stage, key), ordinal in view.cursors.items()]
+    moved = [records.move_cursor(stage, key, ordinal) for (stage, key), ordinal in view.cursors.items()]
     store._writer.write(*moved).result()
     store.close()
 

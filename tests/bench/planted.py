@@ -11,9 +11,9 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 
-from dreamd.pipelines import consolidate, profiles, scenarios
-from dreamd.pipelines.proposals import body_hash
-from dreamd.pipelines.view import View
+from dreamd.pipelines.stages import consolidate, profiles, scenarios
+from dreamd.pipelines.workspace.proposals import body_hash
+from dreamd.pipelines.workspace.view import View
 from dreamd.store.keep import okf
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
 

@@ -19,9 +19,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from dreamd.store.find.backends.words import stem, words
-from dreamd.store.find.terms import query_terms
+from dreamd.store.find.backends.tokenizer import stem, words
 from dreamd.store.keep import okf
+from dreamd.store.text.terms import query_terms
 
 from .daemon_under_test import DaemonUnderTest, Wire
 from .datasets import many_turns, write_chat

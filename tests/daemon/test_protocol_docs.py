@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, NotRequired, get_origin, get_type_hints, is_typeddict
 
 import pytest
-from dreamd.daemon.commands import Commands
+from dreamd.daemon.methods.control import Commands
 from dreamd.ipc.answers import ANSWERS
 
 from tests.answer_types import typed_dicts, within

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from dreamd.ipc.call import Handler
 from dreamd.ipc.client import Client
-from dreamd.ipc.listener import Listener, open_listener
-from dreamd.ipc.server import Server
+from dreamd.ipc.server.listener import Listener, open_listener
+from dreamd.ipc.server.server import Server
 from dreamd.ipc.settings import IpcSettings
 
 

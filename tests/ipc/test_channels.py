@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from dreamd.ipc.channels import not_looked_in, nothing_there
 from dreamd.ipc.client import Client
-from dreamd.ipc.handlers import store_handlers
+from dreamd.ipc.store_methods import store_handlers
 from dreamd.store.channel import channel_of_folder
-from dreamd.store.find.embedding import StubEmbedder
+from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.settings import StoreSettings
 
-from .conftest import Serve
+from tests.ipc.conftest import Serve
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 BILLING = "The billing service runs on port 8443."

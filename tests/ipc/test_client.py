@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from dreamd.ipc.call import Call, Handler
 from dreamd.ipc.client import Client, ClientError, DaemonError, Unreachable, context_or_empty, recall_or_empty
-from dreamd.ipc.handlers import Params
 from dreamd.ipc.protocol import MAX_LINE_BYTES, METHOD_NOT_FOUND
+from dreamd.ipc.store_methods import Params
 
-from .conftest import Serve
+from tests.ipc.conftest import Serve
 
 
 class AnyQuery(Params):

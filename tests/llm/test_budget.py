@@ -10,7 +10,7 @@ from dreamd.llm.budget import Allowance, Asker, asker_for
 from dreamd.llm.model import LlmAborted, LlmEndless, LlmError, LlmRefused, LlmUnavailable
 from dreamd.llm.settings import LlmSettings
 
-from .scripted import ScriptedModel
+from tests.llm.scripted import ScriptedModel
 
 SCHEMA: dict[str, Any] = {"type": "object"}
 Said = dict[str, Any] | LlmError

@@ -16,7 +16,7 @@ import pytest
 from dreamd.llm.model import LanguageModel, LlmAborted, LlmError, LlmRefused, LlmUnavailable, model_for
 from dreamd.llm.settings import LlmSettings
 
-from .hostile import Misbehaviour, Peer, hostile
+from tests.llm.hostile import Misbehaviour, Peer, hostile
 
 SCHEMA = {"type": "object", "properties": {"fact": {"type": "string"}}, "required": ["fact"]}
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from dreamd.llm.connection import is_loopback
+from dreamd.llm.http import is_loopback
 from dreamd.llm.model import LlmRefused, LlmUnavailable, model_for, problem
 from dreamd.llm.ollama import OllamaModel
 from dreamd.llm.settings import LlmSettings

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from dreamd.llm.model import Answer, LlmError
-from dreamd.pipelines.messages import RunRequest
-from dreamd.pipelines.view import History, SessionState, Vectors, View
-from dreamd.store.find.embedding import StubEmbedder
+from dreamd.pipelines.protocol import RunRequest
+from dreamd.pipelines.workspace.view import History, SessionState, Vectors, View
+from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep import okf
 from dreamd.store.memory import StorePaths
 from dreamd.store.model import Memory, NodeId, Turn

@@ -13,20 +13,19 @@ from pathlib import Path
 import pytest
 from dreamd.llm.budget import Asker
 from dreamd.llm.settings import LlmSettings
-from dreamd.pipelines import messages
+from dreamd.pipelines import protocol
 from dreamd.pipelines.dream import dream
-from dreamd.pipelines.messages import SPENT, Done, Failed, Progress
-from dreamd.pipelines.snapshot import Snapshot
+from dreamd.pipelines.protocol import SPENT, Done, Failed, Progress
+from dreamd.pipelines.workspace.snapshot import Snapshot
 from dreamd.store.channel import channel_of_folder, project_root
-from dreamd.store.find.embedding import StubEmbedder
+from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep import okf
-from dreamd.store.keep.conformance import conformance
+from dreamd.store.keep.okf.conformance import conformance
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Level, NewTurn, SessionHead
 
 from tests.llm.scripted import ScriptedModel
-
-from .fakes import NOW, SETTINGS, request_of
+from tests.pipelines.fakes import NOW, SETTINGS, request_of
 
 SAID = (
     ("user", "I prefer pnpm over npm in this repository."),
@@ -106,7 +105,7 @@ def test_what_commands_a_terminal_reaches_neither_memories_nor_pages(store: Memo
     store.settle()
     done = dream(request_of(paths, "run-1"), lambda at: None)
     assert done.changeset_path is not None
-    store.apply(messages.read_changeset(done.changeset_path))
+    store.apply(protocol.read_changeset(done.changeset_path))
     written = [data.decode() for path, data in vault_files(paths).items() if path != "note.md"]
     assert any("Assam" in text for text in written)
     assert "Assam" in done.digest
@@ -126,7 +125,7 @@ def test_a_dream_is_planned_applied_and_undone(store: MemoryStore, paths: StoreP
     done = dream(request_of(paths, "run-1"), told.append)
     assert vault_files(paths) == before
     assert done.changeset_path is not None
-    changeset = messages.read_changeset(done.changeset_path)
+    changeset = protocol.read_changeset(done.changeset_path)
     applied = store.apply(changeset)
     assert applied.refused == ()
     assert applied.applied == len(changeset.actions) > 4
@@ -170,14 +169,14 @@ def test_a_forgotten_turn_is_not_learned(store: MemoryStore, paths: StorePaths) 
     store.forget("s1#1")
     done = dream(request_of(paths, "run-1"), lambda _: None)
     assert done.changeset_path is not None
-    texts = b"".join(action.content or b"" for action in messages.read_changeset(done.changeset_path).actions)
+    texts = b"".join(action.content or b"" for action in protocol.read_changeset(done.changeset_path).actions)
     assert b"pnpm over npm" not in texts
 
 
 def test_a_hand_edit_between_plan_and_apply_wins(store: MemoryStore, paths: StorePaths) -> None:
     done = dream(request_of(paths, "run-1"), lambda _: None)
     assert done.changeset_path is not None
-    changeset = messages.read_changeset(done.changeset_path)
+    changeset = protocol.read_changeset(done.changeset_path)
     mine = paths.vault / changeset.actions[0].path
     mine.parent.mkdir(parents=True, exist_ok=True)
     mine.write_bytes(b"---\ntype: Note\n---\n\nMine.\n")
@@ -190,15 +189,15 @@ def test_the_child_plans_and_ends(store: MemoryStore, paths: StorePaths) -> None
     with _child() as child:
         assert child.stdin is not None
         assert child.stdout is not None
-        child.stdin.write(messages.encode(request_of(paths, "run-1")))
+        child.stdin.write(protocol.encode(request_of(paths, "run-1")))
         child.stdin.flush()
-        said = [messages.decode(line) for line in child.stdout]
+        said = [protocol.decode(line) for line in child.stdout]
         assert child.wait(30) == 0
     assert all(isinstance(message, Progress) for message in said[:-1])
     last = said[-1]
     assert isinstance(last, Done)
     assert last.changeset_path is not None
-    assert messages.read_changeset(last.changeset_path).run_id == "run-1"
+    assert protocol.read_changeset(last.changeset_path).run_id == "run-1"
 
 
 def test_the_child_says_why_it_failed_without_a_persons_text(tmp_path: Path, paths: StorePaths) -> None:
@@ -206,9 +205,9 @@ def test_the_child_says_why_it_failed_without_a_persons_text(tmp_path: Path, pat
     with _child() as child:
         assert child.stdin is not None
         assert child.stdout is not None
-        child.stdin.write(messages.encode(request))
+        child.stdin.write(protocol.encode(request))
         child.stdin.flush()
-        failed = messages.decode(child.stdout.readlines()[-1])
+        failed = protocol.decode(child.stdout.readlines()[-1])
         assert child.wait(30) == 1
     assert isinstance(failed, Failed)
     assert failed.reason
@@ -217,7 +216,7 @@ def test_the_child_says_why_it_failed_without_a_persons_text(tmp_path: Path, pat
 def test_the_child_ends_with_its_parents_pipe(store: MemoryStore, paths: StorePaths) -> None:
     with _child() as child:
         assert child.stdin is not None
-        child.stdin.write(messages.encode(request_of(paths, "run-1")))
+        child.stdin.write(protocol.encode(request_of(paths, "run-1")))
         child.stdin.close()
         assert child.wait(30) in {0, 1, 3}
 

@@ -8,17 +8,17 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.intake.guess import read
-from dreamd.daemon.intake.model import SessionRead
-from dreamd.pipelines import messages
+from dreamd.daemon.importing.detect import read
+from dreamd.daemon.importing.reading.items import SessionRead
+from dreamd.pipelines import protocol
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
-from dreamd.store.find.embedding import StubEmbedder
-from dreamd.store.keep.changes import AppliedRun
-from dreamd.store.keep.edits import edit_mark
+from dreamd.store.changes.edits import edit_mark
+from dreamd.store.changes.runs import AppliedRun
+from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 
-from .fakes import NOW, SETTINGS, request_of
+from tests.pipelines.fakes import NOW, SETTINGS, request_of
 
 SESSIONS = [
     item
@@ -46,7 +46,7 @@ class Nights:
         done = dream(request, lambda _: None)
         if done.changeset_path is None:
             return None
-        return self.store.apply(messages.read_changeset(done.changeset_path))
+        return self.store.apply(protocol.read_changeset(done.changeset_path))
 
     def did(self, run_id: str) -> set[str | None]:
         """What a run did, by the names that a tombstone would give it."""

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import apsw
 import pytest
-from dreamd.store.find.embedding import StubEmbedder
-from dreamd.store.keep import ledger as ledger_module
-from dreamd.store.keep.disk import Disk
-from dreamd.store.keep.history import Run
-from dreamd.store.keep.salvage import damaged_files, discard, salvage
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.keep.files.disk import Disk
+from dreamd.store.keep.ledger import ledger as ledger_module
+from dreamd.store.keep.ledger.records import Run
+from dreamd.store.keep.ledger.salvage import damaged_files, discard, salvage
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import IndexDamaged, NewTurn, SessionHead, StoreBusy, StoreError
 from dreamd.store.settings import StoreSettings

@@ -7,17 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
-from dreamd.store.find import search
-from dreamd.store.find.backends.seam import Vector
-from dreamd.store.find.embedding import StubEmbedder
-from dreamd.store.find.query_text import READ_CHARS
-from dreamd.store.find.search import SHORT_CHARS
+from dreamd.store.find.backends.interface import Vector
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.find.search import search
+from dreamd.store.find.search.query_text import READ_CHARS
+from dreamd.store.find.search.search import SHORT_CHARS
 from dreamd.store.keep import deadline
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput
 from dreamd.store.settings import StoreSettings
 
-from .conftest import NOW, OpenStore
+from tests.store.conftest import NOW, OpenStore
 
 LOG = "Why does the billing service fail? " + '"(*)[] NEAR( 0x7f3a ERROR at line 17; ' * 2000
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.daemon.commands import ChannelParams, ImportParams
+from dreamd.daemon.methods.control import ChannelParams, ImportParams
 from dreamd.ipc.params import ObserveParams, RecallParams, RememberParams
-from dreamd.store.keep import okf, session
+from dreamd.store.keep import okf
+from dreamd.store.keep.okf import session
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import GLOBAL_CHANNEL, InvalidInput, NewTurn, SessionHead
 from dreamd.store.names import MAX_CHARACTERS, as_label, as_name, complaint, label_complaint

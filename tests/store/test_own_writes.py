@@ -6,12 +6,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from dreamd.store.find.index import Index
-from dreamd.store.keep.journal import Appended
+from dreamd.store.find.index.index import Index
+from dreamd.store.keep.ledger.journal import Appended
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
 
-from .conftest import OpenStore
+from tests.store.conftest import OpenStore
 
 SETTLED_S = 60.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.keep import session
+from dreamd.store.keep.okf import session
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.roles import Role, role_of

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from dreamd.store.keep import session, writer
+from dreamd.store.keep.okf import session
+from dreamd.store.keep.writer import writer
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead, StoreBusy
 

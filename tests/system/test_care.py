@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from dreamd.store.keep import okf
-from dreamd.store.keep.vault import is_kept
+from dreamd.store.keep.files.vault import is_kept
 from dreamd.store.model import Kind, Level, Memory
 
 from tests.bench.daemon_under_test import DaemonUnderTest

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from tests.bench.daemon_under_test import DaemonUnderTest
-
-from .commands import typed
+from tests.system.commands import typed
 
 pytestmark = pytest.mark.system
 

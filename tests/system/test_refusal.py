@@ -69,7 +69,7 @@ def test_a_place_that_cannot_be_used_is_a_sentence_and_78(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what another user has")
 def test_a_folder_of_another_user_is_a_sentence() -> None:
     program = (
-        "import os; from dreamd.daemon import folders; from dreamd.daemon.settings import load;"
+        "import os; from dreamd.daemon.host import folders; from dreamd.daemon.settings import load;"
         "os.setgid(65534); os.setuid(65534); print(*folders.problems(load()), sep='\\n')"
     )
     with tempfile.TemporaryDirectory() as name:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .user_manager import command, why_not
+from tests.system.user_manager import command, why_not
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")]
 

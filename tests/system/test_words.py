@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.daemon.cli import ask, care, dreams, keep, main, review, words
-from dreamd.daemon.cli.words import Look
+from dreamd.daemon.cli import admin, dreams, formatting, main, query, review, write
+from dreamd.daemon.cli.formatting import Look
 from dreamd.ipc.answers import StatusAnswer
 
 from tests.stand_in_daemon import StandIn
@@ -25,7 +25,7 @@ def look() -> Look:
 
 
 def text_of(lines: list[str]) -> str:
-    assert all(words.columns_of(line) <= 80 for line in lines), lines
+    assert all(formatting.columns_of(line) <= 80 for line in lines), lines
     return "\n".join(lines)
 
 
@@ -38,7 +38,7 @@ def in_one_line(text: str) -> str:
 
 
 def test_status_counts_what_there_is(recorded: Recording, look: Look) -> None:
-    said = text_of(care.status_in_words(recorded.named["status"], look))
+    said = text_of(admin.status_in_words(recorded.named["status"], look))
     assert re.match(r"dreamd [\d.]+ is running \(pid \d+, up .+\)\.\n", said)
     assert re.search(r"memories +2 sessions with 11 turns, \d+ facts?", said)
     assert re.search(rf"channels +.*{recorded.orders} \(\d+\)", in_one_line(said))
@@ -51,7 +51,7 @@ def test_status_counts_what_there_is(recorded: Recording, look: Look) -> None:
 
 
 def test_status_of_an_empty_memory_says_how_to_fill_it(recorded: Recording, look: Look) -> None:
-    said = text_of(care.status_in_words(recorded.named["status of an empty memory"], look))
+    said = text_of(admin.status_in_words(recorded.named["status of an empty memory"], look))
     assert "none yet; `dreamctl import` and `dreamctl remember` make some" in in_one_line(said)
     assert "searchable" not in said
     assert "channels" not in said
@@ -60,16 +60,16 @@ def test_status_of_an_empty_memory_says_how_to_fill_it(recorded: Recording, look
 
 def test_status_tells_of_the_dream_that_runs_and_why_it_is_held_back(recorded: Recording, look: Look) -> None:
     status: StatusAnswer = recorded.named["status of a dream"]
-    said = in_one_line(text_of(care.status_in_words(status, look)))
+    said = in_one_line(text_of(admin.status_in_words(status, look)))
     assert "one is running: " in said
     assert "; held back: " in said
     assert status["dream"] is not None
     far: Any = {**status, "dream": {**status["dream"], "stage": "consolidate", "done": 3, "total": 9, "paused": ""}}
-    assert "one is running: consolidate, 3 of 9" in in_one_line(text_of(care.status_in_words(far, look)))
+    assert "one is running: consolidate, 3 of 9" in in_one_line(text_of(admin.status_in_words(far, look)))
 
 
 def test_status_of_a_paused_memory(recorded: Recording, look: Look) -> None:
-    said = text_of(care.status_in_words(recorded.named["status of a paused memory"], look))
+    said = text_of(admin.status_in_words(recorded.named["status of a paused memory"], look))
     assert "paused; `dreamctl resume` ends it" in said
 
 
@@ -87,7 +87,7 @@ def test_status_of_a_paused_memory(recorded: Recording, look: Look) -> None:
 def test_status_says_what_is_different(recorded: Recording, look: Look, change: dict[str, Any], says: str) -> None:
     status: Any = {**recorded.named["status"], **change}
     assert status.keys() == recorded.named["status"].keys()
-    assert says in in_one_line(text_of(care.status_in_words(status, look)))
+    assert says in in_one_line(text_of(admin.status_in_words(status, look)))
 
 
 # ---- what is found
@@ -95,57 +95,57 @@ def test_status_says_what_is_different(recorded: Recording, look: Look, change: 
 
 def test_a_hit_is_a_line_its_text_and_its_sources(recorded: Recording, look: Look) -> None:
     hits = recorded.named["a fact recalled"]["hits"]
-    said = text_of(ask.hits_in_words(hits, look))
+    said = text_of(query.hits_in_words(hits, look))
     assert re.match(rf"L\d \w+ · .+ · {recorded.orders} · \d\.\d\d +\S+\n  ", said)
     [cited] = [hit for hit in hits if hit["node_id"] == recorded.fact["node_id"]]
     source = cited["evidence"][0]
-    assert f"  from {source['node_id']} ({source['external_id']})" in text_of(ask.hits_in_words([cited], look))
+    assert f"  from {source['node_id']} ({source['external_id']})" in text_of(query.hits_in_words([cited], look))
 
 
 def test_colour_changes_nothing_but_colour(recorded: Recording, look: Look) -> None:
     hits = recorded.named["a recall"]["hits"]
-    coloured = "\n".join(ask.hits_in_words(hits, Look(80, True, look.now)))
+    coloured = "\n".join(query.hits_in_words(hits, Look(80, True, look.now)))
     assert "\x1b[1m" in coloured
-    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == text_of(ask.hits_in_words(hits, look))
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == text_of(query.hits_in_words(hits, look))
 
 
 def test_a_long_text_is_cut_with_a_count(recorded: Recording, look: Look) -> None:
     hit: Any = {**recorded.named["a recall"]["hits"][0], "text": "word " * 1000}
-    lines = ask.hits_in_words([hit], look)
+    lines = query.hits_in_words([hit], look)
     assert "more lines)" in text_of(lines)
-    assert len(lines) <= ask.MOST_LINES_OF_A_HIT + 2
+    assert len(lines) <= query.MOST_LINES_OF_A_HIT + 2
 
 
 def test_what_is_found_elsewhere_stands_under_its_channel(recorded: Recording, look: Look) -> None:
-    said = text_of(ask.elsewhere_in_words(recorded.named["elsewhere"]["elsewhere"], look))
+    said = text_of(query.elsewhere_in_words(recorded.named["elsewhere"]["elsewhere"], look))
     assert said.startswith(f"Elsewhere, in {recorded.orders}:\n\nL0 turn")
     assert "red bicycle" in said
 
 
 def test_a_trace_and_a_why_not_are_read_by_people(recorded: Recording, look: Look) -> None:
     answer = recorded.named["an explained recall"]
-    said = text_of(ask.trace_in_words(answer["trace"], look))
+    said = text_of(query.trace_in_words(answer["trace"], look))
     assert re.match(r"Took: keyword \d+\.\d ms, ", said)
     assert re.search(r"^place +score +keyword +vector +node$", said, re.MULTILINE)
     assert re.search(r"^ +1 +\d\.\d{3} +#\d+ \S+ +#\d+ \S+ +\S+#\d+$", said, re.MULTILINE)
     many: Any = {**answer["trace"], "candidates": answer["trace"]["candidates"][:1] * 25}
-    assert text_of(ask.trace_in_words(many, look)).endswith("… and 5 more (--json has them)")
-    why_not = in_one_line(text_of(ask.why_not_in_words(answer["why_not"], look)))
+    assert text_of(query.trace_in_words(many, look)).endswith("… and 5 more (--json has them)")
+    why_not = in_one_line(text_of(query.why_not_in_words(answer["why_not"], look)))
     assert why_not == f"{recorded.bread} was not found: its channel is kitchen."
 
 
 def test_a_memory_in_full_says_what_it_rests_on_and_what_rests_on_it(recorded: Recording, look: Look) -> None:
-    said = text_of(ask.shown_in_words(recorded.named["a fact"], look))
+    said = text_of(query.shown_in_words(recorded.named["a fact"], look))
     assert said.startswith("L1 ")
     assert f"file   {recorded.fact['path']}" in said
     assert f"from  {recorded.fact['evidence'][0]['node_id']}" in said
-    said = text_of(ask.shown_in_words(recorded.named["a memory"], look))
+    said = text_of(query.shown_in_words(recorded.named["a memory"], look))
     assert "Bread is baked on Saturdays." in said
     assert "kitchen · #food" in said
 
 
 def test_a_list_is_a_table(recorded: Recording, look: Look) -> None:
-    lines = ask.memories_in_words(recorded.named["a list"]["memories"], look)
+    lines = query.memories_in_words(recorded.named["a list"]["memories"], look)
     assert "node  " in lines[0] or lines[0].startswith("node")
     assert any("Bread is baked" in line for line in lines)
 
@@ -154,12 +154,12 @@ def test_a_list_is_a_table(recorded: Recording, look: Look) -> None:
 
 
 def test_an_import_says_what_it_took_and_what_it_passed_over(recorded: Recording, look: Look) -> None:
-    said = text_of(keep.import_in_words(recorded.named["an import"], look))
+    said = text_of(write.import_in_words(recorded.named["an import"], look))
     assert said.startswith("Took 10 new turns from 1 session and 1 note.\nChannel: ")
     assert "--trust-frontmatter" in said
     assert "nowhere.jsonl" in said
     assert "- chat.jsonl, line 11: " in said
-    again = text_of(keep.import_in_words(recorded.named["the same again"], look))
+    again = text_of(write.import_in_words(recorded.named["the same again"], look))
     assert again.startswith("Took 0 new turns from 1 session; 10 turns were known already.")
 
 
@@ -236,10 +236,10 @@ def test_a_decision_shows_both_sides_and_what_they_rest_on(recorded: Recording, 
 
 
 def test_a_check_names_every_problem(recorded: Recording, look: Look) -> None:
-    said = text_of(care.check_in_words(recorded.named["a check"], look))
+    said = text_of(admin.check_in_words(recorded.named["a check"], look))
     assert re.search(r"^warning: broken\.md: ", said, re.MULTILINE)
     assert "settings: The language model cannot be used" in in_one_line(said)
-    assert care.check_in_words({"problems": [], "settings_problems": []}, look) == ["No problems."]
+    assert admin.check_in_words({"problems": [], "settings_problems": []}, look) == ["No problems."]
 
 
 # ---- each command, from its arguments to what it prints

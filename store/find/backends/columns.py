@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .seam import Condition, Scalar, Vector
+from .interface import Condition, Scalar, Vector
 
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]

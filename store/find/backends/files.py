@@ -15,8 +15,8 @@ import numpy as np
 
 from ...model import InvalidInput, NotFound, StoreError
 from . import bm25
-from .seam import Capabilities, Condition, Filter, Match, Point, Scalar, Vector
-from .words import words
+from .interface import Capabilities, Condition, Filter, Match, Point, Scalar, Vector
+from .tokenizer import words
 
 COMPACT_AT = 1_000
 """Lines that say nothing any more: a file with more of them, and more than half, is written anew."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from . import bm25
 from .columns import Columns, Rows, Scope
-from .words import spell_out
+from .tokenizer import spell_out
 
 TOKENIZER = ("unicode61", "remove_diacritics", "2")
 

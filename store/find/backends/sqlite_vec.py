@@ -25,7 +25,7 @@ from ...model import InvalidInput, NotFound, StoreError
 from . import fts
 from .columns import Columns, Rows, Scope, code_of
 from .fts import WordIndex, rows_listed
-from .seam import Capabilities, Condition, Filter, Match, Point, Scalar, Vector
+from .interface import Capabilities, Condition, Filter, Match, Point, Scalar, Vector
 
 RESCORED = 200
 """Vectors compared exactly, at least, and twice the limit: of real turns, 99.97 % of the best 10 by cosine were

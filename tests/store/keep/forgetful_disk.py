@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from dreamd.store.keep.disk import Disk
+from dreamd.store.keep.files.disk import Disk
 
-from .power import Power, PowerCut
+from tests.store.keep.power import Power, PowerCut
 
 Inode = int
 FOLDER: Inode = 0

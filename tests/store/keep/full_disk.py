@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-from dreamd.store.keep.disk import Disk
+from dreamd.store.keep.files.disk import Disk
 
 READS = frozenset({"read", "stat"})
 WRITES = tuple(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import apsw
 
-from .power import Power, PowerCut
+from tests.store.keep.power import Power, PowerCut
 
 SECTOR_BYTES = 512
 _numbers = itertools.count(1)

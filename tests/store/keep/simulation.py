@@ -11,20 +11,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dreamd.store.keep import session
-from dreamd.store.keep.changes import Changes
-from dreamd.store.keep.checkpoint import Checkpoint
-from dreamd.store.keep.disk import Disk
-from dreamd.store.keep.journal import FileChange, sha256
-from dreamd.store.keep.ledger import Ledger
-from dreamd.store.keep.pending import PendingFiles
-from dreamd.store.keep.vault import Vault
-from dreamd.store.keep.writer import Plan, Planned, Writer
+from dreamd.store.changes.runs import Changes
+from dreamd.store.keep.files.disk import Disk
+from dreamd.store.keep.files.vault import Vault
+from dreamd.store.keep.ledger.journal import FileChange, sha256
+from dreamd.store.keep.ledger.ledger import Ledger
+from dreamd.store.keep.okf import session
+from dreamd.store.keep.writer.checkpoint import Checkpoint
+from dreamd.store.keep.writer.pending import PendingFiles
+from dreamd.store.keep.writer.writer import Plan, Planned, Writer
 from dreamd.store.model import Action, ActionKind, Changeset, NewTurn, SessionHead, StoreError
 
-from .forgetful_disk import ForgetfulDisk
-from .power import Power, PowerCut
-from .powerloss_vfs import PowerLossVFS
+from tests.store.keep.forgetful_disk import ForgetfulDisk
+from tests.store.keep.power import Power, PowerCut
+from tests.store.keep.powerloss_vfs import PowerLossVFS
 
 T = TypeVar("T")
 NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)

@@ -1,0 +1,266 @@
+"""The commands that only read: recall, context, show, list."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from .arguments import whole
+from .formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, listing, table
+from .request import ask
+from .terminal import Terminal
+
+if TYPE_CHECKING:
+    from ...ipc.answers import (
+        CandidateAnswer,
+        ContextAnswer,
+        ElsewhereAnswer,
+        EvidenceAnswer,
+        HitAnswer,
+        ListAnswer,
+        ListedAnswer,
+        RecallAnswer,
+        ShowAnswer,
+        TraceAnswer,
+        WhyNotAnswer,
+    )
+
+LEVELS = ("L0", "L1", "L2", "L3")
+KINDS = (
+    *("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode"),
+    *("turn", "session", "scenario", "insight", "profile"),
+)
+CHANNEL_HELP = "one project's memories, '*' all; if left out this folder's; what is kept for all always"
+MOST_LINES_OF_A_HIT = 12
+MOST_SOURCES = 4
+MOST_CANDIDATES = 20
+
+
+def recall_arguments(parser: ArgumentParser) -> None:
+    """What recall takes."""
+    parser.add_argument("text", nargs="+", help="what to look for, in your own words")
+    parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most so many memories (10)")
+    parser.add_argument("--channel", help=CHANNEL_HELP)
+    parser.add_argument("--level", action="append", choices=LEVELS, help="L0 said, L1 facts, L2 scenarios, L3 profiles")
+    parser.add_argument("--explain", action="store_true", help="say how each was found")
+    parser.add_argument("--why-not", metavar="NODE", help="say where this memory was dropped")
+
+
+def recall(options: Namespace, terminal: Terminal) -> int:
+    """Find memories."""
+    params = {
+        "query": " ".join(options.text),
+        "limit": options.limit,
+        "channel": options.channel,
+        "levels": options.level,
+        "explain": options.explain or None,
+        "why_not": options.why_not,
+    }
+    answer: RecallAnswer = ask(terminal, "recall", params)
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        if answer["hits"]:
+            terminal.lines(hits_in_words(answer["hits"], terminal.look))
+            tell_where(answer["channel"], options.channel, terminal)
+        else:
+            terminal.note("nothing that is remembered here answers this")
+        if answer["elsewhere"]:
+            terminal.lines(elsewhere_in_words(answer["elsewhere"], terminal.look))
+        if "trace" in answer:
+            terminal.lines(["", *trace_in_words(answer["trace"], terminal.look)])
+        if "why_not" in answer:
+            terminal.lines(["", *why_not_in_words(answer["why_not"], terminal.look)])
+        for note in answer["notes"]:
+            terminal.note(note)
+    return 0 if answer["hits"] or answer["elsewhere"] else 4
+
+
+def context_arguments(parser: ArgumentParser) -> None:
+    """What context takes."""
+    parser.add_argument("text", nargs="+", help="what the agent is about to do")
+    parser.add_argument("--budget", type=whole(1, 100_000), metavar="TOKENS", help="at most so many tokens (1000)")
+    parser.add_argument("--channel", help=CHANNEL_HELP)
+    parser.add_argument("--session", help="the session that asks; its own turns are known to it")
+
+
+def context(options: Namespace, terminal: Terminal) -> int:
+    """Find one text for an agent."""
+    params = {
+        "query": " ".join(options.text),
+        "budget_tokens": options.budget,
+        "channel": options.channel,
+        "session": options.session,
+    }
+    answer: ContextAnswer = ask(terminal, "context", params)
+    if terminal.as_json:
+        terminal.document(answer)
+    elif answer["slots"]:
+        terminal.lines([clean(answer["text"])])
+        terminal.note(
+            f"{count(answer['tokens'], 'token')} at most, from {count(len(answer['slots']), 'memory', 'memories')}"
+        )
+        tell_where(answer["channel"], options.channel, terminal)
+    else:
+        terminal.note("nothing that is remembered here belongs to this")
+    if not terminal.as_json:
+        for note in answer["notes"]:
+            terminal.note(note)
+    return 0 if answer["slots"] else 4
+
+
+def show_arguments(parser: ArgumentParser) -> None:
+    """What show takes."""
+    parser.add_argument("node", help="a node id, as recall and list print it")
+
+
+def show(options: Namespace, terminal: Terminal) -> int:
+    """Print one memory, every page of it."""
+    answer: ShowAnswer = ask(terminal, "show", {"node_id": options.node})
+    texts = [answer["text"]]
+    while answer["next"] is not None:
+        answer = ask(terminal, "show", {"node_id": options.node, "offset": answer["next"]})
+        texts.append(answer["text"])
+    answer["text"], answer["offset"] = "".join(texts), 0
+    terminal.tell(answer, shown_in_words(answer, terminal.look))
+    return 0
+
+
+def list_arguments(parser: ArgumentParser) -> None:
+    """What list takes."""
+    parser.add_argument("--channel", help="one project's memories")
+    parser.add_argument("--level", choices=LEVELS)
+    parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most so many (50)")
+    parser.add_argument("--offset", type=whole(0, 2**53), metavar="N", help="pass over the newest N")
+
+
+def list_(options: Namespace, terminal: Terminal) -> int:
+    """Print the newest memories."""
+    params = {name: getattr(options, name) for name in ("channel", "level", "kind", "limit", "offset")}
+    answer: ListAnswer = ask(terminal, "list", params)
+    if terminal.as_json:
+        terminal.document(answer)
+    elif answer["memories"]:
+        terminal.lines(memories_in_words(answer["memories"], terminal.look))
+        if answer["next"] is not None:
+            terminal.note(f"there are more: --offset {answer['next']}")
+    else:
+        terminal.note("there are no such memories; `dreamctl import` and `dreamctl remember` make some")
+    return 0
+
+
+def tell_where(channel: str, asked: str | None, terminal: Terminal) -> None:
+    """Say where it was looked, to somebody who did not choose."""
+    if asked is None:
+        terminal.note(f"looked in {channel} and _global; --channel '*' looks everywhere")
+
+
+def elsewhere_in_words(elsewhere: Iterable[ElsewhereAnswer], look: Look) -> list[str]:
+    """What other channels hold, each under its name."""
+    lines: list[str] = []
+    for place in elsewhere:
+        lines += [look.paint(f"Elsewhere, in {clean(place['channel'])}:", YELLOW), ""]
+        lines += [*hits_in_words(place["hits"], look), ""]
+    return lines[:-1]
+
+
+def hits_in_words(hits: Iterable[HitAnswer], look: Look) -> list[str]:
+    """Each hit: one line of what it is, its text, its sources."""
+    lines: list[str] = []
+    for hit in hits:
+        about = [look.ago(hit["created_at"]), hit["channel"], f"{hit['score']:.2f}"]
+        head = f"{hit['level']} {hit['kind']}"
+        lines += [
+            look.paint(head, BOLD)
+            + look.paint(" · " + " · ".join(part for part in about if part), DIM)
+            + "  "
+            + clean(hit["node_id"]),
+            *look.wrap(hit["text"] or hit["title"], "  ", MOST_LINES_OF_A_HIT),
+        ]
+        if sources := [turn for turn in hit["evidence"] if turn["node_id"] != hit["node_id"]]:
+            lines += [look.paint(line, DIM) for line in look.wrap("from " + sources_in_words(sources), "  ")]
+        lines.append("")
+    return lines[:-1]
+
+
+def sources_in_words(evidence: Iterable[EvidenceAnswer]) -> str:
+    """Turns by id, with the id that they had where they came from."""
+    names = [
+        f"{turn['node_id']} ({turn['external_id']})" if _is_short(turn["external_id"]) else turn["node_id"]
+        for turn in evidence
+    ]
+    return clean(listing(names, MOST_SOURCES))
+
+
+def shown_in_words(shown: ShowAnswer, look: Look) -> list[str]:
+    """A memory in full: what it is, its text, where it rests and what rests on it."""
+    about = [shown["kind"], look.ago(shown["created_at"]), shown["channel"], *(f"#{tag}" for tag in shown["tags"])]
+    if not shown["live"]:
+        about.append("no longer current")
+    lines = [
+        look.paint(f"{shown['level']} {clip(shown['title'] or shown['node_id'], look.width - 3)}", BOLD),
+        look.paint(" · ".join(clean(part) for part in about), DIM),
+        "",
+        *look.wrap(shown["text"]),
+        "",
+    ]
+    if shown["path"]:
+        lines.append(look.paint("file   ", DIM) + clean(shown["path"]))
+    sources = [turn for turn in shown["evidence"] if turn["node_id"] != shown["node_id"]]
+    related = (
+        ("replaced by", clean(shown["superseded_by"] or "")),
+        ("replaces", _names(shown["supersedes"])),
+        ("disputed by", _names(shown["contradicts"])),
+        ("from", sources_in_words(sources) if sources else ""),
+        ("cited by", _names(shown["cited_by"])),
+    )
+    for name, text in related:
+        if text:
+            lines += [look.paint(f"{name}  ", DIM) + text]
+    return lines if lines[-1] else lines[:-1]
+
+
+def memories_in_words(memories: Iterable[ListedAnswer], look: Look) -> list[str]:
+    """One line a memory."""
+    rows = [(m["node_id"], m["level"], m["kind"], look.ago(m["created_at"]), m["title"]) for m in memories]
+    return table(rows, look, ("node", "level", "kind", "when", "title"))
+
+
+def trace_in_words(trace: TraceAnswer, look: Look) -> list[str]:
+    """How the answer came about: the time of each step, and where each arm of the search had each candidate."""
+    timings = [f"{step} {ms:.1f} ms" for step, ms in trace["timings_ms"].items()]
+    candidates = trace["candidates"]
+    arms = list(dict.fromkeys(arm for candidate in candidates for arm in candidate["ranks"]))
+    rows = [
+        (str(place), f"{candidate['score']:.3f}", *(arm_in_words(candidate, arm) for arm in arms), candidate["unit"])
+        for place, candidate in enumerate(candidates[:MOST_CANDIDATES], 1)
+    ]
+    lines = [*look.wrap("Took: " + ", ".join(timings) + ".")] if timings else []
+    lines += table(rows, look, ("place", "score", *arms, "node"), right=range(2 + len(arms))) if rows else []
+    if len(candidates) > MOST_CANDIDATES:
+        lines.append(f"… and {len(candidates) - MOST_CANDIDATES} more (--json has them)")
+    return lines
+
+
+def arm_in_words(candidate: CandidateAnswer, arm: str) -> str:
+    """`#3 0.61`: its rank in this arm, and its score there."""
+    if arm not in candidate["ranks"]:
+        return "-"
+    score = candidate["scores"].get(arm)
+    return f"#{candidate['ranks'][arm]}" + (f" {score:.2f}" if score is not None else "")
+
+
+def why_not_in_words(why_not: WhyNotAnswer, look: Look) -> list[str]:
+    """Where one memory was dropped."""
+    place = f"came in place {why_not['place']}" if why_not["place"] else "was not found"
+    return look.wrap(f"{why_not['node_id']} {place}: {why_not['reason']}.")
+
+
+def _names(node_ids: Sequence[str]) -> str:
+    return clean(listing(node_ids, MOST_SOURCES)) if node_ids else ""
+
+
+def _is_short(external_id: str | None) -> bool:
+    return external_id is not None and len(external_id) <= 16

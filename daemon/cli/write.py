@@ -1,0 +1,171 @@
+"""The commands that keep and take back: remember, forget, feedback, purge, import."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .formatting import Look, clean, count, listing, sentence
+from .progress import shown_progress
+from .request import ask
+from .terminal import Terminal
+
+if TYPE_CHECKING:
+    from ...ipc.answers import FeedbackAnswer, ForgetAnswer, ImportAnswer, PurgeAnswer, RememberAnswer, SkippedAnswer
+
+KINDS = ("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode")
+VERDICTS = ("useful", "not-useful", "rejected")
+FORMATS = ("claude-code", "chat-jsonl", "locomo", "beam", "markdown")
+MOST_SKIPPED = 10
+# sysexits.h: of what was named, something is not there or may not be read; or holds nothing that can be imported
+NO_INPUT, BAD_DATA = 66, 65
+
+
+def remember_arguments(parser: ArgumentParser) -> None:
+    """What remember takes."""
+    parser.add_argument("text", nargs="+", help="what to keep; - reads it from standard input")
+    parser.add_argument("--kind", choices=KINDS, help="what sort of thing it is (note)")
+    parser.add_argument("--channel", help="the project it belongs to (_global)")
+    parser.add_argument("--tag", action="append", help="a word to find it by; may be given again")
+
+
+def remember(options: Namespace, terminal: Terminal) -> int:
+    """Keep one thing."""
+    text = _standard_input() if options.text == ["-"] else " ".join(options.text)
+    params = {"text": text, "kind": options.kind, "channel": options.channel, "tags": options.tag}
+    answer: RememberAnswer = ask(terminal, "remember", params)
+    terminal.tell(answer, [f"Remembered as {answer['node_id']}."])
+    return 0
+
+
+def forget_arguments(parser: ArgumentParser) -> None:
+    """What forget takes."""
+    parser.add_argument("node", help="the memory's node id")
+    parser.add_argument("--reason", help="why, for the history")
+
+
+def forget(options: Namespace, terminal: Terminal) -> int:
+    """Take one memory back."""
+    answer: ForgetAnswer = ask(terminal, "forget", {"node_id": options.node, "reason": options.reason})
+    terminal.tell(answer, [f"Forgot {clean(options.node)}. `dreamctl undo {answer['run_id']}` brings it back."])
+    return 0
+
+
+def feedback_arguments(parser: ArgumentParser) -> None:
+    """What feedback takes."""
+    parser.add_argument("node", help="the memory's node id")
+    parser.add_argument("verdict", choices=VERDICTS, help="whether it helped, did not, or should not have been shown")
+
+
+def feedback(options: Namespace, terminal: Terminal) -> int:
+    """Say whether a memory was of use."""
+    answer: FeedbackAnswer = ask(terminal, "feedback", {"node_id": options.node, "verdict": options.verdict})
+    terminal.tell(answer, [f"Noted: {clean(options.node)} was {options.verdict.replace('-', ' ')}."])
+    return 0
+
+
+def purge_arguments(parser: ArgumentParser) -> None:
+    """What purge takes."""
+    parser.add_argument(
+        "--probes", action="store_true", required=True, help="the past questions that dreams are tested on"
+    )
+
+
+def purge(options: Namespace, terminal: Terminal) -> int:
+    """Remove something for good."""
+    answer: PurgeAnswer = ask(terminal, "purge", {"probes": options.probes}, timeout_s=None)
+    if terminal.as_json:
+        terminal.document(answer)
+    else:
+        questions = count(answer["questions"], "past question")
+        terminal.lines([f"{questions} removed for good; there is no undo for this."])
+    return 0
+
+
+def import_arguments(parser: ArgumentParser) -> None:
+    """What import takes."""
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="files or folders")
+    parser.add_argument("--format", choices=FORMATS, help="what they are; guessed if left out")
+    parser.add_argument("--channel", help="keep all of it in this channel")
+    parser.add_argument(
+        "--trust-frontmatter", action="store_true", help="let notes choose their channel and kind themselves"
+    )
+    parser.epilog = (
+        "Exit codes: 0 taken, or known already; 66 a path is not there or may not be read; 65 a path holds nothing "
+        "that can be imported. What the other paths hold is taken all the same; lines and files passed over within "
+        "a folder are told, and are no failure."
+    )
+
+
+def import_(options: Namespace, terminal: Terminal) -> int:
+    """Take in transcripts, data sets or notes."""
+    params = {
+        "paths": [str(Path(path).expanduser().absolute()) for path in options.paths],
+        "format": options.format,
+        "channel": options.channel,
+        "trust_frontmatter": options.trust_frontmatter or None,
+    }
+    with shown_progress(terminal, "Importing") as on_progress:
+        answer: ImportAnswer = ask(terminal, "import", params, on_progress, timeout_s=None)
+    terminal.tell(answer, import_in_words(answer, terminal.look))
+    return import_code(answer)
+
+
+def import_code(answer: ImportAnswer) -> int:
+    """Return 0 when every path that was named held something."""
+    refusals = {piece["refused"] for piece in answer["skipped"]}
+    if "unreadable" in refusals:
+        return NO_INPUT
+    nothing = not answer["sessions"] and not answer["notes"]
+    return BAD_DATA if nothing or "unsupported" in refusals else 0
+
+
+def import_in_words(answer: ImportAnswer, look: Look) -> list[str]:
+    """What was taken, what was known, what was passed over and why."""
+    lines = look.wrap(_taken(answer))
+    if channels := answer["channels"]:
+        lines += look.wrap(f"{'Channel' if len(channels) == 1 else 'Channels'}: {listing(channels)}.")
+    if redacted := answer["redacted"]:
+        lines += look.wrap(f"{count(redacted, 'secret')} {'was' if redacted == 1 else 'were'} not kept: [redacted].")
+    for remark in answer["remarks"]:
+        lines += look.wrap(remark)
+    skipped = answer["skipped"]
+    refused = [piece for piece in skipped if piece["refused"]]
+    for piece in refused:
+        lines += look.wrap(sentence(piece["reason"]))
+    lines += [line for hint in dict.fromkeys(piece["hint"] for piece in refused) for line in look.wrap(hint)]
+    return lines + _passed_over(skipped[len(refused) :], answer["skipped_total"] - len(refused), look)
+
+
+def _taken(answer: ImportAnswer) -> str:
+    added, known = answer["turns_added"], answer["turns_known"]
+    parts = [f"{count(added, 'new turn')} from {count(answer['sessions'], 'session')}"] if answer["sessions"] else []
+    parts += [count(answer["notes"], "note")] if answer["notes"] else []
+    taken = f"Took {listing(parts)}" if parts else "Nothing was taken"
+    if known:
+        taken += f"; {count(known, 'turn')} {'was' if known == 1 else 'were'} known already"
+    return taken + "."
+
+
+def _passed_over(skipped: list[SkippedAnswer], total: int, look: Look) -> list[str]:
+    if not skipped:
+        return []
+    lines = [f"Passed over {count(total, 'piece')} that could not be read:"]
+    for piece in skipped[:MOST_SKIPPED]:
+        lines += look.wrap(f"- {_place(piece)}: {piece['reason']}", "  ")
+    if total > MOST_SKIPPED:
+        lines.append(f"  … and {total - MOST_SKIPPED:,} more (--json has them)")
+    return lines
+
+
+def _place(piece: SkippedAnswer) -> str:
+    name = Path(piece["path"]).name
+    return f"{name}, line {piece['line']}" if piece["line"] else name
+
+
+def _standard_input() -> str:
+    if sys.stdin.isatty():
+        print("Write what to keep; Ctrl-D ends it.", file=sys.stderr)
+    return sys.stdin.buffer.read().decode("utf-8", "replace").strip()

@@ -1,0 +1,92 @@
+"""What a dream's process may use, and whether it stands still: judged by the work it did, not by the wall clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...pipelines.settings import LimitSettings
+
+PROGRESS_CPU_S = 0.05
+"""What a thread that waits with a timeout takes in minutes is no progress."""
+
+SAID_AFTER_S = 10.0
+"""So long without a word, whoever waits for the dream is told why."""
+
+BUSY_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What a child has used since it began: seconds of a processor, of a language model, and in which it was let run.
+
+    `is_ready`: it would run now if it were let.
+    """
+
+    cpu_s: float = 0.0
+    model_s: float = 0.0
+    run_s: float = 0.0
+    resident_mib: float = 0.0
+    is_ready: bool = True
+
+    @property
+    def work_s(self) -> float:
+        """What counts against its time: on a busy machine the wall clock says nothing."""
+        return self.cpu_s + self.model_s
+
+
+class Objection(NamedTuple):
+    """Why it has to end, and what a person can do about it."""
+
+    reason: str
+    hint: str
+
+
+class Bounds:
+    """Judges one child by a row of looks at it; `time_s` is the work that it may do."""
+
+    def __init__(self, limits: LimitSettings, time_s: float) -> None:
+        self._limits = limits
+        self._time_s = time_s
+        self._heard = self._moved = self._looked = self._said = Used()
+        self._ready_looks = self._looks = 0
+
+    def heard(self) -> None:
+        """It said something since the last look."""
+        self._heard = self._moved = self._said = self._looked
+        self._ready_looks = self._looks = 0
+
+    def objection(self, now: Used) -> Objection | None:
+        """What speaks against letting it go on.
+
+        One that neither works nor speaks waits for a disk, a model or for ever: it gets much longer than one that
+        works in silence, since a busy machine may keep it from working.
+        """
+        limits, self._looked = self._limits, now
+        self._looks += 1
+        self._ready_looks += now.is_ready
+        if now.cpu_s - self._moved.cpu_s >= PROGRESS_CPU_S:
+            self._moved = now
+        if now.resident_mib > limits.memory_mib:
+            used = f"it used {now.resident_mib:.0f} MiB of memory and {limits.memory_mib} are allowed"
+            return Objection(used, "Raise pipelines.limits.memory_mib.")
+        if now.work_s > self._time_s:
+            return Objection(f"it worked longer than {self._time_s:.0f} s", "Raise pipelines.limits.time_s.")
+        if now.cpu_s - self._heard.cpu_s > limits.silence_s:
+            silent = f"it worked for {limits.silence_s:.0f} s and said nothing"
+            return Objection(silent, "Raise pipelines.limits.silence_s.")
+        if now.run_s - self._moved.run_s > limits.stall_s:
+            return Objection(f"it stood still for {limits.stall_s:.0f} s", "Raise pipelines.limits.stall_s.")
+        return None
+
+    def why_silent(self) -> str:
+        """Why nothing was heard for a while, to be said now; "" while there is no need."""
+        now, since = self._looked, self._said
+        if now.run_s - since.run_s < SAID_AFTER_S:
+            return ""
+        share = (now.cpu_s - since.cpu_s) / (now.run_s - since.run_s)
+        is_ready = 2 * self._ready_looks > self._looks
+        self._said, self._ready_looks, self._looks = now, 0, 0
+        if share >= BUSY_SHARE:
+            return f"at work for {now.run_s - self._heard.run_s:.0f} s"
+        return f"waits for the processor ({share:.0%})" if is_ready else "waits for a disk or a model"

@@ -1,0 +1,37 @@
+"""What the dreams of a night have used, so that it is the night that is bounded and not each dream alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ...store.keep.ledger.records import Run
+
+DREAMS = ("daily", "weekly", "compaction")
+"""The kinds of run that are dreams."""
+
+NIGHT = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds of work, of a processor and of a model, and what was asked of a language model."""
+
+    seconds: float = 0.0
+    tokens: int = 0
+    calls: int = 0
+
+
+def spent_tonight(runs: Iterable[Run], now: datetime) -> Spent:
+    """What every run that began in the last 24 hours has used, however it ended."""
+    tonight = [run.summary for run in runs if now - NIGHT < run.started_at <= now]
+    return Spent(
+        sum(_number(summary.get("work_seconds", summary.get("seconds"))) for summary in tonight),
+        int(sum(_number(summary.get("tokens")) for summary in tonight)),
+        int(sum(_number(summary.get("calls")) for summary in tonight)),
+    )
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,134 @@
+"""Is the person away, and has the machine time to dream?"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ...pipelines.settings import IdleSettings
+
+
+class Activity:
+    """When an agent last asked for something that shows a person at work. Touched by requests, from any thread."""
+
+    def __init__(self) -> None:
+        self._last_s = time.monotonic()
+        self._listener: Callable[[], None] | None = None
+
+    def touch(self) -> None:
+        """Someone is here."""
+        self._last_s = time.monotonic()
+        if (listener := self._listener) is not None:
+            listener()
+
+    @contextlib.contextmanager
+    def heard_by(self, listener: Callable[[], None]) -> Iterator[None]:
+        """Have a function called at every touch while inside; it is on the way of a question, so it must be quick."""
+        self._listener = listener
+        try:
+            yield
+        finally:
+            self._listener = None
+
+    def quiet_s(self) -> float:
+        """Seconds since then. The monotonic clock stands still in suspend, so a machine that wakes is not yet idle."""
+        return time.monotonic() - self._last_s
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """How busy the machine is with others than us, and what feeds it; `battery_percent` None: no battery."""
+
+    load_per_core: float
+    on_battery: bool = False
+    battery_percent: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether to dream now; if not, `reason` says what stands against it."""
+
+    idle: bool
+    reason: str = ""
+
+
+def judge(
+    quiet_s: float,
+    machine: Machine,
+    local_hour: int,
+    settings: IdleSettings,
+    *,
+    hours: tuple[int, int],
+    overdue: bool,
+    away: bool | None = None,
+) -> Verdict:
+    """Decide on a dream: quiet long enough, load low, power enough, the hour allowed, nobody at the desk. Pure.
+
+    `away` is None where that is not known; one that is overdue does not wait for the desk to be empty.
+    """
+    needed_s = settings.quiet_when_overdue_s if overdue else settings.quiet_s
+    if not _within(local_hour, hours):
+        return Verdict(False, f"outside the allowed hours {hours[0]} to {hours[1]}")
+    if quiet_s < needed_s:
+        return Verdict(False, f"last activity {quiet_s:.0f} s ago, {needed_s:.0f} s needed")
+    if machine.load_per_core >= settings.load_per_core:
+        return Verdict(False, f"load {machine.load_per_core:.2f} a core, below {settings.load_per_core:.2f} needed")
+    percent = machine.battery_percent
+    if machine.on_battery and percent is not None and percent < settings.battery_percent:
+        return Verdict(False, f"battery at {percent:.0f} %, {settings.battery_percent:.0f} % or a plug needed")
+    if away is False and settings.ask_desktop and not overdue:
+        return Verdict(False, "somebody is at the desk")
+    return Verdict(True)
+
+
+def _within(hour: int, hours: tuple[int, int]) -> bool:
+    first, last = hours
+    return first <= hour < last if first <= last else hour >= first or hour < last
+
+
+class LoadMeter:
+    """Processor time that others used since the last reading, per core.
+
+    The load average would count our own dream, and lags by a minute; processor times can be told apart.
+    """
+
+    def __init__(self) -> None:
+        self._before: tuple[float, float] | None = None
+
+    def read(self, child_pid: int | None = None) -> Machine:
+        """The machine since the last call; meaningful when that is a few seconds ago. The first finds it busy."""
+        import psutil  # 10 ms: not on the way to the first recall
+
+        at_s, others_s = time.monotonic(), _others_cpu_s(child_pid)
+        since_s, used_before_s = self._before or (at_s, 0.0)
+        elapsed_s, used_s = max(at_s - since_s, 1e-3), max(0.0, others_s - used_before_s)
+        self._before = at_s, others_s
+        battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
+        return Machine(
+            load_per_core=used_s / elapsed_s / (os.cpu_count() or 1),
+            on_battery=battery is not None and battery.power_plugged is False,
+            battery_percent=None if battery is None else float(battery.percent),
+        )
+
+
+def _others_cpu_s(child_pid: int | None) -> float:
+    """Busy seconds of all cores since boot, without ours, our ended children's and the living child's."""
+    import psutil
+
+    times = psutil.cpu_times()
+    busy_s = sum(times[:3]) if not hasattr(times, "irq") else sum(times[:3]) + times.irq + times.softirq
+    ours_s = 0.0
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        usage = resource.getrusage(who)
+        ours_s += usage.ru_utime + usage.ru_stime
+    if child_pid is not None:
+        try:
+            child = psutil.Process(child_pid).cpu_times()
+            ours_s += child.user + child.system
+        except psutil.Error:
+            pass  # it ended in between; the next reading counts it among our ended children
+    return busy_s - ours_s

@@ -1,0 +1,290 @@
+"""When the next dream is due: a pure function of the time, of what has run, and of the settings; and what asks it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from loguru import logger
+
+from ...pipelines.protocol import RunKind
+from ...pipelines.settings import PipelineSettings, ScheduleSettings
+from ...store.keep.ledger.records import LANDED
+from .budget import DREAMS
+from .dreamer import DreamBusy, Dreamer, DreamError
+from .idle import Activity, LoadMeter, Machine, Verdict, judge
+from .presence import is_away
+
+if TYPE_CHECKING:
+    from ...store.memory import MemoryStore
+
+HISTORY_RUNS = 200
+"""So many of each kind, without those that gave way: they cost nothing, and there may be dozens in one day."""
+
+COUNTED = (*LANDED, "failed", "cancelled")
+
+AHEAD = timedelta(hours=1)
+"""A clock that is set right goes back by less; what is dated later was written while it was wrong."""
+
+NONE = timedelta(0)
+AGAIN_S = 60.0
+
+
+class Ended(StrEnum):
+    """How a dream ended that was tried.
+
+    LANDED: its changes, even none, became real. PREEMPTED: it gave way, and is tried again as if nothing had been.
+    CANCELLED: a person did not want it that day.
+    """
+
+    LANDED = "landed"
+    FAILED = "failed"
+    PREEMPTED = "preempted"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A dream that was tried."""
+
+    kind: RunKind
+    began_at: datetime
+    ended: Ended = Ended.LANDED
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The next dream: due since (or at) `since`, not to be tried before `not_before`; both UTC.
+
+    `passed_over`: how many dreams do not count, since they are dated in the future.
+    """
+
+    kind: RunKind
+    since: datetime
+    not_before: datetime
+    overdue: bool = False
+    passed_over: int = 0
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether its time has come."""
+        return self.not_before <= now.astimezone(UTC)
+
+
+def next_due(now: datetime, history: Sequence[Past], settings: ScheduleSettings, waiting_turns: int = 0) -> Due:
+    """The next dream. `now` carries the person's zone, with its rules (a ZoneInfo).
+
+    - due at a local time each day; a weekly dream takes the place of that day's daily one;
+    - at most one of those lands a local date; a missed one that is made up for counts for the date it lands on;
+    - missed ones are made up for once, however many there were;
+    - failures since the last landing double the wait, up to a bound; one that gave way costs nothing;
+    - a compaction, which only reads what is new, comes in between when many turns wait, but not often.
+
+    What is dated in the future is passed over, since waiting for it might take years; but a landing of the next hour
+    counts as today's: the clock was set back a little.
+    """
+    if now.tzinfo is None:
+        raise ValueError("now needs a zone")
+    now_utc = now.astimezone(UTC)
+    believed = [past for past in history if past.began_at <= now_utc + (AHEAD if past.ended is Ended.LANDED else NONE)]
+    due = _next_of(now, believed, settings, waiting_turns)
+    return replace(due, passed_over=sum(past.began_at > now_utc + AHEAD for past in history))
+
+
+def _next_of(now: datetime, believed: Sequence[Past], settings: ScheduleSettings, waiting_turns: int) -> Due:
+    now_utc = now.astimezone(UTC)
+    nightly = _nightly(now, [past for past in believed if past.kind != "compaction"], settings)
+    if nightly.is_due(now) or not 0 < settings.compaction_turns <= waiting_turns:
+        return nightly
+    compaction_at = max(now_utc, _compaction_not_before(now_utc, believed, settings))
+    return Due("compaction", now_utc, compaction_at) if compaction_at < nightly.not_before else nightly
+
+
+def _nightly(now: datetime, history: Sequence[Past], settings: ScheduleSettings) -> Due:
+    """The next daily or weekly dream."""
+    zone, today = now.tzinfo, now.date()
+    assert zone is not None
+    now_utc = now.astimezone(UTC)
+    landed_on = [_date_of(past, today, zone) for past in history if past.ended is Ended.LANDED]
+    settled_on = landed_on + [_date_of(past, today, zone) for past in history if past.ended is Ended.CANCELLED]
+    weekly_on = [
+        _date_of(past, today, zone) for past in history if past.ended is Ended.LANDED and past.kind == "weekly"
+    ]
+    if settled_on:
+        first = max(settled_on) + timedelta(days=1)
+    else:
+        first = today if _slot(today, zone, settings) <= now_utc else today - timedelta(days=1)
+    since = _slot(first, zone, settings)
+    weekly_after = max(weekly_on) if weekly_on else min(landed_on, default=first - timedelta(days=1))
+    weekly_from = _first_weekday_after(weekly_after, settings.weekly_on)
+    return Due(
+        kind="weekly" if weekly_from <= max(first, today) else "daily",
+        since=since,
+        not_before=max(since, _backed_off_until(history, settings)),
+        overdue=now_utc - since > timedelta(hours=settings.overdue_h),
+    )
+
+
+def _compaction_not_before(now_utc: datetime, history: Sequence[Past], settings: ScheduleSettings) -> datetime:
+    """Some hours after the last dream: turns that no dream can read must not keep it up."""
+    gap = timedelta(hours=settings.compaction_gap_h)
+    tried = [
+        min(past.began_at, now_utc)
+        for past in history
+        if past.ended is Ended.LANDED or (past.kind == "compaction" and past.ended is not Ended.PREEMPTED)
+    ]
+    last = max(tried, default=now_utc - gap).astimezone(UTC)
+    compactions = [past for past in history if past.kind == "compaction"]
+    return max(last + gap, _backed_off_until(compactions, settings))
+
+
+def _date_of(past: Past, today: date, zone: tzinfo) -> date:
+    return min(past.began_at.astimezone(zone).date(), today)
+
+
+def _slot(day: date, zone: tzinfo, settings: ScheduleSettings) -> datetime:
+    """The due time of a date, in UTC: arithmetic on local times goes wrong twice a year."""
+    return datetime.combine(day, settings.daily_at, tzinfo=zone).astimezone(UTC)
+
+
+def _first_weekday_after(day: date, weekday: int) -> date:
+    return day + timedelta(days=(weekday - day.weekday() - 1) % 7 + 1)
+
+
+def _backed_off_until(history: Sequence[Past], settings: ScheduleSettings) -> datetime:
+    """When trying again is allowed: the first failure since the last landing waits the least."""
+    landings = (past.began_at for past in history if past.ended is Ended.LANDED)
+    last_landing = max(landings, default=datetime.min.replace(tzinfo=UTC))
+    failures = [past.began_at for past in history if past.ended is Ended.FAILED and past.began_at > last_landing]
+    if not failures:
+        return datetime.min.replace(tzinfo=UTC)
+    wait_s = min(settings.longest_backoff_s, settings.first_backoff_s * 2.0 ** min(len(failures) - 1, 20))
+    return max(failures).astimezone(UTC) + timedelta(seconds=wait_s)
+
+
+class Schedule:
+    """Asks once a minute whether a dream is due and nobody is there, and if so has it."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        dreamer: Dreamer,
+        activity: Activity,
+        settings: PipelineSettings,
+        local_now: Callable[[], datetime],
+        is_away: Callable[[float], Awaitable[bool | None]] = is_away,
+    ) -> None:
+        self._store = store
+        self._dreamer = dreamer
+        self._activity = activity
+        self._settings = settings
+        self._local_now = local_now
+        self._is_away = is_away
+        self._load = LoadMeter()
+        self._waiting_turns = 0
+        self.waiting_for = ""
+
+    def next_due(self) -> Due:
+        """The next dream, from the history that is kept and the turns that waited when last counted."""
+        runs = self._store.runs(HISTORY_RUNS, kinds=DREAMS, states=COUNTED)
+        history = [Past(_run_kind(run.kind), run.started_at, _how_it_ended(run.state)) for run in runs]
+        return next_due(self._local_now(), history, self._settings.schedule, self._waiting_turns)
+
+    async def tick(self) -> None:
+        """Dream if it is time; otherwise remember what stands against it, for `status`.
+
+        Raises nothing: whatever goes wrong is logged, told in `status`, and tried again by the next tick.
+        """
+        try:
+            await self._tick()
+        except Exception as error:  # a job's boundary
+            logger.opt(exception=True).error("the schedule could not look whether a dream is due")
+            self.waiting_for = f"the schedule failed with {type(error).__name__}; the log has the place"
+
+    async def _tick(self) -> None:
+        machine = self._load.read(self._dreamer.child_pid)
+        if self._dreamer.running is not None:
+            self.waiting_for = ""
+            return
+        if self._store.paused:
+            self.waiting_for = "learning is paused"
+            return
+        due = await asyncio.to_thread(self.next_due)
+        if not due.is_due(self._local_now()) and self._judge(machine, due).idle:
+            # Counting reads much: only when nobody waits.
+            self._waiting_turns = await asyncio.to_thread(self._store.waiting_turns)
+            due = await asyncio.to_thread(self.next_due)
+        now = self._local_now()
+        if not due.is_due(now):
+            self.waiting_for = f"due {due.not_before.astimezone(now.tzinfo):%Y-%m-%d %H:%M}{_passed_over(due)}"
+            return
+        self.waiting_for = await self._objection(machine, due)
+        if not self.waiting_for:
+            self._waiting_turns = 0
+            with contextlib.suppress(DreamBusy, DreamError):  # recorded and logged by the dreamer: a job's boundary
+                await self._dreamer.dream(due.kind)
+
+    async def _objection(self, machine: Machine, due: Due) -> str:
+        """What stands against a dream that is due, the dearest to find out last; "" if nothing does."""
+        verdict = self._judge(machine, due)
+        if not verdict.idle:
+            return verdict.reason
+        spent, limits = await asyncio.to_thread(self._dreamer.spent), self._settings.limits
+        if spent.seconds >= limits.night_s:
+            return f"dreams took {spent.seconds:.0f} s of this night's {limits.night_s:.0f}"
+        idle = self._settings.idle
+        away = await self._is_away(idle.away_s) if idle.ask_desktop else None
+        return self._judge(machine, due, away).reason
+
+    def _judge(self, machine: Machine, due: Due, away: bool | None = None) -> Verdict:
+        hours, hour = self._settings.schedule.allowed_hours, self._local_now().hour
+        quiet_s, idle = self._activity.quiet_s(), self._settings.idle
+        return judge(quiet_s, machine, hour, idle, hours=hours, overdue=due.overdue, away=away)
+
+    async def run(self) -> None:
+        """Tick every minute, until cancelled. What cannot be started is tried again a while later."""
+        while True:
+            try:
+                async with self.ticking():
+                    await asyncio.Event().wait()
+            except Exception as error:  # a job's boundary
+                logger.opt(exception=True).error("the schedule ended; it begins again in {:.0f} s", AGAIN_S)
+                self.waiting_for = f"the schedule ended with {type(error).__name__}; it begins again"
+            await asyncio.sleep(AGAIN_S)
+
+    @contextlib.asynccontextmanager
+    async def ticking(self) -> AsyncIterator[None]:
+        """Tick every minute while inside. A tick missed in suspend is made up for once, by the next one."""
+        from apscheduler.schedulers.asyncio import AsyncIOScheduler  # 100 ms: not on the way to the first recall
+
+        self._load.read()
+        scheduler = AsyncIOScheduler(timezone=UTC)
+        scheduler.add_job(
+            self.tick, "interval", minutes=1, misfire_grace_time=None, coalesce=True, max_instances=1, id="tick"
+        )
+        scheduler.start()
+        logger.debug("the schedule ticks")
+        try:
+            yield
+        finally:
+            scheduler.shutdown(wait=False)
+
+
+def _passed_over(due: Due) -> str:
+    if not due.passed_over:
+        return ""
+    dreams = "1 dream is" if due.passed_over == 1 else f"{due.passed_over} dreams are"
+    return f"; {dreams} dated in the future, when the clock was wrong, and not counted"
+
+
+def _run_kind(kind: str) -> RunKind:
+    return "weekly" if kind == "weekly" else "compaction" if kind == "compaction" else "daily"
+
+
+def _how_it_ended(state: str) -> Ended:
+    """What a run's state means for the next: undone is landed too."""
+    return Ended(state) if state in set(Ended) else Ended.LANDED

@@ -1,0 +1,1 @@
+"""The machine under the daemon: installation, locks, logs, limits, the service manager."""

@@ -1,0 +1,268 @@
+"""`dreamctl install` and `uninstall`: a systemd user unit with its socket, or a launch agent. The vault stays."""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ...ipc.paths import default_socket_path, too_long
+from ..settings import PREFIX, default_config_path, secret_in_variable
+from ..settings_check import exposed_secrets
+
+SERVICE, SOCKET = "dreamd.service", "dreamd.socket"
+LABEL = "dreamd"
+COMMAND_TIMEOUT_S = 60
+PRIVATE = 0o600
+
+
+class InstallError(Exception):
+    """Nothing could be installed or removed here. `hint` says what to do instead."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(slots=True)
+class Installed:
+    """What was done: the files written or removed, and what a person should know."""
+
+    files: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def install(environ: Mapping[str, str] = os.environ, python: str = sys.executable) -> Installed:
+    """Have the service manager start the daemon of this very interpreter. Doing it again mends and changes nothing."""
+    if sys.platform == "darwin":
+        return _install_launch_agent(environ, python)
+    return _install_units(environ, python)
+
+
+def uninstall(environ: Mapping[str, str] = os.environ) -> Installed:
+    """Stop the daemon, and have the service manager forget it. The vault and everything in it stays."""
+    if sys.platform == "darwin":
+        return _uninstall_launch_agent(environ)
+    return _uninstall_units(environ)
+
+
+# ---- systemd
+
+
+def units(environ: Mapping[str, str], python: str) -> dict[str, str]:
+    """The unit files by name."""
+    own = _own_variables(environ)
+    named = own.pop("DREAMD_SOCKET", "")
+    if complaint := too_long(named):
+        raise InstallError(complaint, "Set DREAMD_SOCKET to a shorter path.")
+    return {
+        SERVICE: _template("systemd", SERVICE)
+        .replace("@PYTHON@", _quoted(python).replace("$", "$$"))
+        .replace("@ENVIRONMENT@\n", "".join(f"Environment={_quoted(f'{k}={v}')}\n" for k, v in own.items())),
+        SOCKET: _template("systemd", SOCKET).replace("@SOCKET@", _literal(named) or "%t/dreamd/dreamd.sock"),
+    }
+
+
+def _install_units(environ: Mapping[str, str], python: str) -> Installed:
+    _need_user_manager()
+    folder, done = unit_folder(environ), Installed()
+    changed = {name: text for name, text in units(environ, python).items() if not _is_as_wanted(folder / name, text)}
+    if changed or _systemctl("is-active", "--quiet", SOCKET, check=False).returncode:
+        _refuse_a_daemon_of_its_own(environ)
+    if changed and any((folder / name).exists() for name in changed):
+        _systemctl("stop", SERVICE, SOCKET, check=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in changed.items():
+        _write(folder / name, text.encode())
+        done.files.append(str(folder / name))
+    _systemctl("daemon-reload")
+    _systemctl("enable", "--quiet", SERVICE, SOCKET)
+    _systemctl("reset-failed", SERVICE, SOCKET, check=False)  # what gave up before may begin again
+    _systemctl("start", SOCKET)
+    done.notes.append("The first question starts the daemon, and so does every login." if changed else "Nothing to do.")
+    done.notes += exposed_secrets(default_config_path(environ))
+    return done
+
+
+def _uninstall_units(environ: Mapping[str, str]) -> Installed:
+    folder, done = unit_folder(environ), Installed()
+    there = [folder / name for name in (SERVICE, SOCKET) if (folder / name).exists()]
+    if not there:
+        done.notes.append("Nothing was installed.")
+        return done
+    _need_user_manager()
+    _systemctl("disable", "--quiet", "--now", SOCKET, SERVICE, check=False)
+    for file in there:
+        file.unlink()
+        done.files.append(str(file))
+    _systemctl("daemon-reload")
+    _systemctl("reset-failed", SERVICE, SOCKET, check=False)
+    done.notes.append("The daemon is stopped and removed. The vault is untouched.")
+    return done
+
+
+def unit_folder(environ: Mapping[str, str]) -> Path:
+    """Return where the user's units lie."""
+    config = environ.get("XDG_CONFIG_HOME", "")
+    home = Path(environ.get("HOME") or Path.home())
+    return (Path(config) if config.startswith("/") else home / ".config") / "systemd" / "user"
+
+
+def _need_user_manager() -> None:
+    if shutil.which("systemctl") is None:
+        raise InstallError("There is no systemd here.", "Start `dreamd` from whatever starts your session.")
+    if _systemctl("show-environment", check=False).returncode:
+        raise InstallError(
+            "No systemd user manager answers.", "Log in as the user who is to have the daemon (not with su or sudo)."
+        )
+
+
+def _refuse_a_daemon_of_its_own(environ: Mapping[str, str]) -> None:
+    """systemd would take the path of a living daemon's socket from under it."""
+    if not _systemctl("is-active", "--quiet", SERVICE, check=False).returncode:
+        return
+    if not _systemctl("is-active", "--quiet", SOCKET, check=False).returncode:
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(default_socket_path(environ))
+        except OSError:
+            return
+    raise InstallError("A dreamd that was started by hand is running.", "Stop it first: `dreamctl stop`.")
+
+
+def _systemctl(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    return _command(("systemctl", "--user", *arguments), check=check)
+
+
+def _quoted(word: str) -> str:
+    """One word of a unit file, see systemd.syntax(7) and, on specifiers, systemd.unit(5)."""
+    if "\n" in word:
+        raise InstallError("A line break cannot be written into a unit.", "Take it out of the variable or path.")
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{_literal(escaped)}"'
+
+
+def _literal(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+# ---- launchd
+
+
+def launch_agent(environ: Mapping[str, str], python: str, log: Path) -> dict[str, Any]:
+    """The launch agent's property list."""
+    agent: dict[str, Any] = plistlib.loads(_template("launchd", "dreamd.plist").encode())
+    agent["ProgramArguments"] = [python if word == "@PYTHON@" else word for word in agent["ProgramArguments"]]
+    agent["EnvironmentVariables"] = _own_variables(environ)
+    agent["StandardErrorPath"] = str(log)
+    return agent
+
+
+def _install_launch_agent(environ: Mapping[str, str], python: str) -> Installed:
+    path, done = agent_path(environ), Installed()
+    log = launchd_log(environ)
+    wanted = plistlib.dumps(launch_agent(environ, python, log))
+    done.notes += exposed_secrets(default_config_path(environ))
+    if _is_as_wanted(path, wanted.decode()) and not _launchctl("print", _target(), check=False).returncode:
+        done.notes.append("Nothing to do.")
+        return done
+    path.parent.mkdir(parents=True, exist_ok=True)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    _launchctl("bootout", _target(), check=False)
+    _write(path, wanted)
+    _launchctl("enable", _target(), check=False)
+    _launchctl("bootstrap", _domain(), str(path))
+    done.files.append(str(path))
+    done.notes.append(f"The daemon runs, now and at every login; it logs to {log}.")
+    return done
+
+
+def _uninstall_launch_agent(environ: Mapping[str, str]) -> Installed:
+    path, done = agent_path(environ), Installed()
+    _launchctl("bootout", _target(), check=False)
+    if path.exists():
+        path.unlink()
+        done.files.append(str(path))
+    done.notes.append("The daemon is stopped and removed. The vault is untouched.")
+    return done
+
+
+def agent_path(environ: Mapping[str, str]) -> Path:
+    """Return where the launch agent lies."""
+    return Path(environ.get("HOME") or Path.home()) / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+
+
+def launchd_log(environ: Mapping[str, str]) -> Path:
+    """Return where launchd puts what the daemon writes."""
+    return agent_path(environ).parents[1] / "Logs" / "dreamd.log"
+
+
+def _domain() -> str:
+    return f"gui/{os.getuid()}"
+
+
+def _target() -> str:
+    return f"{_domain()}/{LABEL}"
+
+
+def _launchctl(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    return _command(("launchctl", *arguments), check=check)
+
+
+# ---- both
+
+
+def _own_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return our own settings of the shell that installs: the service manager would not know them.
+
+    Raises InstallError for one that holds a secret: what a unit says, every program of the user can read, and backups.
+    """
+    own = {name: value for name, value in sorted(environ.items()) if name.startswith(PREFIX)}
+    for name, value in own.items():
+        if key := secret_in_variable(name, value):
+            raise InstallError(
+                f"{name} holds a secret ({key}), which is not written into a service's file.",
+                f"Write it alone into a file that only you can read (chmod 600), name that in {PREFIX}"
+                f"{key.replace('.', '__').upper()}_FILE, unset {name}, and install again.",
+            )
+    return own
+
+
+def _template(folder: str, name: str) -> str:
+    return resources.files("dreamd").joinpath(folder, name).read_text(encoding="utf-8")
+
+
+def _is_as_wanted(path: Path, text: str) -> bool:
+    """Tell whether a file says this, to its owner alone."""
+    try:
+        return path.read_text(encoding="utf-8") == text and stat.S_IMODE(path.stat().st_mode) == PRIVATE
+    except FileNotFoundError:
+        return False
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that only its owner can read, from its first byte on."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE), "wb") as file:
+        file.write(content)
+
+
+def _command(command: Sequence[str], *, check: bool) -> subprocess.CompletedProcess[str]:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InstallError(f"`{' '.join(command)}` did not work: {error}") from error
+    if check and done.returncode:
+        said = (done.stderr or done.stdout).strip()
+        raise InstallError(f"`{' '.join(command)}` failed: {said}", "Mend that and run `dreamctl install` again.")
+    return done

@@ -1,0 +1,1 @@
+"""Imports: transcripts, chats and notes of other programs, kept as sessions and memories."""

@@ -1,0 +1,175 @@
+"""What a path holds: its format, told by its content, and every file of a folder."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+from .formats import beam, chat_jsonl, claude_code, locomo, markdown
+from .formats import unsupported as foreign
+from .formats.unsupported import Foreign, by_beginning, by_document, by_line
+from .reading.files import opened
+from .reading.items import Item, Reader, Skipped, UnreadableFile, UnsupportedFile
+from .reading.json_lines import json_document, json_lines
+
+FORMATS: Mapping[str, Reader] = {
+    "claude-code": claude_code.read,
+    "chat-jsonl": chat_jsonl.read,
+    "locomo": locomo.read,
+    "beam": beam.read,
+    "markdown": markdown.read,
+}
+SUPPORTED = (
+    "Supported are Claude Code's session files, chats with one JSON message a line (role, and content or text), "
+    "LoCoMo, BEAM, and markdown notes; name one with --format " + ", ".join(FORMATS) + "."
+)
+
+_LINES_TRIED = 50
+_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"}) | markdown.SUFFIXES
+_NOT_ENTERED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+LEADS_OUT = "a link that leads out of the folder, which is not followed"
+
+
+def read(path: Path, format_name: str | None = None) -> Iterator[Item]:
+    """Read a file, or every file of a folder in the order of their names. Raises UnsupportedFile at once.
+
+    Of a folder, files of other kinds are passed over and told of in a few Skipped at the end, and no link leads out of
+    it. A link that is named itself is its target.
+    """
+    if format_name is not None and format_name not in FORMATS:
+        raise UnsupportedFile(f"There is no format {format_name}.", SUPPORTED)
+    real = _readable(path)
+    if real.is_dir():
+        return _folder(real, format_name)
+    return FORMATS[format_name or guess(real)](real)
+
+
+def guess(path: Path) -> str:
+    """Return the name of a file's format, by its content. Raises UnsupportedFile, which names the file."""
+    try:
+        found = _by_content(path)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if isinstance(found, Foreign):
+        raise UnsupportedFile(f"{path} is {found.name}; dreamd cannot read those yet.", found.instead, found.names)
+    if found is None:
+        raise UnsupportedFile(f"{path} is of no format that can be imported.", SUPPORTED)
+    return found
+
+
+def _readable(path: Path) -> Path:
+    """Return where a named path leads. Raises UnsupportedFile where nothing can be read."""
+    try:
+        real = path.resolve(strict=True)
+        if real.is_dir():
+            os.scandir(real).close()
+        elif real.is_file():
+            opened(real).close()
+        else:
+            raise UnsupportedFile(f"{path} is no regular file.", SUPPORTED)
+    except FileNotFoundError as error:
+        raise UnreadableFile(f"There is no file {path}.", "Check the spelling.") from error
+    except (OSError, RuntimeError) as error:
+        raise _unreadable(path, error) from error
+    return real
+
+
+def _unreadable(path: Path, error: Exception) -> UnreadableFile:
+    why = getattr(error, "strerror", None) or "its links go round in a circle"
+    return UnreadableFile(f"{path} cannot be read: {why}.", "Check its permissions.")
+
+
+def _by_content(path: Path) -> str | Foreign | None:
+    suffix = path.suffix.lower()
+    if suffix in markdown.SUFFIXES:
+        return "markdown"
+    if suffix in _SUFFIXES and path.stat().st_size == 0:
+        return "chat-jsonl"  # of which there is nothing to take, which is no error
+    lines = islice(json_lines(path), _LINES_TRIED)
+    values = [line[1] for line in lines if not isinstance(line, Skipped)]
+    if any(claude_code.recognises(value) for value in values):
+        return "claude-code"
+    if foreign := next((found for value in values if (found := by_line(value))), None):
+        return foreign
+    if any(chat_jsonl.recognises(value) for value in values):
+        return "chat-jsonl"
+    return _by_document(path) or by_beginning(path)
+
+
+def _by_document(path: Path) -> str | Foreign | None:
+    try:
+        document = json_document(path)
+    except ValueError:
+        return None
+    if locomo.recognises(document):
+        return "locomo"
+    return "beam" if beam.recognises(document) else by_document(document)
+
+
+def _folder(folder: Path, format_name: str | None) -> Iterator[Item]:
+    """Read what is in a folder. What is left out is counted by reason, so that a thousand pictures are one line."""
+    left_out: Counter[str] = Counter()
+    for path in _walk(folder, left_out):
+        if isinstance(path, Skipped):
+            yield path
+            continue
+        try:
+            for item in FORMATS[format_name or guess(path)](path):
+                if isinstance(item, Skipped) and item.line is None:
+                    left_out[item.reason] += 1
+                else:
+                    yield item
+        except UnreadableFile as error:
+            yield Skipped(path, None, str(error))
+        except UnsupportedFile as error:
+            kinds = f"{error.kinds}, which dreamd cannot read yet" if error.kinds else ""
+            left_out[kinds or f"no conversation or note that is known ({path.suffix})"] += 1
+        except OSError as error:
+            yield Skipped(path, None, f"cannot be read: {error.strerror}")
+    for reason, count in sorted(left_out.items(), key=lambda entry: (-entry[1], entry[0])):
+        yield Skipped(folder, None, f"{count} × {reason}")
+
+
+def _walk(root: Path, left_out: Counter[str]) -> Iterator[Path | Skipped]:
+    """Yield every file once, by its real path, and every link that leads out as Skipped."""
+    seen: set[Path] = set()
+    for folder, folders, files in os.walk(root, onerror=lambda _: left_out.update(["folders that cannot be read"])):
+        links = [name for name in folders if Path(folder, name).is_symlink()]
+        yield from (Skipped(Path(folder, name), None, LEADS_OUT) for name in links if not _inside(root, folder, name))
+        plain = [name for name in folders if name not in links]
+        entered = [name for name in plain if not name.startswith(".") and name not in _NOT_ENTERED]
+        if len(entered) < len(plain):
+            left_out["folders not entered: hidden, or other people's code"] += len(plain) - len(entered)
+        folders[:] = sorted(entered)
+        for name in sorted(files):
+            yield from _file(root, folder, name, seen, left_out)
+
+
+def _file(root: Path, folder: str, name: str, seen: set[Path], left_out: Counter[str]) -> Iterator[Path | Skipped]:
+    """Yield a file where it is to be read, by its real path."""
+    path = Path(folder, name)
+    if name.startswith(".") or path.suffix.lower() not in _SUFFIXES:
+        kind = foreign.by_name(path)
+        left_out[f"{kind.names}, which dreamd cannot read yet" if kind else "files of another kind"] += 1
+    elif (real := _inside(root, folder, name)) is None:
+        yield Skipped(path, None, LEADS_OUT)
+    elif not real.is_file():
+        left_out["no regular files"] += 1
+    elif real not in seen:
+        seen.add(real)
+        yield real
+
+
+def _inside(root: Path, folder: str, name: str) -> Path | None:
+    """Return where an entry really lies; None where that is not under the root. The folder itself is no link."""
+    path = Path(folder, name)
+    if not path.is_symlink():
+        return path
+    try:
+        real = path.resolve()
+    except (OSError, RuntimeError):  # a loop
+        return None
+    return real if real.is_relative_to(root) else None

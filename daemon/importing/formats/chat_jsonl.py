@@ -1,0 +1,110 @@
+"""Generic chats: one message a line, `{"role", "content" or "text", "timestamp"?, "id"?, "session"?, "channel"?}`.
+
+`content` may be OpenAI's list of parts. A message without an id is known by its file and line, so that reading the
+same file again, or a longer one, adds no turn twice. Instructions to the model (`system`, `developer`) are no turns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ....store.keep.okf.session import session_id
+from ....store.model import GLOBAL_CHANNEL, NewTurn, SessionHead
+from ....store.names import as_channel, as_name
+from ....store.roles import Role, role_of
+from ..reading.batches import Pieces
+from ..reading.items import SessionRead, Skipped
+from ..reading.json_lines import json_lines
+from ..reading.sanitize import first_line, shorten, tidy
+from ..reading.timestamps import instant
+
+_TOOL_CHARS = (300, 500)
+_CALL_CHARS = 160
+_TITLE_CHARS = 80
+_HASH_DIGITS = 6
+
+
+def recognises(value: object) -> bool:
+    """Whether a line's value is a message."""
+    return isinstance(value, dict) and isinstance(value.get("role"), str) and ("content" in value or "text" in value)
+
+
+def read(path: Path) -> Iterator[SessionRead | Skipped]:
+    """Every session of one file; lines that are no messages come as Skipped."""
+    pieces = Pieces(_titled)
+    file_id = f"{path.stem}-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:_HASH_DIGITS]}"
+    for line in json_lines(path):
+        if isinstance(line, Skipped):
+            yield line
+            continue
+        number, value = line
+        if not recognises(value):
+            yield Skipped(path, number, "no message: an object with a role and a content or text")
+        elif role_of(value["role"]) == Role.SYSTEM:
+            yield Skipped(path, number, f"a {value['role']} message: an instruction to the model, not a turn")
+        elif not (text := _text(value)):
+            yield Skipped(path, number, "a message without text")
+        else:
+            head = _head(value, file_id)
+            if not pieces.knows(head.session_id):
+                pieces.open(head)
+            external_id = _scalar(value.get("id")) or f"{file_id}:{number}"
+            yield from pieces.add(head.session_id, NewTurn(value["role"], text, head.started_at, external_id))
+    yield from pieces.rest()
+
+
+def _head(value: dict[str, Any], file_id: str) -> SessionHead:
+    channel = as_channel(_scalar(value.get("channel")))
+    session = _scalar(value.get("session")) or _scalar(value.get("session_id"))
+    named = "-".join(part for part in (channel, session) if part) if session else file_id
+    at = next((at for key in ("timestamp", "created_at", "at") if (at := instant(value.get(key)))), None)
+    return SessionHead(session_id=session_id(named), channel=channel or GLOBAL_CHANNEL, started_at=at)
+
+
+def _titled(head: SessionHead, turns: tuple[NewTurn, ...]) -> SessionHead:
+    asked = next((turn.text for turn in turns if turn.role == Role.USER), turns[0].text)
+    started_at = head.started_at or next((turn.at for turn in turns if turn.at), None)
+    return SessionHead(head.session_id, head.channel, first_line(asked, _TITLE_CHARS), started_at)
+
+
+def _text(value: dict[str, Any]) -> str:
+    content = value["content"] if value.get("content") is not None else value.get("text")
+    parts = content if isinstance(content, list) else [content]
+    text = tidy("\n".join(said for part in parts if (said := _part(part))))
+    if role_of(value["role"]) == Role.TOOL:
+        return shorten(text, *_TOOL_CHARS)
+    calls = value.get("tool_calls")
+    notes = [_note_of_call(call) for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    return "\n".join(part for part in (text, *notes) if part)
+
+
+def _part(part: object) -> str:
+    """One part of OpenAI's content lists."""
+    match part:
+        case str():
+            return part
+        case {"type": "image_url" | "input_image" | "image"}:
+            return "[image]"
+        case {"type": "input_audio", "input_audio": {"transcript": str(said)}}:
+            return said
+        case {"text": str(said)}:
+            return said
+        case _:
+            return ""
+
+
+def _note_of_call(call: dict[str, Any]) -> str:
+    match call.get("function"):
+        case {"name": str(name), "arguments": arguments}:
+            told = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            return tidy(f"[{name}: {first_line(told, _CALL_CHARS)}]")
+        case _:
+            return ""
+
+
+def _scalar(value: object) -> str:
+    return as_name(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else ""

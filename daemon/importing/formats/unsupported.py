@@ -1,0 +1,96 @@
+"""Formats that are known by sight and cannot be read yet, so that a person hears what it is that was passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..reading.files import beginning
+
+_SNIFFED_BYTES = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A format by its name; `instead` says what can be done, where something can."""
+
+    name: str
+    names: str
+    instead: str = ""
+
+
+CODEX = Foreign("a Codex rollout", "Codex rollouts")
+GEMINI = Foreign("a Gemini CLI session", "Gemini CLI sessions")
+CHATGPT = Foreign("a ChatGPT export", "ChatGPT exports")
+CLAUDE_AI = Foreign("a claude.ai export", "claude.ai exports")
+OPENCODE = Foreign("an opencode session", "opencode sessions")
+OPENCODE_DB = Foreign("an opencode database", "opencode databases")
+CURSOR_DB = Foreign("a Cursor database", "Cursor databases")
+DATABASE = Foreign("an SQLite database", "SQLite databases")
+ARCHIVE = Foreign("an archive", "archives", "Unpack it, and import the folder.")
+
+_CODEX_LINES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+
+
+def by_name(path: Path) -> Foreign | None:
+    """Recognise a file by its name alone."""
+    name = path.name.lower()
+    if name.startswith("opencode") and name.endswith(".db"):
+        return OPENCODE_DB
+    return CURSOR_DB if name == "state.vscdb" else None
+
+
+def by_line(value: object) -> Foreign | None:
+    """Recognise a file by one of its lines."""
+    if not isinstance(value, dict):
+        return None
+    if _is_codex(value):
+        return CODEX
+    if "sessionId" in value and "projectHash" in value:
+        return GEMINI
+    return OPENCODE if _is_opencode(value) else None
+
+
+def by_document(document: object) -> Foreign | None:
+    """Recognise a file by its whole value."""
+    first = document[0] if isinstance(document, list) and document else document
+    if not isinstance(first, dict):
+        return None
+    if "mapping" in first and ("current_node" in first or "create_time" in first):
+        return CHATGPT
+    if "chat_messages" in first and "uuid" in first:
+        return CLAUDE_AI
+    if isinstance(document, list) and "role" in first and isinstance(first.get("parts"), list):
+        return GEMINI
+    if isinstance(document, list) and {"sessionId", "messageId", "message"} <= first.keys():
+        return GEMINI
+    return by_line(first)
+
+
+def by_beginning(path: Path) -> Foreign | None:
+    """Recognise a file by its first bytes: one that is no JSON, or too long to be read whole."""
+    head = beginning(path, _SNIFFED_BYTES)
+    if head.startswith(b"SQLite format 3\0"):
+        return by_name(path) or DATABASE
+    if head.startswith((b"PK\x03\x04", b"\x1f\x8b")):
+        return ARCHIVE
+    if head.lstrip().startswith(b"["):
+        if b'"mapping"' in head and b'"title"' in head:
+            return CHATGPT
+        if b'"chat_messages"' in head:
+            return CLAUDE_AI
+    return None
+
+
+def _is_codex(value: Mapping[str, Any]) -> bool:
+    """A line of today's rollouts; or of the first ones, which began with a line of instructions."""
+    if value.get("type") in _CODEX_LINES and "payload" in value:
+        return True
+    return value.get("record_type") == "state" or {"id", "timestamp", "instructions"} <= value.keys()
+
+
+def _is_opencode(value: Mapping[str, Any]) -> bool:
+    session = value.get("sessionID")
+    return isinstance(session, str) and session.startswith("ses")

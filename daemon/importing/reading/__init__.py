@@ -1,0 +1,1 @@
+"""What the formats share: opening files, lines, timestamps, text, batches."""

@@ -1,0 +1,53 @@
+"""Turns gathered by session and handed on in pieces, so that no file has to fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ....store.model import NewTurn, NodeId, SessionHead
+from .items import SessionRead
+
+MAX_TURNS = 500
+MAX_CHARS = 2**20
+
+Titled = Callable[[SessionHead, tuple[NewTurn, ...]], SessionHead]
+
+
+class Pieces:
+    """The open sessions of one file.
+
+    A session keeps the head of its first piece; `titled` may complete it then, when the first turns are known.
+    """
+
+    def __init__(self, titled: Titled = lambda head, turns: head) -> None:
+        self._titled = titled
+        self._heads: dict[NodeId, SessionHead] = {}
+        self._begun: set[NodeId] = set()
+        self._turns: dict[NodeId, list[NewTurn]] = {}
+        self._chars = 0
+        self._count = 0
+
+    def knows(self, session_id: NodeId) -> bool:
+        """Whether the session has a head."""
+        return session_id in self._heads
+
+    def open(self, head: SessionHead) -> None:
+        """Give a session its head."""
+        self._heads[head.session_id] = head
+
+    def add(self, session_id: NodeId, turn: NewTurn) -> Iterator[SessionRead]:
+        """Take one turn; hands on everything gathered once that is enough."""
+        self._turns.setdefault(session_id, []).append(turn)
+        self._chars += len(turn.text)
+        self._count += 1
+        if self._chars >= MAX_CHARS or self._count >= MAX_TURNS:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[SessionRead]:
+        """Hand on what is gathered."""
+        gathered, self._turns, self._chars, self._count = self._turns, {}, 0, 0
+        for session_id, turns in gathered.items():
+            if session_id not in self._begun:
+                self._begun.add(session_id)
+                self._heads[session_id] = self._titled(self._heads[session_id], tuple(turns))
+            yield SessionRead(self._heads[session_id], tuple(turns))

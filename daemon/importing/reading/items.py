@@ -1,0 +1,80 @@
+"""What a reader yields: pieces of sessions, notes, and what it had to leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from ....store.model import InvalidInput, Kind, NewTurn, SessionHead
+
+
+class UnsupportedFile(InvalidInput):
+    """Nothing here can be read as a conversation or a note; the hint says what can.
+
+    `kinds` is the plural of what the file is, where that is known.
+    """
+
+    def __init__(self, message: str, hint: str = "", kinds: str = "") -> None:
+        super().__init__(message, hint)
+        self.kinds = kinds
+
+
+class UnreadableFile(UnsupportedFile):
+    """It is not there, or may not be read."""
+
+
+Refusal = Literal["", "unreadable", "unsupported"]
+"""Why nothing of a named path was taken: it is not there or may not be read; or it is no conversation or note."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRead:
+    """A session, or the next piece of one: long sessions come in several, in order, under the same head."""
+
+    head: SessionHead
+    turns: tuple[NewTurn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoteRead:
+    """One note: a memory in its own right, not a session. `text` names the title if the body does not.
+
+    `channel` and `kind` are what its frontmatter asks for, which only who trusts it follows.
+    """
+
+    path: Path
+    title: str
+    text: str
+    tags: tuple[str, ...] = ()
+    created_at: datetime | None = None
+    channel: str | None = None
+    kind: Kind | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What was not taken: one line of a file, a whole file (no line), or a group of files under a folder (`path`).
+
+    `refused` is set where it is all of a path that was named, with the hint that goes with it.
+    """
+
+    path: Path
+    line: int | None
+    reason: str
+    refused: Refusal = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What a person should know of something that was taken. Equal sentences are counted together."""
+
+    path: Path
+    text: str
+
+
+Item = SessionRead | NoteRead | Skipped | Remark
+Reader = Callable[[Path], Iterator[Item]]

@@ -1,0 +1,62 @@
+"""Files of JSON, a value a line or one whole value, read within bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from .files import beginning, opened
+from .items import Skipped
+
+MAX_LINE_BYTES = 32 * 2**20  # a transcript's longest honest lines hold a few pasted images
+MAX_DOCUMENT_BYTES = 64 * 2**20  # some ten times as much in memory
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def json_lines(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, Any] | Skipped]:
+    """Every line's number, from 1, and its value; blank lines are passed over, bad ones come as Skipped.
+
+    Holds one line at a time. An overlong line is read past, not into memory.
+    """
+    with opened(path) as file:
+        for number, line in enumerate(iter(lambda: file.readline(max_line_bytes + 1), b""), start=1):
+            if len(line) > max_line_bytes and not line.endswith(b"\n"):
+                _read_past(file)
+                yield Skipped(path, number, f"longer than {max_line_bytes // 2**20} MiB")
+                continue
+            content = line.removeprefix(_BOM) if number == 1 else line
+            if not content.strip():
+                continue
+            try:
+                yield number, parse(content)
+            except ValueError as error:
+                reason = str(error) if line.endswith(b"\n") else f"{error}; the file's last line, perhaps unfinished"
+                yield Skipped(path, number, reason)
+
+
+def json_document(path: Path) -> Any:
+    """The file's one value. Raises ValueError, with a reason fit for a person, if it has none or is too long."""
+    content = beginning(path, MAX_DOCUMENT_BYTES + 1)
+    if len(content) > MAX_DOCUMENT_BYTES:
+        raise ValueError(f"longer than {MAX_DOCUMENT_BYTES // 2**20} MiB")
+    return parse(content.removeprefix(_BOM))
+
+
+def parse(content: bytes) -> Any:
+    """What JSON in UTF-8 says. Raises ValueError with a reason that quotes none of it."""
+    try:
+        return json.loads(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 at byte {error.start}") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at character {error.pos}") from error
+    except (RecursionError, ValueError) as error:
+        raise ValueError("not JSON that can be read: nested too deeply, or a number too long") from error
+
+
+def _read_past(file: BinaryIO) -> None:
+    while (rest := file.readline(2**20)) and not rest.endswith(b"\n"):
+        pass

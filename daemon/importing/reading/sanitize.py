@@ -1,0 +1,55 @@
+"""Outside text made fit to keep: no control characters, no recalled memories, no endless pastes."""
+
+from __future__ import annotations
+
+from ....store.text.controls import without_controls
+
+MEMORY_TAG = "dreamd-memory"  # what we hand to agents comes tagged, and is never learned again
+MAX_TURN_CHARS = 100_000  # about 25,000 tokens: what is longer was pasted, not said
+
+
+def tidy(text: str) -> str:
+    """Drop terminal colours and control characters, lone surrogates, recalled memories; bound the length."""
+    text = without_controls(without_element(text, MEMORY_TAG, unclosed=True))
+    return shorten(text.strip(), MAX_TURN_CHARS // 2, MAX_TURN_CHARS // 2)
+
+
+def shorten(text: str, head: int, tail: int) -> str:
+    """Keep the first `head` and the last `tail` characters, and say how many went."""
+    left_out = len(text) - head - tail
+    if left_out <= len(_gap(left_out)):
+        return text
+    return text[:head].rstrip() + _gap(left_out) + text[len(text) - tail :].lstrip()
+
+
+def first_line(text: str, limit: int) -> str:
+    """The first line that says something, cut at a word."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= limit else line[: limit - 1].rsplit(" ", 1)[0].rstrip(" ,;:") + "…"
+
+
+def without_element(text: str, tag: str, *, unclosed: bool = False) -> str:
+    """Cut every `<tag …>…</tag>`; with `unclosed`, an opening that is never closed cuts the rest. Linear time."""
+    opening, closing = f"<{tag}", f"</{tag}>"
+    kept: list[str] = []
+    at = 0
+    while (start := text.find(opening, at)) >= 0:
+        end = text.find(closing, start)
+        if end < 0:
+            if unclosed:
+                return "".join((*kept, text[at:start]))
+            break
+        kept.append(text[at:start])
+        at = end + len(closing)
+    return "".join((*kept, text[at:]))
+
+
+def element(text: str, tag: str) -> str | None:
+    """What the first `<tag>…</tag>` holds, if there is one."""
+    start = text.find(f"<{tag}>")
+    end = text.find(f"</{tag}>", start)
+    return None if start < 0 or end < 0 else text[start + len(tag) + 2 : end].strip()
+
+
+def _gap(left_out: int) -> str:
+    return f"\n[… {left_out:,} characters left out …]\n"

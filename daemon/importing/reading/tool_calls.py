@@ -1,0 +1,118 @@
+"""What an agent did, in a few words: tool calls and their results as short notes.
+
+Looking around is not kept, doing is; a result is kept where it tells an outcome, and an error always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .sanitize import first_line, shorten
+
+# What a call is told by: the first of these inputs that it has. None: the call is not worth a note.
+_TOLD_BY: Mapping[str, tuple[str, ...] | None] = {
+    "Agent": ("description", "prompt"),
+    "Bash": ("command",),
+    "BashOutput": None,
+    "Edit": ("file_path",),
+    "EnterPlanMode": None,
+    "Glob": None,
+    "Grep": None,
+    "KillShell": None,
+    "LS": None,
+    "MultiEdit": ("file_path",),
+    "NotebookEdit": ("notebook_path",),
+    "Read": None,
+    "Skill": ("skill", "command"),
+    "Task": ("description", "prompt"),
+    "TaskCreate": ("subject",),
+    "TaskGet": None,
+    "TaskList": None,
+    "TaskOutput": None,
+    "TaskUpdate": None,
+    "ToolSearch": None,
+    "WebFetch": ("url",),
+    "WebSearch": ("query",),
+    "Write": ("file_path",),
+}
+
+# How much of a result's head and tail is kept. A sub-agent's report is prose; of an output the end tells most.
+_RESULT_CHARS: Mapping[str, tuple[int, int]] = {
+    "Agent": (1500, 500),
+    "Bash": (200, 500),
+    "BashOutput": (0, 500),
+    "Task": (1500, 500),
+    "WebFetch": (500, 0),
+    "WebSearch": (500, 0),
+}
+_ERROR_CHARS = (400, 400)
+_CALL_CHARS = 160
+_PLAN_CHARS = (3000, 500)
+
+_REFUSED = "The user doesn't want to"
+_SAID = "the user said:\n"
+_ANSWERED = "User has answered your question"
+
+
+def is_our_own(name: str, arguments: object) -> bool:
+    """Whether a call asks our own memory: what it returns was learned before."""
+    command = arguments.get("command") if isinstance(arguments, dict) else None
+    return "dreamd" in name.lower() or (isinstance(command, str) and "dreamctl" in command)
+
+
+def note_of_call(name: str, arguments: object) -> str:
+    """`[Edit /tmp/x.py]`, `[Bash: pytest -q]`; empty for calls that only look."""
+    given = arguments if isinstance(arguments, dict) else {}
+    if name == "TodoWrite":
+        return _note_of_todos(given.get("todos"))
+    if name == "ExitPlanMode" and isinstance(plan := given.get("plan"), str):
+        return f"[plan]\n{shorten(plan.strip(), *_PLAN_CHARS)}"
+    if name == "AskUserQuestion":
+        return _note_of_questions(given.get("questions"))
+    told_by = _TOLD_BY.get(name, tuple(given))
+    if told_by is None:
+        return ""
+    told = next((value for key in told_by if isinstance(value := given.get(key), str) and value.strip()), "")
+    return _note(name, first_line(told, _CALL_CHARS))
+
+
+def note_of_result(name: str, text: str, *, is_error: bool) -> str:
+    """The outcome of a call of the tool `name`, bounded; empty where nothing is worth keeping."""
+    text = text.strip()
+    if not text:
+        return ""
+    if is_error:
+        return f"[{name or 'tool'} failed]\n{shorten(text, *_ERROR_CHARS)}"
+    bounds = _RESULT_CHARS.get(name)
+    return f"[{name} result]\n{shorten(text, *bounds)}" if bounds else ""
+
+
+def words_of_user(result: str) -> str | None:
+    """What the person typed to answer or refuse a call; None if the result is a tool's own."""
+    text = result.strip()
+    if text.startswith(_REFUSED):
+        said = text.partition(_SAID)[2].strip()
+        return said.partition("\n\nNote: The user's next message")[0].strip()
+    return text if text.startswith(_ANSWERED) else None
+
+
+def _note(name: str, told: str) -> str:
+    if not told:
+        return f"[{name}]"
+    return f"[{name} {told}]" if told.startswith(("/", "~", "./")) and " " not in told else f"[{name}: {told}]"
+
+
+def _note_of_todos(todos: object) -> str:
+    """Only what is in progress: the whole list comes again with every step."""
+    entries = [todo for todo in todos if isinstance(todo, dict)] if isinstance(todos, list) else []
+    now = [str(todo.get("content", "")) for todo in entries if todo.get("status") == "in_progress"]
+    return f"[doing: {first_line('; '.join(now), _CALL_CHARS)}]" if now else ""
+
+
+def _note_of_questions(questions: object) -> str:
+    asked = (
+        [str(each.get("question", "")) for each in questions if isinstance(each, dict)]
+        if isinstance(questions, list)
+        else []
+    )
+    return "\n".join(question for question in asked if question)

@@ -1,1 +1,0 @@
-"""Readers of what other programs wrote: one file a format, each yielding sessions."""

@@ -1,0 +1,1 @@
+"""The methods of the wire that are the daemon's own."""

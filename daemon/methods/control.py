@@ -1,0 +1,190 @@
+"""The wire's methods that need more than the store: imports, repair, and the daemon's own life."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from loguru import logger
+from pydantic import Field
+
+from ...ipc.answers import (
+    ChannelAnswer,
+    CheckAnswer,
+    ImportAnswer,
+    LlmAnswer,
+    PauseAnswer,
+    RebuildAnswer,
+    StatusAnswer,
+    StopAnswer,
+)
+from ...ipc.call import Call
+from ...ipc.channels import nothing_there
+from ...ipc.protocol import Refused
+from ...ipc.store_methods import Handler, NoParams, Params, hello_answer, instant, plain, store_handlers
+from ...store.names import Channel
+from .. import settings_check
+from ..dreaming.budget import DREAMS
+from ..importing.importer import Importer
+from .dreams import DreamMethods, refuse_if_paused
+from .review import Upkeep
+
+if TYPE_CHECKING:
+    from ..app import Daemon
+
+LLM_ASKED_AGAIN_S = 60.0
+
+
+class ImportParams(Params):
+    """What to read. A channel puts everything into that one, instead of where its reader would.
+
+    `trust_frontmatter`: notes choose their channel and their kind themselves.
+    """
+
+    paths: Annotated[tuple[str, ...], Field(min_length=1, max_length=10_000)]
+    format: Literal["claude-code", "chat-jsonl", "locomo", "beam", "markdown"] | None = None
+    channel: Channel | None = None
+    trust_frontmatter: bool = False
+
+
+class CheckParams(Params):
+    """`accept`: what vanished from the vault is meant to be gone."""
+
+    accept: bool = False
+
+
+class ChannelParams(Params):
+    """Whether anything is learned in a channel."""
+
+    name: Channel
+    learning: bool
+
+
+class Commands:
+    """The methods as they are called. Those that block run in the server's threads, dreams in its loop."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        assert daemon.store is not None
+        assert daemon.dreamer is not None
+        assert daemon.schedule is not None
+        assert daemon.watcher is not None
+        self._daemon = daemon
+        self._store = daemon.store
+        self._dreams = DreamMethods(self._store, daemon.dreamer, daemon.settings.vault)
+        self._schedule = daemon.schedule
+        self._watcher = daemon.watcher
+        self._llm_problem = ""
+        self._llm_asked_s = -LLM_ASKED_AGAIN_S
+
+    def handlers(self) -> dict[str, Handler]:
+        """Every method of the wire: the store's, and these."""
+        store = store_handlers(self._store)
+        return store | {
+            "status": Handler(NoParams, lambda _, call: self.status(), blocking=True),
+            "import": Handler(ImportParams, self.import_, long=True, activity=True),
+            "rebuild": Handler(NoParams, self.rebuild, long=True),
+            "check": Handler(CheckParams, self.check, long=True),
+            "pause": Handler(NoParams, lambda _, call: self.pause(True), blocking=True),
+            "resume": Handler(NoParams, lambda _, call: self.pause(False), blocking=True),
+            "channel": Handler(ChannelParams, self.channel, blocking=True),
+            "stop": Handler(NoParams, self.stop),
+            **self._dreams.handlers(),
+            **Upkeep(self._store, self._daemon.settings).handlers(),
+        }
+
+    # ---- status
+
+    def status(self) -> StatusAnswer:
+        """The store's state and the daemon's."""
+        daemon, due = self._daemon, self._schedule.next_due()
+        dreams = self._store.runs(1, kinds=DREAMS)
+        store = self._store.status()
+        problems = list(store["problems"])
+        if self._watcher.state.startswith(("cannot", "the vault")):
+            problems.append(f"Edits by hand are not seen: {self._watcher.state}.")
+        if daemon.server is not None and daemon.server.socket_problem:
+            problems.append(daemon.server.socket_problem)
+        if (llm := self._llm_state()) is not None and llm["problem"]:
+            problems.append(f"Dreams go without a language model: {llm['problem']}")
+        return {
+            **hello_answer(),
+            **store,
+            "uptime_s": round(time.monotonic() - daemon.began_s, 1),
+            "vault": str(daemon.settings.vault),
+            "dream": self._dreams.running(),
+            "last_dream": instant(dreams[0].started_at) if dreams else None,
+            "next_dream": instant(due.not_before) if daemon.settings.pipelines.schedule.enabled else None,
+            "waiting_for": self._schedule.waiting_for,
+            "watching": self._watcher.state,
+            "llm": llm,
+            "problems": problems,
+        }
+
+    def _llm_state(self) -> LlmAnswer | None:
+        """What is configured, and whether it answers; asked again at most once a minute."""
+        settings = self._daemon.settings.llm
+        if settings.provider == "none":
+            return None
+        if time.monotonic() - self._llm_asked_s >= LLM_ASKED_AGAIN_S:
+            from ...llm.model import problem
+
+            self._llm_problem = problem(settings)
+            self._llm_asked_s = time.monotonic()
+        return {"provider": settings.provider, "model": settings.model, "problem": self._llm_problem}
+
+    # ---- imports
+
+    def import_(self, params: ImportParams, call: Call) -> ImportAnswer:
+        """Read files into the store."""
+        refuse_if_paused(self._store)
+        relative = [path for path in params.paths if not Path(path).is_absolute()]
+        if relative:
+            raise Refused(
+                f"{relative[0]} is a relative path.", "The daemon has another working folder; send absolute ones."
+            )
+        began_s = time.monotonic()
+        importer = Importer(self._store, call, params.channel, trust_frontmatter=params.trust_frontmatter)
+        account = importer.take(map(Path, params.paths), params.format)
+        logger.info(
+            "imported {} sessions: {} turns added, {} known, {} skipped, {:.1f} s",
+            *(len(account.sessions), account.turns_added, account.turns_known, account.skipped_total),
+            time.monotonic() - began_s,
+        )
+        return account.answer()
+
+    # ---- repair
+
+    def rebuild(self, params: NoParams, call: Call) -> RebuildAnswer:
+        """Make the index anew."""
+        answer: RebuildAnswer = plain(self._store.rebuild(lambda done, total: call.progress("rebuild", done, total)))
+        return answer
+
+    def check(self, params: CheckParams, call: Call) -> CheckAnswer:
+        """What is wrong with the vault, the databases and the settings."""
+        complaints = settings_check.complaints()
+        if (llm := self._llm_state()) is not None and llm["problem"]:
+            complaints.append(f"The language model cannot be used: {llm['problem']}")
+        return {"problems": plain(self._store.check(accept=params.accept)), "settings_problems": complaints}
+
+    # ---- the daemon's own life
+
+    def pause(self, paused: bool) -> PauseAnswer:
+        """Switch all learning off or on."""
+        if paused:
+            self._store.pause()
+        else:
+            self._store.resume()
+        return {"paused": paused}
+
+    def channel(self, params: ChannelParams, call: Call) -> ChannelAnswer:
+        """Switch learning in one channel off or on."""
+        self._store.set_channel(params.name, params.learning)
+        notes = nothing_there(params.name, self._store.channels())
+        return {"channel": params.name, "learning": params.learning, "notes": notes}
+
+    def stop(self, params: NoParams, call: Call) -> StopAnswer:
+        """End, after this answer is out."""
+        asyncio.get_running_loop().call_soon(self._daemon.stop)
+        return {"stopping": True}

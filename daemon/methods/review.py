@@ -1,0 +1,161 @@
+"""The wire's methods by which a person looks after what is remembered: what fades, what comes back, what to decide."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from ...ipc.answers import DecayAnswer, LeakAnswer, ReviewAnswer
+from ...ipc.call import Call
+from ...ipc.protocol import Refused
+from ...ipc.store_methods import Handler, Name, NoParams, Params, instant, plain
+from ...store.keep.files.vault import Vault
+from ...store.keep.ledger.records import LANDED
+from ...store.keep.redaction import redact
+from ...store.model import Kind, Level, Memory, NotFound
+from ..clock import utc_now
+from ..settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ...store.memory import MemoryStore
+
+MOST_FADING = 500
+MOST_DECISIONS = 50
+LONGEST_TEXT = 4000
+LINTING = ("daily", "weekly")
+"""The runs that look for secrets."""
+
+RUNS_LOOKED_AT = 20
+
+
+class DecayParams(Params):
+    """How far to look ahead."""
+
+    days: Annotated[int, Field(strict=True, ge=1, le=3650)] = 30
+
+
+class RestoreParams(Params):
+    """The archived memory to bring back."""
+
+    node_id: Name
+
+
+class DecideParams(Params):
+    """What a person decided about two memories; `edit` comes with the `text` that holds instead."""
+
+    decision: Name
+    keep: Literal["newer", "older", "both", "edit"]
+    text: Annotated[str, Field(max_length=2**16)] = ""
+    by: Annotated[str, Field(pattern=r"^[\w.@-]{1,64}$")] | None = None
+
+
+class Upkeep:
+    """The methods; all of them block, so they run in the server's threads."""
+
+    def __init__(self, store: MemoryStore, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+
+    def handlers(self) -> dict[str, Handler]:
+        """The methods by name."""
+        return {
+            "decay_preview": Handler(DecayParams, self.decay_preview, long=True),
+            "restore": Handler(RestoreParams, self.restore, blocking=True, shape=plain),
+            "review_list": Handler(NoParams, self.review_list, blocking=True),
+            "review_decide": Handler(DecideParams, self.review_decide, blocking=True, shape=plain),
+        }
+
+    def decay_preview(self, params: DecayParams, call: Call) -> DecayAnswer:
+        """What would fade within so many days, read from the index and the files; nothing is changed."""
+        from ...pipelines.stages import decay
+        from ...pipelines.workspace.view import History
+
+        store, settings, now = self._store, self._settings.pipelines.decay, utc_now()
+        store.settle()
+        history = History(
+            tombstones=frozenset(store.ledger.tombstones()),
+            usage=store.ledger.usage(),
+            feedback=store.ledger.feedback(),
+            probes=store.ledger.probes(),
+            reinforced=store.ledger.reinforced(),
+        )
+        ground = decay.Ground(history, store.catalog.resting(), settings)
+        found = decay.forecast(self._facts(call), _reader(store.vault), ground, settings, now, params.days)
+        return {
+            "days": params.days,
+            "most_a_night": decay.most_a_night(store.catalog.counts()["facts"], settings),
+            "total": len(found),
+            "fading": [
+                {
+                    "node_id": standing.memory.node_id,
+                    "kind": standing.memory.kind.value,
+                    "title": standing.memory.title[:200],
+                    "channel": standing.memory.channel,
+                    "confidence": round(standing.confidence(now), 3),
+                    "fades_at": instant(at),
+                }
+                for at, standing in found[:MOST_FADING]
+            ],
+        }
+
+    def restore(self, params: RestoreParams, call: Call) -> Any:
+        """Bring an archived memory back."""
+        return self._store.restore(params.node_id)
+
+    def review_list(self, params: NoParams, call: Call) -> ReviewAnswer:
+        """The decisions that wait, and the secrets that a dream found where it may not take them out."""
+        waiting = self._store.decisions()
+        decisions = [plain(decision) for decision in waiting[:MOST_DECISIONS]]
+        for decision in decisions:
+            for side in (decision["older"], decision["newer"]):
+                side["text"] = side["text"][:LONGEST_TEXT]
+        return {"decisions": decisions, "total": len(waiting), "leaks": self._leaks()}
+
+    def review_decide(self, params: DecideParams, call: Call) -> Any:
+        """Settle one."""
+        if (params.keep == "edit") != bool(params.text.strip()):
+            raise Refused("An edit, and nothing else, comes with a text.", "`dreamctl review ID --edit TEXT`.")
+        return self._store.decide(params.decision, params.keep, params.by or _login(), params.text)
+
+    def _facts(self, call: Call) -> Iterator[Memory]:
+        """Every living fact, as little of it as the index is asked for."""
+        for done, (node_id, path, at) in enumerate(self._store.catalog.old_facts(utc_now())):
+            if done % 1000 == 0:
+                call.raise_if_cancelled()
+                call.progress("decay", done)
+            yield Memory(node_id=node_id, level=Level.FACT, kind=Kind.FACT, title="", text="", path=path, created_at=at)
+
+    def _leaks(self) -> list[LeakAnswer]:
+        """The files that the latest dream named and that still hold what looks like a secret."""
+        runs = self._store.runs(RUNS_LOOKED_AT, kinds=LINTING, states=LANDED)
+        summaries = [run.summary for run in runs if "leaks" in run.summary]
+        found: list[LeakAnswer] = []
+        for node_id in summaries[0]["leaks"] if summaries else ():
+            path = self._store.catalog.path_of(node_id)
+            data = _reader(self._store.vault)(path) if path else None
+            if path and data and (kinds := sorted(set(redact(data.decode("utf-8", "replace")).found))):
+                found.append({"node_id": node_id, "path": path, "kinds": ", ".join(kinds)})
+        return found
+
+
+def _reader(vault: Vault) -> Callable[[str], bytes | None]:
+    def read(path: str) -> bytes | None:
+        with contextlib.suppress(NotFound):
+            return vault.read(path)
+        return None
+
+    return read
+
+
+def _login() -> str:
+    """Whose daemon this is: the only one who may ask it anything."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

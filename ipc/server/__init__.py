@@ -1,0 +1,1 @@
+"""The server: connections in, handlers called, answers out."""

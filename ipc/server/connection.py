@@ -1,0 +1,210 @@
+"""One client's connection: lines in, lines out, and the bounds on both."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+from typing import TYPE_CHECKING, cast
+
+from loguru import logger
+
+from ..protocol import BUSY, REFUSED, Inbox, Malformed, Message, Notification, ProtocolError, RequestId, encode_error
+from .listener import peer_uid
+
+if TYPE_CHECKING:
+    from .request import Running
+    from .server import Server
+
+HANGUP_INTERVAL_S = 0.25
+TURNED_AWAY_S, MOST_TURNED_AWAY = 1.0, 32
+# Answers are joined up to this size; more is written at once, so that a full socket is noticed before the next answer.
+WRITE_BYTES = 2**18
+# What waits for its turn is read ahead so far: to stop reading and begin again is two calls of the system a message.
+READ_AHEAD_BYTES = 2**16
+
+
+class Connection(asyncio.Protocol):
+    """Reads no faster than it answers, and drops a client that does not read what it asked for."""
+
+    def __init__(self, server: Server) -> None:
+        self.running: dict[object, Running] = {}
+        self.held = False
+        self._server = server
+        self._inbox = Inbox()
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._reading = True
+        self._writing = True
+        self._closing = self._watching = self._gone = False
+        self._stalled: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Let the user's own programs in, as many as there is room for."""
+        self._transport = cast("asyncio.Transport", transport)
+        settings = self._server.settings
+        self._transport.set_write_buffer_limits(settings.stalled_output_bytes, settings.stalled_output_bytes // 4)
+        self._server.connections.add(self)
+        uid = peer_uid(self._transport.get_extra_info("socket"))
+        if uid not in (os.geteuid(), 0):
+            self._turn_away(ProtocolError("this memory belongs to another user", "", REFUSED))
+        elif len(self._server.connections) > settings.max_connections:
+            hint = "close some, or raise ipc.max_connections in the settings"
+            self._turn_away(ProtocolError(f"{settings.max_connections} clients are connected already", hint, BUSY))
+
+    def data_received(self, data: bytes) -> None:
+        """Answer what these bytes complete."""
+        if not self._closing:
+            self._inbox.receive(data)
+            self.pump()
+
+    def eof_received(self) -> bool:
+        """A client that has asked everything may still wait for its answers; one that is gone does not."""
+        self._closing = True
+        self.pump()
+        if not self._watching:
+            self._watch_for_hangup()
+        return not self._transport.is_closing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Nobody waits any more: take back what was asked."""
+        self._closing = True
+        self._inbox.clear()
+        self._server.connections.discard(self)
+        self._server.turned_away.discard(self)
+        if self._stalled is not None:
+            self._stalled.cancel()
+        for running in list(self.running.values()):
+            self._server.cancel(running)
+
+    def pause_writing(self) -> None:
+        """The client does not read: it has a while to begin."""
+        self._writing = False
+        self._stalled = self._server.loop.call_later(self._server.settings.stalled_s, self._drop)
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self._writing = True
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        self.pump()
+
+    def pump(self) -> None:
+        """Have what waits begun when it is this connection's turn, and write what is answered."""
+        if self._may_begin():
+            self._server.turns.want(self)
+        self._flush()
+
+    def begin_some(self, most: int, until_s: float) -> bool:
+        """Begin at most so many of the messages that wait, until a moment of the loop's clock; say if more could be."""
+        clock = self._server.loop.time
+        while most and self._may_begin() and clock() < until_s:
+            most -= 1
+            self._begin(self._inbox.take())
+            if self._out_bytes >= WRITE_BYTES:
+                self._write()
+        self._flush()
+        return self._may_begin()
+
+    def _may_begin(self) -> bool:
+        has_room = len(self.running) < self._server.settings.max_in_flight
+        return has_room and self._writing and not self.held and bool(self._inbox)
+
+    def _begin(self, message: Message) -> None:
+        if self._gone and not isinstance(message, Notification):
+            return
+        if not isinstance(message, Malformed):
+            self._server.begin(self, message)
+            return
+        self.fail(message.id, message.error, always=True)
+        if message.fatal:
+            self._inbox.clear()
+            self._closing = True
+
+    def _flush(self) -> None:
+        """Write what is answered, then read on, or close, or wait, as the bounds say."""
+        self._write()
+        if self._closing:
+            if not self._inbox and not self.running:
+                self._transport.close()
+            return
+        is_full = len(self.running) >= self._server.settings.max_in_flight
+        if self._reading == (self._inbox.size_bytes > READ_AHEAD_BYTES or is_full or not self._writing):
+            self._reading = not self._reading
+            (self._transport.resume_reading if self._reading else self._transport.pause_reading)()
+            if not self._reading and not self._watching:  # an end that nobody reads is seen by polling alone
+                self._watch_for_hangup()
+
+    def send(self, line: bytes) -> None:
+        """Have a line written by the next `pump`: what is answered together is written together."""
+        self._out.append(line)
+        self._out_bytes += len(line)
+
+    def fail(self, request_id: RequestId | None, error: ProtocolError, always: bool = False) -> None:
+        """Answer with an error; a notification has no answer, unless it was too broken to tell."""
+        if request_id is not None or always:
+            self.send(encode_error(request_id, error))
+
+    def close(self) -> None:
+        """Write what is answered, then close."""
+        self._closing = True
+        self._write()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close now."""
+        self._transport.abort()
+
+    def _write(self) -> None:
+        if self._out and not self._gone and not self._transport.is_closing():
+            self._transport.write(self._out[0] if len(self._out) == 1 else b"".join(self._out))
+            if self._transport.get_write_buffer_size() > self._server.settings.max_output_bytes:
+                self._drop()
+        self._out.clear()
+        self._out_bytes = 0
+
+    def _watch_for_hangup(self) -> None:
+        """Poll for a peer that is gone, while nothing is read or its end-of-file, which a living one may send, came."""
+        self._watching = False
+        if self._transport.is_closing() or (self._reading and not self._closing):
+            return
+        if self._gone or self._has_hung_up():
+            self._hang_up()
+        if not self._transport.is_closing():
+            self._watching = True
+            self._server.loop.call_later(HANGUP_INTERVAL_S, self._watch_for_hangup)
+
+    def _has_hung_up(self) -> bool:
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), 0)
+        return bool(poll.poll(0))
+
+    def _hang_up(self) -> None:
+        """Take back what nobody waits for any more; the notifications that were sent before are still done."""
+        self._gone = True
+        for running in list(self.running.values()):
+            if running.call.id is not None:
+                self._server.cancel(running)
+        if self._closing and not self._inbox:
+            self._transport.abort()
+        else:
+            self.pump()
+
+    def _turn_away(self, error: ProtocolError) -> None:
+        """Say why, and read on for a moment: a connection that is closed over unread bytes is reset."""
+        server = self._server
+        self._closing = self._gone = True
+        server.connections.discard(self)
+        self._transport.write(encode_error(None, error))
+        if len(server.turned_away) >= MOST_TURNED_AWAY:
+            self._transport.close()
+            return
+        server.turned_away.add(self)
+        self._transport.write_eof()
+        server.loop.call_later(TURNED_AWAY_S, self._transport.close)
+
+    def _drop(self) -> None:
+        logger.warning("a client that reads no answers was dropped, with {} requests open", len(self.running))
+        self._transport.abort()

@@ -1,0 +1,197 @@
+"""The listening socket: made for its owner alone, never beside a living one, or adopted from systemd or launchd."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import socket
+import stat
+import struct
+import sys
+from pathlib import Path
+
+from ..paths import too_long
+from ..protocol import ProtocolError
+
+BACKLOG = 128
+PROBE_TIMEOUT_S = 1.0
+
+
+class ListenerError(ProtocolError):
+    """There can be no socket at this path; the message says why."""
+
+
+class AlreadyRunning(ListenerError):
+    """Another daemon answers at this path."""
+
+
+class Listener:
+    """A listening Unix socket at `place`; `path` is None when another process made it."""
+
+    def __init__(self, sock: socket.socket, path: Path | None = None, lock_fd: int | None = None) -> None:
+        self.socket = sock
+        self.path = path
+        self.place = path or _place_of(sock)
+        self._lock_fd = lock_fd
+        self._made = _identity(self.place) if self.place else None
+
+    def is_lost(self) -> bool:
+        """Say whether the socket file is gone, or is another: then nobody can connect any more."""
+        return self.place is not None and (self._made is None or _identity(self.place) != self._made)
+
+    def unlock(self) -> None:
+        """Let go of the lock beside the socket."""
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            self._lock_fd = None
+
+    def close(self) -> None:
+        """Stop listening; the socket file goes if it is still ours. What systemd made stays."""
+        self.socket.close()
+        if self.path is not None and _identity(self.path) == self._made:
+            self.path.unlink(missing_ok=True)
+        self.unlock()
+
+
+def listen_again(lost: Listener) -> Listener:
+    """Listen at the place of a listener whose socket file is gone. Raises ListenerError, and AlreadyRunning."""
+    assert lost.place is not None
+    lost.unlock()
+    return open_listener(lost.place)
+
+
+def open_listener(path: str | Path) -> Listener:
+    """Listen at `path`: 0600, in a folder of the user's own. A stale socket is replaced.
+
+    Call it before the slow part of a start: clients that connect meanwhile wait instead of failing. Raises
+    AlreadyRunning, or ListenerError with a hint.
+    """
+    path = Path(path)
+    if complaint := too_long(str(path)):
+        raise ListenerError(complaint, "set DREAMD_SOCKET to a shorter path, for the daemon and for its clients")
+    _own_folder(path.parent)
+    lock_fd = _lock(path)
+    try:
+        _remove_stale(path)
+        sock = _bind(path)
+    except BaseException:
+        os.close(lock_fd)
+        raise
+    return Listener(sock, path, lock_fd)
+
+
+def adopt_listener(fd: int) -> Listener:
+    """Listen on a socket that systemd or launchd made and passed."""
+    complaint = f"the passed file descriptor {fd} is no Unix stream socket", "see ListenStream= in the unit"
+    try:
+        sock = socket.socket(fileno=fd)
+    except OSError as error:
+        os.close(fd)
+        raise ListenerError(*complaint) from error
+    if sock.family != socket.AF_UNIX or sock.type != socket.SOCK_STREAM:
+        sock.close()
+        raise ListenerError(*complaint)
+    sock.setblocking(False)
+    os.set_inheritable(fd, False)
+    return Listener(sock)
+
+
+def peer_uid(sock: socket.socket) -> int:
+    """The user on the other side of a connected Unix socket."""
+    if sys.platform == "darwin":
+        uid, gid = ctypes.c_uint32(), ctypes.c_uint32()
+        if ctypes.CDLL(None, use_errno=True).getpeereid(sock.fileno(), ctypes.byref(uid), ctypes.byref(gid)):
+            raise OSError(ctypes.get_errno(), "getpeereid failed")
+        return uid.value
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])
+
+
+def _own_folder(folder: Path) -> None:
+    """Make the folder 0700, or be content with one that nobody else can write to."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+        if found.st_uid == os.geteuid() and folder.name == "dreamd":
+            folder.chmod(0o700)
+            return
+    except OSError as error:
+        raise ListenerError(
+            f"no folder for the socket: {error}", "set DREAMD_SOCKET to a path that you may write"
+        ) from error
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ListenerError(f"others may write to {folder}", "set DREAMD_SOCKET to a path in a folder of your own")
+
+
+def _lock(path: Path) -> int:
+    """Hold the lock beside the socket: it tells a stale socket from one whose daemon is busy starting."""
+    try:
+        fd = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise ListenerError(
+            f"no lock beside the socket: {error}", "set DREAMD_SOCKET to a path that you may write"
+        ) from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(fd)
+        raise _already_running(path) from error
+    return fd
+
+
+def _remove_stale(path: Path) -> None:
+    """Take away a socket that nobody answers. Anything that is no socket is left, and refused."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise ListenerError(f"{path} is in the way and is no socket", "move it away, or set DREAMD_SOCKET")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(PROBE_TIMEOUT_S)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            path.unlink(missing_ok=True)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.ETIMEDOUT) and not isinstance(error, TimeoutError):
+                raise ListenerError(
+                    f"cannot tell who owns {path}: {error}", "set DREAMD_SOCKET to another path"
+                ) from error
+    raise _already_running(path)
+
+
+def _bind(path: Path) -> socket.socket:
+    """Bind, narrow, and only then listen: until `listen` nobody can connect, so the mode is never seen wide."""
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.bind(str(path))
+        path.chmod(0o600)
+        sock.listen(BACKLOG)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        raise ListenerError(f"cannot listen at {path}: {error}", "set DREAMD_SOCKET to another path") from error
+    return sock
+
+
+def _already_running(path: Path) -> AlreadyRunning:
+    return AlreadyRunning(
+        f"a daemon already answers at {path}", "see it with `dreamctl status`, end it with `dreamctl stop`"
+    )
+
+
+def _place_of(sock: socket.socket) -> Path | None:
+    """Return where a socket's file lies; one with an abstract name has none."""
+    name = os.fsdecode(sock.getsockname())
+    return Path(name) if name and not name.startswith("\0") else None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,363 @@
+"""The server: connections in, handlers called, answers out; nothing here knows what a memory is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from loguru import logger
+from pydantic import ValidationError
+
+from ..call import Cancelled, Handler
+from ..errors import invalid_params, unknown_method, wire_error
+from ..protocol import (
+    BUSY,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    STOPPING,
+    Notification,
+    ProtocolError,
+    Request,
+    encode_answer,
+    encode_error,
+    encode_notification,
+)
+from ..settings import IpcSettings
+from .acceptor import Acceptor
+from .connection import Connection
+from .lanes import Lanes
+from .listener import Listener, ListenerError, listen_again
+from .request import Running
+from .turns import Turns
+
+# A progress bar needs no more; a stage that reports every item must not fill the wire.
+PROGRESS_INTERVAL_S = 0.05
+LAST_ANSWERS_S = 0.5
+SOCKET_LOOKED_AT_S = 2.0
+SOCKET_LOST = "No other client can connect: {} is gone and cannot be made again ({})."
+SYSTEMS_SOCKET_LOST = (
+    "{} was removed, and dreamd has made it again by itself; the service manager, which made the first one, knows of "
+    "this one after `systemctl --user restart dreamd.socket dreamd`."
+)
+# A message this long costs its handler milliseconds (redaction, hashing): not in the loop.
+BULKY_BYTES = 32 * 1024
+
+
+class Server:
+    """Answers the handlers' methods on a listener's connections, in the running event loop.
+
+    `on_activity` is called with the method's name, in the loop, for every request that an agent at work sends.
+    `socket_problem` is a sentence on a socket file that was removed, "" while all is well.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        settings: IpcSettings | None = None,
+        on_activity: Callable[[str], None] | None = None,
+    ) -> None:
+        self.settings = settings or IpcSettings()
+        self.connections: set[Connection] = set()
+        self.stopping = False
+        self._handlers = dict(handlers)
+        self._in_loop = {name for name, handler in handlers.items() if inspect.iscoroutinefunction(handler.call)}
+        self._on_activity = on_activity
+        self.turned_away: set[Connection] = set()
+        self.socket_problem = ""
+        self._acceptors: list[Acceptor] = []
+        self._looking: asyncio.TimerHandle | None = None
+        self._finished: deque[tuple[Running, Future[Any] | None]] = deque()
+        self._woken = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._running: set[Running] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._pool = ThreadPoolExecutor(self.settings.threads, "answer")
+        self._long_pool = ThreadPoolExecutor(self.settings.long_threads, "long-answer")
+
+    async def start(self, listener: Listener) -> None:
+        """Accept connections, those that waited since the listener was opened among them."""
+        self.loop = asyncio.get_running_loop()
+        settings, clock = self.settings, self.loop.time
+        submit, submit_long = partial(self._submit, self._pool), partial(self._submit, self._long_pool)
+        self._lanes = Lanes(submit, clock, settings.threads, settings.max_at_work, settings.threads // 2)
+        self._long_lanes = Lanes(submit_long, clock, settings.long_threads, settings.max_at_work)
+        self.turns = Turns(self.loop, lambda: self._lanes.agents_at_work > 0)
+        self._is_systems = listener.path is None
+        self._accept_from(listener)
+        self._looking = self.loop.call_later(SOCKET_LOOKED_AT_S, self._look_after_socket)
+
+    def _accept_from(self, listener: Listener) -> None:
+        self._acceptors.append(Acceptor(self.loop, listener, lambda: Connection(self)))
+        self._acceptors[-1].start()
+
+    def _look_after_socket(self) -> None:
+        """Make a socket file again that somebody removed: a cleaner of temporary folders, or a hand."""
+        lost = self._acceptors[-1].listener
+        if lost.is_lost():
+            self._listen_again(lost)
+        self._looking = self.loop.call_later(SOCKET_LOOKED_AT_S, self._look_after_socket)
+
+    def _listen_again(self, lost: Listener) -> None:
+        try:
+            listener = listen_again(lost)
+        except ListenerError as error:
+            problem = SOCKET_LOST.format(lost.place, error)
+            if problem != self.socket_problem:
+                logger.error("{} is gone and cannot be made again: {}", lost.place, error)
+            self.socket_problem = problem
+            return
+        logger.warning("{} was removed, and is made again", lost.place)
+        self.socket_problem = SYSTEMS_SOCKET_LOST.format(lost.place) if self._is_systems else ""
+        self._acceptors.pop().stop()
+        self._accept_from(listener)
+
+    async def stop(self, grace_s: float | None = None) -> None:
+        """Accept nothing more, finish for at most `grace_s` what is being answered, close every connection."""
+        self.stopping = True
+        if self._looking is not None:
+            self._looking.cancel()
+        for acceptor in self._acceptors:
+            acceptor.stop()
+        for running in [running for running in self._running if running.handler.long]:
+            self.cancel(running)
+        await self._until_idle(self.settings.stop_grace_s if grace_s is None else grace_s)
+        for running in list(self._running):
+            self.cancel(running)
+        await self._until_idle(LAST_ANSWERS_S)
+        for connection in (*self.connections, *self.turned_away):
+            connection.close()
+        await self._until_closed(LAST_ANSWERS_S)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._long_pool.shutdown(wait=False, cancel_futures=True)
+
+    def begin(self, connection: Connection, message: Request | Notification) -> None:
+        """Call the message's handler; its answer goes out as soon as it is there."""
+        request_id = message.id if isinstance(message, Request) else None
+        method = message.method
+        if method == "cancel":
+            self._cancel_request(connection, request_id, message.params)
+            return
+        handler = self._handlers.get(method)
+        if handler is None:
+            connection.fail(request_id, unknown_method(method, self._handlers))
+            return
+        try:
+            params = handler.params.model_validate(message.params)
+        except ValidationError as error:
+            connection.fail(request_id, invalid_params(error, handler.params))
+            return
+        if request_id is not None and request_id in connection.running:
+            connection.fail(
+                request_id,
+                ProtocolError(f"a request with the id {request_id!r} is being answered", "", INVALID_REQUEST),
+            )
+            return
+        if self.stopping:
+            connection.fail(request_id, ProtocolError("dreamd is stopping", "try again when it is back", STOPPING))
+            return
+        if handler.activity and self._on_activity is not None:
+            self._on_activity(method)
+        running = Running(connection, message, handler, self._post)
+        connection.running[running.key] = running
+        self._running.add(running)
+        self._idle.clear()
+        if method in self._in_loop:
+            self._call(running, params)
+        elif handler.long:
+            self._in_thread(self._long_lanes, running, params)
+        elif handler.blocking:
+            running.timer = self.loop.call_later(self.settings.deadline_s, self._out_of_time, running)
+            self._in_thread(self._lanes, running, params)
+        elif isinstance(message, Request) and message.size_bytes > BULKY_BYTES:
+            running.ordered = connection.held = True
+            self._in_thread(self._lanes, running, params)
+        else:
+            self._call(running, params)
+
+    def cancel(self, running: Running) -> None:
+        """Take a request back, once. One whose work cannot be stopped any more is answered as if nothing had been said.
+
+        A second time would break off what a task does to end in order.
+        """
+        if running.call.cancelled:
+            return
+        running.call.cancel()
+        if running.stop_work is not None:
+            running.stop_work()
+
+    def _cancel_request(self, connection: Connection, request_id: Any, params: Mapping[str, Any]) -> None:
+        open_id = params.get("id")
+        if not isinstance(open_id, int | str) or len(params) != 1:
+            connection.fail(
+                request_id, ProtocolError("cancel takes the id of a request", "parameters: id", INVALID_PARAMS)
+            )
+            return
+        running = connection.running.get(open_id)
+        if running is not None:
+            self.cancel(running)
+        if request_id is not None:
+            connection.send(encode_answer(request_id, {"cancelled": running is not None}))
+
+    def _call(self, running: Running, params: Any) -> None:
+        try:
+            outcome = running.handler.call(params, running.call)
+        except Exception as error:
+            self._fail(running, error)
+        else:
+            self._settle(running, outcome)
+
+    def _in_thread(self, lanes: Lanes, running: Running, params: Any) -> None:
+        running.lanes, running.params = lanes, params
+        running.stop_work = partial(self._leave, running, Cancelled("the request was cancelled"))
+        lanes.put(running)
+
+    def _submit(self, pool: ThreadPoolExecutor, running: Running) -> None:
+        running.stop_work = None
+        future = pool.submit(running.handler.call, running.params, running.call)
+        future.add_done_callback(lambda done: self._post(running, done))
+
+    def _leave(self, running: Running, error: ProtocolError) -> None:
+        """Answer a request that waits for a thread with an error; one that has a thread goes on."""
+        if running.lanes is not None and running.lanes.drop(running):
+            running.lanes = None
+            given_up: Future[Any] = Future()
+            given_up.set_exception(error)
+            self._post(running, given_up)
+
+    def _out_of_time(self, running: Running) -> None:
+        """Tell a client that its answer would come too late; work that has begun is asked to end."""
+        busy = ProtocolError(
+            f"{running.call.method} was not done within {self.settings.deadline_s:g} s",
+            "try again later; what it changes may still come",
+            BUSY,
+        )
+        running.call.cancel()
+        if running.lanes is not None and running.lanes.drop(running):
+            running.lanes = None
+        self._fail(running, busy)
+        running.connection.pump()
+
+    def _settle(self, running: Running, outcome: Any) -> None:
+        """Answer now, or as soon as the outcome has a result."""
+        if isinstance(outcome, Future):
+            running.stop_work = None  # the store's own promises are kept, not cancelled
+            outcome.add_done_callback(lambda done: self._post(running, done))
+        elif asyncio.iscoroutine(outcome):
+            task = self.loop.create_task(outcome)
+            running.stop_work = task.cancel
+            self._tasks.add(task)
+            task.add_done_callback(lambda done: self._task_done(running, done))
+        else:
+            self._answer(running, outcome)
+
+    def _task_done(self, running: Running, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            self._fail(running, Cancelled("the request was cancelled"))
+        elif (error := task.exception()) is not None:
+            self._fail(running, error)
+        else:
+            self._settle(running, task.result())
+        running.connection.pump()
+
+    def _post(self, running: Running, future: Future[Any] | None) -> None:
+        """From any thread: have the loop look at this request. One wake-up serves all that come before it runs."""
+        self._finished.append((running, future))
+        if not self._woken:
+            self._woken = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to answer
+                self.loop.call_soon_threadsafe(self._look)
+
+    def _look(self) -> None:
+        self._woken = False
+        touched: set[Connection] = set()
+        while self._finished:
+            running, future = self._finished.popleft()
+            if future is None:
+                self._send_progress(running)
+            else:
+                self._give_back_thread(running)
+                self._resolve(running, future)
+            touched.add(running.connection)
+        for connection in touched:
+            connection.pump()
+
+    def _give_back_thread(self, running: Running) -> None:
+        if running.lanes is not None:
+            lanes, running.lanes = running.lanes, None
+            lanes.done(running)
+
+    def _resolve(self, running: Running, future: Future[Any]) -> None:
+        if running not in self._running:  # answered already: it took too long
+            return
+        if future.cancelled():
+            self._fail(running, Cancelled("the request was cancelled"))
+        elif (error := future.exception()) is not None:
+            self._fail(running, error)
+        else:
+            self._settle(running, future.result())
+
+    def _answer(self, running: Running, result: Any) -> None:
+        try:
+            answer = running.handler.shape(result)
+            line = b"" if running.call.id is None else encode_answer(running.call.id, answer)
+        except Exception as error:
+            self._fail(running, error)
+        else:
+            self._finish(running, line)
+
+    def _fail(self, running: Running, error: BaseException) -> None:
+        self._finish(running, encode_error(running.call.id, wire_error(error, running.call.method)))
+
+    def _finish(self, running: Running, line: bytes) -> None:
+        connection = running.connection
+        if running.call.id is not None:
+            self._emit_progress(running)
+            connection.send(line)
+        running.call.end()
+        if running.timer is not None:
+            running.timer.cancel()
+        connection.running.pop(running.key, None)
+        if running.ordered:
+            connection.held = False
+        self._running.discard(running)
+        if not self._running:
+            self._idle.set()
+
+    def _send_progress(self, running: Running) -> None:
+        if running not in self._running:
+            return
+        wait_s = running.progress_at + PROGRESS_INTERVAL_S - self.loop.time()
+        if wait_s > 0:
+            self.loop.call_later(wait_s, self._post, running, None)
+        else:
+            self._emit_progress(running)
+
+    def _emit_progress(self, running: Running) -> None:
+        if running.progress is None or running.call.id is None:
+            return
+        stage, done, total, note = running.progress
+        running.progress = None
+        running.progress_at = self.loop.time()
+        params = {"request": running.call.id, "stage": stage, "done": done, "total": total, "note": note}
+        running.connection.send(encode_notification("progress", params))
+
+    async def _until_idle(self, timeout_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), timeout_s)
+
+    async def _until_closed(self, timeout_s: float) -> None:
+        deadline = self.loop.time() + timeout_s
+        while self.connections and self.loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        for connection in list(self.connections):
+            connection.abort()
+        if self.connections:
+            logger.warning("{} connections were cut off", len(self.connections))

@@ -1,0 +1,186 @@
+"""The table of methods that the store answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..store.keep.deadline import within
+from ..store.model import Kind, NewTurn, SessionHead
+from ..store.names import Name
+from .answers import ContextAnswer, FeedbackAnswer, ListAnswer, PurgeAnswer, RecallAnswer, ShowAnswer
+from .call import Call, Handler
+from .channels import channel_of, found_elsewhere, not_looked_in
+from .params import (
+    ContextParams,
+    FeedbackParams,
+    ForgetParams,
+    HelloParams,
+    ListParams,
+    NoParams,
+    ObserveParams,
+    Params,
+    PurgeParams,
+    RecallParams,
+    RememberParams,
+    ShowParams,
+)
+from .serialize import (
+    elsewhere_that_fits,
+    hello_answer,
+    hits_that_fit,
+    instant,
+    plain,
+    show_answer,
+    slot_answer,
+    trace_answer,
+    why_not,
+)
+
+ANSWER_S = 20.0
+"""A search or a page that takes longer is broken off; its client was told before, or has left."""
+
+if TYPE_CHECKING:
+    from ..store.memory import MemoryStore
+    from ..store.results import Forgotten
+
+AnyParams = TypeVar("AnyParams", bound=Params)
+
+# What the daemon's own methods are made of, in one place.
+__all__ = ["Call", "Handler", "Name", "NoParams", "Params", "hello_answer", "instant", "plain", "store_handlers"]
+
+
+def store_handlers(store: MemoryStore) -> dict[str, Handler]:
+    """The methods that need nothing but the store."""
+
+    def recall(params: RecallParams, call: Call) -> RecallAnswer:
+        channel = channel_of(params.channel, params.cwd)
+        found = store.recall(
+            params.query,
+            limit=params.limit,
+            channel=channel,
+            levels=params.levels,
+            include_archived=params.include_archived,
+            as_of=_aware(params.as_of),
+            explain=params.explain or params.why_not is not None,
+        )
+        hits, left_out = hits_that_fit(found.hits)
+        answer: RecallAnswer = {
+            "hits": hits,
+            "abstained": found.abstained,
+            "notes": list(found.notes),
+            "channel": channel,
+            "elsewhere": [],
+        }
+        if left_out:
+            more = f"{left_out} more hits are too long for one answer; ask for fewer, or `show` them one by one"
+            answer["notes"].append(more)
+        if found.abstained:
+            held = store.channels()
+            answer["notes"] += not_looked_in(channel, held)
+            if params.channel is None and not held.get(channel):
+                answer["elsewhere"] = elsewhere_that_fits(store.elsewhere(params.query, params.limit))
+        if params.explain:
+            answer["trace"] = trace_answer(found.trace)
+        if params.why_not is not None:
+            answer["why_not"] = why_not(store.show(params.why_not, wanted=False), params, channel, found.trace)
+        return answer
+
+    def context(params: ContextParams, call: Call) -> ContextAnswer:
+        channel = channel_of(params.channel, params.cwd)
+        envelope = store.context(
+            params.query, budget_tokens=params.budget_tokens, channel=channel, session=params.session
+        )
+        notes = list(envelope.notes)
+        if envelope.abstained:
+            held = store.channels()
+            notes += not_looked_in(channel, held)
+            if params.channel is None and not held.get(channel):
+                notes += found_elsewhere(store.elsewhere(params.query))
+        return {
+            "text": envelope.text,
+            "tokens": envelope.tokens,
+            "slots": [slot_answer(slot) for slot in envelope.slots],
+            "abstained": envelope.abstained,
+            "notes": notes,
+            "channel": channel,
+        }
+
+    def remember(params: RememberParams, call: Call) -> Any:
+        return store.remember(
+            params.text, kind=Kind(params.kind), channel=params.channel, tags=params.tags, agent_id=params.agent_id
+        )
+
+    def observe(params: ObserveParams, call: Call) -> Any:
+        session = params.session
+        head = SessionHead(
+            session_id=session.session_id,
+            channel=channel_of(session.channel, session.cwd),
+            title=session.title,
+            started_at=_aware(session.started_at),
+            agent_id=session.agent_id,
+            task_id=session.task_id,
+            user_id=session.user_id,
+            cwd=session.cwd,
+        )
+        return store.observe(head, [NewTurn(t.role, t.text, _aware(t.at), t.external_id) for t in params.turns])
+
+    def forget(params: ForgetParams, call: Call) -> Forgotten:
+        return store.forget(params.node_id, params.reason)
+
+    def feedback(params: FeedbackParams, call: Call) -> FeedbackAnswer:
+        store.feedback(params.node_id, params.verdict)
+        return {"node_id": params.node_id, "verdict": params.verdict}
+
+    def purge(params: PurgeParams, call: Call) -> PurgeAnswer:
+        return {"questions": store.purge_questions() if params.probes else 0}
+
+    def show(params: ShowParams, call: Call) -> ShowAnswer:
+        return show_answer(store.show(params.node_id), params.offset)
+
+    def list_(params: ListParams, call: Call) -> ListAnswer:
+        listed = store.list(
+            channel=params.channel,
+            level=params.level,
+            kind=params.kind,
+            limit=params.limit + 1,
+            offset=params.offset,
+        )
+        more = len(listed) > params.limit
+        memories = [plain(memory) for memory in listed[: params.limit]]
+        return {"memories": memories, "next": params.offset + params.limit if more else None}
+
+    return {
+        "hello": Handler(HelloParams, lambda params, call: hello_answer()),
+        "ping": Handler(NoParams, lambda params, call: {}),
+        "recall": Handler(RecallParams, bounded(recall), blocking=True, activity=True, first=True),
+        "context": Handler(ContextParams, bounded(context), blocking=True, activity=True, first=True),
+        "remember": Handler(
+            RememberParams, remember, activity=True, first=True, shape=lambda node_id: {"node_id": node_id}
+        ),
+        "observe": Handler(ObserveParams, observe, activity=True, first=True, shape=plain),
+        "forget": Handler(ForgetParams, forget, blocking=True, shape=plain),
+        "feedback": Handler(FeedbackParams, feedback, blocking=True),
+        "purge": Handler(PurgeParams, purge, blocking=True),
+        "show": Handler(ShowParams, bounded(show), blocking=True),
+        "list": Handler(ListParams, bounded(list_), blocking=True),
+    }
+
+
+def bounded(answer: Callable[[AnyParams, Call], Any]) -> Callable[[AnyParams, Call], Any]:
+    """Break off a method that only reads when it is not done in time."""
+
+    @wraps(answer)
+    def answer_in_time(params: AnyParams, call: Call) -> Any:
+        call.raise_if_cancelled()
+        with within(ANSWER_S):
+            return answer(params, call)
+
+    return answer_in_time
+
+
+def _aware(at: datetime | None) -> datetime | None:
+    """An instant without an offset is taken as UTC."""
+    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at

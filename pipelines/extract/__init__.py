@@ -1,0 +1,1 @@
+"""Turns to drafts of facts."""

@@ -1,0 +1,45 @@
+"""The last look: the probes of the night asked of the real thing, before the dream lands on it and after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from threading import Event
+
+from ...store.keep.ledger.questions import Probe
+from ..protocol import Check
+from .gate import worse
+from .probes import Asking, Score, Searchable, ask
+
+LONGEST_S = 20.0
+GLANCE_S = 0.05
+
+
+class Recheck:
+    """Asks the same probes twice. `is_busy` says that somebody waits for an answer: then it waits itself, a while."""
+
+    def __init__(self, store: Searchable, checks: Sequence[Check], is_busy: Callable[[], bool]) -> None:
+        self._store = store
+        self._is_busy = is_busy
+        self._asked = [
+            Asking(Probe(one.text, one.channel, one.gold), one.words, made=one.made) for one in checks if one.gold
+        ]
+        self._before = self._ask_all()
+
+    def reasons(self) -> list[str]:
+        """In which ways recall is worse than it was when this was made, [] if in none that counts."""
+        now = self._ask_all()
+        both = min(len(self._before), len(now))  # there may have been time for more of them before, or after
+        return worse(self._before[:both], now[:both])
+
+    def _ask_all(self) -> list[Score]:
+        """As many as there is time for."""
+        until = time.monotonic() + LONGEST_S
+        scores: list[Score] = []
+        for asking in self._asked:
+            while self._is_busy() and time.monotonic() < until:
+                Event().wait(GLANCE_S)
+            if time.monotonic() >= until:
+                break
+            scores.append(ask(self._store, asking))
+        return scores

@@ -1,0 +1,1 @@
+"""A model's claims, checked against the words that were said."""

@@ -1,0 +1,47 @@
+"""Prompting: the prompts of the templates folder, filled with a conversation that cannot speak to the model.
+
+What was said is data. It stands between two fences which hold the hash of what is between them, so that nothing in it
+can be the fence; each turn is one line of JSON, as the answer shall be, which even a very small model then
+copies from rather than invents; what models take for the marks of a role or a template is broken. Whatever a
+transcript still talks a model into saying is a claim, and ends in grounding.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+_FOLDER = Path(__file__).parent / "templates"
+_INVISIBLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]+"
+)
+_MARKS = str.maketrans({"<": "‹", ">": "›", "{": "(", "}": ")", "|": "¦"})
+_INST = re.compile(r"\[\s*(/?)\s*(INST|SYS|SYSTEM|USER|ASSISTANT|TOOL_CALLS|AVAILABLE_TOOLS)\s*\]", re.IGNORECASE)
+_HASHES = re.compile(r"#{2,}|`{3,}|={4,}|-{4,}|\*{3,}")
+_ROLE = re.compile(r"\b(system|user|assistant|human|ai|model|tool|developer|instructions?|record)(\s*):", re.IGNORECASE)
+
+
+@cache
+def prompt(name: str) -> str:
+    """The text of one prompt, with its {places}."""
+    return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
+
+
+def filled(name: str, turns: Sequence[str]) -> str:
+    """A prompt with these turns as its record, numbered from 1."""
+    lines = [{"turn": number, "said": harmless(text)} for number, text in enumerate(turns, start=1)]
+    record = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    fence = sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
+    return prompt(name).replace("{fence}", fence).replace("{record}", record)
+
+
+def harmless(text: str) -> str:
+    """A text on one line, in which no mark of a role, a template or a fence is whole; a person reads it as before."""
+    line = " ".join(_INVISIBLE.sub(" ", text).split())
+    line = _INST.sub(lambda mark: f"({mark[1]}{mark[2]})", line.translate(_MARKS))
+    line = _HASHES.sub(lambda mark: mark[0][0], line)
+    return _ROLE.sub(lambda mark: f"{mark[1]}{mark[2]} -", line).encode("utf-8", "replace").decode()

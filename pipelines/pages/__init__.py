@@ -1,0 +1,1 @@
+"""How pages are put together: groups, titles, lists."""

@@ -1,0 +1,138 @@
+"""The catalogue and the log: `index.md`, those of our own folders, and `log.md`, made of what is there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import tzinfo
+
+from ...store.find.index.catalog import Content
+from ...store.keep.ledger.records import Run
+from ...store.model import Level
+from ...store.text.controls import plain
+
+OKF_VERSION = "0.2"
+MOST_PER_SECTION = 200
+MOST_PER_PAGE = 500
+"""From there on a folder's page lists months, and each month has a page of its own."""
+
+FOLDERS: Mapping[str, str] = {
+    "facts": "Facts",
+    "scenarios": "Scenarios",
+    "profiles": "Profiles",
+    "sessions": "Sessions",
+}
+_RUN_WORDS = {"applied": "applied", "undone": "undone", "partly_undone": "partly undone", "failed": "failed"}
+_ESCAPES = str.maketrans({"[": "(", "]": ")", "<": "\\<", "\n": " ", "\t": " "})
+_IN_LINK = str.maketrans({" ": "%20", "(": "%28", ")": "%29", "<": "%3C", ">": "%3E"})
+
+
+def pages(
+    contents: Sequence[Content],
+    digests: Iterable[str],
+    runs: Sequence[Run],
+    zone: tzinfo,
+    describe: Callable[[str], str] = lambda path: "",
+) -> dict[str, str]:
+    """Every page of the catalogue and the log, by path. `describe` says in a sentence what a page is about."""
+    found = {"log.md": log_page(runs, zone)}
+    inside: dict[str, list[Content]] = defaultdict(list)
+    for content in contents:
+        inside[content.path.partition("/")[0]].append(content)
+    for folder, title in FOLDERS.items():
+        if inside[folder]:
+            found |= _folder_pages(folder, title, inside[folder])
+    days = sorted((path for path in digests if path.endswith(".md")), reverse=True)
+    if days:
+        lines = [f"* [{path.removeprefix('digests/').removesuffix('.md')}](/{path})" for path in days]
+        found["digests/index.md"] = _page("Digests", lines)
+    found["index.md"] = _root_page(contents, inside, bool(days), describe)
+    return found
+
+
+def log_page(runs: Sequence[Run], zone: tzinfo) -> str:
+    """The dated history, newest first, by the person's own days."""
+    lines = ["# Log"]
+    day = ""
+    for run in sorted(runs, key=lambda run: (run.started_at, run.run_id), reverse=True):
+        local = run.started_at.astimezone(zone)
+        if local.date().isoformat() != day:
+            day = local.date().isoformat()
+            lines += ["", f"## {day}", ""]
+        lines.append(f"* **{local:%H:%M}** {run.kind}, {_RUN_WORDS.get(run.state, run.state)} ({run.run_id})")
+    return "\n".join(lines) + "\n"
+
+
+def _root_page(
+    contents: Sequence[Content],
+    inside: Mapping[str, Sequence[Content]],
+    has_digests: bool,
+    describe: Callable[[str], str],
+) -> str:
+    """Where everything is; by channel the pages that people read, and files that lie in folders of a person's own."""
+    lines = ["---", f'okf_version: "{OKF_VERSION}"', "---", "", "# Memory", ""]
+    lines += [
+        f"* [{title}](/{folder}/) - {len(inside[folder]):,}" for folder, title in FOLDERS.items() if inside[folder]
+    ]
+    lines += ["* [Digests](/digests/)"] if has_digests else []
+    lines += ["* [Log](/log.md)"]
+    by_channel: dict[str, list[Content]] = defaultdict(list)
+    for content in contents:
+        by_channel[content.channel].append(content)
+    for channel, here in sorted(by_channel.items()):
+        sections = [*_reading(here, describe), *_elsewhere(here)]
+        lines += ["", f"## {_title(channel)}", *sections] if sections else []
+    return "\n".join(lines) + "\n"
+
+
+def _reading(here: Sequence[Content], describe: Callable[[str], str]) -> list[str]:
+    lines: list[str] = []
+    for level, name, folder in ((Level.PROFILE, "Profile", "profiles"), (Level.SCENARIO, "Scenarios", "scenarios")):
+        found = [one for one in here if one.level is level and one.is_living and one.path.startswith(f"{folder}/")]
+        found.sort(key=lambda page: (page.title, page.path))
+        if found:
+            lines += ["", f"### {name}", ""]
+            lines += [_line(page, describe(page.path)) for page in found[:MOST_PER_SECTION]]
+        if len(found) > MOST_PER_SECTION:
+            lines.append(f"* … and {len(found) - MOST_PER_SECTION:,} more in [{folder}](/{folder}/)")
+    return lines
+
+
+def _elsewhere(here: Sequence[Content]) -> list[str]:
+    """A person's own files, in their own folders."""
+    found = [one for one in here if one.path.partition("/")[0] not in FOLDERS]
+    lines = [_line(one, "" if one.is_living else "archived") for one in sorted(found, key=lambda one: one.path)]
+    return ["", "### Notes", "", *lines] if lines else []
+
+
+def _folder_pages(folder: str, title: str, inside: Sequence[Content]) -> dict[str, str]:
+    """One page, newest first; of many files, a page that names the months, and one for each."""
+    if len(inside) <= MOST_PER_PAGE:
+        return {f"{folder}/index.md": _page(title, map(_dated, inside))}
+    months: dict[str, list[Content]] = defaultdict(list)
+    for content in inside:
+        months[f"{content.at:%Y/%m}" if content.at else "undated"].append(content)
+    found = {
+        f"{folder}/{month}/index.md": _page(f"{title}, {month.replace('/', '-')}", map(_dated, listed))
+        for month, listed in months.items()
+    }
+    lines = [f"* [{m.replace('/', '-')}](/{folder}/{m}/) - {len(months[m]):,}" for m in sorted(months, reverse=True)]
+    return found | {f"{folder}/index.md": _page(title, lines)}
+
+
+def _page(title: str, lines: Iterable[str]) -> str:
+    return "\n".join([f"# {title}", "", *lines]) + "\n"
+
+
+def _dated(content: Content) -> str:
+    told = [content.at.date().isoformat()] if content.at else []
+    return _line(content, ", ".join([*told, content.channel, *([] if content.is_living else ["archived"])]))
+
+
+def _line(content: Content, about: str) -> str:
+    told = f" - {_title(about)}" if about else ""
+    return f"* [{_title(content.title) or content.path}](/{content.path.translate(_IN_LINK)}){told}"
+
+
+def _title(text: str) -> str:
+    return plain(text).translate(_ESCAPES).strip()

@@ -1,0 +1,245 @@
+"""The digest as one HTML file: no network, no script; light and dark, on screen and on paper.
+
+Everything that is told is escaped: a memory may hold any text, tags and ends of scripts among it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
+from html import escape
+from pathlib import Path
+from urllib.parse import quote
+
+from ...store.keep import okf
+from ...store.model import Level, Memory
+from ...store.text.controls import plain
+from . import charts
+from .charts import Life, Series
+from .markdown import earlier
+from .sections import (
+    LEVEL_NAMES,
+    Group,
+    Line,
+    Night,
+    Section,
+    Told,
+    asked_by,
+    cost,
+    count,
+    headline,
+    holdings,
+    sections,
+    summary,
+    told,
+)
+
+UNDONE = "Nothing of this is real:"
+_STYLE = Path(__file__).with_name("page.css")
+_END = "\n<!-- no more dreams -->\n"
+_MARKDOWN_LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
+_HTML_LINK = re.compile(r'<a href="[^"]*">(.*?)</a>')
+_CODE = re.compile(r"`([^`]+)`")
+_CLASS_OF = {
+    "Decisions waiting": "waiting",
+    "Learned": "learned",
+    "Contradicted": "contradicted",
+    "Questioned": "contradicted",
+    "Gone stale": "faded",
+    "Faded": "faded",
+}
+
+
+def path_of(day: date) -> str:
+    """Where the page of a day lies."""
+    return f"digests/{day.isoformat()}.html"
+
+
+def render(night: Night, before: str = "") -> str:
+    """The page; `before` is the day's page as earlier dreams left it, whose accounts it keeps."""
+    account = "\n".join([f"<!-- dream {_safe(night.run_id)} -->", *_account(night)])
+    accounts = "\n".join([account, *(kept.rstrip("\n") for kept in earlier(before.partition(_END)[0]))])
+    title = escape(headline(night.day))
+    return plain(
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f"<title>{title}</title>\n<style>\n{_STYLE.read_text(encoding='utf-8')}</style>\n</head>\n<body>\n"
+        f"<header>{charts.moon()}<h1>{title}</h1></header>\n<main>\n{accounts}{_END}</main>\n"
+        "<footer>Written by dreamd, for you alone. Memories are files; nothing that faded is gone.</footer>\n"
+        "</body>\n</html>\n"
+    )
+
+
+def disowned(page: str, run_id: str, why: str) -> str:
+    """A day's page, as markdown or HTML, with the word in a dream's account that nothing of it is real.
+
+    What the account links to is gone, so its links are.
+    """
+    start, end = _account_at(page, run_id)
+    account = _MARKDOWN_LINK.sub(r"\1", _HTML_LINK.sub(r"\1", page[start:end]))
+    return noted(page[:start] + account + page[end:], run_id, UNDONE, why)
+
+
+def with_left_out(page: str, run_id: str, reasons: Sequence[str]) -> str:
+    """A day's page, as markdown or HTML, with the word of what did not become real, and why: a reason a change."""
+    times = Counter(reasons).most_common()
+    lead = f"{count(len(reasons), 'change')} {'was' if len(reasons) == 1 else 'were'} left out:"
+    return noted(page, run_id, lead, "; ".join(f"{reason} ({number})" for reason, number in times) + ".")
+
+
+def noted(page: str, run_id: str, lead: str, text: str) -> str:
+    """A day's page, as markdown or HTML, with a word in a dream's account, which is said once."""
+    is_html = page.startswith("<!doctype")
+    said = f'<p class="noted">{lead} {escape(text)}</p>\n' if is_html else f"\n> **{lead}** {text}\n"
+    start, end = _account_at(page, run_id)
+    return page if start == end or said in page[start:end] else page[:start] + said + page[start:]
+
+
+def _account_at(page: str, run_id: str) -> tuple[int, int]:
+    """Where a dream's account lies on a page, behind its mark; nowhere is (0, 0)."""
+    mark = f"<!-- dream {_safe(run_id) if page.startswith('<!doctype') else run_id} -->\n"
+    start = page.find(mark)
+    if start < 0:
+        return 0, 0
+    start += len(mark)
+    following = (place for other in ("<!-- dream ", _END) if (place := page.find(other, start)) >= 0)
+    return start, min(following, default=len(page))
+
+
+def _account(night: Night) -> Iterator[str]:
+    done = told(night.actions)
+    yield f'<article aria-label="{escape(_began(night))}">'
+    yield f'<p class="when">{escape(_began(night))}</p>'
+    yield f'<p class="lead">{escape(summary(night, done))}</p>'
+    yield from _tiles(night, done)
+    yield from _figures(night, done)
+    for section in sections(night, done):
+        yield from _section(section)
+    yield from _numbers(night)
+    if night.actions:
+        yield f'<p class="undo">Undo it all: <code>dreamctl undo {escape(night.run_id)}</code></p>'
+    yield "</article>"
+
+
+def _began(night: Night) -> str:
+    return f"{night.at:%H:%M} · {night.kind} dream" if night.at else f"{night.kind} dream"
+
+
+def _tiles(night: Night, done: Told) -> Iterator[str]:
+    tiles = (
+        ("learned", len(done.facts), "learned"),
+        ("new pages", len(done.pages), "learned"),
+        ("changed", len(done.changed), "plain"),
+        ("superseded", len(done.superseded), "contradicted"),
+        ("faded", len(done.faded), "faded"),
+        ("to decide", len(night.decisions), "waiting"),
+    )
+    yield '<dl class="tiles">'
+    for name, number, colour in tiles:
+        quiet = "" if number else " none"
+        yield f'<div class="tile {colour}{quiet}"><dt>{name}</dt><dd>{number:,}</dd></div>'
+    yield "</dl>"
+
+
+def _figures(night: Night, done: Told) -> Iterator[str]:
+    if night.actions:
+        changed = (
+            ("learned", len(done.facts), "learned"),
+            ("new pages", len(done.pages), "learned"),
+            ("changed", len(done.changed), "plain"),
+            ("superseded", len(done.superseded), "contradicted"),
+            ("in question", len(done.questioned), "contradicted"),
+            ("gone stale", len(done.stale), "faded"),
+            ("faded", len(done.faded), "faded"),
+        )
+        yield _figure("What changed", charts.bars("What changed", [bar for bar in changed if bar[1]]))
+    yield _figure("The memory over time", charts.over_time("The memory over time", _series(night)))
+    if night.gate and night.gate.probes:
+        gate, title = night.gate, f"Recall, with {asked_by(night.gate)}"
+        yield _figure(title, charts.before_and_after(title, gate.recall_before, gate.recall_after))
+    yield _figure("From learned to faded", charts.lives("From learned to faded", _lives(done, night)))
+
+
+def _figure(title: str, picture: str) -> str:
+    return f"<figure><figcaption>{escape(title)}</figcaption>{picture}</figure>" if picture else ""
+
+
+def _series(night: Night) -> list[Series]:
+    """How many memories each level had after each dream, this one included."""
+    past = [
+        (run.started_at, run.summary["memories"])
+        for run in night.runs
+        if run.state == "applied" and isinstance(run.summary.get("memories"), dict)
+    ]
+    return [Series(name, [*_of_level(past, level), *_now(night, level)]) for level, name in LEVEL_NAMES]
+
+
+def _of_level(past: Sequence[tuple[datetime, dict[str, int]]], level: Level) -> list[tuple[datetime, int]]:
+    return [(at, int(kept.get(level.value, 0))) for at, kept in past]
+
+
+def _now(night: Night, level: Level) -> list[tuple[datetime, int]]:
+    return [(night.at, night.memories.get(level, 0))] if night.at else []
+
+
+def _lives(done: Told, night: Night) -> list[Life]:
+    return [life for memory, _ in done.faded if (life := _life(memory, night))]
+
+
+def _life(memory: Memory, night: Night) -> Life | None:
+    learned_at = okf.instant(memory.extra.get("learned_at")) or memory.created_at
+    if learned_at is None or memory.archived_at is None or memory.level is not Level.FACT:
+        return None
+    return Life(memory.title, learned_at, night.used.get(memory.node_id), memory.archived_at)
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield f'<section class="{_CLASS_OF.get(section.title, "plain")}"><h2>{escape(section.title)}</h2>'
+    for group in section.groups:
+        if group.title:
+            yield f"<h3>{escape(group.title)}</h3>"
+        yield "<ul>"
+        yield from (f"<li>{_line(line)}</li>" for line in group.lines)
+        if rest := _rest(group):
+            yield f'<li class="more">{rest}</li>'
+        yield "</ul>"
+    yield "</section>"
+
+
+def _rest(group: Group) -> str:
+    more = f"… and {group.more:,} more" if group.more else ""
+    return _coded("; ".join(part for part in (more, group.more_hint) if part))
+
+
+def _line(line: Line) -> str:
+    text = escape(line.text)
+    if line.path:
+        text = f'<a href="../{quote(line.path)}">{text}</a>'
+    return f'{text} <span class="note">{escape(line.note)}</span>' if line.note else text
+
+
+def _coded(text: str) -> str:
+    """Our own words, with what stands between backticks set as code."""
+    return _CODE.sub(r"<code>\1</code>", escape(text))
+
+
+def _numbers(night: Night) -> Iterator[str]:
+    yield '<section class="numbers"><h2>Numbers</h2><table><thead><tr><th scope="col">step</th>'
+    yield '<th scope="col" class="right">seconds</th><th scope="col">what</th></tr></thead><tbody>'
+    for stage, seconds in night.seconds.items():
+        counts = ", ".join(f"{number} {what}" for what, number in night.counts.get(stage, {}).items())
+        yield f'<tr><th scope="row">{escape(stage)}</th><td class="right">{seconds:.1f}</td>'
+        yield f"<td>{escape(counts or 'nothing to do')}</td></tr>"
+    yield f"</tbody></table><p>{escape(cost(night))}</p>"
+    if kept := holdings(night):
+        yield f"<p>{escape(kept)}</p>"
+    yield "</section>"
+
+
+def _safe(name: str) -> str:
+    """A run's id as it may stand in a comment."""
+    return re.sub(r"[^\w.-]|--+", "-", name)

@@ -1,0 +1,170 @@
+"""Consolidate, first step: new turns become facts, one a file; what was said before gains evidence instead.
+
+A session is read from where the last dream stopped. One that cannot be read keeps its cursor and is named.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+from ...store.keep import okf
+from ...store.model import Level, Memory, NodeId, Status, Turn
+from ..extract.duplicates import Known
+from ..extract.facts import Draft, drafts_of
+from ..grounding import claims as extraction
+from ..workspace.checkpoint import once
+from ..workspace.proposals import Planned, add_sources, create
+from ..workspace.view import SessionState, View
+
+STAGE = "consolidate"
+TITLE_CHARS = 72
+
+
+def plan(view: View, now: datetime) -> Planned:
+    """Propose the facts of every turn that no dream has read."""
+    planned = Planned()
+    extraction = _Extraction(view, planned, now)
+    for session in view.steps.counted(view.sessions(), "sessions"):
+        read_to = view.cursor(STAGE, session.session_id)
+        if session.last_ordinal <= read_to:
+            continue
+        try:
+            turns = view.turns(session.session_id)
+            drafts = _bettered(view, planned, turns, read_to + 1)
+        except Exception as error:  # the boundary of one session: the others are read, this one again tomorrow
+            planned.notes.append(f"{session.session_id} could not be read: {type(error).__name__}")
+            planned.count("sessions failed")
+            continue
+        for draft in drafts:
+            extraction.take(session, draft)
+        planned.count("sessions")
+        planned.count("turns", sum(turn.ordinal > read_to for turn in turns))
+        planned.cursors[STAGE, session.session_id] = session.last_ordinal
+    extraction.finish()
+    return planned
+
+
+def _bettered(view: View, planned: Planned, turns: Sequence[Turn], new_from: int) -> list[Draft]:
+    """The drafts of a session, with what a language model makes of it where there is one."""
+    drafts = drafts_of(turns, new_from)
+    if view.model is None:
+        return drafts
+    model = view.model
+
+    def tell(done: int, total: int) -> None:
+        note = f"asking {model.name}"
+        view.steps.detail(note, done, total)
+
+    found = extraction.extract(turns, new_from, drafts, model, partial(once, view.memo), tell)
+    for what, number in found.counts.items():
+        planned.count(what, number)
+    return found.drafts
+
+
+class _Extraction:
+    """Holds what is known of each channel while the sessions are read."""
+
+    def __init__(self, view: View, planned: Planned, now: datetime) -> None:
+        self._view = view
+        self._planned = planned
+        self._now = now
+        self._known: dict[str, Known] = {}
+        self._paths = view.session_paths()
+        self._new: dict[NodeId, Memory] = {}
+        self._heard_again: dict[NodeId, list[NodeId]] = {}
+        self._drawn: Counter[NodeId] = Counter()
+
+    def take(self, session: SessionState, draft: Draft) -> None:
+        """Make a new fact of a draft, or evidence of an old one."""
+        known = self._known_of(session.channel)
+        node_id = okf.fact_id(session.channel, draft.text)
+        same = node_id if node_id in self._new or self._view.holds(node_id) else known.same_as(draft.text)
+        if same:
+            self._planned.count("duplicates")
+            self._again(same, draft.sources[:1])
+            return
+        self._drawn[draft.sources[0]] += 1
+        memory = fact(session, draft, node_id, self._view.run_id, self._now, self._drawn[draft.sources[0]])
+        if create(self._view, memory, STAGE, "", self._paths) is None:
+            self._planned.count("forbidden")
+            return
+        if draft.by_model and self._view.model is not None:
+            memory = _worded_by(memory, self._view.model.name, self._now)
+            self._planned.count("facts worded by the model")
+        self._new[node_id] = memory
+        known.add(node_id, draft.text)
+
+    def finish(self) -> None:
+        """Turn everything into actions, in the order in which it was said."""
+        for memory in self._view.steps.counted(list(self._new.values()), "facts"):
+            action = create(self._view, memory, STAGE, f"said in {memory.session_id}", self._paths)
+            if action and self._view.read(memory.path) is None:
+                self._planned.actions.append(action)
+                self._planned.count("facts")
+        for node_id, turns in sorted(self._heard_again.items()):
+            old = self._view.memory(node_id)
+            if old is None or old.superseded_by or (old.status is Status.DEPRECATED and old.archived_at is None):
+                continue
+            action = add_sources(self._view, old.path, node_id, turns, STAGE, self._paths, self._now)
+            if action:
+                self._planned.actions.append(action)
+                self._planned.count("reinforced")
+
+    def _known_of(self, channel: str) -> Known:
+        if channel not in self._known:
+            facts = self._view.memories(Level.FACT, channel)
+            self._known[channel] = Known((memory.node_id, memory.text) for memory in facts)
+        return self._known[channel]
+
+    def _again(self, node_id: NodeId, turns: tuple[NodeId, ...]) -> None:
+        new = self._new.get(node_id)
+        if new is None:
+            self._heard_again.setdefault(node_id, []).extend(turns)
+        elif fresh := [turn for turn in turns if turn not in new.sources]:
+            self._new[node_id] = replace(new, sources=(*new.sources, *fresh))
+
+
+def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now: datetime, ordinal: int = 1) -> Memory:
+    """The memory that a draft becomes; `ordinal` is its place among the facts of its turn.
+
+    Its time is when it was said; when it was learned is kept beside.
+    """
+    title = title_of(draft.text)
+    return Memory(
+        node_id=node_id,
+        level=Level.FACT,
+        kind=draft.nature.kind,
+        title=title,
+        text=draft.text,
+        channel=session.channel,
+        tags=(draft.about,) if draft.about else (),
+        created_at=draft.at,
+        valid_from=draft.at,
+        tense=draft.nature.tense,
+        certainty=draft.nature.certainty,
+        provenance=draft.nature.provenance,
+        session_id=session.session_id,
+        sources=draft.sources,
+        run=run_id,
+        path=okf.path_for(Level.FACT, title, node_id, session.channel),
+        extra={"ordinal": ordinal, "learned_at": now.isoformat()},
+    )
+
+
+def _worded_by(memory: Memory, model: str, now: datetime) -> Memory:
+    """A fact as a model worded it and grounding bore it out."""
+    generated = {"by": model, "at": now.isoformat()}
+    verified = [{"by": "process:grounding", "at": now.isoformat()}]
+    return replace(memory, extra=dict(memory.extra) | {"generated": generated, "verified": verified})
+
+
+def title_of(text: str) -> str:
+    """The beginning of a text, cut between words."""
+    line = " ".join(text.split())
+    if len(line) <= TITLE_CHARS:
+        return line.rstrip(".!")
+    return line[:TITLE_CHARS].rsplit(" ", 1)[0].rstrip(" ,;:–-") + "…"

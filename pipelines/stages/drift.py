@@ -1,0 +1,173 @@
+"""Drift: what was said later changes, or contradicts, what was said before of the same thing.
+
+An update supersedes the older fact, which stays a file and says until when it was true. A contradiction is kept, both
+sides living, and waits for its person. Facts are compared only where they share telling words, so that the work grows
+with what is alike and not with the square of the store.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import log
+
+from ...store.changes.decisions import is_reviewed, mark_of
+from ...store.changes.link_edits import TieEdits
+from ...store.model import Level, Memory, NodeId
+from ...store.text.comparison import Relation, Statement, denied_part, read, relate
+from ..workspace.proposals import Planned
+from ..workspace.view import View
+
+STAGE = "drift"
+WHOLE_EVERY = timedelta(days=6, hours=12)
+"""How often the whole store is compared, not only with what is new: weekly, a little early rather than a day late."""
+
+COMMON = 400
+"""Words that more facts of a channel share than this tell nothing apart, and are not compared by."""
+
+COMPARED, CANDIDATES = 100, 10
+"""How many older facts one fact is compared with, those that share most with it, and how many of them it may change."""
+
+NEAR = {Relation.UPDATES: 0.4, Relation.CONTRADICTS: 0.25}
+"""Cosine below which two facts are about different things whatever they share; random ones lie around .2. A person
+looks at what contradicts, and a denial is far from what it denies."""
+
+MOST_DENIED, DENIED_WEIGHT = 5, 0.75
+"""Of the older facts that one denial speaks against, how many wait for a person, and how near to the likeliest."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An older fact that a newer one changes or contradicts; `weight` says how sure it is, among its own kind."""
+
+    older: Memory
+    newer: Memory
+    relation: Relation
+    weight: float
+
+
+def plan(view: View, now: datetime) -> Planned:
+    """Propose supersessions and open questions for every channel in which something was learned."""
+    planned = Planned()
+    if view.history.paused:
+        return planned
+    for channel, facts in _by_channel(view).items():
+        since = view.cursor(STAGE, channel)
+        whole = now.timestamp() - since >= WHOLE_EVERY.total_seconds()
+        fresh = {fact.node_id for fact in facts if whole or _is_fresh(fact, view.run_id, since)}
+        if whole:
+            planned.cursors[STAGE, channel] = int(now.timestamp())
+        if fresh:
+            _propose(view, planned, _near(view, _related(view, facts, fresh)))
+    return planned
+
+
+def _by_channel(view: View) -> dict[str, list[Memory]]:
+    """The facts that people stated, in the order in which they were said."""
+    facts: dict[str, list[Memory]] = defaultdict(list)
+    for fact in view.memories(Level.FACT):
+        if fact.channel not in view.history.channels_off and fact.tags != ("assistant",):
+            facts[fact.channel].append(fact)
+    for channel in facts:
+        facts[channel].sort(key=_said)
+    return facts
+
+
+def _said(fact: Memory) -> tuple[float, str, int, NodeId]:
+    """When a fact was said; of one session, in the order of its turns."""
+    turn = fact.sources[0] if fact.sources else ""
+    session, _, ordinal = turn.partition("#")
+    at = fact.created_at.timestamp() if fact.created_at else 0.0
+    return at, session, int(ordinal) if ordinal.isdigit() else 0, fact.node_id
+
+
+def _is_fresh(fact: Memory, run_id: str, since: int) -> bool:
+    return fact.run == run_id or (fact.created_at is not None and fact.created_at.timestamp() > since)
+
+
+def _related(view: View, facts: Sequence[Memory], fresh: set[NodeId]) -> list[_Found]:
+    """Compare each fact with older ones, where one of the two is fresh."""
+    statements = [read(fact.text) for fact in facts]
+    spread = Counter(stem for statement in statements for stem in statement.stems)
+    rarity = {stem: log(1 + len(facts) / count) for stem, count in spread.items() if count <= COMMON}
+    said: dict[str, list[int]] = defaultdict(list)
+    found: list[_Found] = []
+    for place, statement in enumerate(view.steps.counted(statements, "facts compared")):
+        if statement.values or statement.denied:
+            alike = _alike(statement, said, rarity)
+            pairs = ((facts[old], facts[place], weight) for old, weight in alike)
+            found += _strongest(_judged(pair for pair in pairs if fresh & {pair[0].node_id, pair[1].node_id}))
+        for stem in statement.stems & rarity.keys():
+            said[stem].append(place)
+    return found
+
+
+def _alike(statement: Statement, said: dict[str, list[int]], rarity: dict[str, float]) -> list[tuple[int, float]]:
+    """The older facts that share most, by the rarity of what is shared, and how much."""
+    shared: dict[int, float] = defaultdict(float)
+    for stem in statement.stems:
+        for old in said.get(stem, ()):
+            shared[old] += rarity[stem]
+    return sorted(shared.items(), key=lambda pair: (-pair[1], -pair[0]))[:COMPARED]
+
+
+def _judged(pairs: Iterable[tuple[Memory, Memory, float]]) -> Iterator[_Found]:
+    for older, newer, weight in pairs:
+        if (
+            _same_speaker(older, newer)
+            and not _one_breath(older, newer)
+            and (relation := relate(older.text, newer.text)) is not Relation.NONE
+        ):
+            denied = denied_part(read(newer.text), read(older.text))
+            yield _Found(older, newer, relation, denied or weight)
+
+
+def _same_speaker(older: Memory, newer: Memory) -> bool:
+    """Whether one person said both; a user whose name was said in one session is "user" in another."""
+    return older.tags == newer.tags or ("user",) in (older.tags, newer.tags)
+
+
+def _one_breath(older: Memory, newer: Memory) -> bool:
+    """Whether one turn says both: nobody changes their mind in it."""
+    return bool(older.sources) and older.sources[:1] == newer.sources[:1]
+
+
+def _strongest(found: Iterable[_Found]) -> list[_Found]:
+    """What one fact changes, and of what it denies the likeliest few."""
+    ranked = sorted(found, key=lambda one: -one.weight)
+    changes = [one for one in ranked if one.relation is Relation.UPDATES]
+    denials = [one for one in ranked if one.relation is Relation.CONTRADICTS]
+    likely = [one for one in denials[:MOST_DENIED] if one.weight >= DENIED_WEIGHT * denials[0].weight]
+    return [*changes[:CANDIDATES], *likely]
+
+
+def _near(view: View, found: Sequence[_Found]) -> list[_Found]:
+    """Those that lie near each other in meaning too: words alone can be shared by chance."""
+    texts = list(dict.fromkeys(fact.text for one in found for fact in (one.older, one.newer)))
+    vectors = dict(zip(texts, view.vectors(texts), strict=True))
+    return [one for one in found if float(vectors[one.older.text] @ vectors[one.newer.text]) >= NEAR[one.relation]]
+
+
+def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:
+    """Turn what was found into edits; a fact is superseded once, and one that is has no open questions."""
+    ties = TieEdits(view.read, STAGE)
+    gone: set[NodeId] = set()
+    for one in sorted(found, key=lambda one: (one.relation is not Relation.UPDATES, -one.weight)):
+        mark = mark_of(one.older.node_id, one.newer.node_id)
+        if view.is_forbidden(mark) or {one.older.node_id, one.newer.node_id} & gone:
+            continue
+        older, newer = view.memory(one.older.node_id), view.memory(one.newer.node_id)
+        if older is None or newer is None or newer.node_id in older.contradicts:
+            continue
+        if is_reviewed(older.extra) or is_reviewed(newer.extra):  # a person looked at it: the dream has no say
+            continue
+        if one.relation is Relation.UPDATES:
+            gone.add(older.node_id)
+            planned.count("superseded")
+            ties.supersede(older, newer, mark)
+        else:
+            planned.count("contradictions")
+            ties.contradict(older, newer, mark)
+    planned.actions += ties.actions()

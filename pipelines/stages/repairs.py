@@ -1,0 +1,180 @@
+"""Repairs: what is safe to mend in a file by itself, all of it in one action; a person's own words are left alone."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from ...store.keep import okf
+from ...store.keep.redaction import redact
+from ...store.model import Action, InvalidInput, Kind, NodeId
+from ..workspace.proposals import BY_HAND, body_hash, is_curated, is_edited
+from ..workspace.view import View
+
+LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\((/[^)\s#]+\.md)(?:#[^)\s]*)?\)")
+_ID_OF_PATH = re.compile(r"--([A-Za-z0-9_]+)\.md$")
+_LABEL = re.compile(r"[tm]\d+")
+
+
+@dataclass(slots=True)
+class File:
+    """A memory's file under repair.
+
+    `is_dreamt`: a dream wrote it. `known` are the paths among `places`. `secrets` are the kinds of what was found in
+    it, None before it is looked for.
+    """
+
+    path: str
+    data: bytes
+    document: okf.Document
+    is_dreamt: bool
+    places: Mapping[NodeId, str]
+    known: Set[str]
+    secrets: tuple[str, ...] | None = None
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The frontmatter as the file came."""
+        return self.document.meta
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether a dream wrote it and no person has touched what it says since."""
+        if not self.is_dreamt or BY_HAND in self.meta:
+            return self.is_dreamt
+        return not is_curated(okf.to_memory(self.path, self.document))
+
+    @property
+    def node_id(self) -> NodeId:
+        """What the file is called by."""
+        return str(self.meta.get("node_id") or okf.node_id_of_path(self.path))
+
+    def change(self, data: bytes, reason: str) -> None:
+        """Take a repair over."""
+        self.data = data
+        self.reasons.append(reason)
+
+
+def read(path: str, data: bytes, places: Mapping[NodeId, str], known: Set[str]) -> File:
+    """A file as the repairs see it."""
+    document = okf.parse(data)
+    is_page = BY_HAND in document.meta
+    is_dreamt = bool(document.meta.get("run")) and not document.problem and not (is_page and is_edited(data))
+    return File(path, data, document, is_dreamt, places, known)
+
+
+def mend(view: View, file: File) -> Action | None:
+    """Everything that can be mended in a file; None where nothing can, or a person undid just that."""
+    before = file.data
+    if file.document.problem:
+        return None
+    for repair in REPAIRS:
+        repair(file)
+    if file.data == before:
+        return None
+    mark = "lint:" + sha256(file.path.encode() + b"\0" + file.data).hexdigest()[:32]
+    if view.is_forbidden(mark):
+        return None
+    return Action.replacing(
+        file.path, file.node_id, before, file.data, stage="lint", reason="; ".join(file.reasons), fingerprint=mark
+    )
+
+
+def moved(target: str, places: Mapping[NodeId, str]) -> str | None:
+    """Where the memory lies now that a broken link meant, known by the id in its name."""
+    found = _ID_OF_PATH.search(target)
+    place = places.get(found[1]) if found else None
+    return f"/{place}" if place else None
+
+
+def entries(meta: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The sources of a file, as far as they are mappings."""
+    listed = meta.get("sources")
+    return [dict(entry) for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
+
+
+def clean_tags(tags: object) -> list[str] | None:
+    """Tags without blanks and repetitions, the first spelling kept; None for what is no list of tags."""
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        return None
+    kept: dict[str, str] = {}
+    for tag in tags:
+        if name := " ".join(tag.split()).lstrip("#"):
+            kept.setdefault(name.casefold(), name)
+    return list(kept.values())
+
+
+def _secrets(file: File) -> None:
+    redacted = redact(file.data.decode("utf-8", "replace"))
+    file.secrets = tuple(redacted.found)
+    if not file.is_dreamt or not redacted.found:
+        return
+    clean = redacted.text.encode()
+    if BY_HAND in file.meta:
+        clean = okf.edit(clean, {BY_HAND: body_hash(okf.parse(clean).body)})
+    file.change(clean, f"a secret was taken out ({', '.join(sorted(set(redacted.found)))})")
+
+
+def _sources(file: File) -> None:
+    """Let sources point to where their files lie now."""
+    listed = entries(file.meta)
+    mended = []
+    for entry in listed:
+        place = file.places.get(str(entry.get("title", "")).partition("#")[0])
+        is_ours = _LABEL.fullmatch(str(entry.get("id", "")))
+        mended.append(entry | {"resource": f"/{place}"} if place and is_ours else entry)
+    if mended != listed and file.meta.get("node_id"):
+        file.change(okf.edit(file.data, {"sources": mended}), "its sources have moved")
+
+
+def _links(file: File) -> None:
+    """Let the links of a dream's page lead to where the memories lie now."""
+    targets = {target for target in LINK.findall(file.document.body) if target.removeprefix("/") not in file.known}
+    ways = {target: place for target in sorted(targets) if (place := moved(target, file.places))}
+    if not ways or not file.is_ours:
+        return
+    head, body = _halves(file.data)
+    for target, place in ways.items():
+        body = body.replace(f"]({target}".encode(), f"]({place}".encode())
+    data = head + body
+    if BY_HAND in file.meta:
+        data = okf.edit(data, {BY_HAND: body_hash(okf.parse(data).body)})
+    file.change(data, "what it links to has moved")
+
+
+def _tags(file: File) -> None:
+    tags = clean_tags(file.meta.get("tags"))
+    if tags is not None and tags != file.meta.get("tags") and file.is_ours:
+        file.change(okf.edit(file.data, {"tags": tags or None}), "its tags are tidied up")
+
+
+def _type(file: File) -> None:
+    """Give a file of ours the type that its kind has."""
+    kind = file.meta.get("kind")
+    if str(file.meta.get("type") or "").strip() or kind not in list(Kind) or not file.is_ours:
+        return
+    file.change(okf.edit(file.data, {"type": okf.type_of(Kind(str(kind)))}), "its type was missing")
+
+
+def _successor(file: File) -> None:
+    """Let a memory hold again whose successor is gone; its words, and who wrote them, do not matter to that."""
+    successor = file.meta.get("superseded_by")
+    if not isinstance(successor, str) or successor in file.places or not file.meta.get("node_id"):
+        return
+    with contextlib.suppress(InvalidInput):  # a file that cannot be edited is named
+        file.change(okf.edit(file.data, {"superseded_by": None, "valid_to": None}), "what took its place is gone")
+
+
+def _halves(data: bytes) -> tuple[bytes, bytes]:
+    """The frontmatter with its fences, and the body."""
+    size = len(okf.parse(data).body.encode())
+    return data[: len(data) - size], data[len(data) - size :]
+
+
+REPAIRS: tuple[Callable[[File], None], ...] = (_secrets, _type, _sources, _links, _tags, _successor)
+"""In this order: a secret goes before anything else is looked at."""

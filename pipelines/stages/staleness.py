@@ -1,0 +1,133 @@
+"""Staleness, a step of drift: facts that no longer hold are marked as such, each only once, and stay as they are.
+
+A fact about a file or a command of the project that is not there any more, one whose `stale_after` has passed, one
+about a future that has come. Nothing is archived for it, and what comes back is unmarked. What a person wrote, settled
+or unmarked is let alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+from ...store.changes.decisions import is_reviewed
+from ...store.keep import okf
+from ...store.model import Action, Level, Memory
+from ..language.dates import format_date
+from ..language.deadlines import last_named
+from ..workspace.proposals import Planned, is_curated
+from ..workspace.view import View
+from .project_files import Project
+
+STAGE = "staleness"
+GONE = "gone"
+"""The frontmatter key that names what of the project a fact is about and is not there."""
+
+MOST_MARKED = 200
+"""A night: a project that is checked out differently for a day should not rewrite a memory."""
+
+_MAY_NAME = re.compile(r"[`/]")
+_MAY_BE_DATED = re.compile(rb"^(?:stale_after:|tense: *[\"']?future)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What is to be set in one file, why, and what of it is remembered so that it is done once."""
+
+    changes: Mapping[str, Any]
+    reason: str
+    counted: str
+    cursor: int
+
+
+def plan(view: View, now: datetime) -> Planned:
+    """Propose a mark for every fact that has gone stale since it was last looked at."""
+    planned = Planned()
+    if view.history.paused:
+        return planned
+    for channel in sorted({fact.channel for fact in view.memories(Level.FACT)} - view.history.channels_off):
+        folders = view.folders(channel)
+        project = Project(folders) if folders else None
+        for fact in view.steps.counted(view.memories(Level.FACT, channel), "facts"):
+            if len(planned.actions) >= MOST_MARKED:
+                planned.count("left for another night")
+                return planned
+            _look(view, fact, project if project and project.is_there else None, now, planned)
+    return planned
+
+
+def _look(view: View, fact: Memory, project: Project | None, now: datetime, planned: Planned) -> None:
+    missing = project.missing(fact.text) if project and _MAY_NAME.search(fact.text) else ()
+    data = view.read(fact.path)
+    was_marked = view.cursor(STAGE, fact.node_id) != 0
+    if data is None or not (missing or was_marked or _MAY_BE_DATED.search(data)):
+        return
+    document = okf.parse(data)
+    whole = okf.to_memory(fact.path, document, fact.created_at)
+    if document.problem or "node_id" not in document.meta or is_curated(whole) or is_reviewed(whole.extra):
+        return
+    change = _of_project(view, whole, missing, now) if project else None
+    change = change or _of_time(view, whole, now)
+    if change is None:
+        return
+    mark = f"stale:{fact.node_id}:{change.cursor}"
+    if view.is_forbidden(mark):
+        return
+    planned.cursors[STAGE, fact.node_id] = change.cursor
+    if action := _action(view, whole, data, change, mark):
+        planned.actions.append(action)
+        planned.count(change.counted)
+
+
+def _of_project(view: View, fact: Memory, missing: Sequence[str], now: datetime) -> _Change | None:
+    """What is to be said of the files that a fact names; of what was, or is to be, nothing: they need not be there."""
+    marked = GONE in fact.extra
+    cursor = view.cursor(STAGE, fact.node_id)
+    if not missing:
+        if not marked:
+            return None
+        tense = {"tense": "current"} if fact.tense == "past" else {}
+        return _Change({GONE: None, "stale_after": None, **tense}, "what it names is back", "back", 0)
+    if marked or cursor == _number(missing) or fact.tense in {"past", "future"} or "stale_after" in fact.extra:
+        return None
+    changes: dict[str, Any] = {"stale_after": now.isoformat(), GONE: list(missing)}
+    if fact.tense:
+        changes["tense"] = "past"
+    return _Change(changes, f"{', '.join(missing[:3])} is not in the project any more", "gone", _number(missing))
+
+
+def _of_time(view: View, fact: Memory, now: datetime) -> _Change | None:
+    if fact.tense == "past" or GONE in fact.extra:
+        return None
+    cursor = view.cursor(STAGE, fact.node_id)
+    until = okf.instant(fact.extra.get("stale_after"))
+    if until and until <= now and cursor != _number((until.isoformat(),)):
+        cursor = _number((until.isoformat(),))
+        return _Change({"tense": "past"}, f"it held until {format_date(until.date())}", "ran out", cursor)
+    day = _last_day(fact)
+    if until or fact.tense != "future" or day is None or cursor == _number((str(day),)):
+        return None
+    if datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=2) > now:  # in whatever time zone
+        return None
+    return _Change({"tense": "past"}, f"{format_date(day)} has passed", "passed", _number((str(day),)))
+
+
+def _last_day(fact: Memory) -> date | None:
+    said = fact.valid_from or fact.created_at
+    return last_named(fact.text, said.date()) if said else None
+
+
+def _action(view: View, fact: Memory, data: bytes, change: _Change, mark: str) -> Action | None:
+    content = okf.edit(data, change.changes)
+    if content == data:
+        return None
+    return Action.replacing(fact.path, fact.node_id, data, content, stage=STAGE, reason=change.reason, fingerprint=mark)
+
+
+def _number(words: Sequence[str]) -> int:
+    """A number that tells one cause from another; it is kept as the fact's cursor."""
+    return int.from_bytes(sha256("\0".join(sorted(words)).encode()).digest()[:6], "big")

@@ -1,0 +1,1 @@
+"""What stages work on: the snapshot, its view, what they propose."""

@@ -1,0 +1,114 @@
+"""The checkpoint: finished units of expensive pure work, so that a dream which was ended need not do them again.
+
+A dream that begins anew does so on a fresh copy, in which much is as before: what was made from the same is the same.
+So a unit (a model's answer, the vector of a text, the labels of a clustering) is kept by the hash of all that it was
+made from, as soon as it is there, and whoever ends the process loses the unit that it was busy with at most.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from ... import __version__
+
+LIMIT_BYTES: Final = 256 * 2**20
+"""A hundred thousand vectors, or some ten thousand answers; what comes after that is done again."""
+
+_HEADER: Final = f"dreamd checkpoint 1, {__version__}\n".encode()  # another version may make other things of the same
+_RECORD: Final = struct.Struct("<32sII")  # key, size and crc32 of what follows
+
+
+def key_of(*parts: str | bytes) -> bytes:
+    """The name of a unit: what kind it is, and everything that decides what comes out."""
+    digest = sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "big"))
+        digest.update(data)
+    return digest.digest()
+
+
+class Memo:
+    """Units in one file, appended to as they are finished. One process at a time; not for several threads.
+
+    A file of another version is begun anew, a torn end is cut off, and a damaged unit is not there.
+    """
+
+    def __init__(self, path: Path, limit_bytes: int = LIMIT_BYTES) -> None:
+        """Open or make it, readable by its person alone. Raises OSError."""
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._limit_bytes = limit_bytes
+        self._places: dict[bytes, tuple[int, int, int]] = {}
+        self._end = self._read()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def get(self, key: bytes) -> bytes | None:
+        """A finished unit, or None."""
+        place = self._places.get(key)
+        if place is None:
+            return None
+        offset, size, crc = place
+        data = os.pread(self._file, size, offset)
+        return data if len(data) == size and zlib.crc32(data) == crc else None
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Keep a unit, unless the file is full."""
+        self.put_many({key: value})
+
+    def put_many(self, units: Mapping[bytes, bytes]) -> None:
+        """Keep what was finished together, in one write."""
+        written = bytearray()
+        places = {}
+        for key, value in units.items():
+            if key in self._places or self._end + len(written) + _RECORD.size + len(value) > self._limit_bytes:
+                continue
+            crc = zlib.crc32(value)
+            written += _RECORD.pack(key, len(value), crc)
+            places[key] = self._end + len(written), len(value), crc
+            written += value
+        if written:
+            os.pwrite(self._file, written, self._end)
+            self._end += len(written)
+            self._places.update(places)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
+
+    def _read(self) -> int:
+        """Learn what is there; where the whole records end."""
+        size = os.fstat(self._file).st_size
+        if os.pread(self._file, len(_HEADER), 0) != _HEADER:
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, _HEADER, 0)
+            return len(_HEADER)
+        end = len(_HEADER)
+        while len(head := os.pread(self._file, _RECORD.size, end)) == _RECORD.size:
+            key, length, crc = _RECORD.unpack(head)
+            if end + _RECORD.size + length > size:
+                break
+            self._places[key] = end + _RECORD.size, length, crc
+            end += _RECORD.size + length
+        if end < size:
+            os.ftruncate(self._file, end)
+        return end
+
+
+def once(memo: Memo | None, parts: Iterable[str | bytes], make: Callable[[], bytes]) -> bytes:
+    """What `make` makes from these parts, made now or by a dream that was ended."""
+    if memo is None:
+        return make()
+    key = key_of(*parts)
+    value = memo.get(key)
+    if value is None:
+        value = make()
+        memo.put(key, value)
+    return value

@@ -1,0 +1,44 @@
+"""Change: one file before and after a stage, read as memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ...store.keep import okf
+from ...store.model import Action, Memory, NodeId, Status
+from .proposals import is_edited
+from .view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file, read before and after."""
+
+    path: str
+    before: Memory | None
+    after: Memory | None
+    is_by_hand: bool
+
+    @classmethod
+    def of(cls, path: str, before: bytes | None, after: bytes | None) -> Change:
+        """Read both."""
+        read: Callable[[bytes | None], Memory | None] = lambda data: (  # noqa: E731
+            None if data is None else okf.to_memory(path, okf.parse(data))
+        )
+        return cls(path, read(before), read(after), before is not None and is_edited(before))
+
+
+def is_living(memory: Memory) -> bool:
+    """Whether recall may answer with it."""
+    return memory.status is not Status.DEPRECATED and memory.archived_at is None and memory.superseded_by is None
+
+
+def gave_way(view: View, actions: Iterable[Action]) -> tuple[set[NodeId], set[NodeId]]:
+    """The memories that a stage would archive, and those that it would let give way to others."""
+    archived, replaced = set[NodeId](), set[NodeId]()
+    for action in actions:
+        change = Change.of(action.path, view.read(action.path), action.content)
+        if change.before and is_living(change.before) and change.after and not is_living(change.after):
+            (archived if change.after.superseded_by is None else replaced).add(change.before.node_id)
+    return archived, replaced

@@ -1,0 +1,127 @@
+"""Proposals: memories turned into actions on files, with what guards and what forbids them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+
+from ...store.changes.runs import fingerprint
+from ...store.keep import okf
+from ...store.model import Action, ActionKind, Memory, NodeId, Status
+from .view import View
+
+BY_HAND = "body_sha256"
+"""The frontmatter key that holds the hash of a body that a dream wrote: another body was edited by a person."""
+
+
+@dataclass(slots=True)
+class Planned:
+    """What a stage proposes. `counts` and `notes` go into the run's report; notes hold no person's text."""
+
+    actions: list[Action] = field(default_factory=list)
+    cursors: dict[tuple[str, str], int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def count(self, what: str, by: int = 1) -> None:
+        """Add to a number of the report."""
+        self.counts[what] = self.counts.get(what, 0) + by
+
+
+def create(view: View, memory: Memory, stage: str, reason: str, paths: Mapping[NodeId, str]) -> Action | None:
+    """The action that writes a new memory; None where a person forbade it."""
+    mark = fingerprint(memory)
+    if view.is_forbidden(mark):
+        return None
+    return Action(
+        kind=ActionKind.CREATE,
+        path=memory.path,
+        node_id=memory.node_id,
+        stage=stage,
+        reason=reason,
+        content=okf.from_memory(memory, paths),
+        fingerprint=mark,
+    )
+
+
+def replace_text(view: View, memory: Memory, stage: str, reason: str, paths: Mapping[NodeId, str]) -> Action | None:
+    """The action that rewrites a derived memory; None where nothing changes, it is forbidden, or a person edited it."""
+    before = view.read(memory.path)
+    mark = fingerprint(memory)
+    if before is None or view.is_forbidden(mark) or is_edited(before):
+        return None
+    old = okf.to_memory(memory.path, okf.parse(before))
+    if old.text == memory.text and old.sources == memory.sources and old.title == memory.title:
+        return None
+    content = okf.from_memory(memory, paths)
+    return Action.replacing(memory.path, memory.node_id, before, content, stage=stage, reason=reason, fingerprint=mark)
+
+
+def add_sources(
+    view: View,
+    path: str,
+    node_id: NodeId,
+    turns: Sequence[NodeId],
+    stage: str,
+    session_paths: Mapping[NodeId, str],
+    at: datetime | None = None,
+) -> Action | None:
+    """The action that lets a known fact rest on more turns; every other byte of its file stays.
+
+    `at` is kept beside each: when the fact was reinforced, which is from when it fades. One that has faded comes back.
+    """
+    data = view.read(path)
+    if data is None:
+        return None
+    document = okf.parse(data)
+    listed = document.meta.get("sources")
+    entries = list(listed) if isinstance(listed, list) else []
+    known = {entry.get("title") for entry in entries if isinstance(entry, dict)}
+    fresh = [turn for turn in turns if turn not in known]
+    if not fresh or document.problem or not document.meta:
+        return None
+    for turn in fresh:
+        place = session_paths.get(turn.partition("#")[0])
+        entry = {"id": f"t{len(entries) + 1}", "resource": f"/{place}" if place else turn, "title": turn}
+        entries.append(entry | ({"at": at.isoformat()} if at else {}))
+    has_faded = document.meta.get("archived_at") is not None
+    revived = {"status": Status.STABLE.value, "archived_at": None} if has_faded else {}
+    content = okf.edit(data, {"sources": entries, **revived})
+    reason = "said again after it had faded" if has_faded else "said again"
+    return Action.replacing(path, node_id, data, content, stage=stage, reason=reason)
+
+
+def archive(view: View, memory: Memory, stage: str, reason: str, now: datetime) -> Action | None:
+    """The action that archives a page; None for one that a person edited. It stays a file."""
+    data = view.read(memory.path)
+    if data is None or is_edited(data):
+        return None
+    content = okf.edit(data, {"status": Status.DEPRECATED.value, "archived_at": now.isoformat()})
+    return Action.replacing(memory.path, memory.node_id, data, content, stage=stage, reason=reason)
+
+
+def body_hash(text: str) -> str:
+    """What `is_edited` compares."""
+    return sha256(text.strip().encode()).hexdigest()[:16]
+
+
+def is_edited(data: bytes) -> bool:
+    """Whether the body is another than the dream wrote."""
+    document = okf.parse(data)
+    return document.meta.get(BY_HAND) != body_hash(document.body)
+
+
+def is_curated(memory: Memory) -> bool:
+    """Whether a person put it there: marked it, wrote it by hand or with `remember`, or edited what a dream wrote."""
+    if memory.extra.get("curated") or memory.extra.get("priority"):
+        return True
+    if memory.run is None:
+        return "agent_id" not in memory.extra
+    return okf.fact_id(memory.channel, memory.text) != memory.node_id
+
+
+def newest(moments: Sequence[datetime | None]) -> datetime | None:
+    """The latest of some moments."""
+    return max((moment for moment in moments if moment), default=None)

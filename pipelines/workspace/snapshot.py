@@ -1,0 +1,169 @@
+"""The snapshot: index and ledger copied in one step each, and the vault read where it lies."""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from ...store.channel import channel_of_folder
+from ...store.find.index.catalog import Catalog
+from ...store.find.index.projection import Node
+from ...store.keep import okf
+from ...store.keep.database import Connections, backup, open_database
+from ...store.keep.files.disk import Disk
+from ...store.keep.files.vault import Vault
+from ...store.keep.ledger.ledger import Ledger
+from ...store.keep.okf import session
+from ...store.model import InvalidInput, Kind, Level, Memory, NodeId, Status, StoreError, Turn
+from ...store.text.controls import without_controls
+from .view import History, SessionState
+
+SESSIONS_ASKED = 40
+"""How many of a channel's sessions are asked where they ran."""
+
+HEAD_BYTES = 16_384
+CURSOR_STAGES = ("consolidate", "drift", "scenarios", "profiles", "staleness", "synthesis")
+
+
+class NoSpace(StoreError):
+    """A copy needs twice its size free."""
+
+
+class Snapshot:
+    """The memory as it was when the copies were made; files are read from the vault when asked for."""
+
+    def __init__(self, folder: Path, vault: Path, index: Path, ledger: Path) -> None:
+        _check_space(folder, index, ledger)
+        backup(index, folder / "index.db")
+        backup(ledger, folder / "ledger.db")
+        self._vault = Vault(vault, Disk())
+        self._connections = Connections(lambda: open_database(folder / "index.db", durable=False, read_only=True))
+        self._catalog = Catalog(self._connections.get)
+        self.ledger = Ledger(folder / "ledger.db", read_only=True)
+
+    def close(self) -> None:
+        """Let go of the copies."""
+        self._connections.close()
+        self.ledger.close()
+
+    def history(self) -> History:
+        """What of the ledger a dream must know."""
+        return History(
+            tombstones=frozenset(self.ledger.tombstones()),
+            cursors={
+                (stage, key): ordinal for stage in CURSOR_STAGES for key, ordinal in self.ledger.cursors(stage).items()
+            },
+            paused=self.ledger.paused,
+            channels_off=self.ledger.channels_off,
+            usage=self.ledger.usage(),
+            probes=self.ledger.probes(),
+            gaps=self.ledger.gaps(),
+            feedback=self.ledger.feedback(),
+            reinforced=self.ledger.reinforced(),
+        )
+
+    def sessions(self) -> list[SessionState]:
+        """Every session, by id."""
+        last = self._catalog.sessions()
+        nodes = self._catalog.nodes(last.keys())
+        return [
+            SessionState(session_id, node.channel, node.path, last[session_id])
+            for session_id, node in sorted(nodes.items())
+            if node.kind is Kind.SESSION
+        ]
+
+    def turns(self, session_id: NodeId) -> list[Turn]:
+        """The turns of a session that were not forgotten, in order."""
+        return [
+            Turn(session_id, node.ordinal, node.role, without_controls(node.text), node.created_at, node.external_id)
+            for node in self._catalog.turns(session_id)
+            if node.kind is Kind.TURN and node.live
+        ]
+
+    def folders(self, channel: str) -> list[Path]:
+        """The folders of a channel's project in which its newest sessions ran, those that are there now."""
+        sql = "SELECT path FROM node WHERE channel = ? AND level = 'L0' AND kind = 'session' ORDER BY created_at DESC"
+        rows = self._connections.get().execute(f"{sql} LIMIT ?", (channel, SESSIONS_ASKED))
+        named = dict.fromkeys(cwd for (path,) in rows if (cwd := self._cwd(path)))
+        folders = [Path(cwd) for cwd in named if Path(cwd).is_absolute()]
+        return [folder for folder in folders if _is_folder(folder) and channel_of_folder(folder) == channel]
+
+    def _cwd(self, path: str) -> str | None:
+        """Where a session ran, from the beginning of its file."""
+        try:
+            with self._vault.resolve(path).open("rb") as file:
+                return session.head_of(path, okf.parse(file.read(HEAD_BYTES))).cwd
+        except (OSError, InvalidInput):
+            return None
+
+    def memories(self) -> list[Memory]:
+        """Every memory above L0, by id, with what the index holds of it."""
+        sources: dict[NodeId, list[NodeId]] = defaultdict(list)
+        conflicts: dict[NodeId, list[NodeId]] = defaultdict(list)
+        for source, target, kind in self._connections.get().execute(
+            "SELECT source, target, kind FROM link WHERE kind IN ('cites', 'contradicts') ORDER BY source, rank"
+        ):
+            (sources if kind == "cites" else conflicts)[source].append(target)
+        levels = (Level.FACT, Level.SCENARIO, Level.PROFILE)
+        found = [
+            _memory(node, tuple(sources.get(node.node_id, ())), tuple(conflicts.get(node.node_id, ())))
+            for level in levels
+            for node in self._catalog.listing(level=level)
+        ]
+        return sorted(found, key=lambda memory: memory.node_id)
+
+    def read(self, path: str) -> bytes | None:
+        """A file of the vault, or None."""
+        return self._vault.read_if_any(path)
+
+    def paths(self) -> Collection[str]:
+        """Every kept file of the vault."""
+        return [stamp.path for stamp in self._vault.walk()]
+
+    def indexed_paths(self) -> Mapping[str, str | None]:
+        """Every file that the index has seen, and what is wrong with it."""
+        return {path: row.problem for path, row in self._catalog.files().items()}
+
+    def unembedded(self) -> int:
+        """How many chunks have no vector yet."""
+        return self._catalog.counts()["embedding_queue"]
+
+
+def _memory(node: Node, sources: tuple[NodeId, ...], contradicts: tuple[NodeId, ...]) -> Memory:
+    return Memory(
+        node_id=node.node_id,
+        level=node.level,
+        kind=node.kind,
+        title=without_controls(node.title),
+        text=without_controls(node.text),
+        channel=node.channel,
+        tags=node.tags,
+        status=Status.STABLE if node.live else Status.DEPRECATED,
+        created_at=node.created_at,
+        valid_from=node.valid_from,
+        valid_to=node.valid_to,
+        session_id=node.session_id,
+        certainty=node.certainty,
+        sources=sources,
+        contradicts=contradicts,
+        path=node.path,
+    )
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _check_space(folder: Path, *databases: Path) -> None:
+    needed = 2 * sum(path.stat().st_size for path in databases if path.exists())
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise NoSpace(
+            f"a dream needs {needed / 2**20:.0f} MiB free and {free / 2**20:.0f} MiB are",
+            hint="Free some space; nothing was changed.",
+        )

@@ -1,0 +1,233 @@
+"""The view: the copy that a dream works on, with tonight's proposals laid over it.
+
+What a stage proposes is seen by the stages after it; the person's memory is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...llm.budget import Asker
+from ...store.changes.edits import edit_mark
+from ...store.keep import okf
+from ...store.keep.ledger.ledger import Reinforced, Usage
+from ...store.keep.ledger.questions import Gap, Probe
+from ...store.model import Action, Level, Memory, NodeId, Status, Turn
+from ..settings import PipelineSettings
+from ..steps import Steps
+from .checkpoint import Memo
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """A session as the copy holds it. `last_ordinal` is that of its last turn."""
+
+    session_id: NodeId
+    channel: str
+    path: str
+    last_ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What of the ledger a dream must know."""
+
+    tombstones: frozenset[str] = frozenset()
+    cursors: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    paused: bool = False
+    channels_off: frozenset[str] = frozenset()
+    usage: Mapping[NodeId, Usage] = field(default_factory=dict)
+    probes: Sequence[Probe] = ()
+    gaps: Sequence[Gap] = ()
+    feedback: Mapping[NodeId, Mapping[str, int]] = field(default_factory=dict)
+    reinforced: Mapping[NodeId, Reinforced] = field(default_factory=dict)
+
+
+class Source(Protocol):
+    """The memory as it was when the dream began."""
+
+    def sessions(self) -> list[SessionState]:
+        """Every session, by id."""
+        ...
+
+    def turns(self, session_id: NodeId) -> list[Turn]:
+        """The turns of a session that were not forgotten, in order."""
+        ...
+
+    def folders(self, channel: str) -> list[Path]:
+        """The folders of a channel's project in which its newest sessions ran, those that are there now."""
+        ...
+
+    def memories(self) -> list[Memory]:
+        """Every memory above L0, by id; what the index does not hold of it is left at its default."""
+        ...
+
+    def read(self, path: str) -> bytes | None:
+        """A file of the vault, or None."""
+        ...
+
+    def paths(self) -> Collection[str]:
+        """Every kept file of the vault."""
+        ...
+
+    def indexed_paths(self) -> Mapping[str, str | None]:
+        """Every file that the index has seen, and what is wrong with it."""
+        ...
+
+    def unembedded(self) -> int:
+        """How many chunks have no vector yet."""
+        ...
+
+
+class Embed(Protocol):
+    """Texts to rows of unit length."""
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        """One row a text."""
+        ...
+
+
+class View:
+    """Reads of the copy, and the proposals of this run so far."""
+
+    def __init__(
+        self,
+        source: Source,
+        history: History,
+        embed: Embed,
+        run_id: str,
+        settings: PipelineSettings = PipelineSettings(),  # noqa: B008  (frozen)
+    ) -> None:
+        self._source = source
+        self.settings = settings
+        self._embed = embed
+        self.history = history
+        self.run_id = run_id
+        self.memo: Memo | None = None
+        self.model: Asker | None = None
+        self.steps = Steps(lambda at: None)
+        self.actions: list[Action] = []
+        self.cursors: dict[tuple[str, str], int] = {}
+        self._files: dict[str, bytes | None] = {}
+        self._memories = {memory.node_id: memory for memory in source.memories()}
+
+    # ---- reading
+
+    def sessions(self) -> list[SessionState]:
+        """Every session in which learning is on."""
+        if self.history.paused:
+            return []
+        return [session for session in self._source.sessions() if session.channel not in self.history.channels_off]
+
+    def turns(self, session_id: NodeId) -> list[Turn]:
+        """All turns of a session, in order."""
+        return self._source.turns(session_id)
+
+    def folders(self, channel: str) -> list[Path]:
+        """The folders of a channel's project in which its newest sessions ran, those that are there now."""
+        return self._source.folders(channel)
+
+    def cursor(self, stage: str, key: str) -> int:
+        """The last ordinal that a stage consumed of a session, 0 for none; tonight's counts."""
+        return self.cursors.get((stage, key), self.history.cursors.get((stage, key), 0))
+
+    def memories(self, level: Level | None = None, channel: str | None = None) -> list[Memory]:
+        """The memories that are neither archived nor superseded, by id."""
+        found = (
+            memory
+            for memory in self._memories.values()
+            if (level is None or memory.level is level)
+            and (channel is None or memory.channel == channel)
+            and _is_living(memory)
+        )
+        return sorted(found, key=lambda memory: memory.node_id)
+
+    def memory(self, node_id: NodeId) -> Memory | None:
+        """One memory, whole, from its file."""
+        known = self._memories.get(node_id)
+        data = self.read(known.path) if known else None
+        return okf.to_memory(known.path, okf.parse(data), known.created_at) if known and data is not None else known
+
+    def holds(self, node_id: NodeId) -> bool:
+        """Whether there is such a memory, living or archived."""
+        return node_id in self._memories
+
+    def read(self, path: str) -> bytes | None:
+        """A file as this run would leave it."""
+        return self._files[path] if path in self._files else self._source.read(path)
+
+    def paths(self) -> set[str]:
+        """Every kept file as this run would leave them."""
+        gone = {path for path, data in self._files.items() if data is None}
+        return (set(self._source.paths()) | self._files.keys()) - gone
+
+    def indexed_paths(self) -> Mapping[str, str | None]:
+        """Every file that the index had seen when the dream began, and what is wrong with it."""
+        return self._source.indexed_paths()
+
+    def vectors(self, texts: Sequence[str]) -> Vectors:
+        """The embeddings of texts, one row each, of unit length."""
+        return self._embed(texts)
+
+    def unembedded(self) -> int:
+        """How many chunks had no vector yet when the dream began."""
+        return self._source.unembedded()
+
+    def is_living(self, node_id: NodeId) -> bool:
+        """Whether there is such a memory, and it is neither archived nor superseded."""
+        memory = self._memories.get(node_id)
+        return memory is not None and _is_living(memory)
+
+    def memory_paths(self) -> dict[NodeId, str]:
+        """Where each memory lies, living or archived."""
+        return {node_id: memory.path for node_id, memory in self._memories.items()}
+
+    def session_paths(self) -> dict[NodeId, str]:
+        """Where each session lies."""
+        return {session.session_id: session.path for session in self._source.sessions()}
+
+    # ---- proposing
+
+    def is_forbidden(self, fingerprint: str | None) -> bool:
+        """Whether a person undid, forgot or rejected this."""
+        return fingerprint in self.history.tombstones
+
+    def allowed(self, actions: Sequence[Action]) -> list[Action]:
+        """These actions without the edits that a person undid, and without what was built on them."""
+        if not self.history.tombstones:
+            return list(actions)
+        seen: dict[str, bytes | None] = {}
+        left_out: set[str] = set()
+        allowed = []
+        for action in actions:
+            before = seen[action.path] if action.path in seen else self.read(action.path)
+            if action.path in left_out or self.is_forbidden(edit_mark(action.path, before, action.content)):
+                left_out.add(action.path)
+                continue
+            seen[action.path] = action.content
+            allowed.append(action)
+        return allowed
+
+    def apply(self, actions: Iterable[Action], cursors: Mapping[tuple[str, str], int] | None = None) -> None:
+        """Take what a stage proposed; the stages after it see it."""
+        for action in actions:
+            self.actions.append(action)
+            self._files[action.path] = action.content
+            if action.content is None:
+                self._memories.pop(action.node_id, None)
+                continue
+            memory = okf.to_memory(action.path, okf.parse(action.content))
+            self._memories[memory.node_id] = memory
+        self.cursors.update(cursors or {})
+
+
+def _is_living(memory: Memory) -> bool:
+    return memory.status is not Status.DEPRECATED and memory.superseded_by is None

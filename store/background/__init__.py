@@ -1,0 +1,1 @@
+"""What is done while nobody waits: linking, relevance feedback, embedding."""

@@ -1,0 +1,41 @@
+"""A deletion by hand as an action of a run: what the file held is the pre-image that `undo` brings back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ..keep import okf
+from ..keep.ledger.journal import sha256
+from ..keep.ledger.records import Write, leave_tombstone, packed, record_action
+from ..keep.ledger.withheld import release
+from ..keep.okf import session
+from ..model import Action, ActionKind
+from .runs import DELETED, fingerprint
+
+
+def deletion(path: str, image: bytes, *, is_session: bool, now: datetime) -> Action:
+    """Return what a person did who deleted a file; like what is forgotten, no dream proposes it again."""
+    document = okf.parse(image)
+    memory = okf.to_memory(path, document, now)
+    return Action(
+        kind=ActionKind.DELETE,
+        path=path,
+        node_id=session.head_of(path, document).session_id if is_session else memory.node_id,
+        stage=DELETED,
+        reason="deleted by hand",
+        pre_sha256=sha256(image),
+        fingerprint=None if is_session else fingerprint(memory),
+    )
+
+
+def record_deletion(run_id: str, ordinal: int, action: Action, image: bytes, now: datetime) -> list[Write]:
+    """Write a deletion that has happened, with what the file held."""
+    writes = [record_action(run_id, ordinal, action, (packed(image), None), None), *release([action.path])]
+    if action.fingerprint:
+        writes.append(leave_tombstone(action.fingerprint, run_id, now, action.reason))
+    return writes
+
+
+def has_id_of_path(path: str, image: bytes) -> bool:
+    """Tell whether a file's node id comes from its path, so that a move changes it."""
+    return okf.to_memory(path, okf.parse(image)).node_id == okf.node_id_of_path(path)

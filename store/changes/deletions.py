@@ -1,0 +1,339 @@
+"""Deletions by hand: a file that vanishes becomes a run that `undo` takes back; too many at once are not believed.
+
+Nothing is unlearned of a file that is gone before a run in the ledger holds its content. What is withheld stays so
+until it is back or a person accepts that it is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+from ..find.index.catalog import FileRow
+from ..find.index.lost import LostFile
+from ..find.index.opening import OpenIndex
+from ..find.index.projection import is_session
+from ..keep.files.vault import Vault
+from ..keep.ledger import records
+from ..keep.ledger.ledger import Ledger
+from ..keep.ledger.records import Run, Write
+from ..keep.ledger.withheld import Deleted, Vanished, release, withhold
+from ..keep.writer.pending import PendingFiles
+from ..keep.writer.writer import Planned, Writer
+from ..model import Action, ActionKind, IndexDamaged, NodeId, StoreError
+from .deletion_action import deletion, has_id_of_path, record_deletion
+from .runs import DELETED, new_run_id
+
+logger = logging.getLogger(__name__)
+
+VANISHED_SHARE: Final = 0.2
+VANISHED_AT_LEAST: Final = 10
+"""More files gone at once than this is a folder that was moved or not mounted, not a person who forgets."""
+
+SETTLE_S: Final = 1.0
+"""A file that is still gone so long after the last one vanished was deleted: editors that remove a file and write it
+anew, and moves, which the watcher sees in two halves, are done by then."""
+
+SETTLE_AT_MOST_S: Final = 10.0
+"""While files go on vanishing, they are waited for so long, to be one run."""
+
+RETRY_S: Final = 30.0
+AT_ONCE: Final = 64
+"""So many files are one transaction."""
+
+
+class Deletions:
+    """Decides what becomes of files that are gone. Every method may be called from any thread but the writer's.
+
+    `may_unlearn`, `is_there` and `suspect` are called by the index and never wait. `recorded` is called after a run.
+    """
+
+    def __init__(self, vault: Vault, ledger: Ledger, now: Callable[[], datetime], recorded: Callable[[], None]) -> None:
+        self._vault = vault
+        self._ledger = ledger
+        self._now = now
+        self._recorded = recorded
+        self._opened: OpenIndex
+        self._writer: Writer
+        self._deciding = threading.Lock()
+        self._gate = threading.Lock()
+        self._withheld = frozenset(ledger.withheld())  # replaced, never changed: others read it meanwhile
+        self._suspects: dict[str, float] = {}  # and when each was seen to be gone
+        self._timer: threading.Timer | None = None
+        self._closed = False
+
+    def start(self, opened: OpenIndex, writer: Writer) -> None:
+        """Begin to decide."""
+        self._opened, self._writer = opened, writer
+
+    def stop(self) -> None:
+        """End; what is not decided yet is found again at the next start."""
+        with self._gate:
+            self._closed = True
+            if self._timer is not None:
+                self._timer.cancel()
+        with self._deciding:  # what has begun ends
+            pass
+
+    # ---- asked by the index
+
+    def may_unlearn(self, file: FileRow, image: bytes | None) -> bool:
+        """Tell whether a run has recorded this file's deletion: what we delete ourselves is unlearned at once."""
+        if image is not None and file.path not in self._withheld:
+            try:
+                if self._is_recorded(file.path, image, file.seen_ns):
+                    return True
+            except StoreError as error:
+                logger.warning("a file that is gone stays known: the ledger cannot be asked (%s)", type(error).__name__)
+        self.suspect([file.path])
+        return False
+
+    def is_there(self, path: str) -> None:
+        """Take note that a file is there: one that was withheld is back."""
+        if path in self._withheld:
+            self._look_in(0.0)
+
+    def before_anew(self, path: str) -> Vanished:
+        """Return what is to be kept of a file that is gone when we are about to make it. In the writer's thread."""
+        if self._vault.look() is not None:
+            return Vanished()
+        try:
+            image = self._image(path)
+        except IndexDamaged:  # an acknowledgement never needs the index
+            return Vanished()
+        if image is None or path in self._withheld:
+            return Vanished(withheld=image)
+        run = Run(new_run_id(self._now(), DELETED), DELETED, "applied", self._now(), self._now(), summary=_summary(1))
+        return Vanished(recording=self._rows(run, [(path, image)], 0))
+
+    def suspect(self, paths: Iterable[str]) -> None:
+        """Look at these, which are gone, again in a moment."""
+        seen_s = time.monotonic()
+        with self._gate:
+            fresh = {path: seen_s for path in paths if path not in self._suspects and path not in self._withheld}
+            self._suspects |= fresh
+        if fresh:
+            self._look_in(SETTLE_S)
+
+    # ---- asked by people
+
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """The files that are gone and still known, until they are back or a person accepts it."""
+        return tuple(sorted(self._withheld))
+
+    def is_withheld(self, path: str) -> bool:
+        """Tell whether a file is withheld, or was and is just back."""
+        return path in self._withheld
+
+    def find(self, node_id: NodeId) -> Deleted | None:
+        """Return a memory that is withheld, or was deleted by hand, as its file was."""
+        path = self._opened.catalog.path_of(node_id)
+        if path is None:
+            return self._ledger.last_deletion(node_id, DELETED)
+        image = self._image(path) if path in self._withheld and not self._vault.exists(path) else None
+        return None if image is None else Deleted(path, image, None)
+
+    def recall(self, lost: Iterable[LostFile]) -> None:
+        """Take up files that are gone and that only an older index knew: learn them, to be judged as any other."""
+        for file in lost:
+            known = self._opened.catalog.known_files([file.path])
+            if known or file.path in self._withheld or self._vault.exists(file.path):
+                continue
+            if file.image is None and self._opened.catalog.nodes(file.node_ids):
+                continue  # it was moved
+            if file.image is None:
+                self._writer.write(withhold(file.path, self._now(), None)).result()
+                self._withheld |= {file.path}
+            elif not self._is_recorded(file.path, file.image, file.seen_ns):
+                self._opened.index.apply_held(file.path, file.image, file.mtime_ns)
+
+    def relearn(self) -> None:
+        """Let an index that was made anew know what is withheld, from what the ledger holds of it."""
+        known = self._opened.catalog.known_files(self._withheld)
+        since_ns = int(self._now().timestamp() * 1e9)
+        for path in sorted(self._withheld - known):
+            image = self._ledger.withheld_image(path)
+            if image is not None and not self._vault.exists(path):
+                self._opened.index.apply_held(path, image, since_ns)
+
+    # ---- deciding
+
+    def look(self, *, at_once: bool = False, accept: bool = False) -> None:
+        """Release what is back, withhold what is too much, and record what has settled, or all that is gone `at_once`.
+
+        `accept` believes that all that is gone was meant to go, as one run that `undo` takes back.
+        Raises StoreError while the ledger does not take it; then everything stays known.
+        """
+        with self._deciding:
+            if self._closed or self._vault.look() is not None:  # of a vault that is away nothing can be said
+                return
+            self._release([path for path in self._withheld if self._vault.exists(path)])
+            gone = self._without_moved(self._still_gone())
+            if accept:
+                self._record([*self.withheld, *gone], given_up=True)
+            elif self._are_too_many(gone):
+                self._withhold(gone)
+            elif at_once or self._due_in_s() <= 0:
+                self._record(gone)
+
+    def _still_gone(self) -> list[str]:
+        known = self._opened.catalog.known_files(self._suspects)
+        gone = sorted(path for path in known if not self._vault.exists(path))
+        self._acquit(self._suspects.keys() - set(gone))
+        return gone
+
+    def _are_too_many(self, gone: Sequence[str]) -> bool:
+        if not gone:
+            return False
+        missing = len(gone) + len(self._withheld)
+        return missing >= VANISHED_AT_LEAST and missing > VANISHED_SHARE * self._opened.catalog.counts()["files"]
+
+    def _without_moved(self, gone: Collection[str]) -> list[str]:
+        """Let go of files of which nothing is left that another file does not say now."""
+        catalog = self._opened.catalog
+        if gone or self._withheld:
+            self._opened.index.reread_doubles()
+        held = catalog.known_files(self._withheld)
+        moved = {path for path in (*gone, *held) if not catalog.nodes_of_file(path)} | self._renamed(gone)
+        if moved:
+            self._release(moved & self._withheld)
+            self._opened.index.unlearn(sorted(moved))
+            self._acquit(moved)
+        return [path for path in gone if path not in moved]
+
+    def _renamed(self, gone: Collection[str]) -> set[str]:
+        """Find the files whose id comes from their path and whose bytes are at another one."""
+        nameless: dict[int, list[str]] = {}
+        for path in gone:
+            image = self._opened.images.of(path)
+            if image is not None and has_id_of_path(path, image):
+                nameless.setdefault(len(image), []).append(path)
+        others = [row.path for row in self._opened.catalog.files().values() if row.size in nameless] if nameless else []
+        there = {data for path in others if path not in gone and (data := self._vault.read_if_any(path)) is not None}
+        return {path for paths in nameless.values() for path in paths if self._opened.images.of(path) in there}
+
+    def _withhold(self, gone: Sequence[str]) -> None:
+        for paths in _slices(gone):
+            images = [(path, self._opened.images.of(path)) for path in paths]
+            self._writer.write(*(withhold(path, self._now(), image) for path, image in images)).result()
+            self._withheld |= set(paths)
+            self._acquit(paths)
+
+    def _release(self, paths: Collection[str]) -> None:
+        if paths:
+            self._writer.write(*release(paths)).result()
+            self._withheld -= set(paths)
+
+    def _record(self, gone: Sequence[str], *, given_up: bool = False) -> None:
+        """Make one run of these deletions. What is not known to the last byte is withheld, unless `given_up`."""
+        run: Run | None = None
+        for paths in _slices(gone):
+            images = {path: self._image(path) for path in paths}
+            if unknown := [path for path, image in images.items() if image is None]:
+                self._give_up(unknown) if given_up else self._withhold(unknown)
+            known = [(path, image) for path, image in images.items() if image is not None]
+            if known:
+                run = run or Run(
+                    new_run_id(self._now(), DELETED), DELETED, "applied", self._now(), summary={"deleted": 0}
+                )
+                run, recorded = self._writer.submit(partial(self._plan, run, known)).result()
+                self._unlearn(recorded)
+                self._acquit(paths)
+        if run is not None:
+            self._recorded()
+
+    def _plan(
+        self, run: Run, files: Sequence[tuple[str, bytes]], pending: PendingFiles
+    ) -> Planned[tuple[Run, list[str]]]:
+        """Plan the rows of these deletions, of files that are still gone when it comes to it."""
+        first = run.summary["deleted"]
+        gone = [(path, image) for path, image in files if not pending.exists(path)]
+        if not gone:
+            return Planned((run, []))
+        run = replace(run, ended_at=self._now(), summary=_summary(first + len(gone)))
+        return Planned((run, [path for path, _ in gone]), (), self._rows(run, gone, first))
+
+    @staticmethod
+    def _rows(run: Run, files: Sequence[tuple[str, bytes]], first: int) -> list[Write]:
+        writes = [records.record_run(run)]
+        for ordinal, (path, image) in enumerate(files, first):
+            action = deletion(path, image, is_session=is_session(path), now=run.started_at)
+            writes += record_deletion(run.run_id, ordinal, action, image, run.started_at)
+        return writes
+
+    def _give_up(self, paths: Collection[str]) -> None:
+        self._release(paths)
+        self._unlearn(paths)
+
+    def _unlearn(self, paths: Collection[str]) -> None:
+        self._withheld -= set(paths)
+        self._opened.index.unlearn(paths)
+        self._acquit(paths)
+
+    def _image(self, path: str) -> bytes | None:
+        held = self._ledger.withheld_image(path) if path in self._withheld else None
+        return self._opened.images.of(path) if held is None else held
+
+    def _is_recorded(self, path: str, image: bytes, seen_ns: int) -> bool:
+        return self._ledger.deletion_is_recorded(path, image, datetime.fromtimestamp(seen_ns / 1e9, UTC))
+
+    # ---- waiting for the moment
+
+    def _acquit(self, paths: Iterable[str]) -> None:
+        with self._gate:
+            for path in paths:
+                self._suspects.pop(path, None)
+
+    def _due_in_s(self) -> float:
+        with self._gate:
+            seen_s = self._suspects.values()
+            if not seen_s:
+                return 0.0
+            return min(max(seen_s) + SETTLE_S, min(seen_s) + SETTLE_AT_MOST_S) - time.monotonic()
+
+    def _look_in(self, seconds: float) -> None:
+        with self._gate:
+            if not self._closed and self._timer is None:
+                self._timer = threading.Timer(seconds, self._on_time)
+                self._timer.daemon = True
+                self._timer.name = "dreamd-deletions"
+                self._timer.start()
+
+    def _on_time(self) -> None:
+        with self._gate:
+            self._timer = None
+        again_s = RETRY_S
+        try:
+            self.look()
+            again_s = max(self._due_in_s(), SETTLE_S)
+        except Exception as error:  # a job's boundary: all stays known, and is looked at again
+            logger.warning("deletions by hand wait to be recorded (%s)", type(error).__name__)
+        if self._suspects:
+            self._look_in(again_s)
+
+
+def _summary(deleted: int) -> dict[str, Any]:
+    return {"deleted": deleted, "note": f"{deleted} {'file was' if deleted == 1 else 'files were'} deleted by hand"}
+
+
+def bringing_back(node_id: NodeId, deleted: Deleted) -> Action:
+    """Return the action that makes a deleted file again."""
+    return Action(
+        kind=ActionKind.CREATE,
+        path=deleted.path,
+        node_id=node_id,
+        stage="restore",
+        reason="brought back by its person",
+        content=deleted.image,
+    )
+
+
+def _slices(paths: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (paths[start : start + AT_ONCE] for start in range(0, len(paths), AT_ONCE))

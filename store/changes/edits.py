@@ -1,0 +1,58 @@
+"""Edits: what a change does to a memory that is there, named, so that one which was undone is not made again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from ..keep import okf
+
+_TIMES: Final = frozenset({"timestamp", "generated", "valid_from", "valid_to", "archived_at", "learned_at", "at"})
+_OF_THE_RUN: Final = frozenset({"run", "body_sha256"})
+
+
+def edit_mark(path: str, before: bytes | None, after: bytes | None) -> str | None:
+    """Name what an edit does, whenever it is done: the words, evidence and standing it changes, not the times it sets.
+
+    None for what makes a new file: that has a fingerprint of its own.
+    """
+    if before is None:
+        return None
+    if after is None:
+        return f"edit:{_digest(path, 'delete')}"
+    old, new = okf.parse(before), okf.parse(after)
+    done = sorted(_changes(old.meta, new.meta))
+    if _words(old.body) != _words(new.body):
+        done.append(f"says {_words(new.body)}")
+    return f"edit:{_digest(path, *done)}" if done else None
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    for key in (old.keys() | new.keys()) - _TIMES - _OF_THE_RUN:
+        was, is_ = _items(old.get(key)), _items(new.get(key))
+        if was != is_:
+            yield f"{key} + {sorted(is_ - was)} - {sorted(was - is_)}"
+
+
+def _items(value: Any) -> set[str]:
+    """A value as the things in it, without the times beside them."""
+    listed = value if isinstance(value, list) else [] if value is None else [value]
+    return {json.dumps(_timeless(item), sort_keys=True, default=str) for item in listed}
+
+
+def _timeless(item: Any) -> Any:
+    if isinstance(item, dict):
+        return item.get("title") or {key: value for key, value in item.items() if key not in _TIMES | {"id"}}
+    return item
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

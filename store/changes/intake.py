@@ -1,0 +1,206 @@
+"""What comes in, as plans for the writer: a memory to remember, turns of a session to keep. Redacted, and once only."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
+
+from ..keep import okf
+from ..keep.ledger import records
+from ..keep.ledger.journal import FileChange
+from ..keep.ledger.withheld import Vanished
+from ..keep.okf import session
+from ..keep.redaction import redact
+from ..keep.writer.pending import PendingFiles
+from ..keep.writer.writer import Plan, Planned
+from ..model import InvalidInput, Memory, NewTurn, NodeId, SessionHead
+from ..names import channel_complaint, complaint, label_complaint
+from ..text.controls import without_controls
+from .revival import Reviving
+
+SESSIONS_IN_MIND = 64
+"""Sessions whose known turns are kept in memory between appends; others are read again from their file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What became of a session's turns. `redacted` counts secrets taken out of those that were added."""
+
+    session_id: NodeId
+    added: int
+    known: int
+    redacted: int
+
+
+@dataclass(slots=True)
+class _Known:
+    """A session's file as far as it is read: where the next turn goes, and which ones are there."""
+
+    size: int
+    next_ordinal: int
+    closing: bytes
+    external_ids: set[str]
+
+
+class SessionPlans:
+    """Makes plans that append to sessions; they run in the writer's thread, and what this keeps is used there alone.
+
+    `vanished` tells of a file that is about to be made, what a file of the same path held that is gone: that goes on
+    where it is withheld; else its deletion is written down first.
+    """
+
+    def __init__(
+        self,
+        path_of_node: Callable[[NodeId], str | None],
+        vanished: Callable[[str], Vanished] = lambda path: Vanished(),
+    ) -> None:
+        self._path_of_node = path_of_node
+        self._vanished = vanished
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+
+    def observe(self, head: SessionHead, turns: Sequence[NewTurn]) -> Plan[Observed]:
+        """Plan to append what is not there yet. A turn is known by its external id; one without is always new."""
+        head = replace(head, session_id=session.session_id(head.session_id))
+        clean, secrets = [], []
+        for turn in turns:
+            redacted = redact(without_controls(turn.text))
+            clean.append(replace(turn, text=redacted.text))
+            secrets.append(len(redacted.found))
+        if head.started_at is None:
+            head = replace(head, started_at=next((turn.at for turn in turns if turn.at), None))
+        head = replace(head, title=redact(without_controls(head.title)).text)
+        return lambda files: self._append(files, head, clean, secrets)
+
+    def _append(
+        self, files: PendingFiles, head: SessionHead, turns: Sequence[NewTurn], secrets: Sequence[int]
+    ) -> Planned[Observed]:
+        path = self._path_of_node(head.session_id) or session.path_of(head)
+        known = self._read(files, path, head.session_id)
+        gone = self._vanished(path) if known is None else Vanished()
+        if gone.withheld:
+            known = _parsed(gone.withheld, head.session_id)
+        seen = set(known.external_ids) if known else set()
+        fresh, redacted = [], 0
+        for turn, found in zip(turns, secrets, strict=True):
+            if turn.external_id is None or turn.external_id not in seen:
+                fresh.append(turn)
+                redacted += found
+                if turn.external_id is not None:
+                    seen.add(turn.external_id)
+        observed = Observed(head.session_id, len(fresh), len(turns) - len(fresh), redacted)
+        if not fresh and known is not None:
+            return Planned(observed)
+        if known is None:
+            content = session.open_file(head) + session.encode_turns(fresh, 1)
+            change = FileChange("create", path, content)
+            self._keep(path, _Known(len(content), len(fresh) + 1, b"", seen))
+        else:
+            content = known.closing + session.encode_turns(fresh, known.next_ordinal)
+            change = FileChange("append", path, content, from_offset=known.size)
+            if gone.withheld:
+                change = FileChange("create", path, gone.withheld + content)
+            self._keep(path, _Known(known.size + len(content), known.next_ordinal + len(fresh), b"", seen))
+        return Planned(observed, (change,), gone.recording)
+
+    def _read(self, files: PendingFiles, path: str, session_id: NodeId) -> _Known | None:
+        size = files.size(path)
+        if size is None:
+            return None
+        known = self._known.get(path)
+        if known is not None and known.size == size:
+            return known
+        return _parsed(files.read(path), session_id)
+
+    def _keep(self, path: str, known: _Known) -> None:
+        self._known[path] = known
+        self._known.move_to_end(path)
+        while len(self._known) > SESSIONS_IN_MIND:
+            self._known.popitem(last=False)
+
+
+def _parsed(data: bytes, session_id: NodeId) -> _Known:
+    parsed = session.parse(data, session_id=session_id)
+    ids = {turn.external_id for turn in parsed.turns if turn.external_id is not None}
+    return _Known(len(data), parsed.next_ordinal, parsed.closing, ids)
+
+
+class Remembering:
+    """The plan to keep a memory. The same content in the same channel is there already, under the same id.
+
+    What was forgotten may be remembered again: its `tombstone` is lifted. What is known is said again: it is counted,
+    or holds again; without `said_now`, as of what is read from elsewhere, it only is known. `is_known` says, once it
+    was planned, that nothing changes.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        reviving: Reviving,
+        run_id: str,
+        now: datetime,
+        *,
+        tombstone: str | None = None,
+        said_now: bool = True,
+    ) -> None:
+        self.is_known = False
+        self._memory = memory
+        self._content = okf.from_memory(memory)  # not in the writer's thread, where everybody waits
+        self._reviving = reviving
+        self._run_id = run_id
+        self._now = now
+        self._tombstone = tombstone
+        self._said_now = said_now
+
+    def __call__(self, files: PendingFiles) -> Planned[NodeId]:
+        """Create its file, or let what is there be said again. Runs in the writer's thread."""
+        for memory in self._names():
+            path = self._reviving.path_of(memory.node_id) or memory.path
+            path = path if files.exists(path) else memory.path
+            if not files.exists(path):
+                content = self._content if memory is self._memory else okf.from_memory(memory)
+                lifted = (records.lift_tombstone(self._tombstone),) if self._tombstone else ()
+                return Planned(memory.node_id, (FileChange("create", path, content),), lifted)
+            if self._says(okf.to_memory(path, okf.parse(files.read(path)))):
+                planned = Planned(memory.node_id)
+                if self._said_now:
+                    planned = self._reviving.plan(files, memory.node_id, path, self._run_id, self._now)
+                self.is_known = not planned.changes
+                return planned
+        raise AssertionError("names never end")
+
+    def _says(self, there: Memory) -> bool:
+        return okf.fact_id(there.channel, there.text) == self._memory.node_id
+
+    def _names(self) -> Iterator[Memory]:
+        """The memory under its own id; then under others, since a file may keep its id and be given another text."""
+        memory = self._memory
+        yield memory
+        for number in count(2):
+            node_id = okf.fact_id(memory.channel, f"{memory.text}\0{number}")
+            yield replace(memory, node_id=node_id, path=okf.path_for(memory.level, memory.title, node_id))
+
+
+def check_names(channel: str, names: Iterable[str | None] = (), labels: Iterable[str] = ()) -> None:
+    """Raise InvalidInput for a channel, an agent's or task's name, or a tag that cannot be one."""
+    found = [("channel", channel, channel_complaint(channel))]
+    found += [("name", name, complaint(name)) for name in names if name is not None]
+    found += [("tag", label, label_complaint(label)) for label in labels]
+    for what, given, why in found:
+        if why:
+            raise InvalidInput(f"{given[:40]!r} is no {what}: it {why}", hint="Give it one short line of words.")
+
+
+def clean_title(title: str) -> str:
+    """Return what may be kept of a title, on one line."""
+    return redact(" ".join(title.replace("\x00", "").split())).text
+
+
+def clean_text(text: str) -> str:
+    """What may be kept of a text. Raises InvalidInput when nothing is left."""
+    kept = redact(without_controls(text).strip()).text
+    if not kept:
+        raise InvalidInput("there is no text to remember", hint="Give a sentence: `dreamctl remember TEXT`.")
+    return kept

@@ -1,0 +1,59 @@
+"""Reverting: what a run changed in a file is put back, and what was linked since stays.
+
+Links are the product's own: a later run that ties a memory to another must not keep an earlier run from being undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from ..keep import okf
+from ..model import Conflict, InvalidInput
+
+LISTS: Final = frozenset({"supersedes", "contradicts", "reinforced"})
+"""Keys whose entries are put back one by one."""
+
+LINKS: Final = LISTS | {"superseded_by", "valid_from", "valid_to"}
+"""The keys that runs change which only link memories, or let one hold again."""
+
+
+def reverted(before: bytes | None, after: bytes | None, current: bytes | None) -> bytes | None:
+    """The file as it would be without a run that made `after` of `before`; None where there would be none.
+
+    Raises Conflict, which says why, where something else than links has changed since, or the same link has.
+    """
+    if current == after:
+        return before
+    if current is None or after is None:
+        raise Conflict("the file is no longer as the run left it")
+    old, left, now = (okf.parse(data or b"") for data in (before, after, current))
+    if not left.meta or now.problem or left.body != now.body or set(_changed(left.meta, now.meta)) - LINKS:
+        raise Conflict("the file is no longer as the run left it")
+    if before is None:
+        return None
+    changes = {key: _put_back(key, old.meta, left.meta, now.meta) for key in _changed(old.meta, left.meta)}
+    try:
+        content = okf.edit(current, changes)
+        return content if old.body == now.body else okf.with_body_of(content, before)
+    except InvalidInput as error:
+        raise Conflict(str(error)) from error
+
+
+def _changed(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
+    return (key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
+
+
+def _put_back(key: str, old: Mapping[str, Any], left: Mapping[str, Any], now: Mapping[str, Any]) -> Any:
+    """What a key that the run changed is to hold."""
+    if now.get(key) == left.get(key) or now.get(key) == old.get(key):
+        return old.get(key)
+    if key not in LISTS:
+        raise Conflict(f"its {key} has changed since")
+    was, set_, kept = _items(old.get(key)), _items(left.get(key)), _items(now.get(key))
+    back = [item for item in was if item not in set_ and item not in kept]
+    return [*back, *(item for item in kept if item in was or item not in set_)] or None
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]

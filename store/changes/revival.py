@@ -1,0 +1,96 @@
+"""Revival: what is said again after something took its place, or after it faded, holds again and takes that place."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from ..keep import okf
+from ..keep.ledger import records
+from ..keep.ledger.journal import FileChange
+from ..keep.ledger.records import Run
+from ..keep.writer.pending import PendingFiles
+from ..keep.writer.writer import Planned
+from ..model import Action, InvalidInput, NodeId
+from .standing import is_over, last_successor, revival
+
+REMEMBER: Final = "remember"
+"""The kind of run that this makes, and its stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reviving:
+    """Lets memories hold again. `path_of` says where one lay when the index last looked.
+
+    `say_the_same` compares two texts: what is known in other words already is told by those.
+    """
+
+    path_of: Callable[[NodeId], str | None]
+    say_the_same: Callable[[str, str], bool]
+
+    def plan(self, files: PendingFiles, node_id: NodeId, path: str, run_id: str, now: datetime) -> Planned[NodeId]:
+        """Plan to let the memory of a file hold again, from now on, as one run; one that holds is only counted.
+
+        What took its place, if it is still there, gives its place back. Raises InvalidInput where the frontmatter
+        cannot be edited, NotFound where there is no file.
+        """
+        data = files.read(path)
+        meta = okf.parse(data).meta
+        if not is_over(meta):
+            return Planned(node_id, writes=(records.reinforce(node_id, now),))
+        newer = last_successor(node_id, lambda other: data if other == node_id else self._read(files, other))
+        standing = self._read(files, newer) if newer else None
+        if newer and standing and self._is_told_by(standing, data):
+            return Planned(node_id, writes=(records.reinforce(newer, now),))
+        edits = [_Edit(node_id, path, data, okf.edit(data, _holding_again(meta, newer, now)))]
+        if newer and standing:
+            ended = {"superseded_by": node_id, "valid_to": now.isoformat()}
+            with contextlib.suppress(InvalidInput):  # a file whose frontmatter cannot be edited stays as it is
+                edits.append(_Edit(newer, self.path_of(newer) or "", standing, okf.edit(standing, ended)))
+        return _as_run(node_id, edits, run_id, now)
+
+    def _read(self, files: PendingFiles, node_id: NodeId) -> bytes | None:
+        path = self.path_of(node_id)
+        return files.read(path) if path and files.exists(path) else None
+
+    def _is_told_by(self, newer: bytes, older: bytes) -> bool:
+        """Whether the newer file, which holds, says the same as the older."""
+        document = okf.parse(newer)
+        return not is_over(document.meta) and self.say_the_same(document.body, okf.parse(older).body)
+
+
+class _Edit(NamedTuple):
+    node_id: NodeId
+    path: str
+    before: bytes
+    after: bytes
+
+
+def _holding_again(meta: Mapping[str, Any], newer: NodeId | None, now: datetime) -> dict[str, Any]:
+    changes = revival(meta)
+    if meta.get("superseded_by") or meta.get("valid_to"):
+        changes["valid_from"] = now.isoformat()
+    if newer is not None:
+        listed = meta.get("supersedes")
+        known = listed if isinstance(listed, list) else [listed] if isinstance(listed, str) else []
+        changes["supersedes"] = list(dict.fromkeys([*known, newer]))
+    return changes
+
+
+def _as_run(node_id: NodeId, edits: Sequence[_Edit], run_id: str, now: datetime) -> Planned[NodeId]:
+    summary = {"note": f"{node_id} was said again and holds", "replaced": len(edits)}
+    writes = [records.record_run(Run(run_id, REMEMBER, "applied", now, now, summary=summary))]
+    changes: list[FileChange] = []
+    for ordinal, edit in enumerate(edits):
+        action = Action.replacing(
+            edit.path, edit.node_id, edit.before, edit.after, stage=REMEMBER, reason="it was said again"
+        )
+        images = records.packed(edit.before), records.packed(edit.after)
+        writes.append(records.record_action(run_id, ordinal, action, images, None))
+        # The last one carries no run: it counts as promised, and the next question waits for it, and so for all.
+        of_run = (None, None) if edit.node_id == node_id else (run_id, ordinal)
+        changes.insert(0, FileChange("replace", edit.path, edit.after, 0, action.pre_sha256, *of_run))
+    return Planned(node_id, changes, writes)

@@ -1,0 +1,442 @@
+"""Applying a run's changes to the vault, and undoing them: guarded by hashes, recorded with both images."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import re
+import secrets
+import unicodedata
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from ..keep import okf
+from ..keep.files.vault import Vault
+from ..keep.ledger import records
+from ..keep.ledger.journal import ChangeKind, FileChange, sha256
+from ..keep.ledger.ledger import Ledger
+from ..keep.ledger.records import RecordedAction, Run, Write
+from ..keep.writer.pending import PendingFiles
+from ..keep.writer.writer import Planned, Writer
+from ..model import (
+    Action,
+    ActionKind,
+    Changeset,
+    Conflict,
+    InvalidInput,
+    Level,
+    Memory,
+    NodeId,
+    NotFound,
+    StoreBusy,
+    StoreError,
+)
+from . import standing
+from .edits import edit_mark
+from .reverting import reverted
+
+FORGET: Final = "forget"
+REVIEW: Final = "review"
+DELETED: Final = "deleted"
+"""What a person does: a run that leaves its tombstones when it is applied, and lifts them when it is undone."""
+
+UNDO: Final = "undo"
+"""The kind of run that holds what an undo did to files beside its run's own."""
+
+FORBIDDEN: Final = "it was undone, forgotten or rejected before"
+CHANGED: Final = "the file was changed in the meantime"
+"""Why an action is left out."""
+
+_PERSONAL: Final = frozenset({FORGET, REVIEW, DELETED})
+
+HISTORY_DAYS: Final = 90
+HISTORY_BYTES: Final = 2**30
+PRUNED_EVERY: Final = 100
+"""So many runs after each other let go of old history, whether or not a dream ever lands."""
+
+_SETTLE_S: Final = 120.0
+
+
+class Expired(StoreError):
+    """The images that an undo needs are older than the history that is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An action that was not carried out, and why, in a sentence."""
+
+    path: str
+    node_id: NodeId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedRun:
+    """What became of a changeset: how many actions are in the vault, and which were left out.
+
+    `undone`: it was taken back at once.
+    """
+
+    run_id: str
+    applied: int
+    refused: tuple[Refused, ...] = ()
+    undone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What became of an undo: how many files are as before the run, and which stay as they are."""
+
+    run_id: str
+    restored: int
+    refused: tuple[Refused, ...] = ()
+
+
+_run_numbers = itertools.count(secrets.randbelow(2**16))
+"""From a number of chance on: another process, in the same microsecond, hardly counts alike."""
+
+
+def new_run_id(now: datetime, kind: str) -> str:
+    """The name of a run: it sorts by time, and two that begin at the same instant do not share it."""
+    return f"{now:%Y%m%d-%H%M%S-%f}-{kind}-{next(_run_numbers) % 2**16:04x}"
+
+
+def fingerprint(memory: Memory) -> str:
+    """Name what a tombstone forbids: a fact by its words, what rests on others by what it rests on.
+
+    Case, punctuation, spacing and formatting do not count; channel and level do.
+    """
+    if memory.level in {Level.SESSION, Level.FACT} or not memory.sources:
+        words = re.findall(r"\w+", unicodedata.normalize("NFKC", memory.text).casefold())
+    else:
+        words = [memory.kind.value, *sorted(set(memory.sources))]
+    digest = hashlib.sha256("\0".join((memory.channel, *words)).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{memory.level.value}:{digest[:32]}"
+
+
+@dataclass(slots=True)
+class _Step:
+    """An action on its way: `before` is the file that it was planned against; `refusal` says why it is left out."""
+
+    ordinal: int
+    action: Action
+    before: bytes | None
+    images: tuple[bytes | None, bytes | None]
+    refusal: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reversal:
+    """How a file was found, and how it is to be (None: gone); `refusal` says why it stays."""
+
+    path: str
+    node_id: NodeId
+    seen: bytes | None
+    restored: bytes | None
+    refusal: str = ""
+
+    def changes(self, run_id: str, ordinal: int) -> list[FileChange]:
+        """The change that makes it so, if it takes one."""
+        if self.restored == self.seen:
+            return []
+        left = _hash(self.seen)
+        kind: ChangeKind = "delete" if self.restored is None else "create" if left is None else "replace"
+        return [FileChange(kind, self.path, self.restored or b"", 0, left, run_id, ordinal)]
+
+    def goes_with_links(self, left_by_run: str | None) -> bool:
+        """Whether a file goes that was linked since the run made it."""
+        return self.restored is None and self.seen is not None and _hash(self.seen) != left_by_run
+
+    def record(self, run_id: str, ordinal: int) -> Write:
+        """Write it as an action of a run of its own."""
+        action = Action(
+            kind=ActionKind.DELETE if self.restored is None else ActionKind.REPLACE,
+            path=self.path,
+            node_id=self.node_id,
+            stage=UNDO,
+            reason="what it is linked to was undone",
+            pre_sha256=_hash(self.seen),
+            content=self.restored,
+        )
+        images = records.packed(self.seen), records.packed(self.restored)
+        return records.record_action(run_id, ordinal, action, images, None)
+
+
+class Changes:
+    """Applies and undoes runs through the writer. Call from any thread but the writer's; both wait for the files.
+
+    `citing` names the paths of the living memories that rest on a node, `replaced_by` of those whose place it took;
+    `settle` waits until what was acknowledged can be found.
+    """
+
+    def __init__(
+        self,
+        vault: Vault,
+        ledger: Ledger,
+        writer: Writer,
+        citing: Callable[[NodeId], Collection[str]],
+        replaced_by: Callable[[NodeId], Collection[str]],
+        settle: Callable[[float], bool] | None = None,
+    ) -> None:
+        self._vault = vault
+        self._ledger = ledger
+        self._writer = writer
+        self._citing = citing
+        self._replaced_by = replaced_by
+        self._runs_to_pruning = PRUNED_EVERY
+        self._wait_until_found = settle or writer.barrier
+
+    # ---- apply
+
+    def apply(
+        self,
+        changeset: Changeset,
+        *,
+        kind: str,
+        now: datetime,
+        started_at: datetime | None = None,
+        summary: Mapping[str, Any] | None = None,
+    ) -> AppliedRun:
+        """Journal the whole changeset in one transaction, then let the files follow.
+
+        An action whose file is no longer what it was planned against, or whose fingerprint has a tombstone, is left
+        out and named. A crash after the transaction is finished by the next start. A run that is recorded already is
+        not applied again.
+        """
+        try:
+            self._ledger.run(changeset.run_id)
+        except NotFound:
+            self._settle()
+            run = Run(changeset.run_id, kind, "applied", started_at or now, now, summary=summary or {})
+            steps = self._steps(changeset, forbidden=set() if kind in _PERSONAL else self._ledger.tombstones())
+            self._submit(lambda files: self._plan_apply(files, run, steps, changeset)).result()
+            self._settle()
+            self._prune_now_and_then(now)
+        return self._applied(changeset.run_id)
+
+    def _steps(self, changeset: Changeset, forbidden: set[str]) -> list[_Step]:
+        """Read what each action was planned against; later actions on a path see what earlier ones make of it."""
+        now_at: dict[str, bytes | None] = {}
+        steps = []
+        for ordinal, action in enumerate(changeset.actions):
+            before = now_at[action.path] if action.path in now_at else self._vault.read_if_any(action.path)
+            images = records.packed(before), records.packed(action.content)
+            step = _Step(ordinal, action, before, images, _objection(action, before, forbidden))
+            now_at[action.path] = before if step.refusal else action.content
+            steps.append(step)
+        return steps
+
+    def _plan_apply(self, files: PendingFiles, run: Run, steps: Sequence[_Step], changeset: Changeset) -> Planned[None]:
+        changes: list[FileChange] = []
+        touched: set[str] = set()
+        said_again = self._ledger.reinforced_since(run.started_at)
+        for step in steps:
+            action = step.action
+            if step.refusal is None and action.path not in touched and _moved_on(files, action.path, step.before):
+                step.refusal = CHANGED
+            if step.refusal is None and action.node_id in said_again and _puts_away(step):
+                step.refusal = "it was said again in the meantime"
+            if step.refusal is None:
+                touched.add(action.path)
+                changes.append(_change(action, run.run_id, step.ordinal))
+        if not changes:
+            run = replace(run, state="nothing")
+        writes = [records.record_run(run)]
+        writes += [records.record_action(run.run_id, s.ordinal, s.action, s.images, s.refusal) for s in steps]
+        if changes or all(step.refusal == FORBIDDEN for step in steps):  # else what was read is to be read again
+            writes += [records.move_cursor(*key, ordinal) for key, ordinal in changeset.cursors.items()]
+        if run.kind in _PERSONAL:
+            writes += [
+                records.leave_tombstone(step.action.fingerprint, run.run_id, run.started_at, step.action.reason)
+                for step in steps
+                if step.action.fingerprint and step.refusal is None
+            ]
+        return Planned(None, changes, writes)
+
+    def _applied(self, run_id: str) -> AppliedRun:
+        actions = self._ledger.actions(run_id)
+        refused = tuple(
+            Refused(action.path, action.node_id, action.refusal or "a file edited by hand is there")
+            for action in actions
+            if action.state == "conflict"
+        )
+        return AppliedRun(run_id, sum(action.state == "applied" for action in actions), refused)
+
+    # ---- undo
+
+    def undo(self, run_id: str, *, now: datetime) -> Undone:
+        """Bring back what was there before a run, and leave tombstones so that no dream proposes it again.
+
+        What was only linked since keeps its links. Left as they are, and named: a file that changed otherwise, and a
+        node that the run made and that a living file outside the run rests on. What a node that goes had taken the
+        place of holds again. Raises NotFound, or Expired when the images are gone.
+        """
+        run = self._ledger.run(run_id)
+        if run.expired:
+            raise Expired(f"the history of run {run_id} has expired", hint=f"It is kept for {HISTORY_DAYS} days.")
+        self._settle()
+        chains: dict[str, list[RecordedAction]] = {}
+        for action in self._ledger.actions(run_id):
+            if action.state == "applied":
+                chains.setdefault(action.path, []).append(action)
+        reversals = {path: self._reversal(path, chain) for path, chain in chains.items()}
+        refusals = self._objections(chains, reversals)
+        released = self._released({path: r for path, r in reversals.items() if path not in refusals})
+        self._submit(lambda files: self._plan_undo(files, run, chains, reversals, released, refusals, now)).result()
+        self._settle()
+        undone = {action.ordinal for chain in chains.values() for action in chain}
+        for action in self._ledger.actions(run_id):
+            if action.ordinal in undone and action.state == "conflict":
+                refusals.setdefault(action.path, CHANGED)
+        restored = [path for path in chains if path not in refusals]
+        self._vault.remove_empty_folders(restored)
+        refused = tuple(Refused(path, chains[path][-1].node_id, why) for path, why in refusals.items())
+        if refused and restored:
+            self._writer.write(records.run_undone(run_id, "partly_undone", now)).result()
+        return Undone(run_id, len(restored), refused)
+
+    def _reversal(self, path: str, chain: Sequence[RecordedAction]) -> _Reversal:
+        """What becomes of a path that a run changed, as far as its own file says."""
+        seen = self._vault.read_if_any(path)
+        if _hash(seen) == chain[-1].post_sha256:
+            return _Reversal(path, chain[0].node_id, seen, chain[0].pre_image)
+        try:
+            restored = reverted(chain[0].pre_image, chain[-1].post_image, seen)
+        except Conflict as error:
+            later = self._ledger.run_that_left(path, _hash(seen) or "")
+            why = f"{error}: `dreamctl undo {later}` takes back what was done since" if later else str(error)
+            return _Reversal(path, chain[0].node_id, seen, seen, why)
+        return _Reversal(path, chain[0].node_id, seen, restored)
+
+    def _objections(
+        self, chains: Mapping[str, Sequence[RecordedAction]], reversals: Mapping[str, _Reversal]
+    ) -> dict[str, str]:
+        """Say of each path that cannot be restored why; what rests on such a path cannot be either."""
+        refusals = {path: reversal.refusal for path, reversal in reversals.items() if reversal.refusal}
+        created = {path: chain[0].node_id for path, chain in chains.items() if chain[0].pre_sha256 is None}
+        citing = {path: set(self._citing(node_id)) - {path} for path, node_id in created.items()}
+        while True:
+            living = {path: sorted(citing[path] - (chains.keys() - refusals.keys())) for path in created}
+            more = {path: f"{files[0]} rests on it" for path, files in living.items() if files and path not in refusals}
+            if not more:
+                return refusals
+            refusals.update(more)
+
+    def _released(self, reversals: Mapping[str, _Reversal]) -> list[_Reversal]:
+        """The other files whose memories gave way to one that goes, as they are once they hold again."""
+        released = []
+        for goes in [reversal.node_id for reversal in reversals.values() if reversal.restored is None]:
+            for path in sorted(set(self._replaced_by(goes)) - reversals.keys()):
+                seen = self._vault.read_if_any(path)
+                meta = okf.parse(seen or b"").meta
+                if seen is not None and meta.get("superseded_by") == goes:
+                    with contextlib.suppress(InvalidInput):  # a file that cannot be edited stays; nothing hides it
+                        restored = standing.released(seen, None)
+                        released.append(_Reversal(path, str(meta.get("node_id")), seen, restored))
+        return released
+
+    def _plan_undo(
+        self,
+        files: PendingFiles,
+        run: Run,
+        chains: Mapping[str, Sequence[RecordedAction]],
+        reversals: Mapping[str, _Reversal],
+        released: Sequence[_Reversal],
+        refusals: dict[str, str],
+        now: datetime,
+    ) -> Planned[None]:
+        changes: list[FileChange] = []
+        writes: list[Write] = []
+        for path, chain in reversed(list(chains.items())):
+            if path not in refusals and _moved_on(files, path, reversals[path].seen):
+                refusals[path] = CHANGED
+            if path in refusals:
+                continue
+            changes += reversals[path].changes(run.run_id, chain[-1].ordinal)
+            for action in chain:
+                writes.append(records.action_undone(run.run_id, action.ordinal))
+                if run.kind not in _PERSONAL and (mark := edit_mark(path, action.pre_image, action.post_image)):
+                    writes.append(records.leave_tombstone(mark, run.run_id, now, "undone"))
+                if action.fingerprint and run.kind in _PERSONAL:
+                    writes.append(records.lift_tombstone(action.fingerprint))
+                elif action.fingerprint:
+                    writes.append(records.leave_tombstone(action.fingerprint, run.run_id, now, "undone"))
+        if writes:
+            writes.append(records.run_undone(run.run_id, "partly_undone" if refusals else "undone", now))
+        released = [other for other in released if writes and not _moved_on(files, other.path, other.seen)]
+        linked = [
+            reversals[path]
+            for path, chain in chains.items()
+            if path not in refusals and reversals[path].goes_with_links(chain[-1].post_sha256)
+        ]
+        if released or linked:  # what the run itself did not know of is a run of its own
+            also = Run(new_run_id(now, UNDO), UNDO, "applied", now, now, summary={"note": f"undid {run.run_id}"})
+            writes.append(records.record_run(also))
+            writes += [each.record(also.run_id, ordinal) for ordinal, each in enumerate((*released, *linked))]
+            changes += [change for n, each in enumerate(released) for change in each.changes(also.run_id, n)]
+        return Planned(None, changes, writes)
+
+    # ---- history
+
+    def prune(self, now: datetime) -> int:
+        """Let go of images older than 90 days or beyond 1 GiB, oldest first; return how many runs that made final."""
+        cutoff = now - timedelta(days=HISTORY_DAYS)
+        expired, held_bytes = [], 0
+        for run_id, started_at, size_bytes in self._ledger.image_sizes():
+            held_bytes += size_bytes
+            if started_at < cutoff or held_bytes > HISTORY_BYTES:
+                expired.append(run_id)
+        self._writer.write(*records.expire(expired), *records.forget_before(cutoff, now)).result()
+        return len(expired)
+
+    def _prune_now_and_then(self, now: datetime) -> None:
+        self._runs_to_pruning -= 1
+        if self._runs_to_pruning <= 0:
+            self._runs_to_pruning = PRUNED_EVERY
+            self.prune(now)
+
+    # ---- the ways to the vault
+
+    def _submit(self, plan: Callable[[PendingFiles], Planned[None]]) -> Future[None]:
+        return self._writer.submit(plan)
+
+    def _settle(self) -> None:
+        if not self._wait_until_found(_SETTLE_S):
+            raise self._writer.trouble or StoreBusy("the vault is still being written", hint="Try again in a minute.")
+
+
+def _objection(action: Action, before: bytes | None, forbidden: Collection[str]) -> str | None:
+    if forbidden and {action.fingerprint, edit_mark(action.path, before, action.content)} & set(forbidden):
+        return FORBIDDEN
+    if _hash(before) != action.pre_sha256:
+        return "there is a file already" if action.pre_sha256 is None else CHANGED
+    return None
+
+
+def _puts_away(step: _Step) -> bool:
+    """Whether an action lets a memory hold no more that held."""
+    if step.before is None or step.action.content is None:
+        return step.before is not None
+    return standing.is_over(okf.parse(step.action.content).meta) and not standing.is_over(okf.parse(step.before).meta)
+
+
+def _moved_on(files: PendingFiles, path: str, seen: bytes | None) -> bool:
+    """Tell whether an acknowledged write that is not visible yet makes a file other than what was seen."""
+    if not files.is_ahead(path):
+        return False
+    return files.exists(path) != (seen is not None) or (seen is not None and files.read(path) != seen)
+
+
+def _change(action: Action, run_id: str, ordinal: int) -> FileChange:
+    if action.kind is ActionKind.DELETE or action.content is None:
+        return FileChange("delete", action.path, b"", 0, action.pre_sha256, run_id, ordinal)
+    kind: ChangeKind = "create" if action.pre_sha256 is None else "replace"
+    return FileChange(kind, action.path, action.content, 0, action.pre_sha256, run_id, ordinal)
+
+
+def _hash(data: bytes | None) -> str | None:
+    return None if data is None else sha256(data)

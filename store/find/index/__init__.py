@@ -1,0 +1,1 @@
+"""The projection of the vault that is searched, and how it is opened, filled and mended."""

@@ -1,0 +1,465 @@
+"""What the index knows of files, nodes, chunks and links: its schema and the reading side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import apsw
+
+from ...keep.database import Migration
+from ...model import Evidence, Kind, Level, NodeId, SessionHead
+from .projection import Node, is_turn
+from .scope import EVERYTHING, Scope
+
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(
+        "m001_catalog",
+        """
+        CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+        CREATE TABLE file(
+            path TEXT PRIMARY KEY, inode INT, size INT, mtime_ns INT, ctime_ns INT, seen_ns INT,
+            parsed_to INT NOT NULL, problem TEXT
+        ) WITHOUT ROWID;
+        CREATE TABLE node(
+            id INTEGER PRIMARY KEY, node_id TEXT NOT NULL UNIQUE, path TEXT NOT NULL, level TEXT NOT NULL,
+            kind TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL, context TEXT NOT NULL, channel TEXT NOT NULL,
+            live INT NOT NULL, created_at TEXT, valid_from TEXT, valid_to TEXT, session_id TEXT, ordinal INT NOT NULL,
+            role TEXT NOT NULL, external_id TEXT, offset INT NOT NULL, certainty REAL, tags TEXT NOT NULL,
+            digest TEXT NOT NULL
+        );
+        CREATE INDEX node_of_file ON node(path, ordinal);
+        CREATE INDEX node_of_channel ON node(channel, level, created_at);
+        CREATE TABLE chunk(
+            chunk_id TEXT PRIMARY KEY, node_id TEXT NOT NULL, start INT NOT NULL, "end" INT NOT NULL,
+            text_hash BLOB NOT NULL, embedded INT NOT NULL DEFAULT 0
+        ) WITHOUT ROWID;
+        CREATE INDEX chunk_of_node ON chunk(node_id);
+        CREATE INDEX chunk_pending ON chunk(chunk_id) WHERE embedded = 0;
+        CREATE TABLE link(
+            source TEXT NOT NULL, target TEXT NOT NULL, kind TEXT NOT NULL, rank INT NOT NULL,
+            PRIMARY KEY(source, target, kind)
+        ) WITHOUT ROWID;
+        CREATE INDEX link_of_target ON link(target, kind);
+        """,
+    ),
+    Migration("m002_stale", "ALTER TABLE node ADD COLUMN stale_after TEXT"),
+    Migration(
+        "m003_image",
+        """
+        CREATE TABLE image(id INTEGER PRIMARY KEY, path TEXT NOT NULL, from_offset INT NOT NULL, data BLOB NOT NULL);
+        CREATE UNIQUE INDEX image_of_file ON image(path, from_offset);
+        """,
+    ),
+)
+
+NODE_COLUMNS = (
+    "node_id, path, level, kind, title, text, context, channel, live, created_at, valid_from, valid_to, session_id,"
+    " ordinal, role, external_id, offset, certainty, tags, stale_after"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """What the index last saw of a file. `seen_ns` is the wall clock then: a stamp younger than it proves little."""
+
+    path: str
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    seen_ns: int
+    parsed_to: int
+    problem: str | None
+
+
+class Content(NamedTuple):
+    """A line of a table of contents: a memory or a session, `at` the time that it is of."""
+
+    path: str
+    title: str
+    channel: str
+    level: Level
+    is_living: bool
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRow:
+    """Where a chunk lies in its node's text."""
+
+    chunk_id: NodeId
+    node_id: NodeId
+    start: int
+    end: int
+
+
+class Unit(NamedTuple):
+    """One piece of evidence, and who said it: the name or part of the speaker, "" where nobody spoke."""
+
+    node_id: NodeId
+    role: str
+
+
+class Tie(NamedTuple):
+    """Two units of which facts supersede, or contradict, each other; `older_text` is the older fact's."""
+
+    kind: str
+    newer: NodeId
+    older: NodeId
+    older_text: str
+
+
+class Catalog:
+    """Reads of the index's own tables, through whichever connection the asking thread is given."""
+
+    def __init__(self, connection: Callable[[], apsw.Connection]) -> None:
+        self._connection = connection
+
+    def _rows(self, sql: str, bindings: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        return self._connection().execute(sql, bindings)
+
+    def node(self, node_id: NodeId) -> Node | None:
+        """One node by id."""
+        return self.nodes([node_id]).get(node_id)
+
+    def nodes(self, node_ids: Collection[NodeId]) -> dict[NodeId, Node]:
+        """The nodes that are there."""
+        sql = f"SELECT {NODE_COLUMNS} FROM node WHERE node_id IN (SELECT value FROM json_each(?))"
+        return {row[0]: _node(row) for row in self._rows(sql, (json.dumps(list(node_ids)),))}
+
+    def path_of(self, node_id: NodeId) -> str | None:
+        """Where a node's file lies."""
+        path = self._one("SELECT path FROM node WHERE node_id = ?", (node_id,))
+        return None if path is None else str(path)
+
+    def nodes_of_file(self, path: str) -> list[Node]:
+        """Everything that one file says, in its order."""
+        return [
+            _node(row)
+            for row in self._rows(f"SELECT {NODE_COLUMNS} FROM node WHERE path = ? ORDER BY ordinal", (path,))
+        ]
+
+    def last_turns(self, path: str, count: int) -> list[Node]:
+        """The last turns of a session's file, oldest first."""
+        sql = f"SELECT {NODE_COLUMNS} FROM node WHERE path = ? AND ordinal > 0 ORDER BY ordinal DESC LIMIT ?"
+        return [_node(row) for row in self._rows(sql, (path, count))][::-1]
+
+    def turns(self, session_id: NodeId, after: int = 0) -> list[Node]:
+        """The turns of a session behind an ordinal, oldest first."""
+        path = self._one("SELECT path FROM node WHERE node_id = ?", (session_id,))
+        if path is None:
+            return []
+        sql = f"SELECT {NODE_COLUMNS} FROM node WHERE path = ? AND ordinal > ? ORDER BY ordinal"
+        return [_node(row) for row in self._rows(sql, (path, after))]
+
+    def sessions(self) -> dict[NodeId, int]:
+        """Every session's id and its last ordinal."""
+        return dict(self._rows("SELECT session_id, max(ordinal) FROM node WHERE level = 'L0' GROUP BY session_id"))
+
+    def sessions_outside(self, channels: Collection[str]) -> dict[NodeId, int]:
+        """The same of those that are in none of these channels."""
+        sql = (
+            "SELECT session_id, max(ordinal) FROM node WHERE level = 'L0'"
+            " AND channel NOT IN (SELECT value FROM json_each(?)) GROUP BY session_id"
+        )
+        return dict(self._rows(sql, (json.dumps(list(channels)),)))
+
+    def listing(
+        self,
+        channel: str | None = None,
+        level: Level | None = None,
+        kind: Kind | None = None,
+        limit: int = -1,
+        offset: int = 0,
+    ) -> list[Node]:
+        """Nodes, newest first; turns only when asked for by kind."""
+        tests, bindings = ["kind != 'turn'"] if kind is None else [], []
+        for column, value in (("channel", channel), ("level", level), ("kind", kind)):
+            if value is not None:
+                tests.append(f"{column} = ?")
+                bindings.append(str(value))
+        where = " AND ".join(tests) or "1"
+        sql = f"SELECT {NODE_COLUMNS} FROM node WHERE {where} ORDER BY created_at DESC, node_id LIMIT ? OFFSET ?"
+        return [_node(row) for row in self._rows(sql, (*bindings, limit, offset))]
+
+    def contents(self) -> list[Content]:
+        """What a table of contents tells of every memory and session, newest first."""
+        sql = (
+            "SELECT path, title, channel, level, live, created_at FROM node WHERE kind != 'turn'"
+            " ORDER BY created_at DESC, node_id"
+        )
+        return [
+            Content(path, title, channel, Level(level), bool(live), _instant(at))
+            for path, title, channel, level, live, at in self._rows(sql)
+        ]
+
+    def turn_ids(self) -> list[NodeId]:
+        """Every living turn."""
+        return [node_id for (node_id,) in self._rows("SELECT node_id FROM node WHERE kind = 'turn' AND live")]
+
+    def facts_alone(self) -> list[NodeId]:
+        """Every living fact that rests on nothing: what a person noted."""
+        sql = (
+            "SELECT node_id FROM node WHERE level = 'L1' AND live"
+            " AND NOT EXISTS (SELECT 1 FROM link WHERE link.source = node.node_id AND link.kind = 'cites')"
+        )
+        return [node_id for (node_id,) in self._rows(sql)]
+
+    def chunks(self, chunk_ids: Collection[NodeId]) -> dict[NodeId, ChunkRow]:
+        """Where the chunks lie."""
+        sql = 'SELECT chunk_id, node_id, start, "end" FROM chunk WHERE chunk_id IN (SELECT value FROM json_each(?))'
+        return {row[0]: ChunkRow(*row) for row in self._rows(sql, (json.dumps(list(chunk_ids)),))}
+
+    def evidence(self, node_ids: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, tuple[Evidence, ...]]:
+        """The turns that each node contains or cites, in the order of its file's sources; directly or through facts.
+
+        Only those of the scope's channels.
+        """
+        found: dict[NodeId, tuple[Evidence, ...]] = {}
+        pending = list(node_ids)
+        cited = self._cited(pending)
+        for node_id in pending:
+            turns = dict.fromkeys(turn for source in cited[node_id] for turn in self._turns_under(source))
+            found[node_id] = tuple(Evidence(turn, name) for turn, name, channel in turns if scope.holds(channel))
+        return found
+
+    def units(self, node_ids: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, Unit]:
+        """What each node is evidence for: the first turn that a fact cites, itself for anything else.
+
+        A fact stands for itself where that turn was forgotten, or belongs to no channel of the scope.
+        """
+        turns = [node_id for node_id in node_ids if is_turn(node_id)]
+        others = [node_id for node_id in node_ids if not is_turn(node_id)]
+        sql = "SELECT node_id, role FROM node WHERE node_id IN (SELECT value FROM json_each(?))"
+        units = {node_id: Unit(node_id, role) for node_id, role in self._rows(sql, (json.dumps(turns),))}
+        if others:
+            sql = """
+            SELECT node.node_id, link.target, turn.role, turn.channel, turn.live
+            FROM node
+            LEFT JOIN link ON link.source = node.node_id AND link.kind = 'cites' AND link.rank = 0 AND node.level = 'L1'
+            LEFT JOIN node AS turn ON turn.node_id = link.target
+            WHERE node.node_id IN (SELECT value FROM json_each(?))
+            """
+            for node_id, target, role, channel, live in self._rows(sql, (json.dumps(others),)):
+                is_told = channel is None or (live and scope.holds(channel))
+                units[node_id] = Unit(target, role or "") if target is not None and is_told else Unit(node_id, "")
+        return units
+
+    def facts_of(self, turns: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, list[Node]]:
+        """The facts of the scope whose first evidence is each turn, in the order in which it said them."""
+        columns = ", ".join(f"node.{name.strip()}" for name in NODE_COLUMNS.split(","))
+        sql = (
+            f"SELECT {columns}, link.target FROM link JOIN node ON node.node_id = link.source"
+            " WHERE link.target IN (SELECT value FROM json_each(?)) AND link.kind = 'cites' AND link.rank = 0"
+            " AND node.level = 'L1' ORDER BY node.ordinal, node.node_id"
+        )
+        facts: dict[NodeId, list[Node]] = {}
+        for row in self._rows(sql, (json.dumps(list(turns)),)):
+            if scope.admits(fact := _node(row[:-1])):
+                facts.setdefault(row[-1], []).append(fact)
+        return facts
+
+    def ties(self, units: Collection[NodeId], scope: Scope = EVERYTHING) -> list[Tie]:
+        """How the living facts of some units supersede or contradict facts of other units, and the other way round.
+
+        Both are of the scope's channels. Of two that contradict each other the one that holds since later is the newer;
+        by node id where nobody can tell.
+        """
+        sql = """
+        WITH drawn AS (
+            SELECT source AS fact FROM link WHERE kind = 'cites' AND rank = 0
+            AND target IN (SELECT value FROM json_each(?1))
+            UNION SELECT value FROM json_each(?1)
+        ),
+        tie AS (
+            SELECT link.* FROM drawn JOIN link ON link.source = fact AND link.kind IN ('supersedes', 'contradicts')
+            UNION
+            SELECT link.* FROM drawn JOIN link ON link.target = fact AND link.kind IN ('supersedes', 'contradicts')
+        )
+        SELECT tie.kind, a.node_id, b.node_id, a.text, b.text, coalesce(a.valid_from, a.created_at),
+            coalesce(b.valid_from, b.created_at), a.live, b.live, a.channel, b.channel
+        FROM tie JOIN node AS a ON a.node_id = tie.source JOIN node AS b ON b.node_id = tie.target
+        """
+        tied = self._rows(sql, (json.dumps(list(units)),))
+        rows = [row[:-2] for row in tied if scope.holds(row[-2]) and scope.holds(row[-1])]
+        if not rows:
+            return []
+        unit_of = self.units({node_id for row in rows for node_id in row[1:3]}, scope)
+        turns = {
+            node_id: (unit.node_id.partition("#")[0], _ordinal_of(unit.node_id)) for node_id, unit in unit_of.items()
+        }
+        found = set()
+        for kind, one, other, one_text, other_text, one_at, other_at, one_live, other_live in rows:
+            if not one_live or (kind == "contradicts" and not other_live) or one not in unit_of or other not in unit_of:
+                continue
+            newer, older, older_text = one, other, other_text
+            if kind == "contradicts" and (one_at or "", *turns[one]) < (other_at or "", *turns[other]):
+                newer, older, older_text = other, one, one_text
+            found.add(Tie(kind, unit_of[newer].node_id, unit_of[older].node_id, older_text))
+        return sorted(tie for tie in found if tie.newer != tie.older)
+
+    def cited_by(self, node_id: NodeId, kind: str = "cites") -> list[NodeId]:
+        """The nodes that point at this one."""
+        rows = self._rows("SELECT source FROM link WHERE target = ? AND kind = ? ORDER BY source", (node_id, kind))
+        return [source for (source,) in rows]
+
+    def links(self, node_id: NodeId, kind: str) -> list[NodeId]:
+        """What this node points at."""
+        rows = self._rows("SELECT target FROM link WHERE source = ? AND kind = ? ORDER BY rank", (node_id, kind))
+        return [target for (target,) in rows]
+
+    def conflicts(self) -> list[tuple[NodeId, NodeId]]:
+        """Living memories that say of living ones that they contradict them."""
+        sql = """
+        SELECT link.source, link.target FROM link JOIN node AS one ON one.node_id = link.source
+        JOIN node AS other ON other.node_id = link.target
+        WHERE link.kind = 'contradicts' AND one.live AND other.live ORDER BY 1, 2
+        """
+        return [(source, target) for source, target in self._rows(sql)]
+
+    def resting(self) -> list[tuple[NodeId, NodeId]]:
+        """Living pages with each of the living facts that they cite."""
+        sql = """
+        SELECT link.source, link.target FROM link JOIN node AS page ON page.node_id = link.source
+        JOIN node AS fact ON fact.node_id = link.target
+        WHERE link.kind = 'cites' AND page.live AND fact.live AND fact.level = 'L1'
+        """
+        return [(source, target) for source, target in self._rows(sql)]
+
+    def old_facts(self, before: datetime) -> Iterator[tuple[NodeId, str, datetime | None]]:
+        """The living facts that were stated before a moment, or never dated: id, path and when."""
+        sql = "SELECT node_id, path, created_at FROM node WHERE level = 'L1' AND live"
+        for node_id, path, stated in self._rows(sql):
+            at = _instant(stated)
+            if at is None or at < before:
+                yield node_id, path, at
+
+    def file(self, path: str) -> FileRow | None:
+        """What was last seen of a file."""
+        row = next(self._rows("SELECT * FROM file WHERE path = ?", (path,)), None)
+        return FileRow(*row) if row else None
+
+    def files(self) -> dict[str, FileRow]:
+        """What was last seen of every file."""
+        return {row[0]: FileRow(*row) for row in self._rows("SELECT * FROM file")}
+
+    def known_files(self, paths: Collection[str]) -> set[str]:
+        """Those of these files that were seen."""
+        sql = "SELECT path FROM file WHERE path IN (SELECT value FROM json_each(?))"
+        return {row[0] for row in self._rows(sql, (json.dumps(list(paths)),))}
+
+    def cut_files(self) -> list[str]:
+        """Memories so large that only their beginning was read."""
+        rows = self._rows("SELECT path FROM file WHERE size > parsed_to AND path NOT LIKE 'sessions/%' ORDER BY path")
+        return [path for (path,) in rows]
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Files that could not be read as they should, and why."""
+        return list(self._rows("SELECT path, problem FROM file WHERE problem IS NOT NULL ORDER BY path"))
+
+    def session_head(self, session_id: NodeId) -> SessionHead | None:
+        """What is known of a session."""
+        node = self.node(session_id)
+        if node is None:
+            return None
+        return SessionHead(session_id, node.channel, "" if node.title == session_id else node.title, node.created_at)
+
+    def counts(self) -> dict[str, int]:
+        """How many files, memories by level, turns and chunks there are, and how many chunks wait for a vector."""
+        levels = dict(self._rows("SELECT level, count(*) FROM node WHERE kind != 'turn' GROUP BY level"))
+        return {
+            "files": self._one("SELECT count(*) FROM file") or 0,
+            "sessions": levels.get("L0", 0),
+            "facts": levels.get("L1", 0),
+            "scenarios": levels.get("L2", 0),
+            "profiles": levels.get("L3", 0),
+            "turns": self._one("SELECT count(*) FROM node WHERE kind = 'turn'") or 0,
+            "chunks": self._one("SELECT count(*) FROM chunk") or 0,
+            "embedding_queue": self._one("SELECT count(*) FROM chunk WHERE embedded = 0") or 0,
+        }
+
+    def channels(self) -> dict[str, int]:
+        """Every channel and how many memories and turns it holds."""
+        return dict(
+            self._rows("SELECT channel, count(*) FROM node WHERE kind != 'session' GROUP BY channel ORDER BY 1")
+        )
+
+    def meta(self, key: str) -> str | None:
+        """A value that the index keeps about itself."""
+        value = self._one("SELECT value FROM meta WHERE key = ?", (key,))
+        return None if value is None else str(value)
+
+    def _one(self, sql: str, bindings: Sequence[Any] = ()) -> Any:
+        row = next(self._rows(sql, bindings), None)
+        return row[0] if row else None
+
+    def _cited(self, node_ids: Sequence[NodeId]) -> dict[NodeId, list[NodeId]]:
+        sql = (
+            "SELECT source, target FROM link WHERE kind = 'cites' AND source IN (SELECT value FROM json_each(?))"
+            " ORDER BY source, rank"
+        )
+        cited: dict[NodeId, list[NodeId]] = {node_id: [] for node_id in node_ids}
+        for source, target in self._rows(sql, (json.dumps(list(node_ids)),)):
+            cited[source].append(target)
+        return {node_id: targets or [node_id] for node_id, targets in cited.items()}
+
+    def _turns_under(self, node_id: NodeId) -> list[tuple[NodeId, str | None, str]]:
+        """The turns at the end of the citations that start here; a walk over a graph that a hand may have looped."""
+        sql = """
+        WITH RECURSIVE under(node_id, depth) AS (
+            VALUES(?, 0) UNION SELECT target, depth + 1 FROM link JOIN under ON source = under.node_id
+            WHERE kind = 'cites' AND depth < 4
+        )
+        SELECT node.node_id, external_id, channel FROM under CROSS JOIN node ON node.node_id = under.node_id
+        WHERE kind = 'turn' ORDER BY session_id, ordinal
+        """  # CROSS, or SQLite reads every node to find these few
+        return list(self._rows(sql, (node_id,)))
+
+
+def _ordinal_of(unit: NodeId) -> int:
+    ordinal = unit.rpartition("#")[2]
+    return int(ordinal) if ordinal.isdigit() else 0
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _node(row: tuple[Any, ...]) -> Node:
+    return Node(
+        node_id=row[0],
+        path=row[1],
+        level=Level(row[2]),
+        kind=Kind(row[3]),
+        title=row[4],
+        text=row[5],
+        context=row[6],
+        channel=row[7],
+        live=bool(row[8]),
+        created_at=_instant(row[9]),
+        valid_from=_instant(row[10]),
+        valid_to=_instant(row[11]),
+        session_id=row[12],
+        ordinal=row[13],
+        role=row[14],
+        external_id=row[15],
+        offset=row[16],
+        certainty=row[17],
+        tags=tuple(json.loads(row[18])),
+        stale_after=_instant(row[19]),
+    )
+
+
+def node_row(node: Node) -> tuple[Any, ...]:
+    """A node as bindings, in the order of its columns, without its digest."""
+    times = (at.isoformat() if at else None for at in (node.created_at, node.valid_from, node.valid_to))
+    return (
+        *(node.node_id, node.path, node.level.value, node.kind.value, node.title, node.text, node.context),
+        *(node.channel, int(node.live), *times, node.session_id, node.ordinal, node.role, node.external_id),
+        *(node.offset, node.certainty, json.dumps(node.tags)),
+        node.stale_after.isoformat() if node.stale_after else None,
+    )

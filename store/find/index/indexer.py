@@ -1,0 +1,261 @@
+"""Brings changed files into the index, in a thread of its own: no acknowledgement ever waits for the index.
+
+What the daemon itself placed comes first. What others changed (a burst of edits, a comparison of the whole vault) is
+taken in short slices, between which the former gets its turn.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+import apsw
+
+from ...keep.files.vault import is_kept
+from ...keep.ledger.journal import Appended, AppliedFile
+from ...keep.unwritable import is_full
+from ...model import StoreBusy, StoreError
+from .index import SLICE_S, Index
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+FIRST_RETRY_S: Final = 0.25
+LONGEST_RETRY_S: Final = 5.0
+"""How long until files that the index did not take are tried again, doubled each time up to the longest."""
+
+FILES_AT_ONCE, TURNS_AT_ONCE = 128, 16
+"""So many files, or turns of the writer, go into one transaction."""
+
+SHARE_WHILE_BUSY: Final = 0.5
+"""How much of the time a comparison may take while somebody asks; the rest it waits."""
+
+STOP_S: Final = 1.0
+
+QUIET_S: Final = 0.005
+LONGEST_REST_S, SHARE_WHILE_WRITING, MOST_RESTING = 1.0, 0.1, 4096
+"""While something was acknowledged within QUIET_S, what was placed waits, and is then taken in this share of the time:
+Python runs one thread at a time, and beside the indexing of what was written before, the writer acknowledged half as
+many a second. It ends when somebody waits to find what was written, and when so many turns of the writer are behind."""
+
+_Placed = tuple[Sequence[AppliedFile], int]
+_Job = tuple[Callable[[], Any], "Future[Any]", int]
+
+
+class Indexer:
+    """Applies files to the index. Every method may be called from any thread but the indexer's own.
+
+    `on_indexed` is called after files went in; `is_busy` says that somebody waits for an answer, `is_writing` that
+    something was acknowledged within so many seconds.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        on_indexed: Callable[[], None],
+        is_busy: Callable[[], bool] = lambda: False,
+        is_writing: Callable[[float], bool] = lambda within_s: False,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._index = index
+        self._on_indexed = on_indexed
+        self._is_busy = is_busy
+        self._is_writing = is_writing
+        self._monotonic = monotonic
+        self._placed: deque[_Placed] = deque()
+        self._jobs: deque[_Job] = deque()
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._stop_at = 0.0
+        self._placed_seq = self._indexed_seq = self._wanted_seq = 0
+        self._retry_s = FIRST_RETRY_S
+        self._thread = threading.Thread(target=self._run, name="dreamd-indexer", daemon=True)
+        self.problem: str | None = None
+        """Why the index takes nothing now, None when it does; it ends by itself."""
+
+    def start(self, indexed_seq: int) -> None:
+        """Begin; entries up to this number are known to the index, or will be found by a comparison."""
+        self._placed_seq = self._indexed_seq = indexed_seq
+        self._index.between_slices = self._between_slices
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, for at most STOP_S after what the writer placed; the next start's comparison finds what is left."""
+        with self._changed:
+            self._stopping = True
+            self._stop_at = self._monotonic() + STOP_S
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+        while self._jobs:
+            self._jobs.popleft()[1].set_exception(StoreBusy("the store is closing", hint="Start dreamd again."))
+
+    def placed(self, files: Sequence[AppliedFile], up_to_seq: int) -> None:
+        """The writer has put these into the vault, and with them every entry up to this number."""
+        with self._changed:
+            self._placed.append(([file for file in files if is_kept(file.path)], up_to_seq))
+            self._placed_seq = max(self._placed_seq, up_to_seq)
+            self._changed.notify_all()
+
+    def submit(self, job: Callable[[], T]) -> Future[T]:
+        """Run a job that applies files slice by slice (`Index.apply_all`), after what was placed before."""
+        future: Future[T] = Future()
+        with self._changed:
+            if self._stopping:
+                raise StoreBusy("the store is closing", hint="Start dreamd again.")
+            self._jobs.append((job, future, self._placed_seq))
+            self._changed.notify_all()
+        return future
+
+    def wait_for(self, seq: int, timeout_s: float) -> bool:
+        """Wait until the entries up to this number can be found; False when that takes longer, or cannot be now."""
+        with self._changed:
+            self._wanted_seq = max(self._wanted_seq, seq)
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: self._indexed_seq >= seq or self.problem is not None or self._stopping, timeout_s
+            )
+            return self._indexed_seq >= seq
+
+    @property
+    def lag(self) -> int:
+        """How many changed files wait."""
+        return sum(len(files) for files, _ in list(self._placed))
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._placed or self._jobs or self._stopping)
+                if self._stopping and (not self._placed or self.problem or self._monotonic() > self._stop_at):
+                    return
+            if self._jobs and (not self._placed or self._indexed_seq >= self._jobs[0][2]):
+                self._take_job()
+            elif self._placed:
+                self._rest(LONGEST_REST_S)
+                self._take_placed()
+
+    def _rest(self, at_most_s: float) -> None:
+        """Let those who write go first."""
+        until = self._monotonic() + at_most_s
+        with self._changed:
+            while self._may_rest() and self._is_writing(QUIET_S) and (left_s := until - self._monotonic()) > 0:
+                self._changed.wait_for(lambda: not self._may_rest(), min(left_s, QUIET_S))
+
+    def _may_rest(self) -> bool:
+        wanted = self._wanted_seq > self._indexed_seq
+        return not wanted and not self._stopping and len(self._placed) < MOST_RESTING
+
+    def _take_placed(self) -> None:
+        """Take what the writer placed last, in one transaction; what fails is tried again."""
+        taken = self._some_placed()
+        files = _merged([file for some, _ in taken for file in some])
+        try:
+            self._apply(files)
+        except Exception as error:
+            self._stall(error)
+            return
+        self.problem, self._retry_s = None, FIRST_RETRY_S
+        with self._changed:
+            for _ in taken:
+                self._placed.popleft()
+            self._indexed_seq = max(self._indexed_seq, taken[-1][1])
+            self._changed.notify_all()
+        if files:
+            self._on_indexed()
+
+    def _some_placed(self) -> list[_Placed]:
+        taken: list[_Placed] = []
+        files = 0
+        for some in list(self._placed):
+            taken.append(some)
+            files += len(some[0])
+            if files >= FILES_AT_ONCE or len(taken) >= TURNS_AT_ONCE:
+                break
+        return taken
+
+    def _apply(self, files: Sequence[AppliedFile]) -> None:
+        """Apply files together; where one cannot be read at all, each by itself, without that one."""
+        try:
+            with self._index.batch():
+                for file in files:
+                    began = self._monotonic()
+                    self._index.apply(*file)
+                    self._rest((self._monotonic() - began) * (1 / SHARE_WHILE_WRITING - 1))
+        except (apsw.Error, StoreError, OSError):
+            raise  # of the database or the disk: the next file would meet it too
+        except Exception:
+            if len(files) == 1:
+                raise
+            for file in files:
+                self._apply_alone(file)
+
+    def _apply_alone(self, file: AppliedFile) -> None:
+        try:
+            self._apply([file])
+        except (apsw.Error, StoreError, OSError):
+            raise
+        except Exception as error:
+            logger.error("a file cannot be indexed: %s", _place(error))  # noqa: TRY400 (a traceback may hold its text)
+
+    def _stall(self, error: Exception) -> None:
+        if self.problem is None:
+            logger.warning("the index takes nothing for now: %s", _place(error))
+        reason = "the disk is full" if is_full(error) else type(error).__name__
+        reason = str(error) if isinstance(error, StoreError) else reason
+        with self._changed:
+            self.problem = f"What was written last is not found yet: the index cannot be written ({reason})."
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._stopping, self._retry_s)
+        self._retry_s = min(LONGEST_RETRY_S, 2 * self._retry_s)
+
+    def _take_job(self) -> None:
+        job, future, _ = self._jobs.popleft()
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            result = job()
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def _between_slices(self) -> None:
+        """Let what the writer placed go first, and whoever asks have the processor for a while.
+
+        Raises StoreBusy when it is time to stop: the comparison goes on at the next start.
+        """
+        if self._placed and threading.current_thread() is self._thread:
+            self._take_placed()
+        with self._changed:
+            if self._is_busy():
+                self._changed.wait_for(lambda: self._stopping, SLICE_S * (1 / SHARE_WHILE_BUSY - 1))
+            if self._stopping:
+                raise StoreBusy("the store is closing", hint="Start dreamd again.")
+
+
+def _merged(files: Sequence[AppliedFile]) -> list[AppliedFile]:
+    """Take each path once: appends that follow each other as one, anything else as the whole file."""
+    merged: dict[str, AppliedFile] = {}
+    for file in files:
+        merged[file.path] = _joined(merged[file.path], file) if file.path in merged else file
+    return list(merged.values())
+
+
+def _joined(first: AppliedFile, then: AppliedFile) -> AppliedFile:
+    if first.appended is None or then.appended is None or first.appended.after != then.appended.before:
+        return AppliedFile(first.path, 0)
+    return AppliedFile(first.path, first.from_offset, Appended(first.appended.before, then.appended.after))
+
+
+def _place(error: BaseException) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]  # not the message: it may hold a person's text
+    return f"{type(error).__name__} at {frame.filename}:{frame.lineno}"

@@ -1,0 +1,368 @@
+"""The index's database: opened, or set aside and made anew, at the start or in use; the vault is never touched by that.
+
+`index.db` is the file in use, or, once another took its place, a symbolic link to it: each file has a name that no
+other has had, so that a connection to the old one never meets the new one's write-ahead log.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import shutil
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from ...keep.database import DAMAGE, Connections, integrity_problems, open_database, quick_check, watch
+from ...keep.files.vault import Vault
+from ...keep.unwritable import can_be_written, copy_to_memory
+from ...model import Corrupt, IndexDamaged, NodeId, SchemaTooNew, StoreBusy
+from ...settings import StoreSettings
+from ..backends.sqlite_vec import SqliteVecStore
+from ..embedding.embedding import Embedder
+from .catalog import MIGRATIONS, Catalog
+from .images import Images
+from .index import Index, MissingFiles, Reconciled
+from .lost import LostFile, lost_files
+from .projection import PROJECTION_VERSION
+
+logger = logging.getLogger(__name__)
+
+MADE_BY_KEY: Final = "made_by"
+WHOLE_KEY: Final = "whole"
+"""Set once every file of the vault has been read: before that, what is not in the index may be in the vault."""
+
+SIDECARS: Final = ("", "-wal", "-shm")
+FEW: Final = 64
+"""Changed files that are left for the moment in which nothing else is written: about as many as one transaction."""
+
+UNUSABLE: Final = (Corrupt, SchemaTooNew, IndexDamaged, *DAMAGE, apsw.SQLError)
+MAY_PASS: Final = (apsw.CantOpenError, apsw.IOError)
+"""Damage that may lie in the disk or in the number of open files, and not in what the file holds."""
+
+LOOKS: Final = 5
+"""How often a file that cannot be read now is looked at, before it is given up."""
+
+
+class IndexFile:
+    """One file with its write connection and its readers, one a thread."""
+
+    def __init__(self, path: Path, on_damage: Callable[[Exception], Exception]) -> None:
+        def connect(*, read_only: bool) -> apsw.Connection:
+            try:
+                connection = open_database(path, durable=False, read_only=read_only, migrations=MIGRATIONS)
+            except (Corrupt, *DAMAGE) as error:
+                raise on_damage(error) from error
+            watch(connection, on_damage)
+            return connection
+
+        self.path = path
+        self.writing = connect(read_only=False)
+        self.readers = Connections(lambda: connect(read_only=True))
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.readers.close()
+        self.writing.close(True)
+
+    def leave(self) -> None:
+        """Close the write connection; a reader's is closed when its thread is done with it."""
+        self.writing.close(True)
+
+
+class OpenIndex:
+    """The index in use. `index` and `catalog` stay what they are, whichever file they read and write.
+
+    `on_damage` is called, in the thread that met it, when the file in use turns out damaged; whoever asked it gets
+    IndexDamaged. `replace_damaged` puts a new file in its place, `reconcile` fills that.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        vault: Vault,
+        embedder: Embedder,
+        settings: StoreSettings,
+        now: Callable[[], datetime],
+        is_hidden: Callable[[NodeId], bool],
+        missing: MissingFiles | None = None,
+        on_damage: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.path = path
+        self._vault = vault
+        self._dimension = embedder.dimension
+        self._settings = settings
+        self._now = now
+        self._is_hidden = is_hidden
+        self._missing = missing
+        self._on_damage = on_damage
+        self._made_by = f"{embedder.model_id}, projection {PROJECTION_VERSION}"
+        self.is_copy = False
+        """Whether it is a copy in memory, since its disk could not be written at the start."""
+        if path.exists() and not can_be_written(path.parent):
+            self.is_copy = True
+            self._copy = copy_to_memory(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._numbers = itertools.count(1 + max(self._number_of(file.name) for file in (path, *path.parent.iterdir())))
+        self._rebuilding = threading.Lock()
+        self._damage: Exception | None = None
+        self._looks = 0
+        self._read = (0, 0)
+        self._lost: list[LostFile] = []
+        self._file, self._file_number = self._open_or_begin()
+        self._remove_strays()
+        self.index = self._index_over(lambda: self._file)
+        self.catalog = Catalog(lambda: self._file.readers.get())
+        self.images = Images(lambda: self._file.readers.get())
+        self.is_whole = self.catalog.meta(WHOLE_KEY) is not None
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._file.close()
+
+    # ---- what is known of it
+
+    @property
+    def note(self) -> str:
+        """How much of the vault the index has read, "" once that is all of it."""
+        if self.is_whole and self._damage is None and not self.is_copy:
+            return ""
+        if self.is_copy:
+            return "the disk cannot be written: what was kept before is found"
+        done, total = self._read
+        return "the index is being made again" + (f": {done:,} of {total:,} files" if total else "")
+
+    def problems(self) -> list[str]:
+        """What SQLite's own check finds wrong; reads the whole file. What it finds counts as met."""
+        number, found = self._file_number, integrity_problems(self._file.path)
+        if found:
+            self._met(number, Corrupt(found[0]))
+        return found
+
+    def take_lost(self) -> list[LostFile]:
+        """Hand over which files, gone by then, were known to an index that was given up."""
+        lost, self._lost = self._lost, []
+        return lost
+
+    # ---- another file
+
+    def reconcile(self) -> Reconciled:
+        """Compare every file of the vault with what was last seen of it, and learn what differs."""
+        number = self._file_number
+        found = self.index.reconcile(self._has_read)
+        if number == self._file_number and not self.is_whole:
+            self.index.set_meta(WHOLE_KEY, "1")
+            self.is_whole = True
+        return found
+
+    def rebuild(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Read the vault into a new file, and put that in the place of the one in use, which answers meanwhile.
+
+        What changes meanwhile is read into both. Raises StoreBusy where the vault is not there.
+        """
+        self._vault.raise_if_away()
+        with self._rebuilding:
+            fresh, number = self._begin(self._next_path())
+            try:
+                self._read_into(fresh, number, progress)
+            except BaseException:
+                fresh.close()
+                _remove(fresh.path)
+                raise
+
+    def replace_damaged(self) -> None:
+        """Put a new file, which is empty, in the place of one that was found damaged, and set that one aside.
+
+        One that only could not be read for a while is opened again instead.
+        """
+        if self.is_copy:
+            self._leave_copy()
+            return
+        error = self._damage
+        if error is None:
+            return
+        passed = isinstance(error, MAY_PASS) and self._can_be_read()
+        with self.index.still():
+            old = self._file
+            file, number = self._open(old.path) if passed else self._begin(self._next_path())
+            if not passed:
+                logger.warning("the index is damaged (%s); it is made again", type(error).__name__)
+                self._set_aside(old.path)
+                self._point_to(file.path)
+            self._use(file, number, is_whole=passed and self.is_whole)
+            old.leave()
+
+    def _leave_copy(self) -> None:
+        """Go back to the file, whose disk could not be written at the start. Raises StoreBusy while that is so."""
+        if not can_be_written(self.path.parent):
+            raise StoreBusy("the disk of the index cannot be written", hint="Make room; dreamd goes on by itself.")
+        with self.index.still():
+            old = self._file
+            self.is_copy = False
+            file, number = self._open_or_begin()
+            self._use(file, number, is_whole=False)  # what changed meanwhile is compared
+            old.leave()
+
+    def _can_be_read(self) -> bool:
+        """Whether the file in use is sound. Raises apsw.Error, a few times, where that cannot be seen now."""
+        if not self._file.path.is_file():
+            return False
+        try:
+            return not quick_check(self._file.path)
+        except MAY_PASS:
+            self._looks += 1
+            if self._looks < LOOKS:
+                raise
+            return False
+        except apsw.Error:
+            return False
+
+    def _read_into(self, fresh: IndexFile, number: int, progress: Callable[[int, int], None] | None) -> None:
+        index = self._index_over(lambda: fresh)
+        index.between_slices = self.index.between_slices
+        with self.index.noting() as noted:
+            index.reconcile(progress)
+            while len(paths := noted.take()) > FEW:
+                index.apply_all(paths)
+            index.apply_all(paths)
+            index.set_meta(WHOLE_KEY, "1")
+            with self.index.still():
+                index.apply_all(noted.take())
+                old = self._file
+                self._point_to(fresh.path)
+                self._use(fresh, number, is_whole=True)
+                old.leave()
+        self._discard(old.path)
+
+    def _use(self, file: IndexFile, number: int, *, is_whole: bool) -> None:
+        self._file, self._file_number, self.is_whole = file, number, is_whole
+        self._read = (0, 0)
+        self._damage = None
+        self._looks = 0
+
+    def _has_read(self, done: int, total: int) -> None:
+        self._read = (done, total)
+
+    def _met(self, number: int, error: Exception) -> IndexDamaged:
+        """Take note of damage, unless it is of a file that is no longer in use."""
+        if number == self._file_number and self._damage is None:
+            self._damage = error
+            self._on_damage()
+        return IndexDamaged("the index is damaged and is being made again", hint="Try again in a moment.")
+
+    # ---- opening
+
+    def _open_or_begin(self) -> tuple[IndexFile, int]:
+        self._file_number = 0  # none is in use yet
+        try:
+            return self._open(self._real_path())
+        except UNUSABLE as error:
+            logger.warning("the index is made anew: %s", error.__cause__ or error)
+            self._set_aside(self._real_path())
+        except _Outdated as error:
+            logger.info("the index is made anew for %s, it was for %s", self._made_by, error)
+            self._lost += lost_files(self._real_path(), self._vault)
+            _remove(self._real_path())
+        self.path.unlink(missing_ok=True)
+        return self._begin(self.path)
+
+    def _open(self, path: Path) -> tuple[IndexFile, int]:
+        number = next(self._numbers)
+        file = IndexFile(path, partial(self._met, number))
+        try:
+            row = file.writing.execute("SELECT value FROM meta WHERE key = ?", (MADE_BY_KEY,)).fetchone()
+            self._refuse_if_outdated(row)
+            index = self._index_over(lambda: file)
+            if row is None:
+                index.set_meta(MADE_BY_KEY, self._made_by)
+        except BaseException:
+            file.close()
+            raise
+        return file, number
+
+    def _refuse_if_outdated(self, row: tuple[str] | None) -> None:
+        if row is not None and row[0] != self._made_by:
+            raise _Outdated(row[0])
+
+    def _begin(self, path: Path) -> tuple[IndexFile, int]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove(path)
+        return self._open(path)
+
+    def _index_over(self, file: Callable[[], IndexFile]) -> Index:
+        return Index(
+            lambda: file().writing,
+            SqliteVecStore(lambda: file().writing, lambda: file().readers.get()),
+            self._vault,
+            now=self._now,
+            dimension=self._dimension,
+            chunk_tokens=self._settings.chunks.max_tokens,
+            overlap_tokens=self._settings.chunks.overlap_tokens,
+            is_hidden=self._is_hidden,
+            missing=self._missing,
+        )
+
+    # ---- names of files
+
+    def _real_path(self) -> Path:
+        if self.is_copy:
+            return self._copy
+        return self.path.parent / self.path.readlink() if self.path.is_symlink() else self.path
+
+    def _next_path(self) -> Path:
+        """A name that no file of this folder has, nor had while this process ran."""
+        return self.path.with_name(f"{self.path.stem}-{next(self._numbers)}{self.path.suffix}")
+
+    def _number_of(self, name: str) -> int:
+        """The number in such a name, 0 in any other."""
+        found = re.match(rf"{re.escape(self.path.stem)}-(\d+){re.escape(self.path.suffix)}", name)
+        return int(found[1]) if found else 0
+
+    def _point_to(self, path: Path) -> None:
+        link = self.path.with_name(f"{self.path.name}.link")
+        link.unlink(missing_ok=True)
+        link.symlink_to(path.name)
+        link.replace(self.path)
+
+    def _set_aside(self, path: Path) -> None:
+        """Keep a file that is no longer used: it is no loss, but somebody may want to look. Only the latest stays.
+
+        Where the disk has no room for another of its size, it goes at once: what takes its place needs that room.
+        """
+        aside = self.path.with_name(f"{self.path.stem}.set-aside{self.path.suffix}")
+        for suffix in SIDECARS:
+            file, kept = path.with_name(path.name + suffix), aside.with_name(aside.name + suffix)
+            kept.unlink(missing_ok=True)
+            if file.exists():
+                file.replace(kept)
+        self._lost += lost_files(aside, self._vault)
+        if aside.exists() and shutil.disk_usage(aside.parent).free < 2 * aside.stat().st_size:
+            _remove(aside)
+
+    def _discard(self, path: Path) -> None:
+        """Remove a file that another took the place of; the link may have its name by now."""
+        for suffix in SIDECARS if path != self.path else SIDECARS[1:]:
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+    def _remove_strays(self) -> None:
+        """Remove files that a rebuild left when it was killed."""
+        if self.is_copy:
+            return
+        for file in self.path.parent.iterdir():
+            if self._number_of(file.name) and not file.name.startswith(self._file.path.name):
+                file.unlink()
+
+
+class _Outdated(Exception):
+    """The index was made by another model, or by other rules."""
+
+
+def _remove(path: Path) -> None:
+    for suffix in SIDECARS:
+        path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""A question to its hits: candidates, fusion, supersession, the text that is shown."""

@@ -1,0 +1,289 @@
+"""From a question to ranked memories: arms, fusion, scoring. Each step is one function with its own timing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ...keep.deadline import within
+from ...model import ALL_CHANNELS, GLOBAL_CHANNEL, Level, NodeId, StoreBusy
+from ...roles import Role
+from ...settings import SearchSettings
+from ...text.terms import query_terms, stems_of
+from ..backends.interface import Condition, Filter, Match, Vector, VectorStore
+from ..embedding.embedding import Embedder, ModelUnavailable
+from ..index.catalog import Catalog
+from ..index.index import COLLECTION
+from ..index.projection import is_turn
+from ..index.scope import EVERYTHING, Scope
+from .fusion import fuse_by_reciprocal_rank, fuse_by_score
+from .query_text import read_query
+from .supersession import LOOKED_AT, Ties, newest_first, ties_of
+
+BY_DEFAULT = (Level.SESSION, Level.FACT)
+"""Scenarios and profiles retell many facts: they answer when asked for, and would crowd out what they retell."""
+
+QUESTIONS_AT_ONCE = 4
+"""Questions embedded at a time: as many as the wire answers at once."""
+
+SHORT_CHARS = 200
+"""A question up to this long is embedded in 10 ms or less. Longer ones take up to 40, so they go one at a time, and a
+short one finds a processor."""
+
+KEYWORD_S = 1.0
+"""How long words are looked up before meaning answers alone; at a million turns it takes .02 s."""
+
+CHUNK_MARK = "#chunk-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked, and of which memories. `channel` None is `_global` alone, `*` is all."""
+
+    text: str
+    limit: int = 10
+    channel: str | None = None
+    levels: tuple[Level, ...] = ()
+    include_archived: bool = False
+    as_of: datetime | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """What an answer may bring in or name."""
+        if self.channel == ALL_CHANNELS:
+            channels = None
+        else:
+            channels = frozenset({self.channel or GLOBAL_CHANNEL, GLOBAL_CHANNEL})
+        return Scope(channels, self.as_of, self.include_archived)
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One unit of evidence on its way through the pipeline: a turn with the facts that cite it, or a memory.
+
+    `role` is who said it. `chunks` holds the best matching chunk of each of its nodes, and `scores` the best score,
+    by arm.
+    """
+
+    unit: NodeId
+    role: str = ""
+    chunks: dict[str, dict[NodeId, Match]] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
+    ranks: dict[str, int] = field(default_factory=dict)
+    score: float = 0.0
+
+    def add(self, arm: str, node_id: NodeId, match: Match) -> None:
+        """Take a match; an arm's matches come best first, so the first of a node is its best."""
+        self.chunks.setdefault(arm, {}).setdefault(node_id, match)
+        self.scores[arm] = max(match.score, self.scores.get(arm, match.score))
+
+    def best(self) -> tuple[NodeId, NodeId]:
+        """The node that stands for it, and its matching chunk: a memory rather than the turn that it cites."""
+        matched = self.matched()
+        if not matched:  # it came in before one that gave way to it
+            return self.unit, self.unit
+        node_id = next((node_id for node_id in matched if not is_turn(node_id)), next(iter(matched)))
+        return node_id, matched[node_id]
+
+    def matched(self) -> dict[NodeId, NodeId]:
+        """The nodes that matched, with the chunk that did: by meaning if it did so, else by keyword."""
+        found: dict[NodeId, NodeId] = {}
+        for arm in ("vector", "keyword"):
+            for node_id, match in self.chunks.get(arm, {}).items():
+                found.setdefault(node_id, match.id)
+        return found
+
+
+@dataclass(slots=True)
+class Ranking:
+    """The answer before it is worded, and how it came about.
+
+    `terms` are the stems of the question's telling words. `tells_facts`: turns stand for the facts drawn from them.
+    `ties` say what took whose place. `scope` is what may be brought in beside the candidates.
+    """
+
+    candidates: list[Candidate]
+    terms: frozenset[str] = frozenset()
+    tells_facts: bool = False
+    ties: Ties = field(default_factory=Ties)
+    scope: Scope = EVERYTHING
+    timings_ms: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def leave_out_session(self, session_id: NodeId | None) -> None:
+        """Drop the candidates that a session's own turns are: who asks from inside it knows them."""
+        if session_id is not None:
+            self.candidates = [c for c in self.candidates if c.unit.partition("#")[0] != session_id]
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Note how long a step took."""
+        began = time.perf_counter()
+        yield
+        self.timings_ms[step] = round((time.perf_counter() - began) * 1e3, 3)
+
+
+class Search:
+    """Ranks memories for a question; any thread may ask."""
+
+    def __init__(self, catalog: Catalog, backend: VectorStore, embedder: Embedder, settings: SearchSettings) -> None:
+        self._catalog = catalog
+        self._backend = backend
+        self._embedder = embedder
+        self._settings = settings
+        self._long_ones = threading.Lock()
+        self._embedding = ThreadPoolExecutor(QUESTIONS_AT_ONCE, thread_name_prefix="dreamd-question")
+
+    def close(self) -> None:
+        """End the threads that embed questions."""
+        self._embedding.shutdown()
+
+    def rank(self, question: Question) -> Ranking:
+        """Rank the units that answer a question, best first.
+
+        Without a model that is ready, the keyword arm answers alone and a note says so.
+        """
+        query = read_query(question.text)
+        terms = query_terms(query.words)
+        ranking = Ranking([], stems_of(terms), tells_facts=not question.levels, scope=question.scope)
+        ranking.notes += [query.note] if query.note else []
+        if not query.meant:
+            return ranking
+        where = normalised_filter(question)
+        reach = max(self._settings.reach, 3 * question.limit)
+        arms: dict[str, list[Match]] = {}
+        embedding = self._embedding.submit(self._embed, query.meant, ranking)  # neither holds Python up for long
+        with ranking.timed("keyword"):
+            arms["keyword"] = self._search_keyword(terms, reach, where, ranking)
+        with ranking.timed("embed, beyond keyword"):
+            vector = embedding.result()
+        if vector is not None:
+            with ranking.timed("vector"):
+                arms["vector"] = self._backend.search_vector(COLLECTION, vector, reach, where)
+        with ranking.timed("group"):
+            self._group(ranking, arms)
+        with ranking.timed("fuse"):
+            if vector is not None and self._settings.fusion == "score":
+                self._complete_cosines(ranking, vector)
+            self._fuse(ranking)
+        with ranking.timed("score"):
+            weigh_speakers(ranking, self._settings.assistant_weight)
+        if ranking.tells_facts and question.as_of is None:
+            with ranking.timed("newest first"):
+                self._put_newest_first(ranking)
+        return ranking
+
+    def _search_keyword(self, terms: list[str], reach: int, where: Filter, ranking: Ranking) -> list[Match]:
+        try:
+            with within(KEYWORD_S):
+                return self._backend.search_keyword(COLLECTION, terms, reach, where)
+        except StoreBusy:
+            ranking.notes.append("found by meaning alone: looking its words up took too long")
+            return []
+
+    def _embed(self, text: str, ranking: Ranking) -> Vector | None:
+        if not self._backend.capabilities().vector:
+            return None
+        try:
+            with self._long_ones if len(text) > SHORT_CHARS else nullcontext():
+                return self._embedder.embed_query(text)
+        except ModelUnavailable as error:
+            ranking.notes.append(f"found by keyword alone: {error}")
+            return None
+
+    def _group(self, ranking: Ranking, arms: Mapping[str, Sequence[Match]]) -> None:
+        """Make units of matched chunks: the chunks of one node, and the facts of one turn, are one candidate."""
+        matched = {node_of_chunk(match.id) for found in arms.values() for match in found}
+        unit_of = self._catalog.units(matched, ranking.scope)
+        candidates: dict[NodeId, Candidate] = {}
+        for arm, found in arms.items():
+            for match in found:
+                node_id = node_of_chunk(match.id)
+                if node_id in unit_of:  # it may have been removed since the arm was asked
+                    unit, role = unit_of[node_id]
+                    candidates.setdefault(unit, Candidate(unit, role)).add(arm, node_id, match)
+        ranking.candidates = list(candidates.values())
+
+    def _put_newest_first(self, ranking: Ranking) -> None:
+        """Let what took another's place, or contradicts it, stand right before it, found or not."""
+        top = ranking.candidates[:LOOKED_AT]
+        ranking.ties = ties_of([candidate.unit for candidate in top], ranking.terms, self._catalog, ranking.scope)
+        if not ranking.ties.newer and not ranking.ties.opposed:
+            return
+        known = {candidate.unit: candidate for candidate in ranking.candidates}
+        order = newest_first([candidate.unit for candidate in top], ranking.ties)
+        missing = self._catalog.units([unit for unit in order if unit not in known], ranking.scope)
+        known |= {unit: Candidate(unit, role) for unit, role in missing.values()}
+        ahead = [known[unit] for unit in order if unit in known]
+        scores = [candidate.score for candidate in ahead]
+        for place in range(len(ahead) - 2, -1, -1):
+            scores[place] = max(scores[place], scores[place + 1])
+        for candidate, score in zip(ahead, scores, strict=True):
+            candidate.score = score
+        placed = {candidate.unit for candidate in ahead}
+        ranking.candidates = ahead + [candidate for candidate in ranking.candidates if candidate.unit not in placed]
+
+    def _complete_cosines(self, ranking: Ranking, vector: Vector) -> None:
+        """Give candidates that only the keyword arm found their cosine, so that an arm's cut does not count as 0."""
+        asked: dict[NodeId, Candidate] = {}
+        for candidate in ranking.candidates:
+            if "vector" not in candidate.scores:
+                asked.update((chunk_id, candidate) for chunk_id in candidate.matched().values())
+        for chunk_id, cosine in self._backend.cosines(COLLECTION, vector, asked).items():
+            candidate = asked[chunk_id]
+            candidate.scores["vector"] = max(cosine, candidate.scores.get("vector", -1.0))
+
+    def _fuse(self, ranking: Ranking) -> None:
+        by_unit = {candidate.unit: candidate for candidate in ranking.candidates}
+        arms = {
+            arm: {unit: candidate.scores[arm] for unit, candidate in by_unit.items() if arm in candidate.scores}
+            for arm in ("keyword", "vector")
+        }
+        rankings = {arm: sorted(scores, key=lambda unit: (-scores[unit], unit)) for arm, scores in arms.items()}
+        for arm, units in rankings.items():
+            for rank, unit in enumerate(units, start=1):
+                by_unit[unit].ranks[arm] = rank
+        if self._settings.fusion == "rrf":
+            fused = fuse_by_reciprocal_rank(list(rankings.values()), self._settings.rrf_k)
+        else:
+            weight = self._settings.vector_weight
+            waiting = arms["keyword"].keys() - arms["vector"].keys()  # for their vector: words speak for both arms
+            fused = fuse_by_score([arms["keyword"], arms["vector"]], [1.0, weight], [0.0, None])
+            fused = [(unit, score * (1.0 + weight) if unit in waiting else score) for unit, score in fused]
+        best = 2 / (self._settings.rrf_k + 1) if self._settings.fusion == "rrf" else 1.0 + self._settings.vector_weight
+        for unit, score in fused:
+            by_unit[unit].score = score / best
+        ranking.candidates = [by_unit[unit] for unit, _ in fused]
+
+
+def weigh_speakers(ranking: Ranking, assistant_weight: float) -> None:
+    """Scale what an assistant said: it paraphrases the question's words, and its person's word counts for more."""
+    for candidate in ranking.candidates:
+        if candidate.role == Role.ASSISTANT:
+            candidate.score *= assistant_weight
+    ranking.candidates.sort(key=lambda candidate: (-candidate.score, candidate.unit))
+
+
+def normalised_filter(question: Question) -> Filter:
+    """Which memories may answer, as conditions that every engine understands."""
+    conditions = [Condition("level", "in", tuple(level.value for level in question.levels or BY_DEFAULT))]
+    if not question.levels:
+        conditions.append(Condition("ranks", "in", (1,)))
+    if (channels := question.scope.channels) is not None:
+        conditions.append(Condition("channel", "in", tuple(sorted(channels))))
+    if question.as_of is not None:
+        at = int(question.as_of.timestamp())
+        conditions += [Condition("valid_from", "lte", (at,)), Condition("valid_to", "gt", (at,))]
+    elif not question.include_archived:
+        conditions.append(Condition("live", "in", (1,)))
+    return tuple(conditions)
+
+
+def node_of_chunk(chunk_id: NodeId) -> NodeId:
+    """The node that a chunk is a piece of."""
+    return chunk_id.split(CHUNK_MARK, 1)[0]

@@ -1,0 +1,1 @@
+"""The vault's files: where they lie, how they are written, whether they are there."""

@@ -1,0 +1,1 @@
+"""The ledger: journal, runs, questions and cursors, in one database."""

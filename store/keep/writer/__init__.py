@@ -1,0 +1,1 @@
+"""The one writer: group commit into the ledger, then the files."""

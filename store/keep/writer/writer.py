@@ -1,0 +1,698 @@
+"""The one writer: group commit into the ledger, which is the acknowledgement; the files follow it.
+
+A fault that passes is a state that ends by itself. The ledger cannot be written (a full disk, a lock): the requests of
+that moment are refused as busy, and the next ones are tried again. The vault cannot be written, or is not there: what
+is acknowledged stays in the ledger, and the files are tried again, less and less often, until they go through.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from itertools import islice
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, TypeVar
+
+import apsw
+
+from ...model import Corrupt, StoreBusy, StoreError
+from ..files.disk import Disk
+from ..files.presence import Presence, RootIdentity
+from ..files.vault import Vault
+from ..ledger.journal import BLIND, AppliedFile, Entry, FileChange
+from ..ledger.ledger import Ledger
+from ..ledger.records import Write
+from ..okf import session
+from ..unwritable import is_full
+from .checkpoint import Checkpoint
+from .fitting import fit
+from .pending import PendingFiles
+from .placer import Placer
+
+T = TypeVar("T")
+
+MAX_QUEUE: Final = 10_000
+MAX_BATCH_PLANS: Final = 256
+MAX_BATCH_BYTES: Final = 4 * 2**20
+MAX_LAG: Final = 10_000
+MAX_TURN_ROWS: Final = 512
+MAX_WAITING_BYTES: Final = 256 * 2**20
+"""So much may wait for a vault that cannot be written; more is refused, since it is held in memory too."""
+
+FIRST_RETRY_S: Final = 0.25
+LONGEST_RETRY_S: Final = 5.0
+HELD_RETRY_S: Final = 30.0
+"""How long until the files are tried again after a fault, the second time twice as long, and so on; and how long until
+a single file that the system lets nobody write is."""
+
+GRACE_S: Final = 0.002
+"""Files wait so long after an acknowledgement for the next request: a client that asks again at once is not made to
+wait for work that nobody asked for yet."""
+
+GIVE_WAY_S: Final = 0.02
+"""How long the files of a run wait between two short turns while somebody asks: a dream's, which nobody waits for."""
+
+IDLE_TURN_S: Final = 0.005
+FORCED_TURN_S: Final = 0.025
+"""How long one turn of file work may take, when nobody waits and when the lag is at its bound."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned(Generic[T]):
+    """What a plan came to: changes to files and rows for the ledger, one transaction, and what its caller is told."""
+
+    result: T
+    changes: Sequence[FileChange] = ()
+    writes: Sequence[Write] = ()
+
+
+Plan = Callable[[PendingFiles], Planned[T]]
+
+
+class _Barrier:
+    __slots__ = ("reached", "seq")
+
+    def __init__(self, seq: int) -> None:
+        self.seq = seq
+        self.reached: Future[None] = Future()
+
+
+_Item = tuple[Plan[Any], "Future[Any]"]
+_WAKE: Final = None
+
+
+class Writer:
+    """The only thread that writes the vault and the ledger.
+
+    `submit` a plan: it is run in the writer's thread, in order, and its future resolves when its changes are in the
+    ledger on the disk. Files are written shortly after, and `on_placed` is called with them and the number up to which
+    entries are in their files; `barrier` waits for that. `presence` says if the vault is there; `on_back` is called
+    when one that was away is.
+    """
+
+    def __init__(
+        self,
+        vault: Vault,
+        ledger: Ledger,
+        on_placed: Callable[[Sequence[AppliedFile], int], None],
+        disk: Disk,
+        monotonic: Callable[[], float] = time.monotonic,
+        is_asked: Callable[[], bool] = lambda: False,
+        presence: Presence | None = None,
+        on_back: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._ledger = ledger
+        self._on_placed = on_placed
+        self._monotonic = monotonic
+        self._is_asked = is_asked
+        self._presence = presence
+        self._on_back = on_back
+        self._placer = Placer(vault, disk)
+        self._files = PendingFiles(vault, self._placer.size)
+        self._unseen = PendingFiles(vault, lambda _: None)  # while the vault is away: what was planned since then
+        self._queue: SimpleQueue[_Item | _Barrier | None] = SimpleQueue()
+        self._gate = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closing = self._nudged = self._idling = False
+        self._barriers: list[_Barrier] = []
+        self._in_hand: Sequence[_Item] = ()
+        self._waiting: deque[Entry] = deque()  # acknowledged, not in their files yet
+        self._blind: list[Entry] = []  # acknowledged while the vault was away
+        self._held: list[Entry] = []  # of files that the system lets nobody write
+        self._waiting_bytes = 0
+        self._tried_to = 0
+        self._trouble: StoreBusy | None = None
+        self._retry_at = 0.0
+        self._retry_s = FIRST_RETRY_S
+        self._held_retry_at = 0.0
+        self._ledger_distrusted = ledger.is_copy
+        self._was_away = False
+        self._placed_in: RootIdentity | None = None
+        self._seq = self._acknowledged = self._promised = self._visible = ledger.last_seq()
+        self._checkpoint = Checkpoint(self._placer, ledger, monotonic)
+        self._acknowledged_at = float("-inf")
+        self._cost_s = 0.0005  # of placing one entry, as last seen
+
+    # ---- for everyone
+
+    def start(self) -> None:
+        """Take up what a crash left undone, and start the thread."""
+        self._begin_anew()
+        if self._presence is not None and not self._is_away():
+            self._placed_in = self._presence.identity()
+        if self._ledger.is_copy:
+            self._suffer(StoreBusy("the disk cannot be written", hint="Make room; dreamd goes on by itself."))
+        self._thread = threading.Thread(target=self._run, name="dreamd-writer", daemon=True)
+        self._thread.start()
+
+    def replay(self) -> None:
+        """Put into the vault, durably, what a crash left undone. Raises StoreBusy when the disk refuses."""
+        self._begin_anew()
+        while self._waiting or self._blind:
+            if self._may_place():
+                self._place_some(FORCED_TURN_S)
+            if self._trouble is not None:
+                raise self._trouble
+        self._placer.sync(self._placer.take_unsynced())
+        self._ledger.forget_done(self._seq, [entry.seq for entry in self._held])
+        self._ledger.checkpoint(anyway=True)
+
+    def submit(self, plan: Plan[T]) -> Future[T]:
+        """Queue a plan. Raises StoreBusy when the queue is full or closed, or too much waits for the vault."""
+        future: Future[T] = Future()
+        with self._gate:
+            self._check_open()
+            if self._queue.qsize() >= MAX_QUEUE:
+                raise StoreBusy(f"{MAX_QUEUE} writes are waiting", hint="Wait a moment and try again.")
+            self._queue.put((plan, future))
+        return future
+
+    def write(self, *writes: Write) -> Future[None]:
+        """Queue rows for the ledger that change no file; the future resolves when they are on the disk."""
+        return self.submit(lambda _files: Planned(None, (), writes))
+
+    def later(self, *writes: Write) -> None:
+        """Write rows within about a second; a crash before that loses them."""
+        self._ledger.later(*writes)
+        if not self._nudged:
+            self._nudged = True
+            self._queue.put(_WAKE)
+
+    def barrier(self, timeout_s: float, *, runs: bool = True) -> bool:
+        """Wait until all that is acknowledged is in its files; False when that takes longer, or cannot be now.
+
+        Without `runs` only what a caller was promised is waited for: what a dream changes comes when it comes.
+        """
+        until = self.acknowledged(runs=runs)
+        if self._visible >= until:
+            return True
+        barrier = _Barrier(until)
+        with self._gate:
+            if self._closing or self._trouble is not None:
+                return False
+            self._queue.put(barrier)
+        try:
+            barrier.reached.result(timeout_s)
+        except TimeoutError:
+            return False
+        return self._visible >= barrier.seq
+
+    def acknowledged(self, *, runs: bool = True) -> int:
+        """Return the number of the last acknowledged entry; without `runs`, of the last that a caller was promised."""
+        return self._acknowledged if runs else self._promised
+
+    @property
+    def visible(self) -> int:
+        """The number up to which entries are in their files."""
+        return self._visible
+
+    @property
+    def lag(self) -> int:
+        """How many acknowledged changes are not in their files yet."""
+        return len(self._waiting) + len(self._blind) + len(self._held)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether acknowledged changes are about to go into their files; what cannot for now keeps nobody waiting."""
+        return bool(self._waiting or self._blind) and self._trouble is None
+
+    def is_writing(self, within_s: float) -> bool:
+        """Tell whether something was acknowledged within so many seconds."""
+        return self._monotonic() < self._acknowledged_at + within_s
+
+    @property
+    def trouble(self) -> StoreBusy | None:
+        """Why the vault cannot be written now, if so; it ends by itself."""
+        return self._trouble
+
+    @property
+    def held_paths(self) -> tuple[str, ...]:
+        """The files that the system lets nobody write; their content waits in the ledger."""
+        return tuple(dict.fromkeys(entry.path for entry in self._held))
+
+    def begin_ledger_anew(self) -> None:
+        """Let a ledger that was found damaged be set aside, and another begin; soon."""
+        with contextlib.suppress(StoreError):  # closing: the next start does it
+            self.submit(self._begin_ledger_anew)
+
+    def _begin_ledger_anew(self, _files: PendingFiles) -> Planned[None]:
+        """Set a damaged ledger aside; what is acknowledged and not in its file yet goes into the next one."""
+        if self._ledger.damage is not None:
+            try:
+                self._ledger.begin_anew([*self._held, *self._waiting], self._blind)
+            except (apsw.Error, OSError) as error:
+                raise _busy(error) from error
+        return Planned(None)
+
+    def close(self) -> None:
+        """Finish everything that was submitted, make it durable, and stop. The ledger stays open."""
+        with self._gate:
+            self._closing = True
+            self._queue.put(_WAKE)
+        if self._thread is not None:
+            self._thread.join()
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise StoreBusy("the store is closing", hint="Start dreamd again.")
+        if self._waiting_bytes > MAX_WAITING_BYTES:
+            waits = f"{self._waiting_bytes // 2**20} MiB wait for the vault"
+            raise StoreBusy(f"{waits}: {self._trouble}" if self._trouble else waits, hint="Try again in a minute.")
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        while not (self._closing and self._queue.empty()):
+            try:
+                self._turn()
+            except Exception as error:
+                self._survive(error)
+        try:
+            self._finish()
+        except Exception as error:
+            self._survive(error)
+        self._release_barriers()
+
+    def _survive(self, error: Exception) -> None:
+        """Go on after what nobody foresaw: what is acknowledged is in the journal, and is tried again from there."""
+        frame = traceback.extract_tb(error.__traceback__)[-1]  # not the message: it may hold a person's text
+        logger.error("the writer failed: %s at %s:%d", type(error).__name__, frame.filename, frame.lineno)
+        self._suffer(StoreBusy(f"the writer failed with {type(error).__name__}", hint="The log has the place."))
+        self._look_again()
+        for _, future in self._in_hand:
+            if not future.done():
+                future.set_exception(StoreBusy(str(self._trouble), hint="Try again; the log has the place."))
+        self._release_barriers()
+
+    def _turn(self) -> None:
+        """Acknowledge what waits; when nothing does, or too much is behind, go on with files and checkpoint."""
+        items = self._take()
+        if items:
+            self._acknowledge(items)
+        self._idling = not items
+        behind = bool(self._barriers) or len(self._waiting) >= MAX_LAG
+        places = self._has_work and (behind or self._idling)
+        if (places or self._checkpoint.must_end or self._trouble is not None) and self._may_place():
+            if places:
+                self._place_some(FORCED_TURN_S if behind and not self._gives_way() else IDLE_TURN_S)
+            if self._checkpoint.must_end:
+                self._end_checkpoint()
+            if not self._has_work and not self._checkpoint.must_end:
+                self._recover()
+        if self._trouble is None and self._checkpoint.is_due(idle=self._idling and not self._waiting):
+            self._begin_checkpoint()
+        self._release_barriers()
+
+    @property
+    def _has_work(self) -> bool:
+        """Whether something is to be put into files now."""
+        return bool(self._waiting or self._blind) or (bool(self._held) and self._monotonic() >= self._held_retry_at)
+
+    def _take(self) -> list[_Item]:
+        items: list[_Item] = []
+        patience_s = self._patience_s()
+        try:
+            item = self._queue.get(timeout=patience_s) if patience_s != 0.0 else self._queue.get_nowait()
+            while True:
+                if isinstance(item, tuple):
+                    items.append(item)
+                    if len(items) == MAX_BATCH_PLANS:
+                        return items
+                elif item is not None:
+                    self._barriers.append(item)
+                item = self._queue.get_nowait()
+        except Empty:
+            return items
+
+    def _patience_s(self) -> float | None:
+        """How long to wait for the next plan before turning to other work; None: until it comes."""
+        if self._trouble is not None:
+            return max(0.0, self._retry_at - self._monotonic())
+        if self._waiting or self._blind:
+            if self._gives_way():
+                return GIVE_WAY_S
+            return 0.0 if self._idling or self._barriers or len(self._waiting) >= MAX_LAG else GRACE_S
+        due_in_s = self._checkpoint.due_in_s()
+        if self._held:
+            held_in_s = max(0.0, self._held_retry_at - self._monotonic())
+            return held_in_s if due_in_s is None else min(held_in_s, due_in_s)
+        return due_in_s
+
+    def _gives_way(self) -> bool:
+        """Whether all that is left is a run's, and somebody asks something meanwhile."""
+        return bool(self._waiting) and self._visible >= self._promised and not self._closing and self._is_asked()
+
+    # ---- acknowledging
+
+    def _acknowledge(self, items: Sequence[_Item]) -> None:
+        """Run the plans in order and commit what they came to; each future resolves as soon as it is on the disk."""
+        blind = bool(self._blind) or self._is_away()
+        files = self._unseen if blind else self._files
+        files.new_batch()
+        entries: list[Entry] = []
+        writes: list[Write] = []
+        answers: list[tuple[Future[Any], Any]] = []
+        size_bytes = 0
+        self._in_hand = items
+        for plan, future in items:
+            if not future.set_running_or_notify_cancel():
+                continue
+            before = len(entries)
+            try:
+                planned = plan(files)
+                for change in planned.changes:
+                    files.admit(change)
+                    entries.append(self._entry(change))
+                    size_bytes += len(change.content)
+            except Exception as error:
+                if len(entries) > before:
+                    del entries[before:]
+                    self._look_again(entries, blind=blind)
+                future.set_exception(_passing(error))
+                continue
+            writes.extend(planned.writes)
+            answers.append((future, planned.result))
+            if size_bytes >= MAX_BATCH_BYTES:
+                self._commit(entries, writes, answers, blind=blind)
+                entries, writes, answers, size_bytes = [], [], [], 0
+        if answers:
+            self._commit(entries, writes, answers, blind=blind)
+
+    def _entry(self, change: FileChange) -> Entry:
+        self._seq += 1
+        return Entry(
+            self._seq,
+            change.kind,
+            change.path,
+            change.content,
+            change.from_offset,
+            change.pre_sha256,
+            change.run_id,
+            change.ordinal,
+        )
+
+    def _look_again(self, planned: Sequence[Entry] = (), *, blind: bool = False) -> None:
+        """See the files as they will be once what is acknowledged, and these entries of this batch, are written."""
+        self._files.reset([*self._held, *self._waiting, *(() if blind else planned)])
+        self._unseen.reset([*self._blind, *(planned if blind else ())])
+
+    def _commit(
+        self,
+        entries: list[Entry],
+        writes: Sequence[Write],
+        answers: Sequence[tuple[Future[Any], Any]],
+        *,
+        blind: bool,
+    ) -> None:
+        try:
+            if entries or writes:
+                self._commit_or_reopen(entries, writes, blind=blind)
+        except Exception as error:
+            self._look_again()
+            for future, _ in answers:
+                future.set_exception(error)
+            return
+        self._acknowledged_at = self._monotonic()
+        if entries:
+            (self._blind if blind else self._waiting).extend(entries)
+            self._waiting_bytes += sum(len(entry.content) for entry in entries)
+            self._acknowledged = entries[-1].seq
+            self._promised = max((e.seq for e in entries if e.run_id is None), default=self._promised)
+        for future, result in answers:
+            future.set_result(result)
+
+    def _commit_or_reopen(self, entries: Sequence[Entry], writes: Sequence[Write], *, blind: bool) -> None:
+        """Commit, to another ledger if this one is damaged. Raises StoreBusy: the next one may go through."""
+        try:
+            if self._ledger.damage is not None:
+                self._begin_ledger_anew(self._files)
+            self._commit_or_reconnect(entries, writes, blind=blind)
+        except Corrupt:
+            self._begin_ledger_anew(self._files)
+            self._commit_or_reconnect(entries, writes, blind=blind)
+
+    def _commit_or_reconnect(self, entries: Sequence[Entry], writes: Sequence[Write], *, blind: bool) -> None:
+        """Commit, on a new connection if the last commit failed."""
+        try:
+            if self._ledger_distrusted:
+                self._ledger.reopen()
+                self._ledger_distrusted = False
+            self._ledger.commit(entries, writes, blind=blind)
+        except (apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError) as first:
+            # A failed fsync is not tried again on the same handle: the pages count as clean there.
+            logger.warning("the ledger could not be written (%s); opening it anew", type(first).__name__)
+            self._ledger_distrusted = True
+            try:
+                self._ledger.reopen()
+                self._ledger.commit(entries, writes, blind=blind)
+            except (apsw.Error, StoreBusy) as second:
+                raise _passing(second) from second
+            self._ledger_distrusted = False
+        except (apsw.Error, StoreBusy) as error:
+            raise _passing(error) from error
+
+    # ---- the vault's files
+
+    def _is_away(self) -> bool:
+        return self._presence is not None and self._presence.look() is not None
+
+    def _may_place(self) -> bool:
+        """Whether files may be written now: the vault is there, and a fault was long enough ago to try again."""
+        if self._trouble is not None and self._monotonic() < self._retry_at:
+            return False
+        if self._presence is not None and (absence := self._presence.look()) is not None:
+            self._suffer(StoreBusy(absence.reason, hint=absence.hint), away=True)
+            self._was_away = True
+            return False
+        if self._ledger.is_copy and not self._ledger_is_back():
+            return False
+        if self._presence is not None and self._presence.identity() != self._placed_in:
+            self._enter_vault()
+        if self._was_away:
+            self._was_away = False
+            self._on_back()
+        return True
+
+    def _ledger_is_back(self) -> bool:
+        """Whether a ledger whose disk could not be written at the start can be written now."""
+        try:
+            self._ledger.reopen()
+        except (apsw.Error, StoreError) as error:
+            self._suffer(_busy(error))
+            return False
+        self._ledger_distrusted = False
+        self._begin_anew()
+        return True
+
+    def _enter_vault(self) -> None:
+        """Begin from the journal: what was not synced in the folder that was there before is placed in this one."""
+        assert self._presence is not None
+        self._checkpoint.abandon()
+        self._placer.take_unsynced()
+        self._begin_anew()
+        self._was_away = self._placed_in is not None
+        self._placed_in = self._presence.identity()
+
+    def _begin_anew(self) -> None:
+        """Take from the journal what is not known to be on the disk."""
+        self._waiting = deque(self._ledger.pending())
+        self._blind = self._ledger.pending(BLIND)
+        self._held = []
+        self._look_again()
+        self._waiting_bytes = sum(len(entry.content) for entry in (*self._waiting, *self._blind))
+        self._tried_to = self._waiting[-1].seq if self._waiting else 0
+        first = min((entries[0].seq for entries in (self._waiting, self._blind) if entries), default=None)
+        self._visible = self._acknowledged if first is None else first - 1
+
+    def _place_some(self, turn_s: float) -> None:
+        """Write the oldest entries into their files; about as many as fit into the turn."""
+        began = self._monotonic()
+        if self._held and began >= self._held_retry_at:
+            self._waiting.extendleft(reversed(self._held))
+            self._held = []
+        if not self._waiting:
+            self._fit_blind()
+            return
+        entries = self._oldest(max(1, min(MAX_TURN_ROWS, int(turn_s / self._cost_s))))
+        held = set(self.held_paths)
+        try:
+            placed = self._placer.place([entry for entry in entries if entry.path not in held])
+        except OSError as error:
+            self._suffer(_busy(error))
+            return
+        if self._is_away():  # it went while it was written to: nothing that was seen there counts
+            self._may_place()
+            return
+        self._give_way(placed.kept_out)
+        self._let_go(entries, {entry.path for entry in placed.held} | held)
+        self._recover()
+        self._on_placed(placed.applied, self._visible)
+        self._cost_s = max(1e-5, (self._monotonic() - began) / len(entries))
+
+    def _give_way(self, kept_out: Sequence[Entry]) -> None:
+        """Record what gave way to a person's file; turns of a session that is there already go behind its others."""
+        behind = [entry for entry in kept_out if entry.kind == "create" and entry.path.startswith(session.FOLDER)]
+        self._blind.extend(behind)
+        if out := [entry for entry in kept_out if entry not in behind]:
+            self._ledger.keep_out(out)
+            _warn_of(out)
+
+    def _oldest(self, count: int) -> list[Entry]:
+        """Return the next entries to place, about so many.
+
+        What was tried before, in another life or in a failing turn, is placed with all that was waiting for the same
+        file then: of what is found there, only all of them together tell what is torn and what is a person's.
+        """
+        entries = list(islice(self._waiting, count))
+        if entries[0].seq > self._tried_to:
+            return entries
+        paths = {entry.path for entry in entries}
+        return [entry for entry in self._waiting if entry.path in paths and entry.seq <= self._tried_to]
+
+    def _let_go(self, entries: Sequence[Entry], held: set[str]) -> None:
+        """These have been placed, but those of paths that are held: they are tried again later."""
+        done = [entry for entry in entries if entry.path not in held]
+        gone = {entry.seq for entry in entries}
+        while self._waiting and self._waiting[0].seq in gone:
+            self._waiting.popleft()
+        if self._waiting and self._waiting[0].seq < entries[-1].seq:  # some were taken out of their order
+            self._waiting = deque(entry for entry in self._waiting if entry.seq not in gone)
+        if len(done) < len(entries):
+            self._held.extend(entry for entry in entries if entry.path in held)
+            self._held_retry_at = self._monotonic() + HELD_RETRY_S
+            logger.warning("%d files cannot be written; they are tried again", len(held))
+        self._files.placed(done)
+        self._checkpoint.note(done)
+        self._waiting_bytes -= sum(len(entry.content) for entry in done)
+        if self._waiting:
+            self._visible = self._waiting[0].seq - 1
+        else:
+            self._visible = self._blind[0].seq - 1 if self._blind else self._acknowledged
+
+    def _fit_blind(self) -> None:
+        """Fit what was acknowledged while the vault was away to what is there, in one transaction."""
+        self._files.reset(self._held)
+        fitted: list[Entry] = []
+        known: list[Entry] = []
+        try:
+            for entry in self._blind:
+                change = fit(entry, self._files)
+                if change is None:
+                    known.append(entry)
+                    continue
+                self._files.admit(change)
+                fitted.append(entry._replace(**_planned_fields(change)))
+            if self._is_away():
+                return
+            self._ledger.fit(fitted, known)
+        except (OSError, StoreError, apsw.Error) as error:
+            self._look_again()
+            self._suffer(_busy(error))
+            return
+        self._waiting_bytes = sum(len(entry.content) for entry in (*self._held, *fitted))
+        self._waiting.extend(fitted)
+        self._blind = []
+        self._look_again()
+        self._visible = fitted[0].seq - 1 if fitted else self._acknowledged
+        if not fitted:
+            self._on_placed((), self._visible)
+
+    def _begin_checkpoint(self) -> None:
+        self._nudged = False
+        self._checkpoint.begin(self._visible, lambda: self._queue.put(_WAKE))
+
+    def _end_checkpoint(self, *, closing: bool = False) -> None:
+        try:
+            unplaced = {entry.seq for entry in (*self._held, *self._waiting)}
+            _warn_of(self._checkpoint.end(self._visible, unplaced, closing=closing))
+        except (OSError, apsw.Error, StoreError) as error:
+            self._suffer(_busy(error))
+
+    # ---- troubles
+
+    def _suffer(self, why: StoreBusy, *, away: bool = False) -> None:
+        """Leave the files alone for a while; what is acknowledged meanwhile stays in the ledger."""
+        if self._trouble is None:
+            logger.warning("the vault is not written for now: %s", why)
+        if self._trouble is None or away:  # looking for a folder costs nothing
+            self._retry_s = FIRST_RETRY_S
+        else:
+            self._retry_s = min(LONGEST_RETRY_S, 2 * self._retry_s)
+        self._tried_to = self._waiting[-1].seq if self._waiting else 0
+        self._trouble = why
+        self._retry_at = self._monotonic() + self._retry_s
+
+    def _recover(self) -> None:
+        if self._trouble is not None:
+            logger.info("the vault is written again")
+            self._trouble = None
+
+    def _release_barriers(self) -> None:
+        if not self._barriers:
+            return
+        waiting = []
+        for barrier in self._barriers:
+            if barrier.seq <= self._visible or self._trouble is not None:
+                barrier.reached.set_result(None)
+            else:
+                waiting.append(barrier)
+        self._barriers = waiting
+
+    def _finish(self) -> None:
+        self._retry_at = 0.0
+        while (self._waiting or self._blind) and self._may_place():
+            self._place_some(FORCED_TURN_S)
+            if self._trouble is not None:
+                break
+        if self._trouble is None:
+            self._end_checkpoint()
+        if self._trouble is None:
+            self._begin_checkpoint()
+            self._end_checkpoint(closing=True)
+        for barrier in self._barriers:
+            barrier.reached.set_result(None)
+        self._barriers = []
+
+
+def _planned_fields(change: FileChange) -> dict[str, Any]:
+    return {
+        "kind": change.kind,
+        "content": change.content,
+        "from_offset": change.from_offset,
+        "pre_sha256": change.pre_sha256,
+    }
+
+
+def _warn_of(kept_out: Sequence[Entry]) -> None:
+    if kept_out:
+        logger.warning("%d changes gave way to files that a person has changed", len(kept_out))
+
+
+def _passing(error: Exception) -> Exception:
+    """Return an error of disk or database as StoreBusy, since trying again may help; any other as it is."""
+    passes = isinstance(error, apsw.Error | OSError) and not isinstance(error, apsw.CorruptError | apsw.NotADBError)
+    return _busy(error) if passes else error
+
+
+def _busy(error: Exception) -> StoreBusy:
+    """Say why nothing can be written now, and that it ends by itself."""
+    if isinstance(error, StoreBusy):
+        return error
+    code = getattr(error, "errno", None)
+    if is_full(error):
+        return StoreBusy("the disk is full", hint="Make room; dreamd goes on by itself, and nothing is lost.")
+    what = os.strerror(code) if code else type(error).__name__
+    return StoreBusy(
+        f"the disk refuses to write: {what}",
+        hint="Look at the disk; dreamd goes on by itself, and nothing acknowledged is lost.",
+    )

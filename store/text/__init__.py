@@ -1,0 +1,1 @@
+"""Words: normal form, terms, chunks, token counts, and the comparison of two statements."""

@@ -1,0 +1,688 @@
+"""dreamctl from its arguments to its exit code, against a daemon that answers what it is told to."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dreamd import __version__
+from dreamd.daemon.cli import admin, main
+from dreamd.daemon.cli.progress import PlainLines
+from dreamd.ipc import answers as declared
+from dreamd.ipc.call import Call
+from dreamd.ipc.protocol import NOT_FOUND, ProtocolError, Refused
+
+from tests.answer_types import faults
+from tests.stand_in_daemon import StandIn
+
+HIT = {
+    "node_id": "k2m4", "level": "L1", "kind": "fact", "title": "Linz", "text": "The office is in Linz.", "score": 0.9,
+    "channel": "work", "created_at": None, "evidence": [{"node_id": "s#1", "external_id": None}],
+    "contradicts": [], "stale_after": None,
+}  # fmt: skip
+LISTED: dict[str, Any] = {
+    "node_id": "k2m4", "level": "L1", "kind": "fact", "title": "Linz", "channel": "work", "created_at": None,
+    "live": True,
+}  # fmt: skip
+SHOWN = {
+    **LISTED, "text": "The office is in Linz.", "path": "facts/linz--k2m4.md", "tags": ["office"], "cited_by": [],
+    "superseded_by": None, "supersedes": [], "contradicts": [], "evidence": [{"node_id": "s#1", "external_id": None}],
+}  # fmt: skip
+STATUS = {
+    "version": __version__, "pid": 4242, "protocol": 1, "uptime_s": 3.0, "vault": "/v", "files": 0, "turns": 0,
+    "memories": {"L0": 0, "L1": 0, "L2": 0, "L3": 0}, "chunks": 0, "channels": {}, "pending_embeddings": 0,
+    "embedding": {"model": "stub", "ready": True}, "journal": 0, "not_found_yet": 0,
+    "catching_up": False,
+    "runs": 0, "paused": False, "channels_off": [],
+    "watching": "on", "llm": None, "dream": None, "last_dream": None, "next_dream": None, "waiting_for": "",
+    "broken_files": 0, "problems": [],
+}  # fmt: skip
+
+
+DREAM: dict[str, Any] = {
+    "run_id": "r1", "state": "applied", "actions": {"consolidate": 3}, "seconds": 1.5, "conflicts": [], "note": "",
+}  # fmt: skip
+DIGEST: dict[str, Any] = {"date": "d", "path": "/v/d.md", "page": None, "text": "", "undone": []}
+ANSWERS: dict[str, Any] = {
+    "hello": {"version": __version__, "pid": 4242, "protocol": 1},
+    "status": STATUS,
+    "recall": {
+        "hits": [HIT],
+        "abstained": False,
+        "notes": ["12 chunks wait for their embedding"],
+        "channel": "work",
+        "elsewhere": [],
+    },
+    "context": {
+        "text": "The office is in Linz.",
+        "tokens": 9,
+        "slots": [
+            {
+                "node_id": "k2m4",
+                "text": "The office is in Linz.",
+                "tokens": 9,
+                "evidence": [],
+                "contradicts": [],
+            }
+        ],
+        "abstained": False,
+        "notes": [],
+        "channel": "work",
+    },
+    "remember": {"node_id": "k2m4"},
+    "forget": {"node_id": "k2m4", "run_id": "r1", "also": []},
+    "feedback": {"node_id": "k2m4", "verdict": "useful"},
+    "purge": {"questions": 3},
+    "show": {**SHOWN, "offset": 0, "next": None},
+    "list": {"memories": [LISTED], "next": 50},
+    "import": {
+        "sessions": 1,
+        "turns_added": 2,
+        "turns_known": 0,
+        "notes": 0,
+        "remarks": [],
+        "skipped_total": 0,
+        "redacted": 0,
+        "skipped": [],
+        "channels": ["work"],
+    },
+    "dream": DREAM,
+    "dream_pause": {"run_id": "r1", "state": "paused"},
+    "dream_resume": {"run_id": "r1", "state": "running"},
+    "dream_cancel": {"run_id": "r1", "state": "cancelled"},
+    "runs": {"runs": []},
+    "undo": {"run_id": "r1", "restored": 2, "conflicts": [], "already": False},
+    "digest": {
+        "date": "2026-11-21",
+        "path": "/v/digests/2026-11-21.md",
+        "text": "# Digest\n\nNothing new.\n",
+        "page": None,
+        "undone": [],
+    },
+    "review_list": {"decisions": [], "total": 0, "leaks": []},
+    "review_decide": {"decision_id": "d1", "run_id": "r9", "choice": "newer", "paths": []},
+    "decay_preview": {"days": 30, "most_a_night": 10, "total": 0, "fading": []},
+    "restore": {"node_id": "k2m4", "run_id": "r2", "path": "facts/a.md"},
+    "rebuild": {"files": 1, "nodes": 2, "chunks": 3, "embedded": 0, "seconds": 0.5},
+    "check": {"problems": [], "settings_problems": []},
+    "pause": {"paused": True},
+    "resume": {"paused": False},
+    "channel": {"channel": "work", "learning": False, "notes": []},
+    "stop": {"stopping": True},
+}
+
+
+class FakeDaemon(StandIn):
+    """A daemon that answers as these tests need it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, ANSWERS)
+
+
+def test_what_is_answered_here_is_of_the_daemon_s_types() -> None:
+    found = [fault for name, answer in ANSWERS.items() for fault in faults(answer, declared.ANSWERS[name], name)]
+    assert found == []
+
+
+@pytest.fixture
+def socket_path(monkeypatch: pytest.MonkeyPatch, socket_folder: Path) -> Path:
+    monkeypatch.setenv("DREAMD_SOCKET", str(socket_folder / "dreamd.sock"))
+    return socket_folder / "dreamd.sock"
+
+
+@pytest.fixture
+def daemon(socket_path: Path) -> Iterator[FakeDaemon]:
+    fake = FakeDaemon(socket_path)
+    yield fake
+    fake.close()
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def type_in(*words: str) -> tuple[int, str, str]:
+        code = main.main(list(words))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return type_in
+
+
+EVERY_COMMAND = [
+    ("status",), ("recall", "office"), ("context", "office"), ("show", "k2m4"), ("list",), ("remember", "a"),
+    ("forget", "k2m4"), ("import", "/x"), ("dream",), ("dream", "weekly", "--dry-run"), ("runs",), ("undo", "r1"),
+    ("digest",), ("review",), ("decay", "--preview"), ("restore", "k2m4"),
+    ("rebuild",), ("check",), ("pause",), ("resume",), ("channel", "work", "off"), ("version",),
+    ("feedback", "k2m4", "useful"), ("purge", "--probes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", EVERY_COMMAND, ids=" ".join)
+def test_every_command_answers_in_words_and_in_one_json_document(
+    daemon: FakeDaemon, run: Run, words: tuple[str, ...]
+) -> None:
+    code, out, err = run(*words)
+    assert code == 0, err
+    assert out.strip() or err.strip()
+    assert all(len(line) <= 80 for line in (out + err).splitlines())
+    for each in (("--json", *words), (*words, "--json")):
+        code, out, err = run(*each)
+        assert code == 0
+        assert isinstance(json.loads(out), dict)
+        assert err == ""
+
+
+@pytest.mark.parametrize(
+    "words", [words for words in EVERY_COMMAND if words[0] not in ("check", "version")], ids=" ".join
+)
+def test_without_a_daemon_every_command_says_how_to_start_one(
+    socket_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("dreamd.ipc.client.RETRY_S", 1.0)
+    code, out, err = run(*words)
+    assert (code, out) == (3, "")
+    assert "No daemon answers" in err
+    assert "Start it with `dreamd`" in err
+    code, out, err = run(*words, "--json")
+    assert (code, out) == (3, "")
+    assert "dreamd" in json.loads(err)["error"]["hint"]
+
+
+def test_recall_says_what_it_found_and_where_from(daemon: FakeDaemon, run: Run) -> None:
+    code, out, err = run(
+        "recall", "where is", "the office?", "--limit", "3", "--level", "L1", "--level", "L0", "--channel", "*"
+    )
+    asked = {"query": "where is the office?", "limit": 3, "levels": ["L1", "L0"], "channel": "*"}
+    assert daemon.asked == [("recall", asked)]
+    assert out == "L1 fact · undated · work · 0.90  k2m4\n  The office is in Linz.\n  from s#1\n"
+    assert err == "12 chunks wait for their embedding.\n"
+    assert code == 0
+
+
+def test_what_names_no_channel_is_asked_from_this_folder(
+    daemon: FakeDaemon, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in ("recall", "context"):
+        _, _, err = run(command, "office")
+        assert "Looked in work and _global; --channel '*' looks everywhere.\n" in err
+        assert daemon.asked[-1] == (command, {"query": "office", "cwd": str(tmp_path)})
+        _, _, err = run(command, "office", "--channel", "work")
+        assert "Looked in" not in err
+        assert daemon.asked[-1] == (command, {"query": "office", "channel": "work"})
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    run("recall", "office")
+    assert daemon.asked[-1] == ("recall", {"query": "office"})
+
+
+def test_what_was_found_elsewhere_is_shown_as_that(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["recall"] = {
+        **ANSWERS["recall"],
+        "hits": [],
+        "abstained": True,
+        "elsewhere": [{"channel": "home", "hits": [HIT]}],
+    }
+    code, out, err = run("recall", "office")
+    assert out.startswith("Elsewhere, in home:\n\nL1 fact")
+    assert err.startswith("Nothing that is remembered here answers this.")
+    assert code == 0
+
+
+def test_a_channel_that_holds_nothing_is_warned_of(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["channel"] = {"channel": "wrk", "learning": False, "notes": ["nothing is kept in `wrk` yet"]}
+    assert run("channel", "wrk", "off") == (0, "Learning in wrk is off.\n", "Nothing is kept in `wrk` yet.\n")
+
+
+def test_nothing_found_is_exit_code_4(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["recall"] = {**ANSWERS["recall"], "hits": [], "abstained": True}
+    daemon.answers["context"] = {**ANSWERS["context"], "text": "", "tokens": 0, "slots": [], "abstained": True}
+    daemon.answers["digest"] = ProtocolError("there is no digest yet", "A dream writes one.", NOT_FOUND)
+    for words in (("recall", "x"), ("context", "x"), ("digest",)):
+        code, out, err = run(*words)
+        assert (code, out) == (4, "")
+        assert err
+    code, out, err = run("recall", "x", "--json")
+    assert code == 4
+    assert json.loads(out)["abstained"]
+
+
+def test_an_error_of_the_daemon_is_exit_code_1_with_its_hint(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["dream"] = Refused("a dream is running", "wait for it")
+    assert run("dream") == (1, "", "dreamctl: A dream is running.\nWait for it.\n")
+    code, out, err = run("dream", "--json")
+    assert (code, out) == (1, "")
+    assert json.loads(err) == {"error": {"code": -32009, "message": "a dream is running", "hint": "wait for it"}}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("statsu",), "did you mean `dreamctl status`?"),
+        (("--verbose",), "no option --verbose"),
+        (("recall",), "required: text"),
+        (("recall", "x", "--limit", "many"), "no whole number"),
+        (("recall", "x", "--limit", "0"), "not between 1 and 1,000"),
+        (("context", "x", "--budget", "0"), "not between 1 and 100,000"),
+        (("list", "--limit", "1001"), "not between 1 and 1,000"),
+        (("digest", "2026-1"), "'2026-1' is no day like 2026-11-21"),
+        (("recall", "x", "--lim", "3"), "unrecognized arguments"),
+        (("channel", "work", "maybe"), "invalid choice"),
+        (("status", "now"), "unrecognized arguments"),
+        (("dream", "monthly"), "invalid choice"),
+    ],
+)
+def test_what_is_not_understood_is_exit_code_2(run: Run, words: tuple[str, ...], says: str) -> None:
+    code, out, err = run(*words)
+    assert (code, out) == (2, "")
+    assert says.lower() in err.lower()
+    code, out, err = run(*words, "--json")
+    assert (code, out) == (2, "")
+    error = json.loads(err)["error"]
+    assert says.lower() in f"{error['message']} {error['hint']}".lower()
+
+
+def test_help_names_every_command_and_each_has_its_own(run: Run) -> None:
+    assert run()[0] == 2
+    for words in (("--help",), ("-h",), ("help",)):
+        code, out, _ = run(*words)
+        assert code == 0
+        assert all(f"\n  {name} " in out for name in main.COMMANDS)
+        assert all(len(line) <= 80 for line in out.splitlines())
+    for name in main.COMMANDS:
+        for pair in ((name, "--help"), ("help", name)):
+            code, out, _ = run(*pair)
+            assert code == 0
+            assert out.startswith(f"usage: dreamctl {name}")
+
+
+def test_show_puts_the_pages_together(daemon: FakeDaemon, run: Run) -> None:
+    pages = iter(
+        [
+            {**SHOWN, "text": "The office ", "offset": 0, "next": 11},
+            {**SHOWN, "text": "is in Linz.", "offset": 11, "next": None},
+        ]
+        * 2
+    )
+    daemon.answers["show"] = lambda call: next(pages)
+    code, out, _ = run("show", "k2m4")
+    assert code == 0
+    assert "The office is in Linz." in out
+    assert "facts/linz--k2m4.md" in out
+    assert "#office" in out
+    assert [asked.get("offset") for _, asked in daemon.asked] == [None, 11]
+    assert json.loads(run("show", "k2m4", "--json")[1])["text"] == "The office is in Linz."
+
+
+def test_remember_reads_standard_input(daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("Die Tür ist grün.\n".encode())))
+    code, out, _ = run("remember", "-", "--kind", "fact", "--tag", "a", "--tag", "b")
+    assert (code, out) == (0, "Remembered as k2m4.\n")
+    assert daemon.asked == [("remember", {"text": "Die Tür ist grün.", "kind": "fact", "tags": ["a", "b"]})]
+
+
+def test_words_after_a_double_dash_are_text(daemon: FakeDaemon, run: Run) -> None:
+    assert run("remember", "--", "--json", "is", "an", "option")[1] == "Remembered as k2m4.\n"
+    assert daemon.asked[0][1]["text"] == "--json is an option"
+
+
+def test_import_sends_absolute_paths(
+    daemon: FakeDaemon, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run("import", "a.jsonl", "/b", "--format", "chat-jsonl")
+    assert code == 0
+    assert out == "Took 2 new turns from 1 session.\nChannel: work.\n"
+    assert daemon.asked[0][1] == {"paths": [str(tmp_path / "a.jsonl"), "/b"], "format": "chat-jsonl"}
+
+
+def test_progress_is_plain_lines_where_nobody_watches_and_silent_beside_json(daemon: FakeDaemon, run: Run) -> None:
+    def work(call: Call) -> dict[str, Any]:
+        call.progress("read", 1, 4)
+        call.progress("read", 4, 4)
+        return {"files": 1, "nodes": 2, "chunks": 3, "embedded": 0, "seconds": 0.5}
+
+    daemon.answers["rebuild"] = work
+    code, _, err = run("rebuild")
+    assert code == 0
+    assert err.splitlines()[-1] == "Rebuilding: read 4/4"
+    assert run("rebuild", "--json")[2] == ""
+
+
+def test_a_document_on_a_terminal_commands_nothing_and_says_the_same(
+    daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_of = {
+        "run_id": "r1", "kind": "daily", "state": "applied", "note": "C1 \x9b31m, bidi \u202e, DEL \x7f, Ü 🐘",
+        "started_at": None, "seconds": 1.0, "created": 1, "replaced": 0, "deleted": 0,
+    }  # fmt: skip
+    daemon.answers["runs"] = {"runs": [run_of]}
+    piped = run("runs", "--json")[1]
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    shown = run("runs", "--json")[1]
+    assert not re.search("[\x7f-\x9f\u202e]", shown)
+    assert "Ü 🐘" in shown
+    assert json.loads(shown) == json.loads(piped)
+
+
+def test_a_dream_is_steered(daemon: FakeDaemon, run: Run) -> None:
+    assert run("dream", "pause")[1] == "The dream r1 is paused. `dreamctl dream resume` lets it go on.\n"
+    assert run("dream", "resume")[1] == "The dream r1 goes on.\n"
+    assert run("dream", "cancel")[1] == "The dream r1 was cancelled; nothing was changed.\n"
+    assert json.loads(run("dream", "cancel", "--json")[1])["state"] == "cancelled"
+    assert [method for method, _ in daemon.asked if method.startswith("dream")] == [
+        *("dream_pause", "dream_resume", "dream_cancel", "dream_cancel")
+    ]
+
+
+def test_a_dream_that_gives_way_says_so_once_and_when_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = PlainLines("Dreaming")
+    for note in ("", "paused: an agent is at work", "paused: an agent is at work", "goes on", ""):
+        lines({"stage": "consolidate", "done": 1, "total": 4, "note": note})
+    assert capsys.readouterr().err.splitlines() == [
+        "Dreaming: consolidate 1/4",
+        "Dreaming: paused: an agent is at work",
+        "Dreaming: goes on",
+    ]
+
+
+def test_a_dream_that_stands_still_says_why_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = PlainLines("Dreaming")
+    for note in ("", "waits for the processor (3%)", "waits for the processor (5%)", "facts 3 of 9"):
+        lines({"stage": "drift", "done": 1, "total": 9, "note": note})
+    assert capsys.readouterr().err.splitlines() == [
+        "Dreaming: drift 1/9",
+        "Dreaming: waits for the processor (3%)",
+        "Dreaming: goes on",
+    ]
+
+
+def test_a_dream_that_was_given_up_is_no_success(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["dream"] = {**DREAM, "state": "preempted", "note": "an agent is at work"}
+    code, out, _ = run("dream", "--wait")
+    assert code == 1
+    assert "gave way" in out
+    assert "An agent is at work." in out
+
+
+def test_check_without_a_daemon_looks_at_the_settings(
+    socket_path: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "dreamd.toml"
+    monkeypatch.setenv("DREAMD_CONFIG", str(settings))
+    settings.write_text("[ipc]\nthreads = 2\n")
+    code, out, err = run("check")
+    assert (code, out) == (0, "No problems.\n")
+    assert "not looked at" in err
+    settings.write_text("[ipc]\nthread = 2\n")
+    code, out, _ = run("check")
+    assert code == 1
+    assert "ipc.thread" in out
+    document = json.loads(run("check", "--json")[1])
+    assert document["settings_problems"]
+    assert "daemon" in document
+
+
+def test_check_s_problems_are_exit_code_1(daemon: FakeDaemon, run: Run) -> None:
+    problem = {"path": "facts/a.md", "problem": "the frontmatter is no YAML", "severity": "warning"}
+    daemon.answers["check"] = {"problems": [problem], "settings_problems": []}
+    code, out, _ = run("check")
+    assert (code, out) == (1, "warning: facts/a.md: The frontmatter is no YAML.\n")
+
+
+def test_an_undo_with_conflicts_is_exit_code_1(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["undo"] = {
+        "run_id": "r1",
+        "restored": 1,
+        "conflicts": [{"path": "facts/a.md", "reason": "edited"}],
+        "already": False,
+    }
+    code, out, _ = run("undo", "r1")
+    assert code == 1
+    assert "facts/a.md: edited" in out
+
+
+def test_an_old_daemon_is_told(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["hello"] = {"version": "0.0.1", "pid": 4242, "protocol": 1}
+    code, _, err = run("pause")
+    assert code == 0
+    assert "0.0.1" in err
+    assert run("pause", "--json")[2] == ""
+
+
+def test_version_with_and_without_a_daemon(socket_path: Path, run: Run) -> None:
+    assert run("--version")[:2] == (0, f"dreamd {__version__} (not running)\n")
+    fake = FakeDaemon(socket_path)
+    assert run("version")[1] == f"dreamd {__version__} (running as {__version__}, pid 4242)\n"
+    fake.close()
+
+
+def test_stop_waits_until_the_daemon_has_ended(daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = subprocess.Popen((sys.executable, "-c", "input()"), stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    daemon.answers["hello"] = {"version": __version__, "pid": process.pid, "protocol": 1}
+    monkeypatch.setattr(admin, "STOP_TIMEOUT_S", 0.1)
+    code, _, err = run("stop")
+    assert code == 1
+    assert "still finishing" in err
+    monkeypatch.setattr(admin, "STOP_TIMEOUT_S", 20)
+    process.stdin.close()  # it ends, and nobody has waited for it yet
+    assert run("stop")[:2] == (0, "The daemon has stopped.\n")
+    process.wait()
+
+
+def dreamctl(*words: str, **options: Any) -> subprocess.Popen[str]:
+    """Run it as a terminal would, where Ctrl-C counts, also when the tests run in the background of a script."""
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from dreamd.daemon.cli.main import main; sys.exit(main())"
+    )
+    return subprocess.Popen(
+        (sys.executable, "-c", code, *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
+
+
+def test_ctrl_c_takes_the_question_back(daemon: FakeDaemon) -> None:
+    began, told = threading.Event(), threading.Event()
+
+    def work(call: Call) -> dict[str, Any]:
+        call.on_cancel(told.set)
+        began.set()
+        told.wait(20)
+        return {}
+
+    daemon.answers["import"] = work
+    with dreamctl("import", "/x") as process:
+        assert began.wait(20)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+        assert process.returncode == 130
+        assert err == "dreamctl: Cancelled.\n"
+    assert told.wait(10)
+
+
+def test_a_reader_that_has_left_is_no_error(daemon: FakeDaemon) -> None:
+    left = threading.Event()
+
+    def late(call: Call) -> dict[str, Any]:
+        assert left.wait(20)
+        return {**DIGEST, "text": "line\n" * 1000}
+
+    daemon.answers["digest"] = late
+    with dreamctl("digest") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        left.set()
+        assert process.stderr.read() == ""
+    assert process.returncode == main.BROKEN_PIPE
+
+
+def test_what_the_terminal_cannot_write_is_replaced(daemon: FakeDaemon) -> None:
+    daemon.answers["digest"] = {**DIGEST, "text": "grün – 日本 \ud800"}
+    environ = {**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
+    with dreamctl("digest", env=environ, encoding="latin-1") as process:
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (0, "grün ? ?? ?\n", "")
+    with dreamctl("digest", "--json", env=environ, encoding="latin-1") as process:
+        assert json.loads(process.communicate(timeout=20)[0])["text"] == "grün – 日本 \ud800"
+
+
+def test_a_thin_command_loads_the_standard_library_alone(daemon: FakeDaemon) -> None:
+    code = (
+        "import sys; from dreamd.daemon.cli.main import main; code = main(sys.argv[1:]);"
+        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    for words in (("status",), ("recall", "x"), ("remember", "x"), ("context", "x")):
+        done = subprocess.run((sys.executable, "-c", code, *words), capture_output=True, text=True, check=True)
+        loaded = {name.partition(".")[0] for name in done.stderr.split()}
+        assert not loaded & {"pydantic", "rich", "numpy", "apsw", "loguru", "asyncio", "platformdirs", "inspect"}, words
+
+
+DECISION = {
+    "decision_id": "d1",
+    "older": {
+        "node_id": "a1", "path": "facts/a.md", "title": "Oslo", "text": "The office is in Oslo.", "channel": "work",
+        "since": "2026-01-02T09:00:00+00:00",
+        "evidence": [{"node_id": "s1#1", "role": "user", "at": None, "text": "we sit in Oslo"}],
+    },
+    "newer": {
+        "node_id": "b2", "path": "facts/b.md", "title": "Bergen", "text": "The office is in \x1b[31mBergen.",
+        "channel": "work", "since": "2026-11-20T09:00:00+00:00", "evidence": [],
+    },
+}  # fmt: skip
+LEAK = {"node_id": "n1", "path": "notes/keys.md", "kinds": "github"}
+
+
+@pytest.fixture
+def reviewing(daemon: FakeDaemon) -> FakeDaemon:
+    daemon.answers["review_list"] = {"decisions": [DECISION], "total": 1, "leaks": [LEAK]}
+    daemon.answers["review_decide"] = {"decision_id": "d1", "run_id": "r9", "choice": "newer", "paths": []}
+    return daemon
+
+
+def test_review_shows_both_sides_with_their_evidence(reviewing: FakeDaemon, run: Run) -> None:
+    code, out, _ = run("review", "--list")
+    assert code == 0
+    for told in ("d1", "OLDER", "Oslo.", "we sit in Oslo", "NEWER", "Bergen.", "--keep", "notes/keys.md: github"):
+        assert told in out
+    assert "\x1b[31m" not in out
+    assert json.loads(run("review", "--json")[1])["decisions"][0]["decision_id"] == "d1"
+
+
+def test_review_settles_one_without_a_terminal(reviewing: FakeDaemon, run: Run) -> None:
+    code, out, _ = run("review", "d1", "--keep", "newer", "--by", "ann")
+    assert (code, out) == (0, "The newer one holds. `dreamctl undo r9` takes that back.\n")
+    assert reviewing.asked[-1] == ("review_decide", {"decision": "d1", "keep": "newer", "by": "ann"})
+    run("review", "d1", "--edit", "It is in Tromsø.")
+    assert reviewing.asked[-1] == ("review_decide", {"decision": "d1", "keep": "edit", "text": "It is in Tromsø."})
+
+
+@pytest.mark.parametrize("words", [("review", "--keep", "both"), ("review", "d1", "--keep", "newer", "--edit", "x")])
+def test_review_refuses_half_an_answer(reviewing: FakeDaemon, run: Run, words: tuple[str, ...]) -> None:
+    assert run(*words)[0] == 2
+    assert not [method for method, _ in reviewing.asked if method == "review_decide"]
+
+
+def test_review_of_one_that_does_not_wait_finds_nothing(reviewing: FakeDaemon, run: Run) -> None:
+    assert run("review", "b2")[0] == 0
+    assert run("review", "zz")[0] == 4
+
+
+@pytest.mark.parametrize(("typed", "kept"), [(["n"], "newer"), (["what", "older"], "older"), (["b"], "both")])
+def test_review_walks_through_them_in_a_terminal(
+    reviewing: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch, typed: list[str], kept: str
+) -> None:
+    lines = iter(typed)
+    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    code, out, _ = run("review")
+    assert (code, reviewing.asked[-1]) == (0, ("review_decide", {"decision": "d1", "keep": kept}))
+    assert "1 decision made; 0 still waiting." in out
+
+
+@pytest.mark.parametrize(("typed", "editor", "asked"), [("s", "true", False), ("e", "true", False), ("e", None, True)])
+def test_what_is_skipped_or_left_as_it_was_waits_on(
+    reviewing: FakeDaemon,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    typed: str,
+    editor: str | None,
+    asked: bool,
+) -> None:
+    mine = tmp_path / "editor.sh"
+    mine.write_text("#!/bin/sh\necho 'It is in Tromsø.' > \"$1\"\n")
+    mine.chmod(0o700)
+    monkeypatch.setenv("VISUAL", editor or str(mine))
+    monkeypatch.setattr("builtins.input", lambda prompt: typed)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert run("review")[0] == 0
+    decided = [params for method, params in reviewing.asked if method == "review_decide"]
+    assert decided == ([{"decision": "d1", "keep": "edit", "text": "It is in Tromsø."}] if asked else [])
+
+
+def test_decay_says_what_would_fade(daemon: FakeDaemon, run: Run) -> None:
+    fading = {"node_id": "a1", "kind": "fact", "title": "It is red", "channel": "work", "confidence": 0.049,
+              "fades_at": "2020-01-01T00:00:00+00:00"}  # fmt: skip
+    daemon.answers["decay_preview"] = {"days": 30, "most_a_night": 10, "total": 1, "fading": [fading]}
+    code, out, _ = run("decay", "--preview")
+    assert code == 0
+    for told in ("1 memory would fade within 30 days", "a1", "tonight", "0.05", "It is red", "dreamctl restore"):
+        assert told in " ".join(out.split())
+    daemon.answers["decay_preview"] = {"days": 9, "most_a_night": 10, "total": 0, "fading": []}
+    assert run("decay", "--days", "9")[1] == "Nothing would fade within 9 days.\n"
+    assert daemon.asked[-1] == ("decay_preview", {"days": 9})
+
+
+def test_restore_names_the_way_back(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["restore"] = {"node_id": "a1", "run_id": "r3", "path": "facts/a.md"}
+    assert run("restore", "a1")[:2] == (0, "a1 is back. `dreamctl undo r3` archives it again.\n")
+
+
+def test_a_digest_opens_as_a_page_or_says_where_it_lies(
+    daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon.answers["digest"] = {**DIGEST, "page": "/v/d.html"}
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url: not opened.append(url))  # type: ignore[func-returns-value]
+    assert run("digest", "--open")[:2] == (0, "/v/d.html\n")
+    assert opened == ["file:///v/d.html"]
+    monkeypatch.setattr("webbrowser.open", lambda url: False)
+    code, out, err = run("digest", "--open")
+    assert (code, out) == (0, "/v/d.html\n")
+    assert "no browser" in err.lower()
+
+
+def test_a_digest_in_the_terminal_hides_the_marks_of_programs(daemon: FakeDaemon, run: Run) -> None:
+    text = "# A\n\n<!-- dream r1 -->\n\n- [a \\<b> title](/facts/a.md)\n"
+    daemon.answers["digest"] = {**DIGEST, "text": text}
+    assert run("digest")[1] == "# A\n\n- a <b> title\n"
+
+
+def test_a_decision_that_was_made_meanwhile_does_not_end_the_walk(
+    reviewing: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reviewing.answers["review_decide"] = ProtocolError("no decision d1 waits", code=NOT_FOUND)
+    monkeypatch.setattr("builtins.input", lambda prompt: "b")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    code, out, err = run("review")
+    assert code == 0
+    assert "no decision d1 waits" in err.lower()
+    assert "0 decisions made; 1 still waiting." in out

@@ -1,0 +1,100 @@
+"""Away or not: the verdict on a dream, and the meter behind it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from dreamd.daemon.dreaming.idle import Activity, LoadMeter, Machine, judge
+from dreamd.pipelines.settings import IdleSettings
+
+SETTINGS = IdleSettings()
+ALWAYS = (0, 24)
+CALM = Machine(0.1)
+
+
+def verdict(
+    quiet_s: float = 601,
+    machine: Machine = CALM,
+    hour: int = 3,
+    hours: tuple[int, int] = ALWAYS,
+    overdue: bool = False,
+    away: bool | None = None,
+    settings: IdleSettings = SETTINGS,
+) -> str:
+    answer = judge(quiet_s, machine, hour, settings, hours=hours, overdue=overdue, away=away)
+    assert answer.idle == (answer.reason == "")
+    return answer.reason
+
+
+def test_quiet_calm_and_plugged_in() -> None:
+    assert verdict() == ""
+    assert verdict(machine=Machine(0.1, on_battery=True, battery_percent=51)) == ""
+    assert verdict(machine=Machine(0.1, on_battery=False, battery_percent=3)) == ""
+
+
+def test_each_thing_that_stands_against_it_is_named() -> None:
+    assert "last activity 599 s ago" in verdict(quiet_s=599)
+    assert "load 0.50" in verdict(machine=Machine(0.5))
+    assert "battery at 49 %" in verdict(machine=Machine(0.1, on_battery=True, battery_percent=49))
+    assert "allowed hours 1 to 5" in verdict(hour=5, hours=(1, 5))
+
+
+def test_somebody_at_the_desk_is_waited_for_but_not_for_ever_and_only_if_asked() -> None:
+    assert verdict(away=True) == ""
+    assert verdict(away=None) == ""
+    assert verdict(away=False) == "somebody is at the desk"
+    assert verdict(away=False, overdue=True) == ""
+    assert verdict(away=False, settings=IdleSettings(ask_desktop=False)) == ""
+
+
+def test_overdue_needs_only_a_minute_of_quiet() -> None:
+    assert verdict(quiet_s=61, overdue=True) == ""
+    assert verdict(quiet_s=59, overdue=True)
+
+
+@pytest.mark.parametrize(("hour", "allowed"), [(21, False), (22, True), (23, True), (0, True), (5, True), (6, False)])
+def test_hours_across_midnight(hour: int, allowed: bool) -> None:
+    assert (verdict(hour=hour, hours=(22, 6)) == "") is allowed
+
+
+def test_activity_starts_and_is_renewed_at_zero() -> None:
+    activity = Activity()
+    assert activity.quiet_s() < 5
+    activity.touch()
+    assert activity.quiet_s() < 5
+
+
+def test_a_listener_hears_every_touch_while_it_listens() -> None:
+    activity, heard = Activity(), []
+    with activity.heard_by(lambda: heard.append(1)):
+        activity.touch()
+        activity.touch()
+    activity.touch()
+    assert len(heard) == 2
+
+
+def test_before_anything_is_known_the_machine_counts_as_busy() -> None:
+    assert "load" in verdict(machine=LoadMeter().read())
+
+
+def test_the_meter_loads_nothing_before_it_is_read() -> None:
+    program = "import sys; from dreamd.daemon.dreaming.idle import LoadMeter; LoadMeter(); print('psutil' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_our_own_work_does_not_count_as_load() -> None:
+    meter = LoadMeter()
+    meter.read()
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+    ours_alone = 0.25 / (os.cpu_count() or 1)
+    machine = meter.read(os.getppid())
+    assert machine.load_per_core >= 0
+    quiet_machine = os.getloadavg()[0] < 0.2
+    assert not quiet_machine or machine.load_per_core < ours_alone

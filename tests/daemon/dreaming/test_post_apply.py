@@ -1,0 +1,120 @@
+"""The last look: a dream that makes the real memory worse after all is undone by itself, and says so."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from dreamd.daemon.dreaming.dreamer import Dreamer, DreamResult
+from dreamd.daemon.dreaming.idle import Activity
+from dreamd.daemon.settings import Settings
+from dreamd.pipelines.gate.post_apply import Recheck
+from dreamd.pipelines.protocol import Check
+from dreamd.pipelines.settings import PipelineSettings
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.settings import StoreSettings
+
+NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+NOTE = "The blue ladder of the attic studio is kept by Marek"
+
+CHILD = """
+import hashlib, sys
+from pathlib import Path
+from dreamd.pipelines.protocol import *
+from dreamd.store.keep import okf
+from dreamd.store.model import *
+request = RunRequest.model_validate_json(sys.stdin.buffer.readline())
+(path,) = [p for p in (request.vault / "facts").glob("*.md") if "Marek" in p.read_text()]
+data = path.read_bytes()
+node_id = okf.parse(data).meta["node_id"]
+action = Action(
+    kind=ActionKind.REPLACE, path=f"facts/{path.name}", node_id=node_id, stage="planted", reason="r",
+    pre_sha256=hashlib.sha256(data).hexdigest(), content=okf.edit(data, %s),
+)
+file = request.folder / "changeset.jsonl"
+write_changeset(file, Changeset(run_id=request.run_id, actions=(action,)))
+check = Check(text="Who keeps the blue ladder of the attic studio?", channel="shop", gold=(node_id,))
+page = f"# The night\\n\\n<!-- dream {request.run_id} -->\\nAll went well.\\n"
+derived = {"digests/2026-11-21.md": page}
+sys.stdout.buffer.write(encode(Done(changeset_path=file, digest=page, derived=derived, checks=(check,))))
+sys.stdout.flush()
+"""
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> StorePaths:
+    return StorePaths(tmp_path / "vault", tmp_path / "l.db", tmp_path / "i.db", tmp_path / "e.db", tmp_path / "runs")
+
+
+@pytest.fixture
+def store(paths: StorePaths) -> Iterator[MemoryStore]:
+    opened = MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)
+    opened.remember(NOTE, channel="shop").result()
+    opened.remember("The harbour office closes at five", channel="shop").result()
+    opened.rebuild()
+    yield opened
+    opened.close()
+
+
+def memories(paths: StorePaths) -> dict[str, bytes]:
+    """Return the bytes of each memory file by its name; the folder's catalogue is derived, and no part of a dream."""
+    return {path.name: path.read_bytes() for path in (paths.vault / "facts").iterdir() if path.name != "index.md"}
+
+
+def dreamt(store: MemoryStore, paths: StorePaths, change: str) -> DreamResult:
+    settings = cast(Settings, SimpleNamespace(pipelines=PipelineSettings(), store=Settings().store, llm=Settings().llm))
+    command = (sys.executable, "-P", "-c", CHILD % change)
+    return asyncio.run(Dreamer(store, paths, settings, lambda: NOW, Activity(), command).dream())
+
+
+def test_a_dream_that_makes_it_worse_is_undone_and_says_so(store: MemoryStore, paths: StorePaths) -> None:
+    before = memories(paths)
+    result = dreamt(store, paths, "{'status': 'deprecated', 'archived_at': request.now}")
+    assert result.state == "undone"
+    assert memories(paths) == before
+    assert store.recall("blue ladder attic studio", channel="shop").hits[0].text == NOTE
+    (run,) = store.runs()
+    assert (run.run_id, run.state) == (result.run_id, "undone")
+    assert "undone by itself" in run.summary["note"]
+    digest = (paths.vault / "digests" / "2026-11-21.md").read_text()
+    assert digest.startswith(f"# The night\n\n<!-- dream {result.run_id} -->\n\n> **Nothing of this is real:**")
+    assert store.ledger.asked() == []
+
+
+def test_one_that_does_not_stays(store: MemoryStore, paths: StorePaths) -> None:
+    result = dreamt(store, paths, "{'tags': ['kept']}")
+    assert result.state == "applied"
+    digest = (paths.vault / "digests" / "2026-11-21.md").read_text()
+    assert digest == f"# The night\n\n<!-- dream {result.run_id} -->\nAll went well.\n"
+
+
+def test_it_waits_for_who_asks_but_not_for_ever(store: MemoryStore) -> None:
+    glances: list[int] = []
+
+    def busy_for_a_while() -> bool:
+        glances.append(1)
+        return len(glances) < 4
+
+    check = Check(text="Who keeps the blue ladder?", channel="shop", gold=("none",))
+    assert Recheck(store, [check], busy_for_a_while).reasons() == []
+    assert len(glances) >= 5
+
+
+def test_what_there_was_no_time_for_before_is_not_held_against_it_after(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_for = iter([False])
+    checks = [Check(text=text, channel="shop", gold=("none",)) for text in ("Who keeps the ladder?", "Which studio?")]
+    monkeypatch.setattr("dreamd.pipelines.gate.post_apply.LONGEST_S", 0.2)
+    hurried = True
+    recheck = Recheck(store, checks, lambda: hurried and next(asked_for, True))
+    monkeypatch.setattr("dreamd.pipelines.gate.post_apply.LONGEST_S", 20.0)
+    hurried = False
+    assert recheck.reasons() == []

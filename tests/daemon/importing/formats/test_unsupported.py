@@ -1,0 +1,102 @@
+"""What cannot be read yet is called by its name."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dreamd.daemon.importing.detect import read
+from dreamd.daemon.importing.reading.items import UnsupportedFile
+
+from tests.daemon.importing.conftest import skipped
+
+CODEX = [
+    {"timestamp": "2026-02-01T10:00:00Z", "type": "session_meta", "payload": {"id": "x", "cwd": "/p"}},
+    {"timestamp": "2026-02-01T10:00:01Z", "type": "response_item", "payload": {"type": "message", "role": "user"}},
+]
+OLD_CODEX = [
+    {"id": "x", "timestamp": "2025-05-01T10:00:00Z", "instructions": None},
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+]
+GEMINI_LINES = [
+    {"sessionId": "s", "projectHash": "h", "startTime": "2026-11-01T10:00:00Z"},
+    {"id": "1", "type": "user", "content": "hi"},
+]
+GEMINI = {"sessionId": "s", "projectHash": "h", "messages": [{"id": "1", "type": "gemini", "content": "hi"}]}
+CHATGPT = [{"title": "Tea", "create_time": 1.0, "mapping": {"a": {"message": None}}, "current_node": "a"}]
+CLAUDE_AI = [{"uuid": "u", "name": "Tea", "chat_messages": [{"sender": "human", "text": "hi"}]}]
+OPENCODE = {"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {"created": 1}}
+
+
+def as_lines(values: list[Any]) -> bytes:
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_a"),
+    [
+        ("rollout-2026-02-01.jsonl", as_lines(CODEX), "a Codex rollout"),
+        ("rollout-2025-05-01.jsonl", as_lines(OLD_CODEX), "a Codex rollout"),
+        ("session-2026.jsonl", as_lines(GEMINI_LINES), "a Gemini CLI session"),
+        ("session-2026.json", json.dumps(GEMINI, indent=2).encode(), "a Gemini CLI session"),
+        ("checkpoint.json", b'[{"role": "user", "parts": [{"text": "hi"}]}]', "a Gemini CLI session"),
+        ("conversations.json", json.dumps(CHATGPT).encode(), "a ChatGPT export"),
+        ("conversations.json", json.dumps(CHATGPT, indent=1).encode(), "a ChatGPT export"),
+        ("conversations.json", json.dumps(CLAUDE_AI).encode(), "a claude.ai export"),
+        ("msg_1.json", json.dumps(OPENCODE, indent=1).encode(), "an opencode session"),
+        ("export.zip", b"PK\x03\x04", "an archive"),
+    ],
+)
+def test_what_it_is_is_said(tmp_path: Path, name: str, content: bytes, is_a: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UnsupportedFile) as raised:
+        read(tmp_path / name)
+    assert str(raised.value) == f"{tmp_path / name} is {is_a}; dreamd cannot read those yet."
+
+
+def test_an_export_too_long_to_be_read_whole_is_known_by_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dreamd.daemon.importing.reading.json_lines.MAX_DOCUMENT_BYTES", 100)
+    path = tmp_path / "conversations.json"
+    path.write_bytes(json.dumps(CHATGPT * 10, indent=1).encode())
+    with pytest.raises(UnsupportedFile, match="a ChatGPT export"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_a"),
+    [
+        ("opencode.db", "an opencode database"),
+        ("state.vscdb", "a Cursor database"),
+        ("x.db", "an SQLite database"),
+    ],
+)
+def test_databases(tmp_path: Path, name: str, is_a: str) -> None:
+    database = sqlite3.connect(tmp_path / name)
+    database.execute("CREATE TABLE message (id)")
+    database.close()
+    with pytest.raises(UnsupportedFile, match=is_a):
+        read(tmp_path / name)
+
+
+def test_a_whole_archive_is_unpacked_first(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "export.zip", "w") as archive:
+        archive.writestr("conversations.json", "[]")
+    with pytest.raises(UnsupportedFile) as raised:
+        read(tmp_path / "export.zip")
+    assert "Unpack" in raised.value.hint
+
+
+def test_in_a_folder_they_are_counted_by_name(tmp_path: Path) -> None:
+    for day in range(3):
+        (tmp_path / f"rollout-{day}.jsonl").write_bytes(as_lines(CODEX))
+    (tmp_path / "opencode.db").write_bytes(b"SQLite format 3\0")
+    assert [item.reason for item in skipped(read(tmp_path))] == [
+        "3 × Codex rollouts, which dreamd cannot read yet",
+        "1 × opencode databases, which dreamd cannot read yet",
+    ]

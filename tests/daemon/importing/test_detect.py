@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dreamd.daemon.importing.detect import FORMATS, guess, read
+from dreamd.daemon.importing.reading.items import UnsupportedFile
+
+from tests.daemon.importing.conftest import notes, sessions, skipped, texts
+
+CLAUDE = '{"type":"user","uuid":"u","sessionId":"s","cwd":"/p","message":{"role":"user","content":"hi"}}\n'
+CHAT = '{"role":"user","content":"hi"}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.jsonl", CLAUDE, "claude-code"),
+        ("a.txt", CLAUDE, "claude-code"),
+        ("a.jsonl", "garbage\n" + CLAUDE, "claude-code"),
+        ("a.jsonl", '{"type":"summary","summary":"x","leafUuid":"y"}\n', "claude-code"),
+        ("a.jsonl", CHAT, "chat-jsonl"),
+        ("a.json", CHAT.strip(), "chat-jsonl"),
+        ("a.json", '{"session_1": [], "speaker_a": "x"}', "locomo"),
+        ("a.json", '[\n{"conversation": {\n"session_1": []}}]', "locomo"),
+        ("chat.json", '[{"batch_number": 1,\n "turns": []}]', "beam"),
+        ("a.md", "# x", "markdown"),
+        ("a.markdown", "", "markdown"),
+    ],
+)
+def test_the_content_tells(tmp_path: Path, name: str, content: str, expected: str) -> None:
+    (tmp_path / name).write_text(content)
+    assert guess(tmp_path / name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", b'{"x": 1}'),
+        ("a.bin", b"\x00\x01"),
+        ("a.py", b"print()\n"),
+        ("a.jsonl", b"no\n"),
+        ("a.txt", b"hello"),
+    ],
+)
+def test_what_cannot_be_told_is_named(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UnsupportedFile, match=name) as raised:
+        read(tmp_path / name)
+    assert all(format_name in raised.value.hint for format_name in FORMATS)
+
+
+def test_missing_files_unknown_formats_and_pipes(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    for path, name in ((tmp_path / "none", None), (tmp_path, "word"), (tmp_path / "pipe.jsonl", None)):
+        with pytest.raises(UnsupportedFile):
+            read(path, name)
+    assert [item.reason for item in skipped(read(tmp_path))] == ["1 × no regular files"]
+
+
+def test_an_empty_file_is_nothing_to_take(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").touch()
+    assert not sessions(read(tmp_path / "a.jsonl"))
+
+
+def test_a_named_format_wins(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(CHAT)
+    assert not texts(read(tmp_path / "a.jsonl", "claude-code"))
+
+
+def test_a_folder_is_walked_in_order_and_the_rest_grouped(tmp_path: Path) -> None:
+    for name, content in {
+        "b/two.jsonl": CHAT.replace("hi", "two"),
+        "a/one.jsonl": CLAUDE.replace("hi", "one") + "{bad\n",
+        "c/note.md": "# Tea",
+        "c/data.json": '{"x": 1}',
+        **{f"node_modules/p{n}/readme.md": "x" for n in range(20)},
+        ".git/config.md": "x",
+        **{f"pictures/{n}.png": "" for n in range(30)},
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    items = list(read(tmp_path))
+    assert texts(items) == ["one", "two"]
+    assert [note.title for note in notes(items)] == ["Tea"]
+    reasons = {(item.path.name, item.line): item.reason for item in skipped(items) if item.line}
+    assert list(reasons) == [("one.jsonl", 2)]
+    assert [item.reason for item in skipped(items) if not item.line] == [
+        "30 × files of another kind",
+        "2 × folders not entered: hidden, or other people's code",
+        "1 × no conversation or note that is known (.json)",
+    ]
+
+
+@pytest.fixture
+def folder_of_another() -> Iterator[Path]:
+    """A folder that may be listed, and nobody's rights to read in it: root, who may read everything, steps down."""
+    folder = Path(tempfile.mkdtemp(prefix="dreamd-"))
+    folder.chmod(0o755)
+    (folder / "a.jsonl").write_text(CHAT)
+    (folder / "a.jsonl").chmod(0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    yield folder
+    os.seteuid(user)
+    shutil.rmtree(folder)
+
+
+def test_an_unreadable_file_is_skipped_in_a_folder(folder_of_another: Path) -> None:
+    assert not (folder_of_another / "a.jsonl").stat().st_mode & 0o444
+    assert skipped(read(folder_of_another))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("locomo/dev.json", "locomo"),
+        ("beam-100k/*/chat.json", "beam"),
+        ("transcripts/claude-code/*.jsonl", "claude-code"),
+        ("okf/*/*/index.md", "markdown"),
+    ],
+)
+def test_whole_files(data: Path, pattern: str, expected: str) -> None:
+    assert {guess(path) for path in data.glob(pattern)} == {expected}
+
+
+def test_a_whole_folder(data: Path) -> None:
+    items = list(read(data / "beam-100k" / "1"))
+    assert len(sessions(items)) == 3
+    assert len(skipped(items)) == 1
+
+
+def test_formats_are_those_of_the_command() -> None:
+    assert list(FORMATS) == ["claude-code", "chat-jsonl", "locomo", "beam", "markdown"]

@@ -1,0 +1,43 @@
+"""What a person is asked to look at, whatever else is in the history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import cast
+
+import pytest
+from dreamd.daemon.methods.review import Upkeep
+from dreamd.daemon.settings import Settings
+from dreamd.ipc.call import Call
+from dreamd.ipc.params import NoParams
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.keep.ledger.records import Run, record_run
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.settings import StoreSettings
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MemoryStore]:
+    paths = StorePaths(tmp_path / "v", tmp_path / "l.db", tmp_path / "i.db", tmp_path / "e.db", tmp_path / "runs")
+    opened = MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)
+    yield opened
+    opened.close()
+
+
+def test_a_secret_that_a_dream_found_is_named_however_much_happened_since(store: MemoryStore, tmp_path: Path) -> None:
+    (tmp_path / "v" / "leaky.md").write_text(f"---\ntype: Note\nnode_id: leaky\n---\n\nThe token is {SECRET}.\n")
+    store.reconcile()
+    store.record_run(Run("landed", "daily", "applied", NOW - timedelta(hours=9), summary={"leaks": ["leaky"]}))
+    since = [
+        Run(f"{kind}-{n}", kind, state, NOW - timedelta(seconds=n), summary={"leaks": []} if kind != "link" else {})
+        for n in range(100)
+        for kind, state in (("link", "applied"), ("compaction", "nothing"), ("daily", "failed"))
+    ]
+    store._writer.write(*map(record_run, since)).result()
+    (leak,) = Upkeep(store, Settings(data_dir=tmp_path)).review_list(NoParams(), cast(Call, None))["leaks"]
+    assert leak["node_id"] == "leaky"

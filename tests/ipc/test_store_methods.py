@@ -1,0 +1,261 @@
+"""The store's methods over the wire, against the real store with the stub model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dreamd import __version__
+from dreamd.ipc import serialize, store_methods
+from dreamd.ipc.client import Client, DaemonError
+from dreamd.ipc.protocol import BUSY, INVALID_PARAMS, NOT_FOUND, encode
+from dreamd.ipc.serialize import cut_to_bytes, plain
+from dreamd.ipc.store_methods import store_handlers
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.keep import deadline
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import Evidence, Level
+from dreamd.store.settings import StoreSettings
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.ipc.conftest import Serve
+
+NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def client(serve: Serve, tmp_path: Path) -> Iterator[Client]:
+    paths = StorePaths(
+        vault=tmp_path / "vault",
+        ledger=tmp_path / "ledger.db",
+        index=tmp_path / "index.db",
+        embeddings=tmp_path / "embeddings.db",
+        runs=tmp_path / "runs",
+    )
+    ticks = iter(range(10_000))
+    store = MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW + timedelta(seconds=next(ticks)))
+    serving = serve(store_handlers(store))
+    with serving.client() as client:
+        yield client
+    serving.stop()
+    store.close()
+
+
+TURNS = [
+    {
+        "role": "user",
+        "text": "We moved the billing service to PostgreSQL.",
+        "at": "2026-11-20T10:00:00Z",
+        "external_id": "D1:1",
+    },
+    {"role": "assistant", "text": "Noted: PostgreSQL for billing.", "external_id": "D1:2"},
+]
+
+
+def test_hello_and_ping(client: Client) -> None:
+    assert client.call("hello", {"client": "test", "protocol": 1})["version"] == __version__
+    assert client.server["protocol"] == 1
+    assert client.call("ping") == {}
+
+
+def test_what_was_remembered_is_recalled(client: Client) -> None:
+    kept = client.call("remember", {"text": "The deploy key lives in 1Password.", "kind": "procedure", "tags": ["ops"]})
+    answer = client.call("recall", {"query": "where is the deploy key?"})
+    assert set(answer) == {"hits", "abstained", "notes", "channel", "elsewhere"}
+    [hit] = answer["hits"]
+    assert set(hit) == {
+        *(
+            "node_id",
+            "level",
+            "kind",
+            "title",
+            "text",
+            "score",
+            "channel",
+            "created_at",
+            "evidence",
+            "contradicts",
+            "stale_after",
+        ),
+    }
+    assert (hit["node_id"], hit["level"], hit["kind"]) == (kept["node_id"], "L1", "procedure")
+    assert datetime.fromisoformat(hit["created_at"]).tzinfo is not None
+
+
+def test_observed_turns_are_evidence_with_their_outside_ids(client: Client) -> None:
+    session = {"session_id": "conv-26-s1", "channel": "conv-26", "started_at": "2026-11-20T10:00:00"}
+    assert client.call("observe", {"session": session, "turns": TURNS})["added"] == 2
+    assert client.call("observe", {"session": session, "turns": TURNS})["known"] == 2
+    answer = client.call("recall", {"query": "billing PostgreSQL", "channel": "*", "levels": ["L0"]})
+    assert {"node_id": "conv-26-s1#1", "external_id": "D1:1"} in [
+        turn for hit in answer["hits"] for turn in hit["evidence"]
+    ]
+    envelope = client.call("context", {"query": "billing PostgreSQL", "budget_tokens": 200, "channel": "conv-26"})
+    assert set(envelope) == {"text", "tokens", "slots", "abstained", "notes", "channel"}
+    assert 0 < envelope["tokens"] <= 200
+    assert {"node_id", "text", "evidence"} <= set(envelope["slots"][0])
+
+
+def test_an_empty_question_is_refused_with_a_hint(client: Client) -> None:
+    for method in ("recall", "context"):
+        with pytest.raises(DaemonError, match="empty") as caught:
+            client.call(method, {"query": " \n"})
+        assert caught.value.code == INVALID_PARAMS
+        assert caught.value.hint
+
+
+@pytest.fixture
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have statements look at the clock often."""
+    monkeypatch.setattr(deadline, "STEPS", 20)
+
+
+@pytest.mark.usefixtures("_often")
+def test_a_search_that_takes_too_long_is_broken_off(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(50):
+        client.call("remember", {"text": f"Fact number {number} is kept."})
+    client.call("list")
+    monkeypatch.setattr(store_methods, "ANSWER_S", 0.0)
+    for method, params in (("recall", {"query": "fact"}), ("list", {})):
+        with pytest.raises(DaemonError, match="too long") as caught:
+            client.call(method, params)
+        assert caught.value.code == BUSY
+
+
+def test_nothing_found_is_an_answer(client: Client) -> None:
+    assert client.call("recall", {"query": "anything"})["abstained"]
+    assert client.call("context", {"query": "anything"})["slots"] == []
+    assert client.call("list")["memories"] == []
+
+
+def test_explain_tells_how_and_why_not(client: Client) -> None:
+    first = client.call("remember", {"text": "Tabs are four spaces wide."})["node_id"]
+    other = client.call("remember", {"text": "The cat is called Minka.", "channel": "home"})["node_id"]
+    answer = client.call("recall", {"query": "tabs spaces", "explain": True, "why_not": first})
+    assert answer["trace"]["timings_ms"]
+    assert answer["why_not"] == {"node_id": first, "place": 1, "reason": "it is among the answers"}
+    answer = client.call("recall", {"query": "tabs spaces", "levels": ["L2"], "why_not": first})
+    assert "level is L1" in answer["why_not"]["reason"]
+    answer = client.call("recall", {"query": "tabs spaces", "channel": "work", "why_not": other})
+    assert "channel is home" in answer["why_not"]["reason"]
+    with pytest.raises(DaemonError) as caught:
+        client.call("recall", {"query": "tabs", "why_not": "nobody"})
+    assert caught.value.code == NOT_FOUND
+
+
+def test_list_answers_in_pages_until_none_is_left(client: Client) -> None:
+    for number in range(7):
+        client.call("remember", {"text": f"Fact number {number} is kept."})
+    pages, offset = [], 0
+    while offset is not None:
+        page = client.call("list", {"limit": 3, "offset": offset, "level": "L1"})
+        pages.append([memory["title"] for memory in page["memories"]])
+        offset = page["next"]
+    assert [len(page) for page in pages] == [3, 3, 1]
+    assert len({title for page in pages for title in page}) == 7
+
+
+def test_show_names_what_contradicts_a_memory_and_forgotten_words_are_shown_to_nobody(client: Client) -> None:
+    said = ("I submitted my cover letter to Greg for a review.", "I have never submitted my cover letter to Greg.")
+    older, newer = (client.call("remember", {"text": text})["node_id"] for text in said)
+    while not (shown := client.call("show", {"node_id": older}))["contradicts"]:
+        pass
+    assert (shown["contradicts"], shown["superseded_by"], shown["supersedes"]) == ([newer], None, [])
+    client.call("observe", {"session": {"session_id": "s1"}, "turns": TURNS})
+    client.call("forget", {"node_id": "s1#1"})
+    assert "PostgreSQL" not in client.call("show", {"node_id": "s1#1"})["text"]
+
+
+def test_a_long_memory_is_shown_in_pages(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serialize, "MAX_TEXT_BYTES", 1000)
+    text = "\n".join(f'Line {number} "ümlaut" \\ tab\t' for number in range(200))
+    node_id = client.call("remember", {"text": text})["node_id"]
+    shown, offset = "", 0
+    while offset is not None:
+        page = client.call("show", {"node_id": node_id, "offset": offset})
+        shown += page["text"]
+        offset = page["next"]
+    assert shown.strip() == text.strip()
+    assert offset is None
+
+
+def test_forget_names_the_run_that_undoes_it(client: Client) -> None:
+    node_id = client.call("remember", {"text": "Friday is for deployments."})["node_id"]
+    assert client.call("forget", {"node_id": node_id})["run_id"]
+    with pytest.raises(DaemonError) as caught:
+        client.call("forget", {"node_id": "no-such"})
+    assert caught.value.code == NOT_FOUND
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "says"),
+    [
+        ("recall", {}, "'query' is missing"),
+        ("recall", {"query": "x" * (2**16 + 1)}, "'query'"),
+        ("recall", {"query": 7}, "'query'"),
+        ("recall", {"query": "a\ud800b"}, "'query'"),
+        ("recall", {"query": "a", "limit": 0}, "'limit'"),
+        ("recall", {"query": "a", "limit": 1001}, "'limit'"),
+        ("recall", {"query": "a", "limit": True}, "'limit'"),
+        ("recall", {"query": "a", "limit": "10"}, "'limit'"),
+        ("recall", {"query": "a", "levels": ["L4"]}, "'levels.0'"),
+        ("recall", {"query": "a", "levels": "L1"}, "'levels'"),
+        ("recall", {"query": "a", "chanel": "x"}, "no parameter 'chanel'"),
+        ("recall", {"query": "a", "channel": "a\nb"}, "'channel'"),
+        ("recall", {"query": "a", "as_of": "yesterday"}, "'as_of'"),
+        ("context", {"query": "a", "budget_tokens": 100_001}, "'budget_tokens'"),
+        ("context", {"query": "a", "budget_tokens": 0}, "'budget_tokens'"),
+        ("remember", {"text": ""}, "'text'"),
+        ("remember", {"text": "a", "kind": "turn"}, "'kind'"),
+        ("remember", {"text": "a", "tags": "one"}, "'tags'"),
+        ("remember", {"text": "a", "tags": [""]}, "'tags.0'"),
+        ("observe", {"session": {"session_id": "s"}}, "'turns' is missing"),
+        ("observe", {"session": {}, "turns": []}, "'session.session_id' is missing"),
+        ("observe", {"session": {"session_id": "s"}, "turns": [{"role": "user"}]}, "'turns.0.text' is missing"),
+        ("observe", {"session": {"session_id": "s"}, "turns": [{"role": "u", "text": "a", "x": 1}]}, "'turns.0.x'"),
+        ("show", {"node_id": ""}, "'node_id'"),
+        ("show", {"node_id": "x", "offset": -1}, "'offset'"),
+        ("list", {"kind": "opinion"}, "'kind'"),
+        ("purge", {"verbose": True}, "no parameter 'verbose'"),
+    ],
+)
+def test_parameters_out_of_bounds_are_named(serve: Serve, method: str, params: dict[str, Any], says: str) -> None:
+    untouched: Any = None
+    with serve(store_handlers(untouched)).client() as client, pytest.raises(DaemonError) as caught:
+        client.call(method, params)
+    assert caught.value.code == INVALID_PARAMS
+    assert says in str(caught.value)
+
+
+def test_hits_too_long_for_the_line_are_counted_in_a_note(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        client.call("remember", {"text": f"Parrot {number}. " + f"squawk{number} " * 30})
+    monkeypatch.setattr(serialize, "MAX_TEXT_BYTES", 700)
+    answer = client.call("recall", {"query": "parrot squawk", "limit": 1000})
+    assert len(answer["hits"]) == 2
+    assert answer["notes"][-1].startswith("1 more")
+    monkeypatch.setattr(serialize, "MAX_TEXT_BYTES", 100)
+    answer = client.call("recall", {"query": "parrot squawk", "limit": 1000})
+    assert [len(hit["text"]) for hit in answer["hits"]] == [100]
+
+
+@given(st.text(), st.integers(1, 200))
+def test_a_cut_text_fits_and_is_a_beginning(text: str, size_bytes: int) -> None:
+    cut = cut_to_bytes(text, size_bytes)
+    assert text.startswith(cut)
+    assert len(encode({"": cut})) - len(encode({"": ""})) <= size_bytes
+
+
+def test_values_become_plain() -> None:
+    assert plain({"at": NOW, "level": Level.FACT, "who": Evidence("a#1", "D1"), "names": frozenset({"b", "a"})}) == {
+        "at": "2026-11-21T09:00:00+00:00",
+        "level": "L1",
+        "who": {"node_id": "a#1", "external_id": "D1"},
+        "names": ["a", "b"],
+    }
+    assert type(plain(Level.FACT)) is str

@@ -1,0 +1,272 @@
+"""The gate refuses what damages the memory and lets pass what does not; a dream with a sick stage does the rest."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from dreamd.daemon.importing.detect import read
+from dreamd.daemon.importing.reading.items import SessionRead
+from dreamd.pipelines import protocol, run
+from dreamd.pipelines.dream import dream
+from dreamd.pipelines.protocol import Done
+from dreamd.pipelines.run import Step
+from dreamd.pipelines.settings import GateSettings, PipelineSettings, Stage
+from dreamd.pipelines.workspace.proposals import Planned, body_hash
+from dreamd.pipelines.workspace.view import View
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.keep import okf
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import Action, ActionKind, Level, Memory, Status
+
+from tests.pipelines.fakes import NOW, SETTINGS, request_of
+
+PIPELINES = PipelineSettings(gate=GateSettings(probes=60))
+FORTNIGHT = sorted((Path(__file__).parents[3] / "examples" / "fortnight").glob("*.jsonl"))
+NOTES = [
+    f"The {thing} of the {place} is kept by {who}"
+    for thing, who in (("key", "Ines"), ("spare battery", "Priya"), ("blue ladder", "Marek"), ("invoice book", "Tom"))
+    for place in ("workshop", "harbour office", "old mill", "attic studio")
+]
+NEWER = "The blue ladder of the attic studio is kept by Aurelia now"
+
+Plan = Callable[[View, random.Random], Iterator[Action]]
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> StorePaths:
+    """Give a store with two weeks of sessions, a night of facts drawn from them, and notes that rest on no turn."""
+    root = tmp_path_factory.mktemp("gate")
+    paths = StorePaths(root / "vault", root / "ledger.db", root / "index.db", root / "vectors.db", root / "runs")
+    store = MemoryStore.open(paths, SETTINGS, StubEmbedder(), lambda: NOW)
+    for path in FORTNIGHT:
+        for item in read(path, None):
+            assert isinstance(item, SessionRead)
+            store.observe(replace(item.head, channel="spokes"), item.turns).result()
+    store._kinship.stop()  # the planted stages do what it would do at once
+    for note in [*NOTES, NEWER]:
+        store.remember(note, channel="spokes").result()
+    store.settle(60)
+    done = dream(request_of(paths, "a-night-long-ago", NOW - timedelta(days=60), pipelines=PIPELINES), lambda _: None)
+    assert done.changeset_path is not None
+    store.apply(protocol.read_changeset(done.changeset_path))
+    for memory in store.list(channel="spokes", level=Level.FACT, limit=5):
+        store.recall(memory.title, channel="spokes", levels=[Level.FACT], limit=1)
+    store.rebuild()
+    store.close()
+    return paths
+
+
+def dreamt_with(
+    plan: Plan, paths: StorePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int = 7
+) -> tuple[Done, list[Action]]:
+    """Have a dream with one planted stage between two honest ones."""
+
+    def planted(view: View, now: datetime) -> Planned:
+        return Planned(list(plan(view, random.Random(seed))), {("planted", "s"): 9}, {"things": 1})
+
+    def honest(view: View, now: datetime) -> Planned:
+        return Planned(list(reinforce(view, random.Random(1))))
+
+    steps = (Step(Stage.DRIFT, "planted", planted), Step(Stage.LINT, "honest", honest))
+    monkeypatch.setattr(run, "STEPS", steps)
+    request = request_of(replace(paths, runs=tmp_path), "tonight", NOW + timedelta(days=1), pipelines=PIPELINES)
+    done = dream(request, lambda _: None)
+    return done, list(protocol.read_changeset(done.changeset_path).actions) if done.changeset_path else []
+
+
+def rewritten(view: View, memory: Memory, **changes: object) -> Action:
+    data = view.read(memory.path)
+    assert data is not None
+    whole = okf.to_memory(memory.path, okf.parse(data))
+    changed = replace(whole, **changes)  # type: ignore[arg-type]
+    content = okf.from_memory(replace(changed, extra={**changed.extra, "body_sha256": body_hash(changed.text)}))
+    return Action(
+        kind=ActionKind.REPLACE,
+        path=memory.path,
+        node_id=memory.node_id,
+        stage="planted",
+        reason="planted",
+        pre_sha256=sha256(data).hexdigest(),
+        content=content,
+    )
+
+
+def facts(view: View, rng: random.Random) -> list[Memory]:
+    found = [memory for memory in view.memories(Level.FACT) if memory.sources]
+    rng.shuffle(found)
+    return found
+
+
+def notes(view: View) -> list[Memory]:
+    return [memory for memory in view.memories(Level.FACT) if not memory.sources]
+
+
+# -- stages that damage
+
+
+def merge_at_random(view: View, rng: random.Random) -> Iterator[Action]:
+    some = sorted(facts(view, rng)[:40], key=lambda memory: memory.created_at or NOW)
+    for old, new in zip(some[:20], some[20:], strict=True):
+        yield rewritten(view, old, superseded_by=new.node_id, valid_to=NOW)
+
+
+def archive_what_is_used(view: View, rng: random.Random) -> Iterator[Action]:
+    for node_id in sorted(view.history.usage):
+        memory = view.memory(node_id)
+        if memory is not None and memory.level is Level.FACT:
+            yield rewritten(view, memory, status=Status.DEPRECATED, archived_at=NOW)
+
+
+def archive_notes_that_nobody_read_yet(view: View, rng: random.Random) -> Iterator[Action]:
+    for memory in notes(view)[:4]:
+        yield rewritten(view, memory, status=Status.DEPRECATED, archived_at=NOW)
+
+
+def archive_half_of_it(view: View, rng: random.Random) -> Iterator[Action]:
+    some = facts(view, rng)
+    for memory in some[: len(some) // 2]:
+        yield rewritten(view, memory, status=Status.DEPRECATED, archived_at=NOW)
+
+
+def newer_gives_way_to_older(view: View, rng: random.Random) -> Iterator[Action]:
+    some = sorted(facts(view, rng), key=lambda memory: memory.created_at or NOW)
+    for old, new in zip(some[:5], some[-5:], strict=True):
+        yield rewritten(view, new, superseded_by=old.node_id, valid_to=NOW)
+
+
+def strip_the_substance(view: View, rng: random.Random) -> Iterator[Action]:
+    for memory in facts(view, rng)[:5]:
+        yield rewritten(view, memory, text="Something was said.")
+
+
+def swap_words(view: View, rng: random.Random) -> Iterator[Action]:
+    for memory in facts(view, rng)[:5]:
+        words = memory.text.split()
+        yield rewritten(view, memory, text=" ".join([*words[1:], words[0]]))
+
+
+def delete(view: View, rng: random.Random) -> Iterator[Action]:
+    for memory in facts(view, rng)[:3]:
+        yield replace(rewritten(view, memory), kind=ActionKind.DELETE, content=None)
+
+
+def rewrite_profiles(view: View, rng: random.Random) -> Iterator[Action]:
+    for memory in view.memories(Level.PROFILE):
+        whole = view.memory(memory.node_id)
+        assert whole is not None
+        words = whole.text.split(" ")
+        rng.shuffle(words)
+        yield rewritten(view, memory, text=" ".join(words))
+
+
+def take_evidence(view: View, rng: random.Random) -> Iterator[Action]:
+    some = facts(view, rng)[:10]
+    for memory, other in pairwise(some):
+        yield rewritten(view, memory, sources=other.sources)
+
+
+def move_to_another_project(view: View, rng: random.Random) -> Iterator[Action]:
+    for memory in facts(view, rng)[:3]:
+        yield rewritten(view, memory, channel="elsewhere")
+
+
+def rewrite_what_was_said(view: View, rng: random.Random) -> Iterator[Action]:
+    session = view.sessions()[0]
+    data = view.read(session.path)
+    assert data is not None
+    yield Action(
+        kind=ActionKind.REPLACE, path=session.path, node_id=session.session_id, stage="planted", reason="planted",
+        pre_sha256=sha256(data).hexdigest(), content=data[: len(data) // 2],
+    )  # fmt: skip
+
+
+def invent(view: View, rng: random.Random) -> Iterator[Action]:
+    for n, memory in enumerate(facts(view, rng)[:6]):
+        text = f"Ines promised {40 + n} new windmills to the mayor of Lisbon"
+        node_id = okf.fact_id(memory.channel, text)
+        new = replace(memory, node_id=node_id, text=text, title=text, path=f"facts/{node_id}.md")
+        yield Action(
+            kind=ActionKind.CREATE, path=new.path, node_id=node_id, stage="planted", reason="planted",
+            content=okf.from_memory(new),
+        )  # fmt: skip
+
+
+HARMFUL = [
+    merge_at_random, archive_what_is_used, archive_notes_that_nobody_read_yet, archive_half_of_it,
+    newer_gives_way_to_older, strip_the_substance, swap_words, delete, rewrite_profiles, take_evidence,
+    move_to_another_project, rewrite_what_was_said, invent,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("plan", HARMFUL, ids=lambda plan: plan.__name__)
+def test_a_stage_that_damages_is_dropped_and_the_rest_is_dreamt(
+    plan: Plan, paths: StorePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, actions = dreamt_with(plan, paths, tmp_path, monkeypatch)
+    gate = done.report["gate"]
+    assert [dropped["stage"] for dropped in gate["dropped"]] == ["planted"], gate
+    assert {action.reason for action in actions} == {"said again"}
+    assert protocol.read_changeset(tmp_path / "tonight" / "changeset.jsonl").cursors == {}
+    assert done.report["stages"]["planted"].keys() == {"refused"}
+    assert gate["recall_after"] >= gate["recall_before"]
+    assert gate["dropped"][0]["reason"] in done.digest
+
+
+# -- stages that do not
+
+
+def reinforce(view: View, rng: random.Random) -> Iterator[Action]:
+    """Let a fact rest on the same turn of its own session that states it, told by another id."""
+    paths = view.session_paths()
+    for memory in facts(view, random.Random(3))[:4]:
+        data = view.read(memory.path)
+        assert data is not None
+        entries = [*okf.parse(data).meta["sources"]]
+        session_id = memory.sources[0].partition("#")[0]
+        others = [turn.node_id for turn in view.turns(session_id) if memory.text.split()[-1] in turn.text]
+        fresh = [turn for turn in others if turn not in memory.sources][:1]
+        entries += [{"id": "t9", "resource": f"/{paths[session_id]}", "title": turn} for turn in fresh]
+        yield replace(
+            rewritten(view, memory), reason="said again", content=okf.edit(data, {"sources": entries, "tags": ["x"]})
+        )
+
+
+def nothing(view: View, rng: random.Random) -> Iterator[Action]:
+    yield from ()
+
+
+def archive_two_that_nobody_used(view: View, rng: random.Random) -> Iterator[Action]:
+    for memory in [memory for memory in facts(view, rng) if memory.node_id not in view.history.usage][:2]:
+        yield rewritten(view, memory, status=Status.DEPRECATED, archived_at=NOW)
+
+
+def a_newer_note_of_the_same(view: View, rng: random.Random) -> Iterator[Action]:
+    new = next(memory for memory in notes(view) if memory.text == NEWER)
+    old = next(memory for memory in notes(view) if "blue ladder of the attic studio" in memory.text and memory != new)
+    yield rewritten(view, old, superseded_by=new.node_id, valid_to=NOW)
+    yield rewritten(view, new, supersedes=(old.node_id,), valid_from=NOW)
+
+
+def other_formatting(view: View, rng: random.Random) -> Iterator[Action]:
+    for memory in facts(view, rng)[:20]:
+        yield rewritten(view, memory, text=f"- **{memory.text}**")
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [nothing, archive_two_that_nobody_used, a_newer_note_of_the_same, other_formatting],
+    ids=lambda p: p.__name__,
+)
+def test_a_stage_that_does_no_harm_passes(
+    plan: Plan, paths: StorePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, _ = dreamt_with(plan, paths, tmp_path, monkeypatch)
+    assert done.report["gate"]["dropped"] == ()
+    assert done.report["gate"]["probes"] >= 40

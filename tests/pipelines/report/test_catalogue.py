@@ -1,0 +1,87 @@
+"""The catalogue: every file is listed, on pages of a bounded length, and no title is a link of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from dreamd.pipelines.report.catalogue import MOST_PER_PAGE, pages
+from dreamd.store.find.index.catalog import Content
+from dreamd.store.keep.ledger.records import Run
+from dreamd.store.keep.okf.conformance import conformance
+from dreamd.store.model import Level
+
+AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+ZONE = ZoneInfo("Europe/Berlin")
+
+
+def fact(number: int, path: str = "", title: str = "", *, is_living: bool = True) -> Content:
+    at = AT - timedelta(days=number)
+    return Content(path or f"facts/f{number}.md", title or f"Fact {number}", "shop", Level.FACT, is_living, at)
+
+
+def listed(found: dict[str, str]) -> list[str]:
+    return [path for text in found.values() for path in re.findall(r"\]\(/([^)]+\.md)\)", text)]
+
+
+def made(contents: Sequence[Content], digests: Sequence[str] = (), runs: Sequence[Run] = ()) -> dict[str, str]:
+    found = pages(contents, digests, runs, ZONE, lambda path: "about it")
+    for path, text in found.items():
+        assert conformance(path, text.encode()) == []
+        for folder in re.findall(r"\]\(/([^)]+)/\)", text):
+            assert f"{folder}/index.md" in found, text
+    return found
+
+
+def test_every_file_is_listed_also_what_is_archived_or_lies_elsewhere() -> None:
+    contents = [
+        fact(1),
+        fact(2, is_living=False),
+        Content("scenarios/s.md", "S", "shop", Level.SCENARIO, True, AT),
+        Content("profiles/shop/how.md", "How", "shop", Level.PROFILE, False, None),
+        Content("sessions/2026/11/21/x.md", "x", "shop", Level.SESSION, True, AT),
+        fact(3, "Daily Notes/tea (new).md", "Tea"),
+    ]
+    found = made(contents, ["digests/2026-11-21.md", "digests/2026-11-21.html"])
+    wanted = [content.path.replace(" ", "%20").replace("(", "%28").replace(")", "%29") for content in contents]
+    assert set(listed(found)) == {*wanted, "digests/2026-11-21.md", "log.md"}
+    assert found.keys() == {
+        *("index.md", "log.md", "facts/index.md", "scenarios/index.md"),
+        *("profiles/index.md", "sessions/index.md", "digests/index.md"),
+    }
+    assert "* [Fact 2](/facts/f2.md) - 2026-11-19, shop, archived\n" in found["facts/index.md"]
+    assert "* [S](/scenarios/s.md) - about it\n" in found["index.md"]
+    assert "[How]" not in found["index.md"]
+
+
+def test_of_many_files_each_month_has_a_page() -> None:
+    contents = [fact(number) for number in range(MOST_PER_PAGE + 200)]
+    found = made([*contents, contents[0]._replace(path="facts/undated.md", at=None)])
+    assert sorted(listed(found)) == sorted([*(content.path for content in contents), "facts/undated.md", "log.md"])
+    assert "* [2026-11](/facts/2026/11/) - 21\n* [2026-10](/facts/2026/10/) - 31\n" in found["facts/index.md"]
+    assert max(text.count("\n") for text in found.values()) < 40
+
+
+def test_a_title_is_neither_a_link_nor_a_line_of_its_own() -> None:
+    found = made([fact(1, title="a\n](http://x) [b]\x1b[2J\u202e <i>")])
+    (line,) = found["facts/index.md"].splitlines()[2:]
+    assert line == "* [a )(http://x) (b) \\<i>](/facts/f1.md) - 2026-11-20, shop"
+
+
+def test_an_empty_memory_has_its_pages() -> None:
+    assert made([]).keys() == {"index.md", "log.md"}
+
+
+def test_the_log_is_by_the_persons_own_days() -> None:
+    runs = [Run("r2", "daily", "undone", AT.replace(hour=23)), Run("r1", "forget", "applied", AT)]
+    log = made([], runs=runs)["log.md"]
+    days = (
+        "# Log",
+        "## 2026-11-22",
+        "* **00:00** daily, undone (r2)",
+        "## 2026-11-21",
+        "* **04:00** forget, applied (r1)",
+    )
+    assert log == "\n\n".join(days) + "\n"

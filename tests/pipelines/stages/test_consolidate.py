@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dreamd.pipelines.stages import consolidate
+from dreamd.pipelines.workspace.view import History
+from dreamd.store.changes.runs import fingerprint
+from dreamd.store.keep import okf
+from dreamd.store.keep.ledger.journal import sha256
+from dreamd.store.keep.okf.conformance import conformance
+from dreamd.store.model import ActionKind, Level
+
+from tests.pipelines.fakes import NOW, FakeSource
+
+SAID = ("Ann", "I moved to Oslo in 2019."), ("Bob", "Nice! I bought a red boat."), ("Ann", "Great!")
+
+
+def test_a_fact_a_file_with_its_evidence() -> None:
+    source = FakeSource()
+    source.add("s1", *SAID)
+    view = source.view()
+    planned = consolidate.plan(view, NOW)
+    assert [action.kind for action in planned.actions] == [ActionKind.CREATE] * 2
+    memories = {
+        memory.text: memory for memory in (okf.to_memory(a.path, okf.parse(a.content or b"")) for a in planned.actions)
+    }
+    fact = memories["Ann moved to Oslo in 2019."]
+    assert fact.level is Level.FACT
+    assert fact.sources == ("s1#1",)
+    assert fact.tags == ("Ann",)
+    assert fact.session_id == "s1"
+    assert fact.run == "run-1"
+    assert fact.created_at == source.said["s1"][0].at
+    assert fact.path == f"facts/ann-moved-to-oslo-in-2019--{fact.node_id}.md"
+    assert planned.cursors == {("consolidate", "s1"): 3}
+    assert planned.counts == {"sessions": 1, "turns": 3, "facts": 2}
+    assert all(conformance(action.path, action.content or b"") == [] for action in planned.actions)
+
+
+def test_a_second_night_without_news_changes_nothing() -> None:
+    source = FakeSource()
+    source.add("s1", *SAID)
+    view = source.view()
+    planned = consolidate.plan(view, NOW)
+    view.apply(planned.actions, planned.cursors)
+    again = consolidate.plan(source.view(source.take(view), "run-2"), NOW)
+    assert (again.actions, again.cursors, again.counts) == ([], {}, {})
+
+
+def test_a_session_that_grew_is_read_on() -> None:
+    source = FakeSource()
+    source.add("s1", ("Ann", "Where did you go?"))
+    view = source.view()
+    view.apply((planned := consolidate.plan(view, NOW)).actions, planned.cursors)
+    history = source.take(view)
+    source.add("s1", ("Ann", "Where did you go?"), ("Bob", "To Sweden."))
+    grown = consolidate.plan(source.view(history, "run-2"), NOW)
+    assert len(grown.actions) == 1
+    assert b"Where did Bob go? \xe2\x80\x93 To Sweden." in (grown.actions[0].content or b"")
+    assert grown.cursors == {("consolidate", "s1"): 2}
+
+
+def test_what_is_said_again_gains_evidence() -> None:
+    source = FakeSource()
+    source.add("s1", *SAID)
+    view = source.view()
+    view.apply((planned := consolidate.plan(view, NOW)).actions, planned.cursors)
+    history = source.take(view)
+    path = next(path for path in source.files if "red-boat" in path)
+    source.files[path] = source.files[path].replace(b"---\n\n", b"mine: kept # a note\n---\n\n", 1)
+    source.add("s2", ("Bob", "I really bought a red boat!"), ("Ann", "I bought a blue boat."))
+    view = source.view(history, "run-2")
+    planned = consolidate.plan(view, NOW)
+    assert planned.counts == {"sessions": 1, "turns": 2, "duplicates": 1, "facts": 1, "reinforced": 1}
+    (reinforced,) = [action for action in planned.actions if action.kind is ActionKind.REPLACE]
+    assert reinforced.path == path
+    assert reinforced.pre_sha256 == sha256(view.read(path) or b"")
+    content = reinforced.content or b""
+    assert okf.to_memory(path, okf.parse(content)).sources == ("s1#2", "s2#1")
+    assert b"mine: kept # a note" in content
+    assert okf.parse(content).meta["sources"][-1]["resource"] == "/sessions/2023/05/08/s2.md"
+
+
+def test_what_is_said_twice_in_a_night_is_one_fact() -> None:
+    source = FakeSource()
+    source.add("s1", ("Ann", "I moved to Oslo."), ("Bob", "Sure."), ("Ann", "I moved to Oslo!"))
+    planned = consolidate.plan(source.view(), NOW)
+    assert len(planned.actions) == 1
+    memory = okf.to_memory("x.md", okf.parse(planned.actions[0].content or b""))
+    assert memory.sources == ("s1#1", "s1#3")
+
+
+def test_a_session_that_cannot_be_read_keeps_its_cursor() -> None:
+    source = FakeSource()
+    source.add("bad", *SAID)
+    source.add("good", ("Ann", "I moved to Oslo."))
+    source.failing = {"bad"}
+    planned = consolidate.plan(source.view(), NOW)
+    assert planned.cursors == {("consolidate", "good"): 1}
+    assert planned.counts["sessions failed"] == 1
+    assert planned.notes == ["bad could not be read: ValueError"]
+
+
+def test_nothing_is_learned_where_learning_is_off() -> None:
+    source = FakeSource()
+    source.add("s1", *SAID, channel="quiet")
+    source.add("s2", ("Ann", "I moved to Oslo."))
+    planned = consolidate.plan(source.view(History(channels_off=frozenset({"quiet"}))), NOW)
+    assert [action.node_id for action in planned.actions] == [okf.fact_id("proj", "Ann moved to Oslo.")]
+    assert ("consolidate", "s1") not in planned.cursors
+    assert consolidate.plan(source.view(History(paused=True)), NOW).actions == []
+
+
+def test_what_was_undone_is_not_proposed_again() -> None:
+    source = FakeSource()
+    source.add("s1", ("Ann", "I moved to Oslo."))
+    (action,) = consolidate.plan(source.view(), NOW).actions
+    memory = okf.to_memory(action.path, okf.parse(action.content or b""))
+    assert action.fingerprint == fingerprint(memory)
+    planned = consolidate.plan(source.view(History(tombstones=frozenset({fingerprint(memory)}))), NOW)
+    assert planned.actions == []
+    assert planned.counts["forbidden"] == 1
+    assert planned.cursors == {("consolidate", "s1"): 1}
+
+
+def test_channels_do_not_share_facts() -> None:
+    source = FakeSource()
+    source.add("s1", ("Ann", "I moved to Oslo."), channel="a")
+    source.add("s2", ("Ann", "I moved to Oslo."), channel="b")
+    planned = consolidate.plan(source.view(), NOW)
+    assert len({action.node_id for action in planned.actions}) == 2
+
+
+def test_an_archived_fact_is_not_made_anew() -> None:
+    source = FakeSource()
+    source.add("s1", ("Ann", "I moved to Oslo."))
+    (action,) = consolidate.plan(source.view(), NOW).actions
+    source.files[action.path] = okf.edit(action.content or b"", {"status": "deprecated"})
+    assert consolidate.plan(source.view(), NOW).actions == []
+
+
+def test_the_order_of_sessions_does_not_matter() -> None:
+    one, two = FakeSource(), FakeSource()
+    for source, names in ((one, ("s1", "s2")), (two, ("s2", "s1"))):
+        for name in names:
+            source.add(name, *SAID)
+    assert consolidate.plan(one.view(), NOW).actions == consolidate.plan(two.view(), NOW).actions
+    assert replace(consolidate.plan(one.view(), NOW)) == consolidate.plan(one.view(), NOW)

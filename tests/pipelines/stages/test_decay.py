@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from math import exp, log
+from typing import Any
+
+import pytest
+from dreamd.pipelines.settings import DecaySettings
+from dreamd.pipelines.stages import consolidate, decay
+from dreamd.pipelines.stages.decay import Ground, Standing
+from dreamd.pipelines.workspace.view import History
+from dreamd.store.keep import okf
+from dreamd.store.keep.ledger.ledger import Reinforced, Usage
+from dreamd.store.keep.ledger.questions import Probe
+from dreamd.store.model import Kind, Level, Memory
+
+from tests.pipelines.fakes import MAY_8, NOW, FakeSource
+
+SETTINGS = DecaySettings()
+
+
+def days(number: float) -> timedelta:
+    return timedelta(days=number)
+
+
+def memory(
+    text: str = "The build takes nine minutes.", kind: Kind = Kind.FACT, *, learned: datetime = NOW, **more: Any
+) -> Memory:
+    """A fact as a dream would have written it, said long before it was learned."""
+    node_id = okf.fact_id("proj", text)
+    extra: dict[str, Any] = {"learned_at": learned.isoformat(), **more.pop("extra", {})}
+    fields: dict[str, Any] = {"run": "run-0", "certainty": 0.95, "created_at": MAY_8, "sources": ("s1#1",)}
+    return Memory(
+        node_id=node_id,
+        level=Level.FACT,
+        kind=kind,
+        title=text,
+        text=text,
+        channel="proj",
+        path=okf.path_for(Level.FACT, text, node_id),
+        extra=extra,
+        **(fields | more),
+    )
+
+
+def source_of(*memories: Memory) -> FakeSource:
+    source = FakeSource()
+    for each in memories:
+        source.files[each.path] = okf.from_memory(each)
+    return source
+
+
+def faded(source: FakeSource, now: datetime, history: History | None = None) -> list[str]:
+    view = source.view(history)
+    planned = decay.plan(view, now)
+    for action in planned.actions:
+        meta = okf.parse(action.content or b"").meta
+        assert meta["status"] == "deprecated"
+        assert okf.instant(meta["archived_at"]) == now
+    return [action.node_id for action in planned.actions]
+
+
+def standing(of: Memory, usage: Mapping[str, Usage] | None = None, **feedback: int) -> Standing:
+    history = History(usage=usage or {}, feedback={of.node_id: feedback})
+    found = Ground(history, (), SETTINGS).standing(of)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "provenance", "tau"),
+    [
+        (Kind.CORRECTION, "user_corrected", 365),
+        (Kind.PREFERENCE, "user_stated", 90),
+        (Kind.PROCEDURE, "user_stated", 60),
+        (Kind.FACT, "user_stated", 30),
+        (Kind.FACT, "inferred", 7),
+    ],
+)
+def test_confidence_is_the_formula(kind: Kind, provenance: str, tau: float) -> None:
+    one = memory(kind=kind, provenance=provenance)
+    usage = {one.node_id: Usage(4, NOW + days(2))}
+    expected = 0.95 * exp(-40 / tau) * (1 + 0.1 * log(5)) * 0.90
+    assert standing(one, usage, not_useful=1).confidence(NOW + days(42)) == pytest.approx(expected)
+
+
+def test_confidence_never_exceeds_one() -> None:
+    one = memory()
+    assert standing(one, {one.node_id: Usage(10_000, NOW)}, used=50).confidence(NOW) == 1.0
+
+
+def test_feedback_moves_trust_within_bounds() -> None:
+    assert decay.trust({}) == 1.0
+    assert decay.trust({"used": 1, "not_useful": 1, "rejected": 1}) == pytest.approx(0.93)
+    assert decay.trust({"not_useful": 99}) == 0.0
+    assert decay.trust({"used": 99}) == 2.0
+
+
+def test_what_answered_a_question_is_trusted_more() -> None:
+    one = memory()
+    probes = [Probe("how long?", "proj", ("s1#1",)), Probe("what takes nine minutes?", None, (one.node_id,))]
+    found = Ground(History(probes=probes), (), SETTINGS).standing(one)
+    assert found is not None
+    assert found.trust == pytest.approx(1.10)
+
+
+@pytest.mark.parametrize("kind", [Kind.FACT, Kind.PREFERENCE, Kind.PROCEDURE, Kind.CORRECTION])
+def test_the_night_on_which_it_fades_is_known_beforehand(kind: Kind) -> None:
+    one = memory(kind=kind)
+    at = standing(one).fades_at(SETTINGS)
+    assert standing(one).confidence(at) == pytest.approx(SETTINGS.archive_below)
+    source = source_of(one)
+    assert faded(source, at - days(0.01)) == []
+    assert faded(source, at + days(0.01)) == [one.node_id]
+
+
+def test_a_year_of_history_imported_tonight_loses_nothing() -> None:
+    source = FakeSource()
+    for week in range(52):
+        said = (("Ann", f"I paid {week + 100} crowns for the violin lesson in Oslo."),)
+        source.add(f"s{week}", *said, at=NOW - days(365 - 7 * week))
+    view = source.view()
+    learned = consolidate.plan(view, NOW)
+    view.apply(learned.actions, learned.cursors)
+    assert len(learned.actions) >= 52
+    assert decay.plan(view, NOW).actions == []
+    source.take(view)
+    assert faded(source, NOW + days(29)) == []
+    assert faded(source, NOW + days(400)) != []
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        memory(extra={"verified": [{"by": "human:ann", "at": NOW.isoformat()}]}),
+        memory(extra={"curated": True}),
+        memory(run=None),
+        memory(contradicts=("other",)),
+        memory(sources=("s1#1", "s2#1", "s3#4")),
+        memory(sources=("s1#1", "s1#2"), extra={"sources": [
+            {"id": f"t{n}", "resource": "/s.md", "title": f"s1#{n}", "at": NOW.isoformat()} for n in (1, 2)
+        ]}),
+    ],
+    ids=["reviewed", "curated", "a person's own", "open question", "said in three sessions", "reinforced twice"],
+)  # fmt: skip
+def test_what_a_person_vouched_for_or_said_again_stays(kept: Memory) -> None:
+    assert faded(source_of(kept), NOW + days(4000)) == []
+
+
+def test_what_was_said_again_is_counted_beside_the_file_and_on_top_of_what_older_files_say() -> None:
+    one = memory(extra={"reinforced": [{"at": (NOW - days(40)).isoformat()}]})
+    again = Reinforced(2, NOW - days(3))
+    assert decay.reinforcements(one, History()) == 1
+    assert decay.reinforcements(one, History(reinforced={one.node_id: again})) == 3
+    once = History(reinforced={(plain := memory()).node_id: Reinforced(1, NOW + days(3))})
+    found = Ground(once, (), SETTINGS).standing(plain)
+    assert found is not None
+    assert found.last_at == NOW + days(3)
+    assert Ground(History(reinforced={plain.node_id: again}), (), SETTINGS).standing(plain) is None
+
+
+def test_what_a_person_edited_stays() -> None:
+    one = memory()
+    source = source_of(one)
+    source.files[one.path] = source.files[one.path].replace(b"nine minutes", b"ten minutes")
+    assert faded(source, NOW + days(4000)) == []
+
+
+def test_what_an_agent_kept_fades_and_what_a_person_kept_does_not() -> None:
+    agents = memory("Kept by an agent.", run=None, sources=(), extra={"agent_id": "claude"})
+    mine = memory("Kept by me.", run=None, sources=())
+    assert faded(source_of(agents, mine), NOW + days(400)) == [agents.node_id]
+
+
+def test_use_and_repetition_count_from_when_they_happened() -> None:
+    used, through_turn, on_page, repeated = (memory(f"Number {word} is here.") for word in ("one", "two", "six", "ten"))
+    through_turn = memory(through_turn.text, sources=("s2#7",))
+    repeated = memory(
+        repeated.text,
+        extra={"sources": [{"id": "t1", "resource": "/s.md", "title": "s1#1", "at": (NOW + days(380)).isoformat()}]},
+    )
+    page = _page((on_page.node_id, used.node_id))
+    usage = {
+        used.node_id: Usage(1, NOW + days(390)),
+        "s2#7": Usage(1, NOW + days(390)),
+        page.node_id: Usage(1, NOW + days(390)),
+    }
+    source = source_of(used, through_turn, on_page, repeated, page)
+    assert faded(source, NOW + days(400), History(usage=usage)) == []
+    unused = faded(source, NOW + days(400))
+    assert through_turn.node_id in unused
+    assert repeated.node_id not in unused
+    assert len(unused) == 2  # the page keeps one of its two
+
+
+def test_a_pages_last_source_stays() -> None:
+    first, second = memory("The first of two."), memory("The second of two.")
+    source = source_of(first, second, _page((first.node_id, second.node_id)))
+    assert len(faded(source, NOW + days(400))) == 1
+
+
+def test_at_most_one_in_a_hundred_fades_in_a_night() -> None:
+    many = [memory(f"Fact number {n}.") for n in range(30)]
+    assert len(faded(source_of(*many), NOW + days(400))) == SETTINGS.least_a_night
+    assert decay.most_a_night(30, SETTINGS) == 10
+    assert decay.most_a_night(5000, SETTINGS) == 50
+
+
+def test_what_was_brought_back_by_an_undo_is_not_archived_again() -> None:
+    one = memory()
+    history = History(tombstones=frozenset({decay.mark_of(one.node_id)}))
+    assert faded(source_of(one), NOW + days(4000), history) == []
+
+
+def test_the_forecast_names_the_days_and_reads_no_young_file() -> None:
+    soon, later, young = memory("Soon."), memory("Later.", Kind.CORRECTION), memory("Young.", created_at=NOW + days(80))
+    source = source_of(soon, later, young)
+    read: list[str] = []
+
+    def reading(path: str) -> bytes | None:
+        read.append(path)
+        return source.read(path)
+
+    ground = Ground(History(), (), SETTINGS)
+    told = decay.forecast(source.memories(), reading, ground, SETTINGS, NOW + days(70), 30)
+    assert [standing.memory.node_id for _, standing in told] == [soon.node_id]
+    assert NOW + days(70) <= told[0][0] <= NOW + days(100)
+    assert young.path not in read
+
+
+def test_what_a_dream_learns_again_carries_the_moment() -> None:
+    source = FakeSource()
+    source.add("s1", ("Ann", "I moved to Oslo in 2019."))
+    view = source.view()
+    planned = consolidate.plan(view, NOW)
+    view.apply(planned.actions, planned.cursors)
+    history = source.take(view)
+    source.add("s2", ("Ann", "I moved to Oslo in 2019."))
+    again = source.view(history)
+    (action,) = consolidate.plan(again, NOW + days(1)).actions
+    told = okf.to_memory(action.path, okf.parse(action.content or b""))
+    assert [entry.get("at") for entry in told.extra["sources"]] == [None, (NOW + days(1)).isoformat()]
+    assert decay.reinforcements(told, History()) == 1
+
+
+@pytest.mark.parametrize(
+    ("gone", "comes_back"),
+    [
+        ({"status": "deprecated", "archived_at": NOW.isoformat()}, True),
+        ({"status": "deprecated"}, False),
+        ({"status": "deprecated", "archived_at": NOW.isoformat(), "superseded_by": "newer"}, False),
+    ],
+    ids=["faded", "put away by hand", "superseded"],
+)
+def test_what_faded_comes_back_when_it_is_said_again(gone: dict[str, str], comes_back: bool) -> None:
+    source = FakeSource()
+    source.add("s1", ("Ann", "I moved to Oslo in 2019."))
+    view = source.view()
+    planned = consolidate.plan(view, NOW)
+    view.apply(planned.actions, planned.cursors)
+    history = source.take(view)
+    (path,) = source.files
+    source.files[path] = okf.edit(source.files[path], gone)
+    source.add("s2", ("Ann", "I moved to Oslo in 2019."))
+    again = source.view(history)
+    actions = consolidate.plan(again, NOW + days(200)).actions
+    assert bool(actions) == comes_back
+    for action in actions:
+        meta = okf.parse(action.content or b"").meta
+        assert (meta["status"], "archived_at" in meta, len(meta["sources"])) == ("stable", False, 2)
+
+
+def _page(sources: tuple[str, ...]) -> Memory:
+    return Memory(
+        node_id="page",
+        level=Level.SCENARIO,
+        kind=Kind.SCENARIO,
+        title="Page",
+        text="- what they say",
+        channel="proj",
+        sources=sources,
+        run="run-0",
+        path="scenarios/page--page.md",
+    )

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from dreamd.pipelines.stages import consolidate, drift
+from dreamd.pipelines.workspace.view import History, View
+from dreamd.store.changes.decisions import mark_of
+from dreamd.store.model import Level, Memory
+
+from tests.pipelines.fakes import MAY_8, NOW, FakeSource
+from tests.pipelines.near_misses import near_misses
+
+
+def dreamt(source: FakeSource, history: History | None = None, run_id: str = "run-1") -> View:
+    view = source.view(history, run_id)
+    for stage in (consolidate, drift):
+        planned = stage.plan(view, NOW)
+        view.apply(view.allowed(planned.actions), planned.cursors)
+    return view
+
+
+def facts(view: View) -> dict[str, Memory]:
+    held = (view.memory(action.node_id) for action in view.actions)
+    return {memory.text: memory for memory in held if memory is not None and memory.level is Level.FACT}
+
+
+def test_an_update_takes_the_older_ones_place() -> None:
+    source = FakeSource()
+    source.add("s1", ("user", "My API integration module has 65% test coverage after the first run."))
+    source.add(
+        "s2",
+        ("user", "The test coverage of my API integration has recently improved to 78%."),
+        at=MAY_8 + timedelta(days=9),
+    )
+    held = facts(dreamt(source))
+    (old,) = [memory for text, memory in held.items() if "65%" in text]
+    (new,) = [memory for text, memory in held.items() if "78%" in text]
+    assert (old.superseded_by, new.supersedes) == (new.node_id, (old.node_id,))
+    assert old.valid_to == new.created_at
+    assert new.superseded_by is None
+
+
+def test_what_is_denied_and_was_told_waits_for_its_person_with_both_sides_living() -> None:
+    source = FakeSource()
+    source.add("s1", ("user", "I submitted my cover letter to Greg for a review on April 10."))
+    source.add("s2", ("user", "I have never submitted my cover letter to Greg."), at=MAY_8 + timedelta(days=1))
+    view = dreamt(source)
+    told, denied = sorted(facts(view).values(), key=lambda memory: memory.created_at or NOW)
+    assert (told.contradicts, denied.contradicts) == ((denied.node_id,), (told.node_id,))
+    assert {memory.node_id for memory in view.memories(Level.FACT)} == {told.node_id, denied.node_id}
+
+
+def test_nobody_contradicts_themself_in_one_breath() -> None:
+    source = FakeSource()
+    text = "I have never obtained an API key for this project. Please help me obtain an API key for the project."
+    source.add("s1", ("user", text))
+    assert not any(memory.contradicts for memory in facts(dreamt(source)).values())
+
+
+def test_what_happened_after_it_never_had_is_news_and_no_contradiction() -> None:
+    source = FakeSource()
+    source.add("s1", ("user", "I have never used Zotero for my citations."))
+    source.add("s2", ("user", "I downloaded Zotero for my citations."), at=MAY_8 + timedelta(days=1))
+    assert not any(memory.contradicts for memory in facts(dreamt(source)).values())
+
+
+def test_near_misses_are_neither_superseded_nor_merged() -> None:
+    pairs = near_misses(200)
+    assert len({pair[1:] for pair in pairs}) == 200
+    for number, (sort, earlier, later) in enumerate(pairs):
+        source = FakeSource()
+        source.add(f"a{number}", ("user", earlier))
+        source.add(f"b{number}", ("user", later), at=MAY_8 + timedelta(days=30))
+        held = facts(dreamt(source))
+        assert len(held) == 2, (sort, earlier, later, list(held))
+        assert not any(memory.superseded_by or memory.supersedes for memory in held.values()), (sort, earlier, later)
+        assert all(len(memory.sources) == 1 for memory in held.values()), (sort, earlier, later)
+
+
+@pytest.mark.parametrize("undone", [True, False])
+def test_what_a_person_decided_is_not_asked_again(undone: bool) -> None:
+    source = FakeSource()
+    source.add("s1", ("user", "I submitted my cover letter to Greg for a review on April 10."))
+    source.add("s2", ("user", "I have never submitted my cover letter to Greg."), at=MAY_8 + timedelta(days=1))
+    one, other = (memory.node_id for memory in facts(dreamt(source)).values())
+    history = History(tombstones=frozenset({mark_of(one, other)} if undone else ()))
+    assert any(memory.contradicts for memory in facts(dreamt(source, history)).values()) is not undone
+
+
+def test_a_second_night_without_news_changes_nothing() -> None:
+    source = FakeSource()
+    source.add("s1", ("user", "I submitted my cover letter to Greg for a review on April 10."))
+    source.add("s2", ("user", "I have never submitted my cover letter to Greg."), at=MAY_8 + timedelta(days=1))
+    history = source.take(dreamt(source))
+    assert dreamt(source, history, "run-2").actions == []
+    assert drift.plan(source.view(history), datetime(2026, 12, 9, tzinfo=UTC)).actions == []

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import pytest
+from dreamd.pipelines.stages import consolidate, lint
+from dreamd.pipelines.stages.repairs import clean_tags
+from dreamd.pipelines.workspace.proposals import body_hash
+from dreamd.pipelines.workspace.view import History
+from dreamd.store.keep import okf
+from dreamd.store.keep.ledger.journal import sha256
+from dreamd.store.model import ActionKind, Kind
+
+from tests.pipelines.fakes import NOW, FakeSource
+
+
+def _dreamt() -> FakeSource:
+    source = FakeSource()
+    source.add("s1", ("Ann", "I moved to Oslo in 2019."))
+    view = source.view()
+    planned = consolidate.plan(view, NOW)
+    view.apply(planned.actions, planned.cursors)
+    source.take(view)
+    return source
+
+
+def _problems(source: FakeSource) -> dict[str, list[str]]:
+    view = source.view()
+    view.cursors["consolidate", "s1"] = 1
+    found: dict[str, list[str]] = {}
+    for finding in lint.plan(view, NOW).findings:
+        found.setdefault(finding.check, []).append(finding.path)
+    return found
+
+
+def test_a_healthy_vault_has_no_findings() -> None:
+    assert _problems(_dreamt()) == {}
+
+
+def test_what_is_wrong_is_named() -> None:
+    source = _dreamt()
+    source.files["facts/broken.md"] = b"---\ntype: [\n---\n\ntext\n"
+    source.files["notes/links.md"] = b"---\ntype: Note\n---\n\n[gone](/facts/none.md) [there](/facts/broken.md)\n"
+    source.problems["facts/deleted.md"] = None
+    source.said["s2"] = source.said["s1"]
+    source.channels["s2"] = "proj"
+    found = _problems(source)
+    assert found["conformance"] == ["facts/broken.md"]
+    assert found["links"] == ["notes/links.md"]
+    assert found["index"] == ["facts/deleted.md"]
+    assert found["sessions"] == ["sessions/2023/05/08/s2.md"]
+
+
+def test_a_fact_without_evidence_is_an_orphan() -> None:
+    source = _dreamt()
+    (path,) = source.files
+    source.said.clear()
+    assert _problems(source)["orphans"] == [path]
+
+
+def test_a_secret_is_taken_out_of_what_a_dream_wrote() -> None:
+    source = _dreamt()
+    (path,) = source.files
+    secret = "ghp_" + "a1B2" * 9
+    source.files[path] = source.files[path].replace(b"Oslo", f"Oslo {secret}".encode())
+    source.files["notes/mine.md"] = f"---\ntype: Note\n---\n\n{secret}\n".encode()
+    view = source.view()
+    planned = lint.plan(view, NOW)
+    (repair,) = planned.actions
+    assert (repair.kind, repair.path) == (ActionKind.REPLACE, path)
+    assert secret.encode() not in (repair.content or b"")
+    assert repair.pre_sha256 == sha256(view.read(path) or b"")
+    assert [finding.path for finding in planned.findings if finding.check == "secrets"] == ["notes/mine.md"]
+    assert secret not in str(planned.findings) + repair.reason
+
+
+def test_sources_follow_a_session_that_moved() -> None:
+    source = _dreamt()
+    (path,) = source.files
+    source.files[path] = source.files[path].replace(b"/sessions/2023/05/08/s1.md", b"/sessions/old/s1.md")
+    (repair,) = lint.plan(source.view(), NOW).actions
+    assert okf.parse(repair.content or b"").meta["sources"][0]["resource"] == "/sessions/2023/05/08/s1.md"
+
+
+PAGE = """---
+type: Scenario
+node_id: page
+level: L2
+kind: scenario
+run: run-1
+{more}sources:
+  - id: m1
+    resource: /{path}
+    title: {node}
+---
+
+{body}
+"""
+
+
+def _with_page(body: str, more: str = "") -> tuple[FakeSource, str]:
+    """A vault with one fact and a page of a dream's that cites it; where the fact lies."""
+    source = _dreamt()
+    (path,) = source.files
+    node_id = str(okf.parse(source.files[path]).meta["node_id"])
+    text = body.format(node=node_id, path=path)
+    mark = f"body_sha256: {body_hash(text)}\n"
+    page = PAGE.format(more=mark + more, path=path, node=node_id, body=text)
+    source.files["scenarios/page--page.md"] = page.encode()
+    return source, path
+
+
+def test_a_link_follows_a_memory_that_moved_and_is_mended_once() -> None:
+    source, path = _with_page("- [see](/old/name--{node}.md) [^m1]")
+    view = source.view()
+    (repair,) = lint.plan(view, NOW).actions
+    assert f"[see](/{path})".encode() in (repair.content or b"")
+    view.apply([repair])
+    source.take(view)
+    assert lint.plan(source.view(), NOW).actions == []
+
+
+def test_a_link_on_a_persons_page_is_named_not_mended() -> None:
+    source, path = _with_page("nothing")
+    node_id = str(okf.parse(source.files[path]).meta["node_id"])
+    source.files["notes/mine.md"] = f"---\ntype: Note\n---\n\n[see](/old/name--{node_id}.md)\n".encode()
+    planned = lint.plan(source.view(), NOW)
+    assert planned.actions == []
+    (found,) = [finding for finding in planned.findings if finding.check == "links"]
+    assert f"lies at /{path} now" in found.problem
+
+
+def test_arrows_and_footnotes_that_lead_nowhere_are_named() -> None:
+    source, _ = _with_page("- a claim [^m1] [^m7]", "supersedes:\n- nobody\n")
+    told = [finding.problem for finding in lint.plan(source.view(), NOW).findings if finding.check == "links"]
+    assert told == ["its footnote m7 stands for nothing", "it supersedes nobody, which is not there"]
+
+
+def test_a_successor_whose_predecessor_does_not_know_of_it_is_named() -> None:
+    source, path = _with_page("nothing")
+    node_id = str(okf.parse(source.files[path]).meta["node_id"])
+    page = "scenarios/page--page.md"
+    source.files[page] = okf.edit(source.files[page], {"supersedes": [node_id]})
+    told = [finding.problem for finding in lint.plan(source.view(), NOW).findings if finding.check == "links"]
+    assert told == [f"it supersedes {node_id}, which does not know of it"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "clean"),
+    [(["a", "A", " b  c ", "#d", ""], ["a", "b c", "d"]), (["a", "b"], ["a", "b"]), (["a", 1], None), ("a, b", None)],
+)
+def test_tags_are_tidied_up(tags: object, clean: list[str] | None) -> None:
+    assert clean_tags(tags) == clean
+
+
+def test_tags_and_a_missing_type_are_mended_in_one_action() -> None:
+    source = _dreamt()
+    (path,) = source.files
+    source.files[path] = okf.edit(source.files[path], {"tags": ["Ann", "ann", " "], "type": None})
+    (repair,) = lint.plan(source.view(), NOW).actions
+    meta = okf.parse(repair.content or b"").meta
+    assert meta["tags"] == ["Ann"]
+    assert meta["type"] == okf.type_of(Kind(meta["kind"]))
+    assert repair.reason == "its type was missing; its tags are tidied up"
+
+
+def test_a_persons_edits_are_not_fought() -> None:
+    source = _dreamt()
+    (path,) = source.files
+    source.files[path] = okf.edit(source.files[path].replace(b"Oslo", b"Bergen"), {"tags": ["a", "A"]})
+    planned = lint.plan(source.view(), NOW)
+    assert planned.actions == []
+    assert [finding.check for finding in planned.findings if finding.path == path] == ["tags"]
+
+
+def test_a_repair_that_was_undone_is_not_made_again() -> None:
+    source = _dreamt()
+    (path,) = source.files
+    source.files[path] = okf.edit(source.files[path], {"tags": ["a", "A"]})
+    (repair,) = lint.plan(source.view(), NOW).actions
+    assert repair.fingerprint
+    assert lint.plan(source.view(History(tombstones=frozenset({repair.fingerprint}))), NOW).actions == []
+
+
+def test_half_read_sessions_and_missing_vectors_are_named() -> None:
+    source = FakeSource()
+    source.add("s1", ("Ann", "one"), ("Ann", "two"), ("Ann", "three"))
+    source.add("s2", ("Ann", "one"))
+    source.waiting = 7
+    view = source.view(History(cursors={("consolidate", "s1"): 1}))
+    told = {finding.check + finding.path: finding.problem for finding in lint.plan(view, NOW).findings}
+    assert "last 2 of its 3 turns" in told["sessionssessions/2023/05/08/s1.md"]
+    assert "none of its 1 turns" in told["sessionssessions/2023/05/08/s2.md"]
+    assert told["embeddings"].startswith("7 pieces")
+
+
+def test_what_is_gone_hides_nothing_for_good_and_what_is_there_still_does() -> None:
+    source = _dreamt()
+    (path,) = source.files
+    node_id = str(okf.parse(source.files[path]).meta["node_id"])
+    note = "---\ntype: Note\nnode_id: {0}\nlevel: L1\nsuperseded_by: {1}\nvalid_to: 2026-01-01\n---\n\nWords.\n"
+    source.files["facts/a.md"] = note.format("a", "nobody").encode()
+    source.files["facts/b.md"] = note.format("b", node_id).encode()
+    (repair,) = lint.plan(source.view(), NOW).actions
+    assert (repair.path, repair.reason) == ("facts/a.md", "what took its place is gone")
+    assert okf.parse(repair.content or b"").meta.keys() == {"type", "node_id", "level"}
+    assert "links" not in _problems(source)

@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from dreamd.pipelines.language import deadlines
+from dreamd.pipelines.stages import profiles, refresh, scenarios, staleness
+from dreamd.pipelines.stages import project_files as project
+from dreamd.pipelines.stages.project_files import Project
+from dreamd.pipelines.workspace.view import History
+from dreamd.store.keep import okf
+from dreamd.store.model import Action, ActionKind, Kind, Level, Memory
+
+from tests.pipelines.fakes import MAY_8, NOW, FakeSource
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project: a source file, a makefile, a package list."""
+    root = tmp_path / "proj"
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "app.py").write_text("")
+    (root / "Makefile").write_text("CC := gcc\nlint: deps\n\truff check\ndeps:\n\ttrue\n")
+    (root / "package.json").write_text('{"scripts": {"build": "vite"}}')
+    return root
+
+
+def fact(text: str, *, said: datetime = MAY_8, **more: object) -> Memory:
+    """A fact as a dream would have written it."""
+    node_id = okf.fact_id("proj", text)
+    fields: dict[str, object] = {"run": "run-0", "tense": "current", "kind": Kind.FACT, "sources": ("s1#1",)}
+    return Memory(
+        node_id=node_id,
+        level=Level.FACT,
+        title=text,
+        text=text,
+        channel="proj",
+        created_at=said,
+        path=okf.path_for(Level.FACT, text, node_id),
+        **(fields | more),  # type: ignore[arg-type]
+    )
+
+
+def source_of(*facts: Memory, folder: Path | None = None) -> FakeSource:
+    source = FakeSource()
+    source.ran_in = {"proj": [folder]} if folder else {}
+    for each in facts:
+        source.files[each.path] = okf.from_memory(each)
+    return source
+
+
+def night(source: FakeSource, history: History | None = None, now: datetime = NOW) -> tuple[list[str], History]:
+    """What one dream says of the facts that it marks, and what the next one knows."""
+    view = source.view(history)
+    planned = staleness.plan(view, now)
+    view.apply(planned.actions, planned.cursors)
+    return [action.reason for action in planned.actions], source.take(view)
+
+
+def meta(source: FakeSource, memory: Memory) -> dict[str, object]:
+    return dict(okf.parse(source.files[memory.path]).meta)
+
+
+# ---- what is in the project
+
+
+@pytest.mark.parametrize(
+    ("text", "gone"),
+    [
+        ("The user keeps the entry point in `src/app.py`.", ()),
+        ("The user keeps the entry point in src/main.py.", ("src/main.py",)),
+        ("The user: see `app.py` in src.", ()),
+        ("The user runs `make lint` before a push.", ()),
+        ("The user runs `make docs` before a push.", ("make docs",)),
+        ("To release, run make publish.", ("make publish",)),
+        ("The user wants to make sure that it works.", ()),
+        ("The user builds with npm run build.", ()),
+        ("The user builds with `npm run bundle`.", ("npm run bundle",)),
+        ("The docs are at https://example.org/src/none.html and cover TCP/IP.", ()),
+        ("The user looks at ../other/secret.py and `/etc/none.conf`.", ()),
+        ("All of `src/*.py` and `src/{a,b}.py` are formatted.", ()),
+    ],
+)
+def test_what_a_text_names_is_looked_for(folder: Path, text: str, gone: tuple[str, ...]) -> None:
+    assert Project([folder]).missing(text) == gone
+
+
+def test_an_absolute_path_is_looked_for_within_the_project_only(folder: Path) -> None:
+    project = Project([folder])
+    assert project.missing(f"It is `{folder}/src/none.py`.") == (f"{folder}/src/none.py",)
+    assert project.missing(f"It is `{folder.parent}/none/none.py`.") == ()
+
+
+def test_a_path_may_be_named_from_a_part_of_the_project(folder: Path) -> None:
+    (folder / "backend" / "api").mkdir(parents=True)
+    (folder / "backend" / "api" / "views.py").write_text("")
+    assert Project([folder]).missing("The views are in `api/views.py`.") == ()
+
+
+def test_no_symbolic_link_is_followed(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "link").symlink_to(tmp_path / "elsewhere")
+    (folder / "Makefile").unlink()
+    (tmp_path / "elsewhere" / "Makefile").write_text("other:\n")
+    (folder / "Makefile").symlink_to(tmp_path / "elsewhere" / "Makefile")
+    project = Project([folder])
+    assert project.missing("It is `link/none.py`, made by `make lint`.") == ()
+
+
+def test_looks_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project, "MOST_LOOKS", 8)
+    looking = Project([folder])
+    named = [f"`src/none{n}.py`" for n in range(50)]
+    assert 0 < len(looking.missing(" ".join(named))) < 9
+
+
+def test_targets_that_come_from_elsewhere_are_not_judged(folder: Path) -> None:
+    (folder / "Makefile").write_text("include more.mk\nlint:\n")
+    assert Project([folder]).missing("Run `make docs`.") == ()
+
+
+# ---- facts about it
+
+
+def test_a_fact_whose_file_is_gone_is_marked_and_unmarked_when_it_is_back(folder: Path) -> None:
+    one = fact("The user keeps the entry point in `src/app.py`.")
+    source = source_of(one, folder=folder)
+    before = source.files[one.path]
+    assert night(source)[0] == []
+    (folder / "src" / "app.py").rename(folder / "src" / "kept")
+    reasons, history = night(source)
+    assert reasons == ["src/app.py is not in the project any more"]
+    marked = meta(source, one)
+    assert (marked["tense"], marked["gone"], marked["status"]) == ("past", ["src/app.py"], "stable")
+    assert okf.instant(marked["stale_after"]) == NOW
+    assert night(source, history, NOW + DAY)[0] == []
+    (folder / "src" / "kept").rename(folder / "src" / "app.py")
+    reasons, history = night(source, history, NOW + 2 * DAY)
+    assert reasons == ["what it names is back"]
+    assert source.files[one.path] == before
+    (folder / "src" / "app.py").unlink()
+    assert len(night(source, history, NOW + 3 * DAY)[0]) == 1
+
+
+def test_a_person_who_takes_the_mark_away_has_the_last_word(folder: Path) -> None:
+    one = fact("The user keeps the entry point in `src/main.py`.")
+    source = source_of(one, folder=folder)
+    before = source.files[one.path]
+    _, history = night(source)
+    source.files[one.path] = before
+    assert night(source, history, NOW + DAY)[0] == []
+
+
+def test_a_mark_that_was_undone_is_not_made_again(folder: Path) -> None:
+    source = source_of(fact("The user keeps the entry point in `src/main.py`."), folder=folder)
+    marks = {action.fingerprint or "" for action in staleness.plan(source.view(), NOW).actions}
+    assert len(marks) == 1
+    assert night(source, History(frozenset(marks)))[0] == []
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        {"tense": "past"},
+        {"tense": "future"},
+        {"run": None},
+        {"extra": {"verified": [{"by": "human:ann"}]}},
+        {"extra": {"stale_after": "2030-01-01"}},
+        {"status": "deprecated"},
+    ],
+)
+def test_what_was_what_will_be_and_what_a_person_wrote_is_let_alone(folder: Path, of: dict[str, object]) -> None:
+    one = fact("The user keeps the entry point in `src/main.py`.", **of)  # type: ignore[arg-type]
+    source = source_of(one, folder=folder)
+    assert night(source)[0] == []
+
+
+def test_a_folder_that_is_empty_or_gone_says_nothing(tmp_path: Path) -> None:
+    one = fact("The user keeps the entry point in `src/main.py`.")
+    assert night(source_of(one))[0] == []
+    assert night(source_of(one, folder=tmp_path))[0] == []
+
+
+def test_so_many_are_marked_a_night(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staleness, "MOST_MARKED", 3)
+    source = source_of(*(fact(f"The user has `src/none{n}.py`.") for n in range(5)), folder=folder)
+    reasons, history = night(source)
+    assert len(reasons) == 3
+    assert len(night(source, history)[0]) == 2
+
+
+# ---- facts about a time
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("Ann will start on 3 May 2024.", date(2024, 5, 3)),
+        ("Ann will start on 3 May.", date(2024, 5, 3)),
+        ("Ann will start on June 2nd.", date(2023, 6, 2)),
+        ("On 8 May 2023 Ann said that she will move in June 2024.", date(2024, 6, 30)),
+        ("Ann will move in 2025.", date(2025, 12, 31)),
+        ("Ann will go hiking on the Friday after 9 June 2023.", date(2023, 6, 23)),
+        ("Ann will go hiking tomorrow.", date(2023, 5, 9)),
+        ("Ann will go hiking on 31 June 2023.", None),
+        ("Ann may move, and will march on.", None),
+        ("Ann will go hiking.", None),
+    ],
+)
+def test_the_last_day_that_a_text_names(text: str, last: date | None) -> None:
+    assert deadlines.last_named(text, MAY_8.date()) == last
+
+
+def test_what_was_to_come_is_past_when_its_day_has_passed() -> None:
+    one = fact("Ann will start on 3 May 2024.", tense="future")
+    later = fact("Ann will move in 2031.", tense="future")
+    source = source_of(one, later)
+    body = okf.parse(source.files[one.path]).body
+    assert night(source, now=datetime(2024, 5, 4, 3, tzinfo=UTC))[0] == []
+    reasons, history = night(source, now=datetime(2024, 5, 6, 3, tzinfo=UTC))
+    assert reasons == ["3 May 2024 has passed"]
+    assert (meta(source, one)["tense"], okf.parse(source.files[one.path]).body) == ("past", body)
+    assert meta(source, later)["tense"] == "future"
+    assert night(source, history)[0] == []
+
+
+def test_what_held_until_a_day_is_past_after_it() -> None:
+    one = fact("The code of the door is 4711.", extra={"stale_after": "2026-11-20T00:00:00+00:00"})
+    source = source_of(one)
+    assert night(source, now=NOW - 3 * DAY)[0] == []
+    reasons, history = night(source)
+    assert reasons == ["it held until 20 November 2026"]
+    assert meta(source, one)["tense"] == "past"
+    source.files[one.path] = okf.edit(source.files[one.path], {"tense": "current"})
+    assert night(source, history, NOW + DAY)[0] == []
+
+
+# ---- pages
+
+
+def supersede(source: FakeSource, old: Memory) -> None:
+    source.files[old.path] = okf.edit(source.files[old.path], {"superseded_by": "newer"})
+
+
+def preferences(count: int) -> list[Memory]:
+    texts = [f"The user prefers short answers about rust number {n}." for n in range(count)]
+    return [fact(text, kind=Kind.PREFERENCE, tags=("user",)) for text in texts]
+
+
+def themes() -> list[Memory]:
+    """Preferences of two kinds, six of each."""
+    details = ["red", "old", "new", "long", "first", "hard"]
+    said = [f"Ann likes my {theme} {theme} {theme} {d} {theme}." for theme in ("boat", "piano") for d in details]
+    return [fact(text, kind=Kind.PREFERENCE, tags=("Ann",)) for text in said]
+
+
+def with_pages(*facts: Memory) -> tuple[FakeSource, History]:
+    source = source_of(*facts)
+    view = source.view()
+    for stage in (scenarios, profiles):
+        planned = stage.plan(view, NOW)
+        view.apply(planned.actions, planned.cursors)
+    assert {memory.level for memory in view.memories()} == {Level.FACT, Level.SCENARIO, Level.PROFILE}
+    return source, source.take(view)
+
+
+def test_a_superseded_fact_leaves_its_pages_the_same_night() -> None:
+    old, new, *others = themes()
+    source, history = with_pages(old, new, *others)
+    view = source.view(history)
+    resting = {page.node_id for page in view.memories() if old.node_id in page.sources}
+    assert len(resting) == 2
+    content = okf.edit(source.files[old.path], {"superseded_by": new.node_id})
+    drift = Action(
+        kind=ActionKind.REPLACE, path=old.path, node_id=old.node_id, stage="drift", reason="", content=content
+    )
+    view.apply([drift])
+    planned = refresh.plan(view, NOW)
+    assert {action.node_id for action in planned.actions} == resting
+    view.apply(planned.actions, planned.cursors)
+    assert not any(old.node_id in memory.sources for memory in view.memories())
+    assert refresh.plan(view, NOW).actions == []
+
+
+def test_a_fact_that_is_far_from_its_scenario_leaves_it() -> None:
+    facts = themes()
+    source, history = with_pages(*facts)
+    page = next(page for page in source.view().memories(Level.SCENARIO) if facts[0].node_id in page.sources)
+    whole = source.view().memory(page.node_id)
+    assert whole is not None
+    stray = fact("Zebras graze quietly beyond rivers.")
+    source.files[stray.path] = okf.from_memory(stray)
+    source.files[page.path] = okf.from_memory(replace(whole, sources=(*whole.sources, stray.node_id)))
+    view = source.view(history)
+    view.apply(scenarios.plan(view, NOW).actions)
+    after = view.memory(page.node_id)
+    assert after is not None
+    assert set(after.sources) == set(page.sources)
+
+
+def test_a_profile_of_which_nothing_is_left_is_archived_once() -> None:
+    facts = preferences(3)
+    source = source_of(*facts)
+    view = source.view()
+    view.apply(profiles.plan(view, NOW).actions)
+    history = source.take(view)
+    for old in facts:
+        supersede(source, old)
+    view = source.view(history)
+    planned = refresh.plan(view, NOW)
+    assert [action.reason for action in planned.actions] == ["the facts that it rests on are gone"]
+    view.apply(planned.actions, planned.cursors)
+    assert refresh.plan(view, NOW + DAY).actions == []

@@ -1,0 +1,76 @@
+"""What was remembered is set beside what is known; a disk that refuses costs that, and nothing else."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.keep.files.disk import Disk
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import StoreError
+from dreamd.store.settings import StoreSettings
+
+from tests.store.conftest import NOW
+
+OLDER = "The deadline of the peer review draft is April 20."
+NEWER = "The deadline of the peer review draft was extended to April 25."
+
+
+class Replacing(Disk):
+    """A disk that refuses to replace files, once it is told to."""
+
+    refuses = False
+
+    def exchange(self, a: Path, b: Path) -> bool:
+        if self.refuses:
+            raise OSError(errno.EROFS, "read-only", str(a))
+        return super().exchange(a, b)
+
+
+@pytest.fixture
+def disk() -> Replacing:
+    return Replacing()
+
+
+@pytest.fixture
+def sick(paths: StorePaths, disk: Replacing) -> Iterator[MemoryStore]:
+    store = MemoryStore(paths, StoreSettings(), StubEmbedder(), lambda: NOW, disk)
+    yield store
+    store.close()
+
+
+@pytest.mark.timeout(50)  # nobody waits for the time that was given
+def test_a_disk_that_refuses_ends_no_thread_and_keeps_nobody_waiting(sick: MemoryStore, disk: Replacing) -> None:
+    sick.remember(OLDER, channel="shop").result()
+    assert sick.settle_kinship()
+    disk.refuses = True
+    newer = sick.remember(NEWER, channel="shop").result()
+    assert sick._kinship.settle(60)
+    assert sick._kinship._errands.failed == 1
+    assert not sick.settle_kinship(60)
+    assert sick._writer.trouble is not None
+    assert newer in {hit.node_id for hit in sick.recall("peer review draft deadline", channel="shop").hits}
+    sick._kinship.remembered(newer)
+    assert sick._kinship.settle(60)
+
+
+def test_a_full_disk_costs_the_tie_and_the_next_one_is_made(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.remember(OLDER, channel="shop").result()
+    assert store.settle_kinship()
+    with monkeypatch.context() as full:
+        full.setattr(store._changes, "apply", _is_full)
+        store.remember(NEWER, channel="shop").result()
+        assert store.settle_kinship()
+    assert store._kinship._errands.failed == 1
+    newest = store.remember("The deadline of the peer review draft was moved to April 30.", channel="shop").result()
+    assert store.settle_kinship()
+    assert [hit.node_id for hit in store.recall("peer review draft deadline", channel="shop").hits] == [newest]
+
+
+def _is_full(*args: object, **kwargs: object) -> None:
+    raise StoreError("the disk is full", hint="Make room.")

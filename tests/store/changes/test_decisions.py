@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+import pytest
+from dreamd.store.changes.decisions import Choice, decision_id, mark_of, with_body
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.keep import okf
+from dreamd.store.keep.okf.conformance import conformance
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import Action, ActionKind, Changeset, InvalidInput, Kind, Level, Memory, NotFound
+from dreamd.store.settings import EmbeddingSettings, StoreSettings
+
+NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+SETTINGS = StoreSettings(embedding=EmbeddingSettings(model="stub"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MemoryStore]:
+    paths = StorePaths(
+        tmp_path / "vault", tmp_path / "ledger.db", tmp_path / "index.db", tmp_path / "vectors.db", tmp_path / "runs"
+    )
+    ticks = count()
+    opened = MemoryStore.open(paths, SETTINGS, StubEmbedder(), lambda: NOW + next(ticks) * timedelta(microseconds=1))
+    yield opened
+    opened.close()
+
+
+def fact(text: str, days_ago: int, **more: object) -> Memory:
+    node_id = okf.fact_id("shop", text)
+    return Memory(
+        node_id=node_id,
+        level=Level.FACT,
+        kind=Kind.FACT,
+        title=text,
+        text=text,
+        channel="shop",
+        created_at=NOW - timedelta(days=days_ago),
+        run="run-0",
+        path=okf.path_for(Level.FACT, text, node_id),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def put(store: MemoryStore, *memories: Memory) -> None:
+    actions = tuple(
+        Action(
+            kind=ActionKind.CREATE, path=m.path, node_id=m.node_id, stage="s", reason="r", content=okf.from_memory(m)
+        )
+        for m in memories
+    )
+    assert store.apply(Changeset(run_id=f"put-{memories[0].node_id}", actions=actions)).refused == ()
+
+
+def conflicting(store: MemoryStore) -> tuple[Memory, Memory]:
+    older = fact("The office is in Oslo.", 90)
+    newer = fact("The office is in Bergen.", 2, contradicts=(older.node_id,))
+    older = fact("The office is in Oslo.", 90, contradicts=(newer.node_id,))
+    put(store, older, newer)
+    return older, newer
+
+
+def meta(store: MemoryStore, memory: Memory) -> dict[str, object]:
+    return dict(okf.parse(store.vault.read(memory.path)).meta)
+
+
+def live(store: MemoryStore, memory: Memory) -> bool:
+    return store.show(memory.node_id).live
+
+
+def test_a_pair_waits_once_with_the_newer_one_named(store: MemoryStore) -> None:
+    older, newer = conflicting(store)
+    (decision,) = store.decisions()
+    assert (decision.older.node_id, decision.newer.node_id) == (older.node_id, newer.node_id)
+    assert decision.decision_id == decision_id(newer.node_id, older.node_id)
+    assert decision.newer.since == newer.created_at
+
+
+@pytest.mark.parametrize(
+    ("choice", "lives"), [("newer", (False, True)), ("older", (True, False)), ("both", (True, True))]
+)
+def test_a_choice_settles_it_and_undo_opens_it_again(
+    store: MemoryStore, choice: Choice, lives: tuple[bool, bool]
+) -> None:
+    pair = conflicting(store)
+    before = [store.vault.read(memory.path) for memory in pair]
+    (decision,) = store.decisions()
+    done = store.decide(decision.decision_id, choice, "ann")
+    assert store.decisions() == []
+    assert tuple(live(store, memory) for memory in pair) == lives
+    assert all("contradicts" not in meta(store, memory) for memory in pair)
+    vouched = [memory for memory in pair if "verified" in meta(store, memory)]
+    assert [memory in vouched for memory in pair] == list(lives)
+    for memory in vouched:
+        assert "human:ann" in str(meta(store, memory)["verified"])
+    assert mark_of(*(memory.node_id for memory in pair)) in store.ledger.tombstones()
+    for memory in pair:
+        assert conformance(memory.path, store.vault.read(memory.path)) == []
+
+    assert store.undo(done.run_id).refused == ()
+    assert [store.vault.read(memory.path) for memory in pair] == before
+    assert len(store.decisions()) == 1
+    assert mark_of(*(memory.node_id for memory in pair)) not in store.ledger.tombstones()
+
+
+def test_keeping_the_newer_one_dates_the_change(store: MemoryStore) -> None:
+    older, newer = conflicting(store)
+    store.decide(newer.node_id, "newer", "ann")
+    assert newer.created_at is not None
+    assert meta(store, older)["superseded_by"] == newer.node_id
+    assert meta(store, older)["valid_to"] == newer.created_at.isoformat()
+    assert meta(store, newer)["supersedes"] == [older.node_id]
+    assert meta(store, newer)["valid_from"] == newer.created_at.isoformat()
+
+
+def test_an_edit_is_the_persons_own_wording_without_its_secrets(store: MemoryStore) -> None:
+    older, newer = conflicting(store)
+    store.decide(newer.node_id, "edit", "ann", "The office moved to Tromsø. password=hunter2secret")
+    shown = store.show(newer.node_id)
+    assert shown.text.startswith("The office moved to Tromsø.")
+    assert "hunter2secret" not in shown.text
+    assert shown.title.startswith("The office moved to Tromsø.")
+    assert not live(store, older)
+
+
+def test_a_decision_that_is_not_open_is_not_found(store: MemoryStore) -> None:
+    with pytest.raises(NotFound, match="no decision"):
+        store.decide("nothing", "both", "ann")
+
+
+def test_a_memory_of_two_decisions_is_named_by_the_decisions_id(store: MemoryStore) -> None:
+    one, two = fact("It is red.", 3), fact("It is blue.", 2)
+    put(store, one, two, fact("It is green.", 1, contradicts=(one.node_id, two.node_id)))
+    green = okf.fact_id("shop", "It is green.")
+    assert len(store.decisions()) == 2
+    with pytest.raises(InvalidInput, match="part of 2"):
+        store.decide(green, "both", "ann")
+    store.decide(one.node_id, "both", "ann")
+    (left,) = store.decisions()
+    assert left.older.node_id == two.node_id
+    store.decide(left.decision_id, "newer", "ann")
+    assert store.decisions() == []
+
+
+def test_what_is_superseded_or_vouched_for_on_both_sides_does_not_wait(store: MemoryStore) -> None:
+    other = fact("It is green.", 1)
+    gone = fact("It is red.", 3, superseded_by=other.node_id)
+    put(store, gone, other, fact("It is blue.", 2, contradicts=(gone.node_id,)))
+    vouched = {"verified": [{"by": "human:ann"}]}
+    a = fact("It is wide.", 3, extra=vouched)
+    put(store, a, fact("It is narrow.", 2, contradicts=(a.node_id,), extra=vouched))
+    assert store.decisions() == []
+
+
+def test_an_archived_memory_comes_back_and_counts_as_used(store: MemoryStore) -> None:
+    one = fact("It is red.", 300, archived_at=NOW)
+    put(store, one)
+    assert not live(store, one)
+    before = store.vault.read(one.path)
+    restored = store.restore(one.node_id)
+    assert live(store, one)
+    assert "archived_at" not in meta(store, one)
+    assert store.ledger.usage()[one.node_id].last_at >= NOW
+    store.undo(restored.run_id)
+    assert store.vault.read(one.path) == before
+
+
+def test_only_what_is_archived_can_be_brought_back(store: MemoryStore) -> None:
+    living = fact("It is red.", 3)
+    replaced = fact("It is blue.", 3, superseded_by=living.node_id)
+    put(store, living, replaced)
+    with pytest.raises(InvalidInput, match="not archived"):
+        store.restore(living.node_id)
+    with pytest.raises(InvalidInput, match=f"{living.node_id} has taken its place"):
+        store.restore(replaced.node_id)
+    with pytest.raises(NotFound):
+        store.restore("nobody")
+
+
+@pytest.mark.parametrize("head", [b"---\ntype: Note\n---\n", b"---\r\ntype: Note\r\n---\r\n", b""])
+def test_another_body_leaves_the_frontmatter(head: bytes) -> None:
+    assert with_body(head + b"\nold\ntext\n", "new") == head + b"\nnew\n"
+
+
+def test_a_body_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(InvalidInput):
+        with_body(b"---\ntype: Note\n---\n\xff\n", "new")

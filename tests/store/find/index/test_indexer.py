@@ -1,0 +1,107 @@
+"""When the indexer takes what the writer placed: after those who write, within bounds, and at once for who waits."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
+
+import pytest
+from dreamd.store.find.index.index import Index
+from dreamd.store.find.index.indexer import LONGEST_REST_S, MOST_RESTING, Indexer
+from dreamd.store.keep.ledger.journal import AppliedFile
+
+POLL_S = 0.01
+
+
+class NotedIndex:
+    """Takes note of what it was given."""
+
+    def __init__(self) -> None:
+        self.applied: list[str] = []
+        self.between_slices = None
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        yield
+
+    def apply(self, path: str, *_: object) -> None:
+        self.applied.append(path)
+
+
+class Case:
+    """An indexer on a clock that stands still until it is moved, while somebody writes without a pause."""
+
+    def __init__(self) -> None:
+        self.now_s, self.is_writing = 0.0, True
+        self.index = NotedIndex()
+        self.looked = threading.Event()
+        self.indexer = Indexer(
+            cast(Index, self.index),
+            lambda: None,
+            is_writing=self.look,
+            monotonic=lambda: self.now_s,
+        )
+        self.indexer.start(0)
+
+    def look(self, within_s: float) -> bool:
+        self.looked.set()
+        return self.is_writing
+
+    def place(self, number: int) -> None:
+        self.indexer.placed([AppliedFile(f"facts/{number}.md", 0)], number)
+
+    def has_taken(self, number: int) -> bool:
+        """Look on until so many were taken, for 20 s at most."""
+        for _ in range(int(20 / POLL_S)):
+            if len(self.index.applied) >= number:
+                return True
+            time.sleep(POLL_S)
+        return False
+
+
+@pytest.fixture
+def case() -> Iterator[Case]:
+    made = Case()
+    yield made
+    made.indexer.stop()
+
+
+def test_it_waits_while_somebody_writes_and_goes_on_when_they_pause(case: Case) -> None:
+    case.place(1)
+    assert case.looked.wait(20)
+    assert case.index.applied == []
+    case.is_writing = False
+    assert case.has_taken(1)
+
+
+def test_writing_without_a_pause_holds_it_up_for_a_bounded_time(case: Case) -> None:
+    case.place(1)
+    assert case.looked.wait(20)
+    case.now_s = LONGEST_REST_S
+    assert case.has_taken(1)
+
+
+def test_who_waits_to_find_what_was_written_ends_the_wait(case: Case) -> None:
+    case.place(1)
+    assert case.looked.wait(20)
+    assert case.indexer.wait_for(1, 20)
+    assert case.index.applied == ["facts/1.md"]
+
+
+def test_too_much_behind_ends_the_wait(case: Case) -> None:
+    for number in range(1, MOST_RESTING + 1):
+        case.place(number)
+    assert case.has_taken(1)
+
+
+def test_a_job_comes_after_what_was_placed_before_it_and_not_after_what_came_later(case: Case) -> None:
+    case.place(1)
+    assert case.looked.wait(20)
+    ran = case.indexer.submit(lambda: list(case.index.applied))
+    case.place(2)
+    case.is_writing = False
+    assert "facts/1.md" in ran.result(20)
+    assert case.has_taken(2)

@@ -1,0 +1,77 @@
+"""From files to nodes: what an append gives is what the whole file gives."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from dreamd.store.find.index.projection import (
+    FOREVER,
+    NEIGHBOUR_CHARS,
+    NEIGHBOURS,
+    project_appended,
+    project_memory,
+    project_session,
+    with_neighbours,
+)
+from dreamd.store.keep.okf import session
+from dreamd.store.model import Kind, NewTurn, SessionHead
+from hypothesis import given
+from hypothesis import strategies as st
+
+AT = datetime(2026, 11, 1, tzinfo=UTC)
+HEAD = SessionHead("s1", "shop", "A talk", AT)
+PATH = "sessions/2026/11/01/s1.md"
+
+texts = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), min_size=1, max_size=12)
+
+
+@given(texts=texts, cut=st.integers(0, 12))
+def test_reading_the_tail_gives_what_reading_the_whole_gives(texts: list[str], cut: int) -> None:
+    turns = [NewTurn("Ann" if n % 2 else "user", text, AT, str(n)) for n, text in enumerate(texts)]
+    first = session.open_file(HEAD) + session.encode_turns(turns[:cut], 1)
+    whole = first + session.encode_turns(turns[cut:], cut + 1)
+
+    early = project_session(PATH, first, HEAD).nodes[1:]
+    before = early[-2 * NEIGHBOURS :]
+    late = project_appended(PATH, whole[len(first) :], HEAD, before, len(first))
+
+    nodes = {node.node_id: node for node in (*early, *late.nodes)}
+    expected = project_session(PATH, whole, HEAD)
+    assert nodes == {node.node_id: node for node in expected.nodes[1:]}
+    assert late.parsed_to == expected.parsed_to == len(whole)
+
+
+def test_neighbours_are_named_and_cut() -> None:
+    turns = [NewTurn("Ann", f"{n} " * NEIGHBOUR_CHARS, AT) for n in range(7)]
+    nodes = project_session(PATH, session.open_file(HEAD) + session.encode_turns(turns, 1), HEAD).nodes[1:]
+    context = with_neighbours(nodes)[3].context.split("\n")
+    assert [line[:6] for line in context] == [f"Ann: {n}" for n in (1, 2, 4, 5)]
+    assert max(map(len, context)) == len("Ann: ") + NEIGHBOUR_CHARS
+
+
+def test_a_role_that_names_nobody_is_no_heading() -> None:
+    turns = [NewTurn("user", "a", AT), NewTurn("Ann", "b", AT)]
+    nodes = project_session(PATH, session.open_file(HEAD) + session.encode_turns(turns, 1), HEAD).nodes[1:]
+    assert [node.heading() for node in nodes] == ["", "Ann"]
+
+
+def test_a_sessions_own_node_is_shown_and_not_matched() -> None:
+    node = project_session(PATH, session.open_file(HEAD), HEAD).nodes[0]
+    assert (node.node_id, node.kind, node.title, node.searchable) == ("s1", Kind.SESSION, "A talk", False)
+
+
+def test_a_memory_brings_its_links_and_its_life() -> None:
+    data = (
+        b"---\ntype: Fact\ntitle: T\nnode_id: f1\nlevel: L1\nkind: fact\nchannel: shop\nstatus: deprecated\n"
+        b'sources:\n  - { id: t1, resource: /x.md, title: "s1#2" }\nsupersedes: [f0]\n---\n\nIt is so.\n'
+    )
+    projection = project_memory("facts/t--f1.md", data, AT)
+    node = projection.nodes[0]
+    assert [(link.target, link.kind) for link in projection.links] == [("s1#2", "cites"), ("f0", "supersedes")]
+    assert (node.live, node.text, node.payload()["valid_to"]) == (False, "It is so.", FOREVER)
+
+
+def test_a_file_that_nobody_can_read_is_still_text() -> None:
+    projection = project_memory("facts/x.md", b"---\n: : :\n\t- bad\n---\nThe words stay.\n", AT)
+    assert projection.problem
+    assert "The words stay." in projection.nodes[0].text

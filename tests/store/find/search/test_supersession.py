@@ -1,0 +1,31 @@
+"""Succession: the newest first, and what is disputed."""
+
+from __future__ import annotations
+
+from dreamd.store.find.search.supersession import Ties, newest_first
+from hypothesis import given
+from hypothesis import strategies as st
+
+UNITS = [f"s{n}#1" for n in range(8)]
+PAIRS = st.dictionaries(st.sampled_from(UNITS), st.lists(st.sampled_from(UNITS), max_size=3, unique=True), max_size=6)
+
+
+def test_who_disagrees_with_the_newer_disagrees_with_what_it_took_the_place_of() -> None:
+    ties = Ties(newer={"old": ["new"]}, opposed={"denial": ["new"]})
+    assert ties.disputes("old") == ties.disputes("new") == ("denial",)
+    assert ties.disputes("denial") == ("new",)
+    assert ties.disputes("other") == ()
+
+
+def test_what_took_its_place_comes_right_before_it_and_what_it_disagrees_with_right_after() -> None:
+    assert newest_first(["a", "old", "b"], Ties(newer={"old": ["new"]})) == ["a", "new", "old", "b"]
+    assert newest_first(["a", "denial", "b"], Ties(opposed={"denial": ["told"]})) == ["a", "denial", "told", "b"]
+
+
+@given(order=st.lists(st.sampled_from(UNITS), unique=True), newer=PAIRS, opposed=PAIRS)
+def test_nothing_is_lost_or_told_twice(
+    order: list[str], newer: dict[str, list[str]], opposed: dict[str, list[str]]
+) -> None:
+    placed = newest_first(order, Ties(newer, opposed))
+    assert set(order) <= set(placed)
+    assert len(set(placed)) == len(placed)
