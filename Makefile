@@ -10,7 +10,7 @@ PYTEST_FLAGS ?= -n 2 --dist loadgroup
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint style types contracts wheel-check test test-llm demo bench lock format clean
+.PHONY: help venv lint style types mypy contracts wheel-check test quick test-llm demo bench lock format clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | column -t -s ':'
@@ -40,9 +40,11 @@ style: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-# pyright is JavaScript: its package fetches it through npm, so it runs where node and npm are and is passed over elsewhere.
-types: $(STAMP)
+mypy: $(STAMP)
 	$(BIN)/mypy
+
+# pyright is JavaScript: its package fetches it through npm, so it runs where node and npm are and is passed over elsewhere.
+types: mypy
 	@if command -v node >/dev/null && command -v npm >/dev/null && $(BIN)/pyright --version >/dev/null 2>&1; then \
 	    $(BIN)/pyright --pythonpath $(BIN)/python; \
 	else \

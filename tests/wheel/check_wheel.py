@@ -21,12 +21,29 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+LARGEST_MB = 300
+"""Installed, bytecode included: 283 MB with the locked versions (onnxruntime 63, numpy 59, the model 22)."""
+SDIST_FILES = {
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "README.md",
+    "SECURITY.md",
+    "docs/architecture.md",
+    "docs/importing.md",
+    "docs/protocol.md",
+    "pyproject.toml",
+    "requirements.lock",
+    "store/model.py",
+}
 PACKAGE_DATA = (
     r"dreamd/py\.typed",
-    r"dreamd/store/find/minilm/tokenizer\.json",
-    r"dreamd/store/find/minilm/config\.json",
-    r"dreamd/pipelines/lexicon/.+",
-    r"dreamd/pipelines/prompts/.+\.md",
+    r"dreamd/store/text/minilm/tokenizer\.json",
+    r"dreamd/store/text/minilm/config\.json",
+    r"dreamd/pipelines/language/lexicon/.+",
+    r"dreamd/pipelines/grounding/templates/.+\.md",
+    r"dreamd/pipelines/report/page\.css",
+    r"dreamd-[^/]+\.dist-info/licenses/LICENSE",
     r"dreamd/systemd/.+",
     r"dreamd/launchd/.+",
 )
@@ -40,7 +57,7 @@ assert hasattr(llm, "get_model"), "llm was overwritten"
 
 
 def main() -> None:
-    """Say each step, stop at the first that fails."""
+    """Run each step and stop at the first that fails."""
     with tempfile.TemporaryDirectory(prefix="dreamd-wheel-") as folder:
         work = Path(folder)
         sdist, wheel = build(copy_of_the_tree(work / "tree"), work / "dist")
@@ -79,16 +96,15 @@ def build(tree: Path, dist: Path) -> tuple[Path, Path]:
 
 
 def check_sdist(sdist: Path) -> None:
-    """Hold what is needed to build, and neither tests nor an environment."""
+    """Check that the sdist holds what is needed to build, and neither tests nor an environment."""
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    missing = {"pyproject.toml", "README.md", "CHANGELOG.md", "requirements.lock", "store/model.py"} - names
-    fail_if(missing, "the sdist lacks")
+    fail_if(SDIST_FILES - names, "the sdist lacks")
     fail_if({name for name in names if name.startswith(("tests/", ".venv/", "build/"))}, "the sdist should not hold")
 
 
 def check_wheel(wheel: Path) -> None:
-    """Keep every module under `dreamd/`, the data of each package included."""
+    """Check that the wheel has every module, under `dreamd/` alone, and the data of each package."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     fail_if({name for name in names if not re.match(r"dreamd(-[^/]+\.dist-info)?/", name)}, "outside of dreamd/")
@@ -105,13 +121,32 @@ def rooms() -> tuple[str, ...]:
 
 def install(wheel: Path, venv: Path) -> Path:
     """Make a fresh environment of the locked dependencies, the wheel and its namesakes; return its bin folder."""
-    say("installing the wheel beside llm and python-daemon")
+    say("installing the wheel")
     run(sys.executable, "-m", "venv", venv, cwd=ROOT)
-    pip = (venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile")
+    pip = (venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
     run(*pip, "--require-hashes", "-r", ROOT / "requirements.lock", cwd=ROOT)
     run(*pip, "--no-deps", wheel, cwd=ROOT)
+    check_size(venv)
+    say("installing llm and python-daemon beside it")
     run(*pip, "--require-hashes", "-r", ROOT / "tests" / "wheel" / "neighbours.lock", cwd=ROOT)
     return venv / "bin"
+
+
+def check_size(venv: Path) -> None:
+    """Check that a fresh installation is small; pip, which comes with the environment, does not count."""
+    size_mb = round(sum(disk_usage(path) for path in venv.rglob("*") if not is_of_pip(path)) / 2**20)
+    say(f"installed, it takes {size_mb} MB")
+    fail_if({size_mb} if size_mb > LARGEST_MB else set(), f"more than {LARGEST_MB} MB")
+
+
+def disk_usage(path: Path) -> int:
+    """Return the bytes that a file takes on the disk, as `du` counts; 0 for a link or a folder."""
+    return path.stat().st_blocks * 512 if path.is_file() and not path.is_symlink() else 0
+
+
+def is_of_pip(path: Path) -> bool:
+    """Return whether a path belongs to pip or setuptools."""
+    return any(re.match(r"(pip|setuptools|pkg_resources)(-|$)", part) for part in path.parts)
 
 
 def use(environment: Path, work: Path) -> None:
