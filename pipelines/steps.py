@@ -1,4 +1,4 @@
-"""How far a dream is: in steps, whose number stays the same to its end; how far a step is stands in the note."""
+"""Progress of a dream, counted in steps, whose number never changes; progress within a step is in the note."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from typing import TypeVar
 from .protocol import Progress
 
 T = TypeVar("T")
-Tell = Callable[[Progress], None]
 
 DETAIL_EVERY_S = 0.5
+OnProgress = Callable[[Progress], None]
 
 
 class Steps:
-    """Says which step a dream is at, and from time to time how far that one is."""
+    """Reports the step that a dream is at, and from time to time the progress within it."""
 
-    def __init__(self, tell: Tell, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._tell = tell
+    def __init__(self, on_progress: OnProgress, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._on_progress = on_progress
         self._monotonic = monotonic
         self._at = Progress(stage="start")
-        self._told_s = 0.0
+        self._reported_s = 0.0
 
     def at(self, stage: str, done: int, total: int, note: str = "") -> None:
-        """Say that so many of the steps are done, and which is the one."""
+        """Report that so many of the steps are done, and which one is next."""
         self._at = Progress(stage=stage, done=done, total=total)
-        self._say(note)
+        self._report(note)
 
     def detail(self, what: str, done: int, total: int) -> None:
-        """Say how far the step is, unless something was said a moment ago."""
-        if self._monotonic() - self._told_s >= DETAIL_EVERY_S:
-            self._say(f"{what} {done:,} of {total:,}")
+        """Report progress within the step, at most every DETAIL_EVERY_S seconds."""
+        if self._monotonic() - self._reported_s >= DETAIL_EVERY_S:
+            self._report(f"{what} {done:,} of {total:,}")
 
     def counted(self, items: Sequence[T], what: str) -> Iterator[T]:
-        """Yield items, and say how far that is."""
+        """Yield items, and report how many have been."""
         for done, item in enumerate(items):
             self.detail(what, done, len(items))
             yield item
 
-    def _say(self, note: str) -> None:
-        self._told_s = self._monotonic()
-        self._tell(self._at.model_copy(update={"note": note}))
+    def _report(self, note: str) -> None:
+        self._reported_s = self._monotonic()
+        self._on_progress(self._at.model_copy(update={"note": note}))

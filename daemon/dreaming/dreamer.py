@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-from ...pipelines.protocol import Done, MessageError, Progress, RunKind, RunRequest, read_changeset
+from ...pipelines.changeset_file import read_changeset
+from ...pipelines.protocol import Done, MessageError, Progress, RunKind, RunRequest
 from ...store.changes.runs import AppliedRun, Refused
 from ...store.keep.files.vault import is_digest
 from ...store.keep.ledger.records import Run

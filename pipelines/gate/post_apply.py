@@ -1,4 +1,7 @@
-"""The last look: the probes of the night asked of the real thing, before the dream lands on it and after."""
+"""The check after applying: the gate's probes, asked of the living store before a changeset is applied and after.
+
+The only module of the gate that runs in the daemon's process; it sees the store through `Searchable` alone.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ GLANCE_S = 0.05
 
 
 class Recheck:
-    """Asks the same probes twice. `is_busy` says that somebody waits for an answer: then it waits itself, a while."""
+    """Asks the same probes twice, within LONGEST_S each time; while `is_busy` (requests are in flight) it waits."""
 
     def __init__(self, store: Searchable, checks: Sequence[Check], is_busy: Callable[[], bool]) -> None:
         self._store = store
@@ -27,13 +30,13 @@ class Recheck:
         self._before = self._ask_all()
 
     def reasons(self) -> list[str]:
-        """In which ways recall is worse than it was when this was made, [] if in none that counts."""
+        """Return in which ways recall is worse than when this was constructed, [] if in none that counts."""
         now = self._ask_all()
         both = min(len(self._before), len(now))  # there may have been time for more of them before, or after
         return worse(self._before[:both], now[:both])
 
     def _ask_all(self) -> list[Score]:
-        """As many as there is time for."""
+        """Ask as many probes as there is time for."""
         until = time.monotonic() + LONGEST_S
         scores: list[Score] = []
         for asking in self._asked:

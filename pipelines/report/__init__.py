@@ -1,1 +1,1 @@
-"""What a person reads of a dream: digest, page, catalogue."""
+"""The reports that a person reads of a dream: digest, page, catalogue."""

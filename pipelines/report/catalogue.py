@@ -34,7 +34,7 @@ def pages(
     zone: tzinfo,
     describe: Callable[[str], str] = lambda path: "",
 ) -> dict[str, str]:
-    """Every page of the catalogue and the log, by path. `describe` says in a sentence what a page is about."""
+    """Render every page of the catalogue and the log, by path. `describe` says in a sentence what a page is about."""
     found = {"log.md": log_page(runs, zone)}
     inside: dict[str, list[Content]] = defaultdict(list)
     for content in contents:
@@ -51,7 +51,7 @@ def pages(
 
 
 def log_page(runs: Sequence[Run], zone: tzinfo) -> str:
-    """The dated history, newest first, by the person's own days."""
+    """Render the dated history, newest first, by the person's own days."""
     lines = ["# Log"]
     day = ""
     for run in sorted(runs, key=lambda run: (run.started_at, run.run_id), reverse=True):
@@ -69,7 +69,7 @@ def _root_page(
     has_digests: bool,
     describe: Callable[[str], str],
 ) -> str:
-    """Where everything is; by channel the pages that people read, and files that lie in folders of a person's own."""
+    """Render the index: folders, then by channel the pages that people read and the files in folders of their own."""
     lines = ["---", f'okf_version: "{OKF_VERSION}"', "---", "", "# Memory", ""]
     lines += [
         f"* [{title}](/{folder}/) - {len(inside[folder]):,}" for folder, title in FOLDERS.items() if inside[folder]
@@ -99,14 +99,14 @@ def _reading(here: Sequence[Content], describe: Callable[[str], str]) -> list[st
 
 
 def _elsewhere(here: Sequence[Content]) -> list[str]:
-    """A person's own files, in their own folders."""
+    """List a person's own files, in their own folders."""
     found = [one for one in here if one.path.partition("/")[0] not in FOLDERS]
     lines = [_line(one, "" if one.is_living else "archived") for one in sorted(found, key=lambda one: one.path)]
     return ["", "### Notes", "", *lines] if lines else []
 
 
 def _folder_pages(folder: str, title: str, inside: Sequence[Content]) -> dict[str, str]:
-    """One page, newest first; of many files, a page that names the months, and one for each."""
+    """Render a folder's page, newest first; for many files, a page that names the months, and one for each."""
     if len(inside) <= MOST_PER_PAGE:
         return {f"{folder}/index.md": _page(title, map(_dated, inside))}
     months: dict[str, list[Content]] = defaultdict(list)
@@ -125,13 +125,13 @@ def _page(title: str, lines: Iterable[str]) -> str:
 
 
 def _dated(content: Content) -> str:
-    told = [content.at.date().isoformat()] if content.at else []
-    return _line(content, ", ".join([*told, content.channel, *([] if content.is_living else ["archived"])]))
+    notes = [content.at.date().isoformat()] if content.at else []
+    return _line(content, ", ".join([*notes, content.channel, *([] if content.is_living else ["archived"])]))
 
 
 def _line(content: Content, about: str) -> str:
-    told = f" - {_title(about)}" if about else ""
-    return f"* [{_title(content.title) or content.path}](/{content.path.translate(_IN_LINK)}){told}"
+    note = f" - {_title(about)}" if about else ""
+    return f"* [{_title(content.title) or content.path}](/{content.path.translate(_IN_LINK)}){note}"
 
 
 def _title(text: str) -> str:

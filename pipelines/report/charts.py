@@ -1,6 +1,6 @@
-"""Pictures of a night as inline SVG: no script, no font and no address; colours come from the page that holds them.
+"""Charts of a run as inline SVG: no script, no font and no address; colours come from the page that holds them.
 
-Every picture is 640 units wide, says in words what it shows, and escapes whatever it is told.
+Every chart is 640 units wide, says in words what it shows, and escapes every text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST_LABEL = 26
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """How many there were of something, in the order of time."""
+    """Numbers of one thing over time."""
 
     name: str
     points: Sequence[tuple[datetime, int]]
@@ -38,7 +38,7 @@ class Life:
 
 
 def bars(title: str, values: Sequence[tuple[str, int, str]]) -> str:
-    """Numbers as bars: name, number, class of colour."""
+    """Draw numbers as bars: name, number, class of colour."""
     largest = max((number for _, number, _ in values), default=0) or 1
     room = WIDTH - LABELS - 70
     parts = []
@@ -50,19 +50,19 @@ def bars(title: str, values: Sequence[tuple[str, int, str]]) -> str:
         if number:
             parts.append(f'<rect class="{colour}" x="{LABELS}" y="{y + 2}" width="{length:.1f}" height="18" rx="9"/>')
         parts.append(_text(LABELS + room + 12, y + 16, f"{number:,}", "start", "number"))
-    told = ", ".join(f"{name} {number}" for name, number, _ in values)
-    return _svg(title, told, 30 * len(values) + 14, parts)
+    description = ", ".join(f"{name} {number}" for name, number, _ in values)
+    return _svg(title, description, 30 * len(values) + 14, parts)
 
 
 def over_time(title: str, all_series: Sequence[Series]) -> str:
-    """One curve a series, each on its own scale: facts outnumber profiles by a thousand."""
+    """Draw one curve a series, each on its own scale: facts outnumber profiles by a thousand."""
     moments = [at for series in all_series for at, _ in series.points]
     if not moments:
         return ""
     first, last = min(moments), max(moments)
     span_s = (last - first).total_seconds() or 1.0
     room = WIDTH - LABELS - 70
-    parts, told = [], []
+    parts, description = [], []
     for row, series in enumerate(all_series):
         top, height = 12 + 62 * row, 40
         points = _thinned(series.points)
@@ -79,16 +79,16 @@ def over_time(title: str, all_series: Sequence[Series]) -> str:
         parts.append(f'<path class="axis" d="M{LABELS} {top + height + 0.5}H{LABELS + room}"/>')
         parts += _curve(placed, top + height)
         parts.append(_text(LABELS + room + 12, top + height - 4, f"{now:,}", "start", "number"))
-        told.append(f"{series.name} from {before} to {now}")
+        description.append(f"{series.name} from {before} to {now}")
     bottom = 62 * len(all_series) + 16
     parts.append(_text(LABELS, bottom, f"{first:%-d %b %Y}", "start", "faint"))
     if first.date() != last.date():
         parts.append(_text(LABELS + room, bottom, f"{last:%-d %b %Y}", "end", "faint"))
-    return _svg(title, "; ".join(told), bottom + 8, parts)
+    return _svg(title, "; ".join(description), bottom + 8, parts)
 
 
 def before_and_after(title: str, before: float, after: float) -> str:
-    """Two shares on a line from 0 to 1."""
+    """Draw two shares on lines from 0 to 1."""
     room = WIDTH - LABELS - 70
     parts = []
     for row, (name, share, colour) in enumerate((("before", before, "plain"), ("after", after, "learned"))):
@@ -102,7 +102,7 @@ def before_and_after(title: str, before: float, after: float) -> str:
 
 
 def lives(title: str, faded: Sequence[Life]) -> str:
-    """From when each was learned to when it faded; a dot where it was last used."""
+    """Draw a line from when each was learned to when it faded; a dot where it was last used."""
     shown = sorted(faded, key=lambda life: life.learned_at)[:MOST_LIVES]
     if not shown:
         return ""
@@ -124,12 +124,12 @@ def lives(title: str, faded: Sequence[Life]) -> str:
     bottom = 26 * len(shown) + 26
     parts.append(_text(left, bottom, f"{first:%-d %b %Y}", "start", "faint"))
     parts.append(_text(left + room, bottom, f"{last:%-d %b %Y}", "end", "faint"))
-    told = "; ".join(f"{_short(life.name)}, learned {life.learned_at:%-d %b %Y}" for life in shown)
-    return _svg(title, told, bottom + 8, parts)
+    description = "; ".join(f"{_short(life.name)}, learned {life.learned_at:%-d %b %Y}" for life in shown)
+    return _svg(title, description, bottom + 8, parts)
 
 
 def moon() -> str:
-    """What stands at the head of the page; it says nothing, so nothing reads it out."""
+    """Draw the ornament at the head of the page; it says nothing, so screen readers skip it."""
     return (
         '<svg class="moon" viewBox="0 0 48 48" aria-hidden="true"><path d="M33 6a19 19 0 1 0 9 27A16 16 0 0 1 33 6z"/>'
         '<circle cx="39" cy="11" r="1.6"/><circle cx="44" cy="20" r="1.1"/><circle cx="33.5" cy="19" r="1.1"/></svg>'
@@ -146,7 +146,7 @@ def _curve(placed: Sequence[tuple[float, float]], floor: float) -> Iterable[str]
 
 
 def _thinned(points: Sequence[tuple[datetime, int]]) -> list[tuple[datetime, int]]:
-    """At most MOST_POINTS, evenly chosen, the last one among them."""
+    """Choose at most MOST_POINTS evenly, the last one among them."""
     ordered = sorted(points)
     step = -(-len(ordered) // MOST_POINTS) or 1
     return ordered[::-1][::step][::-1]
@@ -162,8 +162,8 @@ def _short(text: str) -> str:
     return line if len(line) <= LONGEST_LABEL else line[: LONGEST_LABEL - 1].rstrip() + "…"
 
 
-def _svg(title: str, told: str, height: float, parts: Iterable[str]) -> str:
+def _svg(title: str, description: str, height: float, parts: Iterable[str]) -> str:
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(f"{title}: {told}")}">'
+        f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(f"{title}: {description}")}">'
         f"<title>{escape(title)}</title>{''.join(parts)}</svg>"
     )

@@ -1,6 +1,6 @@
 """The digest as one HTML file: no network, no script; light and dark, on screen and on paper.
 
-Everything that is told is escaped: a memory may hold any text, tags and ends of scripts among it.
+Everything in it is escaped: a memory may hold any text, tags and ends of scripts included.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from ...store.text.controls import plain
 from . import charts
 from .charts import Life, Series
 from .markdown import earlier
+from .run_report import RunReport
 from .sections import (
     LEVEL_NAMES,
+    ActionSummary,
     Group,
     Line,
-    Night,
     Section,
-    Told,
     asked_by,
     cost,
     count,
     headline,
     holdings,
+    lead,
     sections,
-    summary,
-    told,
+    summarize,
 )
 
 UNDONE = "Nothing of this is real:"
@@ -46,22 +46,22 @@ _CLASS_OF = {
     "Decisions waiting": "waiting",
     "Learned": "learned",
     "Contradicted": "contradicted",
-    "Questioned": "contradicted",
+    "Problems found": "contradicted",
     "Gone stale": "faded",
     "Faded": "faded",
 }
 
 
 def path_of(day: date) -> str:
-    """Where the page of a day lies."""
+    """Return the path of a day's page in the vault."""
     return f"digests/{day.isoformat()}.html"
 
 
-def render(night: Night, before: str = "") -> str:
-    """The page; `before` is the day's page as earlier dreams left it, whose accounts it keeps."""
-    account = "\n".join([f"<!-- dream {_safe(night.run_id)} -->", *_account(night)])
+def render(report: RunReport, before: str = "") -> str:
+    """Render the page; `before` is the day's page as earlier dreams left it, whose accounts it keeps."""
+    account = "\n".join([f"<!-- dream {_safe(report.run_id)} -->", *_account(report)])
     accounts = "\n".join([account, *(kept.rstrip("\n") for kept in earlier(before.partition(_END)[0]))])
-    title = escape(headline(night.day))
+    title = escape(headline(report.day))
     return plain(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -75,9 +75,9 @@ def render(night: Night, before: str = "") -> str:
 
 
 def disowned(page: str, run_id: str, why: str) -> str:
-    """A day's page, as markdown or HTML, with the word in a dream's account that nothing of it is real.
+    """Note in a dream's account on a day's page, markdown or HTML, that nothing of it is real.
 
-    What the account links to is gone, so its links are.
+    The files that it links to are gone, so its links are taken out.
     """
     start, end = _account_at(page, run_id)
     account = _MARKDOWN_LINK.sub(r"\1", _HTML_LINK.sub(r"\1", page[start:end]))
@@ -85,14 +85,14 @@ def disowned(page: str, run_id: str, why: str) -> str:
 
 
 def with_left_out(page: str, run_id: str, reasons: Sequence[str]) -> str:
-    """A day's page, as markdown or HTML, with the word of what did not become real, and why: a reason a change."""
+    """Note on a day's page, markdown or HTML, which changes did not become real; `reasons` has one for each change."""
     times = Counter(reasons).most_common()
     lead = f"{count(len(reasons), 'change')} {'was' if len(reasons) == 1 else 'were'} left out:"
     return noted(page, run_id, lead, "; ".join(f"{reason} ({number})" for reason, number in times) + ".")
 
 
 def noted(page: str, run_id: str, lead: str, text: str) -> str:
-    """A day's page, as markdown or HTML, with a word in a dream's account, which is said once."""
+    """Add a note to a dream's account on a day's page, markdown or HTML; once, however often it is called."""
     is_html = page.startswith("<!doctype")
     said = f'<p class="noted">{lead} {escape(text)}</p>\n' if is_html else f"\n> **{lead}** {text}\n"
     start, end = _account_at(page, run_id)
@@ -100,43 +100,43 @@ def noted(page: str, run_id: str, lead: str, text: str) -> str:
 
 
 def _account_at(page: str, run_id: str) -> tuple[int, int]:
-    """Where a dream's account lies on a page, behind its mark; nowhere is (0, 0)."""
-    mark = f"<!-- dream {_safe(run_id) if page.startswith('<!doctype') else run_id} -->\n"
-    start = page.find(mark)
+    """Return where a dream's account begins, after its marker, and ends; (0, 0) where there is none."""
+    marker = f"<!-- dream {_safe(run_id) if page.startswith('<!doctype') else run_id} -->\n"
+    start = page.find(marker)
     if start < 0:
         return 0, 0
-    start += len(mark)
+    start += len(marker)
     following = (place for other in ("<!-- dream ", _END) if (place := page.find(other, start)) >= 0)
     return start, min(following, default=len(page))
 
 
-def _account(night: Night) -> Iterator[str]:
-    done = told(night.actions)
-    yield f'<article aria-label="{escape(_began(night))}">'
-    yield f'<p class="when">{escape(_began(night))}</p>'
-    yield f'<p class="lead">{escape(summary(night, done))}</p>'
-    yield from _tiles(night, done)
-    yield from _figures(night, done)
-    for section in sections(night, done):
+def _account(report: RunReport) -> Iterator[str]:
+    summary = summarize(report.actions)
+    yield f'<article aria-label="{escape(_began(report))}">'
+    yield f'<p class="when">{escape(_began(report))}</p>'
+    yield f'<p class="lead">{escape(lead(report, summary))}</p>'
+    yield from _tiles(report, summary)
+    yield from _figures(report, summary)
+    for section in sections(report, summary):
         yield from _section(section)
-    yield from _numbers(night)
-    if night.actions:
-        yield f'<p class="undo">Undo it all: <code>dreamctl undo {escape(night.run_id)}</code></p>'
+    yield from _numbers(report)
+    if report.actions:
+        yield f'<p class="undo">Undo it all: <code>dreamctl undo {escape(report.run_id)}</code></p>'
     yield "</article>"
 
 
-def _began(night: Night) -> str:
-    return f"{night.at:%H:%M} · {night.kind} dream" if night.at else f"{night.kind} dream"
+def _began(report: RunReport) -> str:
+    return f"{report.at:%H:%M} · {report.kind} dream" if report.at else f"{report.kind} dream"
 
 
-def _tiles(night: Night, done: Told) -> Iterator[str]:
+def _tiles(report: RunReport, summary: ActionSummary) -> Iterator[str]:
     tiles = (
-        ("learned", len(done.facts), "learned"),
-        ("new pages", len(done.pages), "learned"),
-        ("changed", len(done.changed), "plain"),
-        ("superseded", len(done.superseded), "contradicted"),
-        ("faded", len(done.faded), "faded"),
-        ("to decide", len(night.decisions), "waiting"),
+        ("learned", len(summary.facts), "learned"),
+        ("new pages", len(summary.pages), "learned"),
+        ("changed", len(summary.changed), "plain"),
+        ("superseded", len(summary.superseded), "contradicted"),
+        ("faded", len(summary.faded), "faded"),
+        ("to decide", len(report.decisions), "waiting"),
     )
     yield '<dl class="tiles">'
     for name, number, colour in tiles:
@@ -145,56 +145,49 @@ def _tiles(night: Night, done: Told) -> Iterator[str]:
     yield "</dl>"
 
 
-def _figures(night: Night, done: Told) -> Iterator[str]:
-    if night.actions:
+def _figures(report: RunReport, summary: ActionSummary) -> Iterator[str]:
+    if report.actions:
         changed = (
-            ("learned", len(done.facts), "learned"),
-            ("new pages", len(done.pages), "learned"),
-            ("changed", len(done.changed), "plain"),
-            ("superseded", len(done.superseded), "contradicted"),
-            ("in question", len(done.questioned), "contradicted"),
-            ("gone stale", len(done.stale), "faded"),
-            ("faded", len(done.faded), "faded"),
+            ("learned", len(summary.facts), "learned"),
+            ("new pages", len(summary.pages), "learned"),
+            ("changed", len(summary.changed), "plain"),
+            ("superseded", len(summary.superseded), "contradicted"),
+            ("in question", len(summary.contradicted), "contradicted"),
+            ("gone stale", len(summary.stale), "faded"),
+            ("faded", len(summary.faded), "faded"),
         )
         yield _figure("What changed", charts.bars("What changed", [bar for bar in changed if bar[1]]))
-    yield _figure("The memory over time", charts.over_time("The memory over time", _series(night)))
-    if night.gate and night.gate.probes:
-        gate, title = night.gate, f"Recall, with {asked_by(night.gate)}"
+    yield _figure("The memory over time", charts.over_time("The memory over time", _series(report)))
+    if report.gate and report.gate.probes:
+        gate, title = report.gate, f"Recall, with {asked_by(report.gate)}"
         yield _figure(title, charts.before_and_after(title, gate.recall_before, gate.recall_after))
-    yield _figure("From learned to faded", charts.lives("From learned to faded", _lives(done, night)))
+    lives = [life for memory, _ in summary.faded if (life := _life(memory, report))]
+    yield _figure("From learned to faded", charts.lives("From learned to faded", lives))
 
 
 def _figure(title: str, picture: str) -> str:
     return f"<figure><figcaption>{escape(title)}</figcaption>{picture}</figure>" if picture else ""
 
 
-def _series(night: Night) -> list[Series]:
-    """How many memories each level had after each dream, this one included."""
+def _series(report: RunReport) -> list[Series]:
+    """Return how many memories each level had after each dream, this one included."""
     past = [
         (run.started_at, run.summary["memories"])
-        for run in night.runs
+        for run in report.runs
         if run.state == "applied" and isinstance(run.summary.get("memories"), dict)
     ]
-    return [Series(name, [*_of_level(past, level), *_now(night, level)]) for level, name in LEVEL_NAMES]
+    series = []
+    for level, name in LEVEL_NAMES:
+        points: list[tuple[datetime, int]] = [(at, int(kept.get(level.value, 0))) for at, kept in past]
+        series.append(Series(name, [*points, (report.at, report.memories.get(level, 0))] if report.at else points))
+    return series
 
 
-def _of_level(past: Sequence[tuple[datetime, dict[str, int]]], level: Level) -> list[tuple[datetime, int]]:
-    return [(at, int(kept.get(level.value, 0))) for at, kept in past]
-
-
-def _now(night: Night, level: Level) -> list[tuple[datetime, int]]:
-    return [(night.at, night.memories.get(level, 0))] if night.at else []
-
-
-def _lives(done: Told, night: Night) -> list[Life]:
-    return [life for memory, _ in done.faded if (life := _life(memory, night))]
-
-
-def _life(memory: Memory, night: Night) -> Life | None:
+def _life(memory: Memory, report: RunReport) -> Life | None:
     learned_at = okf.instant(memory.extra.get("learned_at")) or memory.created_at
     if learned_at is None or memory.archived_at is None or memory.level is not Level.FACT:
         return None
-    return Life(memory.title, learned_at, night.used.get(memory.node_id), memory.archived_at)
+    return Life(memory.title, learned_at, report.used.get(memory.node_id), memory.archived_at)
 
 
 def _section(section: Section) -> Iterator[str]:
@@ -223,23 +216,23 @@ def _line(line: Line) -> str:
 
 
 def _coded(text: str) -> str:
-    """Our own words, with what stands between backticks set as code."""
+    """Escape our own words and set what stands between backticks as code."""
     return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
-def _numbers(night: Night) -> Iterator[str]:
+def _numbers(report: RunReport) -> Iterator[str]:
     yield '<section class="numbers"><h2>Numbers</h2><table><thead><tr><th scope="col">step</th>'
     yield '<th scope="col" class="right">seconds</th><th scope="col">what</th></tr></thead><tbody>'
-    for stage, seconds in night.seconds.items():
-        counts = ", ".join(f"{number} {what}" for what, number in night.counts.get(stage, {}).items())
+    for stage, seconds in report.seconds.items():
+        counts = ", ".join(f"{number} {what}" for what, number in report.counts.get(stage, {}).items())
         yield f'<tr><th scope="row">{escape(stage)}</th><td class="right">{seconds:.1f}</td>'
         yield f"<td>{escape(counts or 'nothing to do')}</td></tr>"
-    yield f"</tbody></table><p>{escape(cost(night))}</p>"
-    if kept := holdings(night):
+    yield f"</tbody></table><p>{escape(cost(report))}</p>"
+    if kept := holdings(report):
         yield f"<p>{escape(kept)}</p>"
     yield "</section>"
 
 
 def _safe(name: str) -> str:
-    """A run's id as it may stand in a comment."""
+    """Write a run's id so that it may stand in a comment."""
     return re.sub(r"[^\w.-]|--+", "-", name)

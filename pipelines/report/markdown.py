@@ -1,6 +1,6 @@
-"""The digest: what a night did, as a page of markdown that a person reads with pleasure in the morning.
+"""The digest in markdown, the page that a person reads in the morning.
 
-A day may see several dreams: the page keeps the account of each, the latest first.
+A day may have several dreams: the page keeps the account of each, the latest first.
 """
 
 from __future__ import annotations
@@ -12,49 +12,48 @@ from itertools import pairwise
 
 from ...store.keep.okf.document import PRODUCER
 from ...store.text.controls import plain
-from .sections import Group, Line, Night, Section, cost, headline, holdings, sections, summary, told
+from .run_report import RunReport
+from .sections import Group, Line, Section, cost, headline, holdings, lead, sections, summarize
 
 MOST_ACCOUNTS = 12
 BETWEEN = "\n---\n\n"
-MARK = re.compile(r"^<!-- dream \S+ -->$", re.MULTILINE)
-
-__all__ = ["Night", "path_of", "render"]
+RUN_MARKER = re.compile(r"^<!-- dream \S+ -->$", re.MULTILINE)
 
 
 def path_of(day: date) -> str:
-    """Where the digest of a day lies."""
+    """Return the path of a day's digest in the vault."""
     return f"digests/{day.isoformat()}.md"
 
 
-def render(night: Night, before: str = "") -> str:
-    """The page; `before` is the day's page as earlier dreams left it."""
-    accounts = ["\n".join([f"<!-- dream {night.run_id} -->", "", *_account(night)]) + "\n", *earlier(before)]
-    return plain("\n".join(_frontmatter(night)) + f"\n# {headline(night.day)}\n\n" + BETWEEN.join(accounts))
+def render(report: RunReport, before: str = "") -> str:
+    """Render the digest; `before` is the day's page as earlier dreams left it."""
+    accounts = ["\n".join([f"<!-- dream {report.run_id} -->", "", *_account(report)]) + "\n", *earlier(before)]
+    return plain("\n".join(_frontmatter(report)) + f"\n# {headline(report.day)}\n\n" + BETWEEN.join(accounts))
 
 
-def _frontmatter(night: Night) -> Iterator[str]:
-    """What the format asks of every page (OKF v0.2, 11.1)."""
-    yield from ("---", "type: Digest", f"title: {headline(night.day)}")
-    if night.at is not None:
-        at = night.at.isoformat()
+def _frontmatter(report: RunReport) -> Iterator[str]:
+    """Yield the frontmatter that the format asks of every page (OKF v0.2, 11.1)."""
+    yield from ("---", "type: Digest", f"title: {headline(report.day)}")
+    if report.at is not None:
+        at = report.at.isoformat()
         yield from (f'timestamp: "{at}"', f'generated: {{by: "{PRODUCER}", at: "{at}"}}')
     yield from ("---", "")
 
 
 def earlier(page: str) -> list[str]:
-    """The accounts of earlier dreams on a page, newest first."""
-    bounds = [*(match.start() for match in MARK.finditer(page)), len(page)]
+    """Return the accounts of earlier dreams on a page, newest first."""
+    bounds = [*(match.start() for match in RUN_MARKER.finditer(page)), len(page)]
     return [page[start:end].removesuffix(BETWEEN) for start, end in pairwise(bounds[:MOST_ACCOUNTS])]
 
 
-def _account(night: Night) -> Iterator[str]:
-    done = told(night.actions)
-    began = f"At {night.at:%H:%M}, a {night.kind} dream: " if night.at else ""
-    undo = f" Undo it all with `dreamctl undo {night.run_id}`." if night.actions else ""
-    yield f"{began}{summary(night, done)}{undo}"
-    for section in sections(night, done):
+def _account(report: RunReport) -> Iterator[str]:
+    summary = summarize(report.actions)
+    began = f"At {report.at:%H:%M}, a {report.kind} dream: " if report.at else ""
+    undo = f" Undo it all with `dreamctl undo {report.run_id}`." if report.actions else ""
+    yield f"{began}{lead(report, summary)}{undo}"
+    for section in sections(report, summary):
         yield from _section(section)
-    yield from ("", "## Numbers", "", *_numbers(night))
+    yield from ("", "## Numbers", "", *_numbers(report))
 
 
 def _section(section: Section) -> Iterator[str]:
@@ -79,15 +78,15 @@ def _line(line: Line) -> str:
 
 
 def _plain(text: str) -> str:
-    """One line in which nothing is a link, a comment or a tag."""
+    """Write text on one line so that nothing in it is a link, a comment or a tag."""
     return " ".join(plain(text).split()).replace("[", "(").replace("]", ")").replace("<", "\\<")
 
 
-def _numbers(night: Night) -> Iterator[str]:
+def _numbers(report: RunReport) -> Iterator[str]:
     yield from ("| step | seconds | what |", "| --- | --- | --- |")
-    for stage, seconds in night.seconds.items():
-        counts = ", ".join(f"{number} {what}" for what, number in night.counts.get(stage, {}).items())
+    for stage, seconds in report.seconds.items():
+        counts = ", ".join(f"{number} {what}" for what, number in report.counts.get(stage, {}).items())
         yield f"| {stage} | {seconds:.1f} | {counts or 'nothing to do'} |"
-    yield from ("", cost(night))
-    if kept := holdings(night):
+    yield from ("", cost(report))
+    if kept := holdings(report):
         yield from ("", kept)

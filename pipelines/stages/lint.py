@@ -10,9 +10,10 @@ from datetime import datetime
 from ...store.keep.okf.conformance import conformance
 from ...store.keep.redaction import redact
 from ...store.model import NodeId
+from ..settings import Stage
 from ..workspace.proposals import Planned
 from ..workspace.view import View
-from . import consolidate, repairs
+from . import repairs
 from .repairs import File
 
 STAGE = "lint"
@@ -148,7 +149,7 @@ def _index_against_files(view: View, paths: set[str]) -> Iterator[Finding]:
 
 def _unread_sessions(view: View) -> Iterator[Finding]:
     for session in view.sessions():
-        read_to = view.cursor(consolidate.STAGE, session.session_id)
+        read_to = view.cursor(Stage.CONSOLIDATE, session.session_id)
         if read_to < session.last_ordinal:
             missing = session.last_ordinal - read_to
             which = f"the last {missing} of its {session.last_ordinal}" if read_to else f"none of its {missing}"

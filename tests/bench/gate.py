@@ -13,11 +13,12 @@ from pathlib import Path
 
 from dreamd.daemon.importing.detect import read
 from dreamd.daemon.importing.reading.items import SessionRead
-from dreamd.pipelines import protocol
-from dreamd.pipelines.dream import Embedded, dream
+from dreamd.pipelines.changeset_file import read_changeset
+from dreamd.pipelines.dream import dream
 from dreamd.pipelines.gate.gate import Gate
 from dreamd.pipelines.gate.shadow_index import Trial
 from dreamd.pipelines.protocol import RunRequest
+from dreamd.pipelines.workspace.embedding import CachedEmbedder
 from dreamd.pipelines.workspace.snapshot import Snapshot
 from dreamd.pipelines.workspace.view import View
 from dreamd.store.find.embedding.cache import EmbeddingCache
@@ -124,7 +125,9 @@ def _night(file: Path, scratch: Path, options: Options, closing: ExitStack) -> N
     closing.callback(snapshot.close)
     cache = EmbeddingCache(paths.embeddings, embedder.model_id)
     closing.callback(cache.close)
-    view = View(snapshot, snapshot.history(), Embedded(embedder, cache, lambda *_: None), "tonight", request.pipelines)
+    view = View(
+        snapshot, snapshot.history(), CachedEmbedder(embedder, cache, lambda *_: None), "tonight", request.pipelines
+    )
     trial = closing.enter_context(
         Trial(request.folder / "index.db", paths.vault, settings, embedder, view.vectors, TONIGHT)
     )
@@ -151,7 +154,7 @@ def _fill(file: Path, paths: StorePaths, settings: StoreSettings, embedder: Embe
     done = dream(_request(paths, "a-night-long-ago", LONG_AGO), lambda _: None)
     assert done.changeset_path is not None
     assert done.report["gate"]["dropped"] == (), done.report["gate"]
-    store.apply(protocol.read_changeset(done.changeset_path))
+    store.apply(read_changeset(done.changeset_path))
     _embed(store)
     store.close()
     store = MemoryStore.open(paths, settings, embedder, lambda: NOW)

@@ -14,6 +14,7 @@ import pytest
 from dreamd.llm.budget import Asker
 from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines import protocol
+from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.protocol import SPENT, Done, Failed, Progress
 from dreamd.pipelines.workspace.snapshot import Snapshot
@@ -105,7 +106,7 @@ def test_what_commands_a_terminal_reaches_neither_memories_nor_pages(store: Memo
     store.settle()
     done = dream(request_of(paths, "run-1"), lambda at: None)
     assert done.changeset_path is not None
-    store.apply(protocol.read_changeset(done.changeset_path))
+    store.apply(read_changeset(done.changeset_path))
     written = [data.decode() for path, data in vault_files(paths).items() if path != "note.md"]
     assert any("Assam" in text for text in written)
     assert "Assam" in done.digest
@@ -125,7 +126,7 @@ def test_a_dream_is_planned_applied_and_undone(store: MemoryStore, paths: StoreP
     done = dream(request_of(paths, "run-1"), told.append)
     assert vault_files(paths) == before
     assert done.changeset_path is not None
-    changeset = protocol.read_changeset(done.changeset_path)
+    changeset = read_changeset(done.changeset_path)
     applied = store.apply(changeset)
     assert applied.refused == ()
     assert applied.applied == len(changeset.actions) > 4
@@ -169,14 +170,14 @@ def test_a_forgotten_turn_is_not_learned(store: MemoryStore, paths: StorePaths) 
     store.forget("s1#1")
     done = dream(request_of(paths, "run-1"), lambda _: None)
     assert done.changeset_path is not None
-    texts = b"".join(action.content or b"" for action in protocol.read_changeset(done.changeset_path).actions)
+    texts = b"".join(action.content or b"" for action in read_changeset(done.changeset_path).actions)
     assert b"pnpm over npm" not in texts
 
 
 def test_a_hand_edit_between_plan_and_apply_wins(store: MemoryStore, paths: StorePaths) -> None:
     done = dream(request_of(paths, "run-1"), lambda _: None)
     assert done.changeset_path is not None
-    changeset = protocol.read_changeset(done.changeset_path)
+    changeset = read_changeset(done.changeset_path)
     mine = paths.vault / changeset.actions[0].path
     mine.parent.mkdir(parents=True, exist_ok=True)
     mine.write_bytes(b"---\ntype: Note\n---\n\nMine.\n")
@@ -197,7 +198,7 @@ def test_the_child_plans_and_ends(store: MemoryStore, paths: StorePaths) -> None
     last = said[-1]
     assert isinstance(last, Done)
     assert last.changeset_path is not None
-    assert protocol.read_changeset(last.changeset_path).run_id == "run-1"
+    assert read_changeset(last.changeset_path).run_id == "run-1"
 
 
 def test_the_child_says_why_it_failed_without_a_persons_text(tmp_path: Path, paths: StorePaths) -> None:

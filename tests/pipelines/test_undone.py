@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from dreamd.daemon.importing.detect import read
 from dreamd.daemon.importing.reading.items import SessionRead
-from dreamd.pipelines import protocol
+from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
 from dreamd.store.changes.edits import edit_mark
@@ -46,7 +46,7 @@ class Nights:
         done = dream(request, lambda _: None)
         if done.changeset_path is None:
             return None
-        return self.store.apply(protocol.read_changeset(done.changeset_path))
+        return self.store.apply(read_changeset(done.changeset_path))
 
     def did(self, run_id: str) -> set[str | None]:
         """What a run did, by the names that a tombstone would give it."""

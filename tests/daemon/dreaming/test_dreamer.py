@@ -34,6 +34,7 @@ NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 PRELUDE = """
 import json, os, sys, time
 from pathlib import Path
+from dreamd.pipelines.changeset_file import *
 from dreamd.pipelines.protocol import *
 from dreamd.store.model import *
 from dreamd.pipelines.pause_signal import first_line

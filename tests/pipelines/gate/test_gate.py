@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from dreamd.daemon.importing.detect import read
 from dreamd.daemon.importing.reading.items import SessionRead
-from dreamd.pipelines import protocol, run
+from dreamd.pipelines import run
+from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.protocol import Done
 from dreamd.pipelines.run import Step
@@ -55,7 +56,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> StorePaths:
     store.settle(60)
     done = dream(request_of(paths, "a-night-long-ago", NOW - timedelta(days=60), pipelines=PIPELINES), lambda _: None)
     assert done.changeset_path is not None
-    store.apply(protocol.read_changeset(done.changeset_path))
+    store.apply(read_changeset(done.changeset_path))
     for memory in store.list(channel="spokes", level=Level.FACT, limit=5):
         store.recall(memory.title, channel="spokes", levels=[Level.FACT], limit=1)
     store.rebuild()
@@ -78,7 +79,7 @@ def dreamt_with(
     monkeypatch.setattr(run, "STEPS", steps)
     request = request_of(replace(paths, runs=tmp_path), "tonight", NOW + timedelta(days=1), pipelines=PIPELINES)
     done = dream(request, lambda _: None)
-    return done, list(protocol.read_changeset(done.changeset_path).actions) if done.changeset_path else []
+    return done, list(read_changeset(done.changeset_path).actions) if done.changeset_path else []
 
 
 def rewritten(view: View, memory: Memory, **changes: object) -> Action:
@@ -213,7 +214,7 @@ def test_a_stage_that_damages_is_dropped_and_the_rest_is_dreamt(
     gate = done.report["gate"]
     assert [dropped["stage"] for dropped in gate["dropped"]] == ["planted"], gate
     assert {action.reason for action in actions} == {"said again"}
-    assert protocol.read_changeset(tmp_path / "tonight" / "changeset.jsonl").cursors == {}
+    assert read_changeset(tmp_path / "tonight" / "changeset.jsonl").cursors == {}
     assert done.report["stages"]["planted"].keys() == {"refused"}
     assert gate["recall_after"] >= gate["recall_before"]
     assert gate["dropped"][0]["reason"] in done.digest

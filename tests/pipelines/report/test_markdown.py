@@ -12,7 +12,8 @@ import pytest
 from dreamd.pipelines.gate.gate import Dropped, GateResult
 from dreamd.pipelines.report import charts, html, markdown
 from dreamd.pipelines.report.charts import Life, Series
-from dreamd.pipelines.report.sections import MOST_NAMED, Night, open_pairs, told
+from dreamd.pipelines.report.run_report import RunReport, open_pairs
+from dreamd.pipelines.report.sections import MOST_NAMED, summarize
 from dreamd.pipelines.stages.lint import Finding
 from dreamd.pipelines.workspace.view import History
 from dreamd.store.changes.decisions import mark_of
@@ -84,8 +85,8 @@ def action(memory: Memory, kind: ActionKind = ActionKind.CREATE, reason: str = "
     )
 
 
-def night(*actions: Action, run_id: str = "run-1", **more: object) -> Night:
-    return Night(
+def report(*actions: Action, run_id: str = "run-1", **more: object) -> RunReport:
+    return RunReport(
         day=date(2026, 11, 21),
         run_id=run_id,
         actions=actions,
@@ -97,11 +98,11 @@ def night(*actions: Action, run_id: str = "run-1", **more: object) -> Night:
     )
 
 
-def full_night(text: str = "It is red") -> Night:
+def full_report(text: str = "It is red") -> RunReport:
     replaced = ActionKind.REPLACE
     insight = replace(fact(f"{text}: page"), level=Level.SCENARIO, kind=Kind.SCENARIO, sources=("a", "b"))
     older, newer = fact(f"{text} or blue"), fact(f"{text} or green")
-    return night(
+    return report(
         action(fact(f"{text} learned")),
         action(insight),
         action(fact(f"{text} changed"), replaced, f"said again {text}"),
@@ -116,7 +117,7 @@ def full_night(text: str = "It is red") -> Night:
         findings=(Finding("secrets", "notes/a.md", f"secret {text}"), Finding("index", "facts/b.md", f"index {text}")),
         gaps=(f"gap {text}",),
         gate=GateResult(40, 0.612, 0.655, 1, 4, (Dropped("scenarios", "recall fell"),)),
-        way="Without a language model: none is configured.",
+        model_note="Without a language model: none is configured.",
         tokens=1234,
         calls=5,
         decisions=[(older, newer)],
@@ -128,10 +129,10 @@ def full_night(text: str = "It is red") -> Night:
 
 
 SECTIONS = (
-    "Decisions waiting", "Learned", "Changed", "Contradicted", "Gone stale", "Faded", "Questioned", "Refused",
+    "Decisions waiting", "Learned", "Changed", "Contradicted", "Gone stale", "Faded", "Problems found", "Refused",
     "Asked and not found", "Health", "The gate", "Numbers",
 )  # fmt: skip
-TOLD = (
+PHRASES = (
     "learned", "changed", "superseded", "in question", "faded", "note It is red", "secret It is red",
     "index It is red", "gap It is red", "0.612 before", "0.655", "Without a language model", "1,234 tokens", "5 calls",
     "recall fell", "12 facts",
@@ -139,17 +140,17 @@ TOLD = (
 
 
 def test_both_ways_tell_everything() -> None:
-    text, read = markdown.render(full_night()), Reader(html.render(full_night()))
+    text, read = markdown.render(full_report()), Reader(html.render(full_report()))
     for section in SECTIONS:
         assert f"\n## {section}\n" in text
         assert section in read.texts
-    for told_of in TOLD:
-        assert told_of in text
-        assert told_of in read.text
+    for phrase in PHRASES:
+        assert phrase in text
+        assert phrase in read.text
 
 
 def test_a_quiet_night_says_so_and_leaves_the_rest_out() -> None:
-    text, read = markdown.render(night()), Reader(html.render(night()))
+    text, read = markdown.render(report()), Reader(html.render(report()))
     assert "nothing to change" in text
     assert "nothing to change" in read.text
     assert re.findall(r"^## (.*)", text, re.MULTILINE) == ["Numbers"]
@@ -157,7 +158,7 @@ def test_a_quiet_night_says_so_and_leaves_the_rest_out() -> None:
 
 
 def test_what_a_memory_says_is_shown_and_never_obeyed() -> None:
-    made = html.render(full_night(EVIL))
+    made = html.render(full_report(EVIL))
     read = Reader(made)
     tags = {tag for tag, _ in read.tags}
     assert not tags & {"script", "img", "iframe", "object", "link", "base", "form"}
@@ -167,20 +168,20 @@ def test_what_a_memory_says_is_shown_and_never_obeyed() -> None:
         for name in ("href", "src"):
             assert (attributes.get(name) or "../").startswith("../")
     assert made.count("<!-- dream ") == 1
-    text = markdown.render(full_night(EVIL))
-    assert len(markdown.MARK.findall(text)) == 1
+    text = markdown.render(full_report(EVIL))
+    assert len(markdown.RUN_MARKER.findall(text)) == 1
     assert not re.search(r"(?<!\\)<(?!!-- dream run-1 -->)", text)
 
 
 def test_the_page_needs_no_network_and_no_script() -> None:
-    made = html.render(full_night())
+    made = html.render(full_report())
     assert not re.search(r"https?:|//[a-z]|@import|url\(|<script", made)
     assert "default-src 'none'" in made
     assert made.startswith('<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">')
 
 
 def test_every_picture_says_in_words_what_it_shows() -> None:
-    read = Reader(html.render(full_night()))
+    read = Reader(html.render(full_report()))
     drawn = [attributes for tag, attributes in read.tags if tag == "svg" and "aria-hidden" not in attributes]
     assert len(drawn) == 4
     for attributes in drawn:
@@ -189,14 +190,14 @@ def test_every_picture_says_in_words_what_it_shows() -> None:
 
 
 def test_the_page_is_light_and_dark_on_screen_and_on_paper() -> None:
-    made = html.render(night())
+    made = html.render(report())
     for rule in ("prefers-color-scheme: dark", "@media print", 'content="light dark"'):
         assert rule in made
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_colour_can_be_read_on_its_ground(scheme: str) -> None:
-    rules = re.findall(r":root \{(.*?)\}", html.render(night()), re.DOTALL)
+    rules = re.findall(r":root \{(.*?)\}", html.render(report()), re.DOTALL)
     colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", rules[0 if scheme == "light" else 1]))
     for name in ("ink", "soft", "plain", "learned", "faded", "contradicted", "waiting"):
         for ground in ("paper", "card"):
@@ -204,26 +205,26 @@ def test_every_colour_can_be_read_on_its_ground(scheme: str) -> None:
 
 
 def test_two_dreams_of_a_day_keep_both_accounts() -> None:
-    first = night(action(fact("Learned first")))
-    second = night(action(fact("Learned second")), run_id="run-2")
-    third = night(action(fact("Learned third")), run_id="run-3")
+    first = report(action(fact("Learned first")))
+    second = report(action(fact("Learned second")), run_id="run-2")
+    third = report(action(fact("Learned third")), run_id="run-3")
     text = markdown.render(third, markdown.render(second, markdown.render(first)))
     made = html.render(third, html.render(second, html.render(first)))
     for whole in (text, Reader(made).text):
         assert whole.index("Learned third") < whole.index("Learned second") < whole.index("Learned first")
         assert [whole.count(f"Learned {name}") >= 1 for name in ("first", "second", "third")] == [True] * 3
     assert text.count("# The night before") == made.count("<h1>") == 1
-    assert markdown.MARK.findall(text) == markdown.MARK.findall(made)
+    assert markdown.RUN_MARKER.findall(text) == markdown.RUN_MARKER.findall(made)
     assert markdown.render(third, markdown.render(second)).startswith(markdown.render(third).rstrip("\n"))
 
 
 @pytest.mark.parametrize("render", [markdown.render, html.render])
 def test_a_dream_that_was_undone_by_itself_says_so_to_the_end_of_the_day(render: Callable[..., str]) -> None:
-    first = render(night(action(fact("Learned first"))))
+    first = render(report(action(fact("Learned first"))))
     undone = html.disowned(
-        render(night(action(fact("Learned second")), run_id="run-2"), first), "run-2", "recall <fell."
+        render(report(action(fact("Learned second")), run_id="run-2"), first), "run-2", "recall <fell."
     )
-    whole = render(night(action(fact("Learned third")), run_id="run-3"), undone)
+    whole = render(report(action(fact("Learned third")), run_id="run-3"), undone)
     told = [whole.index(text) for text in ("Learned third", html.UNDONE, "Learned second", "Learned first")]
     assert told == sorted(told)
     assert whole.count(html.UNDONE) == 1
@@ -237,7 +238,7 @@ def test_a_dream_that_was_undone_by_itself_says_so_to_the_end_of_the_day(render:
 @pytest.mark.parametrize("render", [markdown.render, html.render])
 def test_what_was_left_out_is_counted_by_its_reason(render: Callable[..., str]) -> None:
     told = html.with_left_out(
-        render(night(action(fact("Learned")))), "run-1", ["there is <a> file", "it moved on", "it moved on"]
+        render(report(action(fact("Learned")))), "run-1", ["there is <a> file", "it moved on", "it moved on"]
     )
     text = Reader(told).text if render is html.render else told
     assert "3 changes were left out:" in text
@@ -253,19 +254,19 @@ def test_what_was_left_out_is_counted_by_its_reason(render: Callable[..., str]) 
     ],
 )
 def test_the_gate_says_who_asked(made: int, told: str) -> None:
-    text = markdown.render(night(action(fact("Learned")), gate=GateResult(40, 0.612, 0.655, 1, 4, made=made)))
+    text = markdown.render(report(action(fact("Learned")), gate=GateResult(40, 0.612, 0.655, 1, 4, made=made)))
     assert told in text
 
 
 def test_a_gate_that_had_nothing_to_ask_says_so_where_there_was_something_to_try() -> None:
-    assert "recall was not tried" in markdown.render(night(action(fact("Learned")), gate=GateResult()))
-    assert "The gate" not in markdown.render(night(gate=GateResult()))
+    assert "recall was not tried" in markdown.render(report(action(fact("Learned")), gate=GateResult()))
+    assert "The gate" not in markdown.render(report(gate=GateResult()))
 
 
 def test_a_day_keeps_a_bounded_number_of_accounts() -> None:
     text = made = ""
     for n in range(2 * markdown.MOST_ACCOUNTS):
-        one = night(action(fact(f"Number {n}.")), run_id=f"run-{n}")
+        one = report(action(fact(f"Number {n}.")), run_id=f"run-{n}")
         text, made = markdown.render(one, text), html.render(one, made)
     assert text.count("<!-- dream ") == made.count("<!-- dream ") == markdown.MOST_ACCOUNTS
     Reader(made)
@@ -273,17 +274,17 @@ def test_a_day_keeps_a_bounded_number_of_accounts() -> None:
 
 def test_a_long_list_says_how_much_is_not_named() -> None:
     many = [action(fact(f"Fact {n}")) for n in range(MOST_NAMED + 5)]
-    assert "… and 5 more" in markdown.render(night(*many))
-    assert "… and 5 more" in Reader(html.render(night(*many))).text
+    assert "… and 5 more" in markdown.render(report(*many))
+    assert "… and 5 more" in Reader(html.render(report(*many))).text
 
 
 def test_what_was_made_and_changed_in_one_night_is_new() -> None:
     one = fact("It is new")
-    done = told([action(one), action(replace(one, tags=("x",)), ActionKind.REPLACE)])
+    done = summarize([action(one), action(replace(one, tags=("x",)), ActionKind.REPLACE)])
     assert [memory.title for memory in done.facts] == ["It is new"]
     assert done.changed == []
-    asked = told([action(one), action(replace(one, contradicts=("x",)), ActionKind.REPLACE)])
-    assert (len(asked.facts), len(asked.questioned)) == (1, 1)
+    asked = summarize([action(one), action(replace(one, contradicts=("x",)), ActionKind.REPLACE)])
+    assert (len(asked.facts), len(asked.contradicted)) == (1, 1)
 
 
 def test_decisions_that_wait_are_those_that_no_person_has_made() -> None:

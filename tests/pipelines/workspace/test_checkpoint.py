@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dreamd.pipelines import dream
-from dreamd.pipelines.dream import Embedded
 from dreamd.pipelines.pages import clusters
+from dreamd.pipelines.workspace import embedding
 from dreamd.pipelines.workspace.checkpoint import Memo, key_of, once
+from dreamd.pipelines.workspace.embedding import CachedEmbedder
 from dreamd.store.find.backends.interface import Vector
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from hypothesis import given
@@ -137,7 +137,7 @@ class Mortal(StubEmbedder):
 def test_a_dream_ended_at_random_units_redoes_at_most_one(
     path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dream, "SLICE", 8)
+    monkeypatch.setattr(embedding, "BATCH", 8)
     rng = random.Random(seed)
     texts = [f"text {n} of many" for n in range(100)]
     embedder, deaths = Mortal(), 0
@@ -145,7 +145,7 @@ def test_a_dream_ended_at_random_units_redoes_at_most_one(
         memo = Memo(path)
         embedder.dies_at = embedder.embedded + rng.randint(1, 60)
         try:
-            vectors = Embedded(embedder, None, lambda *_: None, memo)(texts)
+            vectors = CachedEmbedder(embedder, None, lambda *_: None, memo)(texts)
             break
         except Ended:
             deaths += 1

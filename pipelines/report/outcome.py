@@ -1,0 +1,49 @@
+"""The outcome of a run: what its steps counted and noted, what the gate said, which model was asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...llm.budget import Asker
+from ..gate.gate import GateResult
+from ..protocol import Check
+from ..stages.lint import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """The use of a language model in a run. `why_not` says why there was none, wholly or from some point on."""
+
+    name: str = ""
+    calls: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    why_not: str = ""
+
+    @classmethod
+    def of(cls, asker: Asker | None, why_not: str) -> ModelUse:
+        """Read what was asked of a model; without one, `why_not` says why, or is empty."""
+        if asker is None:
+            return cls(why_not=why_not)
+        spent = asker.spent
+        return cls(asker.name, spent.calls, spent.tokens, spent.seconds, asker.why_not)
+
+    @property
+    def note(self) -> str:
+        """The same in a sentence or two."""
+        if not self.name:
+            return f"It went without a language model: {self.why_not}" if self.why_not else "No language model is set."
+        return f"{self.name} helped{', until ' + self.why_not.rstrip('.') if self.why_not else ''}."
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result of every step: its counts, seconds and notes by name; notes hold no person's text."""
+
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    findings: tuple[Finding, ...] = ()
+    gate: GateResult | None = None
+    model: ModelUse = field(default_factory=lambda: ModelUse())
+    checks: tuple[Check, ...] = ()
