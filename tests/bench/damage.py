@@ -34,9 +34,10 @@ from tests.bench.table import Row, say
 PAGE_BYTES = 4096
 ANSWERED_S = 5.0
 WHOLE_S = 60.0
-MEMORIES, SESSIONS, TURNS = 48, 5, 20
+MEMORIES, SESSIONS, TURNS = 40, 5, 20
+TAKEN_BACK = 40
 RUNNING_PAGES = 40
-LEDGER_PAGES = 50
+LEDGER_PAGES = 60
 NOTICED_SHARE = 0.2
 """Of the damaged pages of the index, at least so many must have been noticed: else the noise hit nothing."""
 
@@ -92,6 +93,8 @@ class Store:
                 turns = [{"role": "user", "text": text, "external_id": str(n)} for n, text in enumerate(texts)]
                 wire.call("observe", session={"session_id": f"s{session}", "channel": "_global"}, turns=turns)
                 self.sessions[f"s{session}"] = texts
+            for node_id in list(self.memories)[:TAKEN_BACK]:  # runs with their pre-images: what a ledger is full of
+                wire.call("undo", run_id=wire.call("forget", node_id=node_id)["run_id"])
         daemon.wait_until_embedded()
         daemon.call("rebuild")  # every row in the database, few in its write-ahead log
         daemon.wait_until_embedded()
