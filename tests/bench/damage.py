@@ -34,8 +34,8 @@ from tests.bench.table import Row, say
 PAGE_BYTES = 4096
 ANSWERED_S = 5.0
 WHOLE_S = 60.0
-MEMORIES, SESSIONS, TURNS = 40, 5, 20
-TAKEN_BACK = 40
+MEMORIES, SESSIONS, TURNS = 48, 5, 20
+TAKEN_BACK = 48
 RUNNING_PAGES = 40
 LEDGER_PAGES = 60
 NOTICED_SHARE = 0.2
@@ -79,6 +79,8 @@ class Store:
             self._fill(daemon)
             daemon.stop()
             (folder / "life" / "data").rename(self.pristine)
+        for place in PLACES.values():
+            into_one_file(self.pristine / place)
 
     def _fill(self, daemon: DaemonUnderTest) -> None:
         with closing(daemon.wire()) as wire:
@@ -113,11 +115,17 @@ class Store:
         return DaemonUnderTest(life, _environ())
 
 
-def noise_over(path: Path, page: int) -> None:
-    """Write noise over one page; what lies in the write-ahead log is brought into the file first."""
-    with suppress(apsw.Error), closing(apsw.Connection(str(path))) as connection:
+def into_one_file(path: Path) -> None:
+    """Bring what lies in a database's write-ahead log into the database."""
+    with closing(apsw.Connection(os.path.realpath(path))) as connection:
         connection.set_busy_timeout(2000)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def noise_over(path: Path, page: int) -> None:
+    """Write noise over one page; what lies in the write-ahead log is brought into the file first."""
+    with suppress(apsw.Error):
+        into_one_file(path)
     with path.open("r+b") as file:
         file.seek(page * PAGE_BYTES)
         file.write(random.Random(page).randbytes(PAGE_BYTES))
