@@ -24,6 +24,7 @@ from . import (
     planning,
     preemption,
     quality,
+    readers,
     survival,
     threads,
     vault_away,
@@ -34,6 +35,7 @@ from .table import Row, write
 
 SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "quality": quality.measure,
+    "readers": readers.measure,
     "latency": latency.measure,
     "fairness": fairness.measure,
     "memory": memory.measure,
