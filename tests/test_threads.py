@@ -26,16 +26,16 @@ from dreamd.ipc import protocol
 from dreamd.pipelines import protocol as messages
 from dreamd.pipelines.grounding import qa_pairs
 from dreamd.pipelines.grounding import tokens as evidence
-from dreamd.pipelines.language import words as dream_words
+from dreamd.pipelines.language import content
 from dreamd.store.changes.runs import new_run_id
-from dreamd.store.find.backends import tokenizer as backend_words
+from dreamd.store.find.backends import tokenizer
 from dreamd.store.find.embedding.embedding import StubEmbedder, embedder_for
 from dreamd.store.keep import okf, redaction
 from dreamd.store.keep.files.disk import Disk
 from dreamd.store.keep.okf import frontmatter, frontmatter_dump
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
-from dreamd.store.text import chunking, comparison, terms, token_count
+from dreamd.store.text import chunking, comparison, stems, terms, token_count
 
 THREADS = 8
 FRESH = 1_500
@@ -122,21 +122,20 @@ def kept_and_read(text: str) -> object:
 def of_a_dream(text: str) -> object:
     """A turn as a dream reads it."""
     said = evidence.Evidence(text)
-    return evidence.read(said), qa_pairs.statements(qa_pairs.Exchange(said, said)), dream_words.content_stems(text)
+    return evidence.read(said), qa_pairs.statements(qa_pairs.Exchange(said, said)), content.content_stems(text)
 
 
 WORDS: dict[str, Callable[[str], object]] = {
-    "store.find.terms": lambda word: terms.stems_of([word]),
-    "store.find.backends.words": backend_words.stem,
-    "pipelines.words": dream_words.stem,
+    "store.text.stems": stems.stem,
+    "store.text.stems of the index": stems.index_stem,
 }
 
 TEXTS: dict[str, Callable[[str], object]] = {
-    "store.find.terms": terms.words_of,
-    "store.find.backends.words": backend_words.words,
-    "store.find.tokens": token_count.estimate_tokens,
-    "store.find.chunking": lambda text: chunking.chunk("n", text * 3, 20, 4),
-    "store.find.statements": lambda text: comparison.relate(text, text.replace("costs", "costs now")),
+    "store.text.terms": terms.term_stems,
+    "store.find.backends.tokenizer": tokenizer.words,
+    "store.text.token_count": token_count.estimate_tokens,
+    "store.text.chunking": lambda text: chunking.chunk("n", text * 3, 20, 4),
+    "store.text.comparison": lambda text: comparison.compare(text, text.replace("costs", "costs now")),
     "store.find.embedding": lambda text: StubEmbedder().embed_query(text).tobytes(),
     "store.keep.redaction": redaction.redact,
     "store.keep.okf": kept_and_read,

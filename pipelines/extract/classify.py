@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ...store.model import Kind
-from ..language.words import phrases
+from ...store.text.word_lists import phrases
 from .salience import Speaker, is_standing
 
 EXPLICIT, IMPLIED, INFERRED, UNCERTAIN = 0.95, 0.85, 0.70, 0.50

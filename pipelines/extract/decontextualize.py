@@ -10,19 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 
+from ...store.text.vocabulary import PRONOUN_CONTRACTIONS
+from ...store.text.word_lists import lexicon, phrases
 from ..language import dates
 from ..language.inflection import is_participle, is_present, third_person
-from ..language.words import lexicon, phrases
 
 USER, ASSISTANT = "the user", "the assistant"
 
 _OPAQUE = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|https?://\S+")
 _TOKEN = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)?|[^A-Za-z]+")
-_CONTRACTIONS = {
-    "i'm": "i am", "im": "i am", "i've": "i have", "ive": "i have", "i'll": "i will", "i'd": "i 'd",
-    "you're": "you are", "you've": "you have", "you'll": "you will", "you'd": "you 'd",
-    "ya": "you", "u": "you", "ur": "your", "we're": "we are", "we've": "we have", "we'll": "we will", "we'd": "we 'd",
-}  # fmt: skip
 _LATER = {"i": "they", "me": "them", "my": "their", "mine": "theirs", "myself": "themselves"}
 _OTHERS = frozenset(["they", "them", "their", "theirs", "themselves", "they're", "they've", "they'll", "they'd"])
 _GENERIC_YOU = re.compile(rf"\b{phrases('generic_you')}\b", re.IGNORECASE)
@@ -107,7 +103,7 @@ class _Named:
 
     def _expanded(self, text: str) -> Iterator[str]:
         for token in _TOKEN.findall(text):
-            long = _CONTRACTIONS.get(token.lower())
+            long = PRONOUN_CONTRACTIONS.get(token.lower())
             if not long or (token.lower() in {"im", "ive", "u", "ur"} and token.isupper()):
                 yield token
                 continue

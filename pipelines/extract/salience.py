@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ...store.text.normal_form import words
-from ..language.words import content_words, lexicon, phrases, weighty_words
+from ...store.text.word_lists import lexicon, phrases
+from ..language.content import content_words, salient_words
 from .trimming import ASKED, request_weight
 
 
@@ -44,7 +45,7 @@ _BOILERPLATE = re.compile(rf"^{phrases('boilerplate')}", re.IGNORECASE)
 def judge(text: str, speaker: Speaker, names: frozenset[str] = frozenset()) -> Verdict:
     """Judge one trimmed sentence. `names` are the lower-case names of the two who talk: naming them adds nothing."""
     said = words(text)
-    weight = sum(word.removesuffix("'s") not in names for word in weighty_words(text))
+    weight = sum(word.removesuffix("'s") not in names for word in salient_words(text))
     if not said or _is_blank(said):
         return Verdict(False, "nothing said")
     if speaker is Speaker.ASSISTANT:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..language.words import lexicon, phrases, weighty_words
+from ...store.text.word_lists import lexicon, phrases
+from ..language.content import salient_words
 
 _LEAD_INS = rf"(?:{phrases('lead_ins')}(?:\s+(?:there|man|bro|dude|buddy|guys|everyone))?)"
 _LEAD_IN = re.compile(rf"^(?:{_LEAD_INS}\s*(?:[,!.…:;–—-]+\s*|\s+-\s+))+", re.IGNORECASE)
@@ -53,8 +54,8 @@ def without_request(text: str) -> str:
     """The statement of "I'm trying to …, can you help me with that?"; a request that says more stays, shorter."""
     stated = _LEADS_TO_CODE.sub("", text).strip()
     match = _REQUEST_TAIL.search(stated)
-    if match and match.start() and len(weighty_words(stated[: match.start()])) >= 3:
-        asked = [word for word in weighty_words(match.group()) if word not in lexicon("request_words")]
+    if match and match.start() and len(salient_words(stated[: match.start()])) >= 3:
+        asked = [word for word in salient_words(match.group()) if word not in lexicon("request_words")]
         if len(asked) < 3:
             return stated[: match.start()].rstrip(" ,;.") + "."
     return _ASKS_HELP.sub(lambda found: ASKED if found.start() == 0 else "; asked: ", stated, count=1)
@@ -62,7 +63,7 @@ def without_request(text: str) -> str:
 
 def request_weight(text: str) -> int:
     """How many words of a request say what it is about."""
-    return sum(word not in lexicon("request_words") for word in weighty_words(text))
+    return sum(word not in lexicon("request_words") for word in salient_words(text))
 
 
 def _without_vocative(text: str, addressee: str) -> str:

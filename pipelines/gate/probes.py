@@ -19,7 +19,8 @@ from ...store.find.search.search import Question, Ranking
 from ...store.keep.ledger.questions import Probe
 from ...store.model import NodeId
 from ...store.roles import MACHINES
-from ...store.text.terms import query_terms, stems_of, words_of
+from ...store.text.stems import stems_of
+from ...store.text.terms import query_terms, term_stems
 from .shadow_index import Trial
 
 HITS = 10
@@ -111,7 +112,7 @@ class Maker:
         self._catalog = trial.catalog
         chosen = spread(self._catalog.turn_ids(), READ_AT_MOST) + spread(self._catalog.facts_alone(), NOTES_AT_MOST)
         self._nodes = self._catalog.nodes(chosen)
-        self._counts = Counter(stem for node in self._nodes.values() for stem in words_of(node.text))
+        self._counts = Counter(stem for node in self._nodes.values() for stem in term_stems(node.text))
 
     def real(self, probes: Sequence[Probe]) -> list[Asking]:
         """Probes that a person asked, for as much of their gold as is still there."""
@@ -144,7 +145,7 @@ class Maker:
         return [] if node.role in MACHINES else self._rare(node)[:TOLD_WORDS]
 
     def _rare(self, node: Node) -> list[str]:
-        return sorted(words_of(node.text), key=lambda stem: (self._counts[stem], stem))
+        return sorted(term_stems(node.text), key=lambda stem: (self._counts[stem], stem))
 
 
 def spread(node_ids: Sequence[NodeId], count: int) -> list[NodeId]:

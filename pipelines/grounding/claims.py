@@ -18,13 +18,14 @@ from ...llm.model import LlmRefused, LlmUnavailable
 from ...store.model import NodeId, Turn
 from ...store.roles import Role
 from ...store.text.normal_form import normal_form, words
+from ...store.text.word_lists import lexicon
 from ..extract.classify import nature
 from ..extract.decontextualize import Voices, stand_alone
 from ..extract.facts import Draft, attributed, day_of, evidence_text, speaker_of, voices_of
 from ..extract.salience import is_question, judge, names_of
 from ..extract.trimming import plain, trim
+from ..language.content import content_stems
 from ..language.sentences import split
-from ..language.words import content_stems, lexicon
 from . import prompts
 from .qa_pairs import Exchange, statements
 from .tokens import Evidence

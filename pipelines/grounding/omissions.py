@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...store.text.normal_form import FILLERS
+from ...store.text.vocabulary import NEGATING_WORDS
+from ...store.text.word_lists import lexicon
 from ..extract.salience import is_question
-from ..language.words import lexicon
 from .tokens import Token
 
 _COORDINATORS = frozenset(["and", "but", "so", "plus"])
@@ -46,7 +47,7 @@ def is_free(tokens: Sequence[Token], at: int) -> bool:
         return at + 1 >= len(tokens) or tokens[at + 1].form not in {"few", "little", "only"}
     if token.form not in FILLERS or token.shape != "word":
         return False
-    return not any(earlier.form in lexicon("negations") for earlier in tokens[max(0, at - 3) : at])
+    return not any(earlier.form in NEGATING_WORDS for earlier in tokens[max(0, at - 3) : at])
 
 
 def beginnings(tokens: Sequence[Token]) -> list[Omission]:
@@ -82,7 +83,7 @@ def ending(tokens: Sequence[Token], start: int) -> Omission | None:
     if opener.form in {".", ";"} or opener.form == "!":
         return Omission(start, len(tokens), whole=True)
     if opener.form == "-":
-        doubts = _has(rest[:3], "hedges") or _has(rest[:3], "negations") or (len(rest) < 5 and _has(rest, "hedges"))
+        doubts = _has(rest[:3], "hedges") or _denies(rest[:3]) or (len(rest) < 5 and _has(rest, "hedges"))
         return None if doubts else Omission(start, len(tokens), whole=True)
     if rest[0].form in _COORDINATORS and rest[0].shape == "word":
         return _coordinated(tokens, start, rest)
@@ -90,7 +91,7 @@ def ending(tokens: Sequence[Token], start: int) -> Omission | None:
         apart = opener.shape == "mark" or rest[0].form in {"because", "though", "although"}
         fits = apart or (rest[0].form not in {"as", "so"} and _after_object(tokens, start))
         return Omission(start, len(tokens), whole=False) if fits else None
-    if _has(rest, "hedges") or _has(rest, "negations"):
+    if _has(rest, "hedges") or _denies(rest):
         return None
     if opener.form in _OPENING:
         if opener.form == "," and _may_split_phrase(tokens, start):
@@ -112,7 +113,7 @@ def asides(tokens: Sequence[Token], start: int) -> list[Omission]:
         part = tokens[start:end]
         after = tokens[end].form
         goes_on = after in _AUXILIARIES or after in lexicon("irregular_past")
-        clean = not any(_has(part, name) for name in ("conditions", "hedges", "negations"))
+        clean = not (_has(part, "conditions") or _has(part, "hedges") or _denies(part))
         if goes_on and clean:
             found.append(Omission(start, end, whole=False))
     return found
@@ -125,7 +126,7 @@ def changes_meaning(tokens: Sequence[Token], omissions: Iterable[Omission], text
     kept = [token for at, token in enumerate(tokens) if at not in gone and not token.may_lack]
     if is_question(text) and not _leaves_question(tokens, made):
         return True
-    if any(not omission.whole for omission in made) and (_has(kept, "negations") or _is_universal(kept)):
+    if any(not omission.whole for omission in made) and (_denies(kept) or _is_universal(kept)):
         return True
     opens_but = any(
         tokens[at].form == "but"
@@ -135,6 +136,10 @@ def changes_meaning(tokens: Sequence[Token], omissions: Iterable[Omission], text
     if opens_but and any(token.form in _UNREAL for token in kept):
         return True
     return bool(made) and (not kept or _dangles(kept[-1]) or len(kept) < 3)
+
+
+def _denies(part: Iterable[Token]) -> bool:
+    return any(token.form in NEGATING_WORDS for token in part)
 
 
 def _has(part: Iterable[Token], name: str) -> bool:
@@ -193,7 +198,7 @@ def _coordinated(tokens: Sequence[Token], start: int, rest: Sequence[Token]) -> 
         return Omission(start, len(tokens), whole=True)
     is_verb = following.form in lexicon("irregular_past") or following.form in _AUXILIARIES
     if rest[0].form == "but" or is_verb:
-        governed = _has(rest, "negations") and rest[0].form != "but"
+        governed = _denies(rest) and rest[0].form != "but"
         return None if governed else Omission(start, len(tokens), whole=False)
     return None
 

@@ -13,18 +13,27 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Literal
 
+from ...store.text.vocabulary import (
+    CONTRACTED_ENDINGS,
+    CONTRACTIONS,
+    INFORMAL_CONTRACTIONS,
+    LARGE_NUMBER_WORDS,
+    MONTH_NUMBERS,
+    MONTHS,
+    NUMBER_WORDS,
+    WEEKDAYS,
+)
+from ...store.text.word_lists import lexicon
 from ..extract.decontextualize import Voices, is_generic
 from ..extract.trimming import plain
 from ..language import dates
 from ..language.inflection import is_participle, is_present
-from ..language.words import lexicon
 
 Shape = Literal["word", "mark", "date"]
 
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"'})
-_MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
-_MONTHS = {name[:3].lower(): n for n, name in enumerate(_MONTH.split("|"), start=1)}
-_WEEKDAY = "(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day,? )?"
+_MONTH = "|".join(MONTHS)
+_WEEKDAY = rf"(?:(?:{'|'.join(WEEKDAYS)}),? )?"
 _ABSOLUTE = re.compile(
     rf"\b(?:(?P<iso>\d{{4}}-\d\d-\d\d)"
     rf"|{_WEEKDAY}(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<m1>{_MONTH})(?:,? (?P<y1>\d{{4}}))?"
@@ -40,25 +49,14 @@ _WORD = re.compile(
 _OWN = {"i": "", "me": "", "my": "'s", "mine": "'s", "myself": "-self", "im": "", "ive": ""}
 _OTHER = {"you": "", "your": "'s", "yours": "'s", "yourself": "-self", "ya": "", "u": "", "ur": "'s"}
 _COMPANY = {"we": "", "us": "", "our": "'s", "ours": "'s", "ourselves": "-self"}
-_LONG = {
-    "gonna": "going to", "wanna": "want to", "gotta": "got to", "can't": "can not", "cannot": "can not", "im": "i am",
-    "won't": "will not", "shan't": "shall not", "ain't": "is not", "'cause": "because", "cuz": "because",
-    "ive": "i have", "dont": "do not", "didnt": "did not", "doesnt": "does not",
-    "cant": "can not", "wont": "will not", "isnt": "is not",
-}  # fmt: skip
-_SUFFIXES = {"n't": "not", "'m": "am", "'re": "are", "'ve": "have", "'ll": "will", "'d": "'d", "'s": "'s"}
+_LONG_FORMS = CONTRACTIONS | INFORMAL_CONTRACTIONS
+_LONG_ENDINGS = CONTRACTED_ENDINGS | {"'d": "'d", "'s": "'s"}
 _SAME = {
     "am": "is", "are": "is", "were": "was", "have": "has", "do": "does", "favourite": "favorite", "grey": "gray",
     "mum": "mom", "tv's": "tvs",
 }  # fmt: skip
 """Forms that differ by person or spelling alone."""
-_NUMBERS = {
-    name: str(number)
-    for number, name in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
-        " seventeen eighteen nineteen twenty".split()
-    )
-} | {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "hundred": "100", "thousand": "1000"}
+_DIGITS = {word: str(number) for word, number in (NUMBER_WORDS | LARGE_NUMBER_WORDS).items()}
 _IS_SUBJECT = frozenset("it that this he she there here what who where how everything everyone something let".split())
 
 
@@ -168,7 +166,7 @@ def _absolute(match: re.Match[str]) -> Token | None:
         if match["iso"]:
             day = date.fromisoformat(match["iso"])
             return Token(f"on {day}", match[0], "date", (day, day))
-        month = _MONTHS[(match["m1"] or match["m2"] or match["m3"] or "jan")[:3].lower()]
+        month = MONTH_NUMBERS[(match["m1"] or match["m2"] or match["m3"] or "January").lower()]
         year = match["y1"] or match["y2"] or match["y3"] or match["y4"]
         number = match["d1"] or match["d2"]
         if number and not year:
@@ -249,11 +247,11 @@ def _spoken(said: str, voices: Voices | None, generic: bool) -> Iterator[Token]:
     whole = said.lower()
     closing = whole.endswith("'")
     whole = whole.rstrip("'")
-    if whole in _LONG:
-        for part in _LONG[whole].split():
+    if whole in _LONG_FORMS:
+        for part in _LONG_FORMS[whole].split():
             yield _one(part, said, voices, generic)
         return
-    for suffix, long in _SUFFIXES.items():
+    for suffix, long in _LONG_ENDINGS.items():
         if whole.endswith(suffix) and len(whole) > len(suffix):
             yield _one(whole.removesuffix(suffix), said, voices, generic)
             yield Token(_SAME.get(long, long), said)
@@ -271,7 +269,7 @@ def _one(word: str, said: str, voices: Voices | None, generic: bool) -> Token:
             return Token(f"@{voices.addressee.lower()}{_OTHER[word]}", said)
         if word in _COMPANY:
             return Token(f"@{voices.speaker.lower()}&{_COMPANY[word]}", said)
-    return Token(_SAME.get(_NUMBERS.get(word, word), _NUMBERS.get(word, word)), said)
+    return Token(_SAME.get(plain := _DIGITS.get(word, word), plain), said)
 
 
 def _with_verbs(tokens: Sequence[Token]) -> Iterator[Token]:

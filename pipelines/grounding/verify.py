@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
+from ...store.text.stems import stem
+from ...store.text.vocabulary import NEGATING_WORDS
+from ...store.text.word_lists import lexicon
 from ..extract.salience import is_question
 from ..language.inflection import third_person
-from ..language.words import lexicon, stem
 from . import omissions, qa_pairs
 from .omissions import Omission
 from .qa_pairs import Exchange
@@ -259,7 +261,7 @@ def _reason(claimed: Sequence[Token], said: Sequence[Token]) -> Refusal:
             return Refusal.DATE
         if any(character.isdigit() for character in token.form) and token.shape == "word" and token.form not in there:
             return Refusal.NUMBER
-    if sum(token.form in lexicon("negations") for token in claimed) > sum(t.form in lexicon("negations") for t in said):
+    if sum(token.form in NEGATING_WORDS for token in claimed) > sum(token.form in NEGATING_WORDS for token in said):
         return Refusal.NEGATION
     new = [token for token in claimed if token.shape == "word" and stem(token.form) not in stems and not token.person]
     new = [token for token in new if token.form not in lexicon("stop_words")]

@@ -11,24 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
-_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+from ...store.text.vocabulary import MONTHS, NUMBER_WORDS, WEEKDAYS
+
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}  # first month, northern
-_NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-_COUNTS = {"a": 1, "an": 1, "couple": 2} | {word: n for n, word in enumerate(_NUMBERS, start=1)}
+_NUMBERS = {word: number for word, number in NUMBER_WORDS.items() if 1 <= number <= 12}
+_COUNTS = {"a": 1, "an": 1, "couple": 2} | _NUMBERS
 _MOST_YEARS = 150  # "4000 years ago" is history, not a date of somebody's life
 
 _DAY_PART = "morning|afternoon|evening|night"
@@ -43,7 +30,7 @@ _SHORT_DAYS = {
     "thurs": 3,
     "fri": 4,
 }  # sat and sun are words
-_SPAN = "|".join(["week", "weekend", "month", "year", *_SEASONS, *_DAYS, *MONTHS, *_SHORT_DAYS])
+_SPAN = "|".join(["week", "weekend", "month", "year", *_SEASONS, *WEEKDAYS, *MONTHS, *_SHORT_DAYS])
 _COUNT = r"\d{1,4}|a\ couple(?:\ of)?|an?|" + "|".join(_NUMBERS)
 _FUTURE = re.compile(
     r"\b(?:will|won't|going to|gonna|plan\w*|soon|can't wait|hop\w+ to|[a-z]+'ll|is|are|am|'m|'re)\b", re.I
@@ -216,8 +203,8 @@ def _span(match: re.Match[str], text: str, said_on: date) -> _Reading | None:
     if span in _SEASONS:
         return _season(span, sign, said_on)
     if span in _SHORT_DAYS:
-        return _weekday(_DAYS[_SHORT_DAYS[span]], sign, said_on)
-    if span.capitalize() in _DAYS:
+        return _weekday(WEEKDAYS[_SHORT_DAYS[span]], sign, said_on)
+    if span.capitalize() in WEEKDAYS:
         return _weekday(span.capitalize(), sign, said_on)
     return _named_month(span.capitalize(), sign, said_on)
 
@@ -236,7 +223,7 @@ def _season(name: str, sign: int, said_on: date) -> _Reading:
 
 
 def _weekday(name: str, sign: int, said_on: date) -> _Reading:
-    offset = (_DAYS.index(name) - said_on.weekday()) % 7
+    offset = (WEEKDAYS.index(name) - said_on.weekday()) % 7
     if sign < 0:
         day = said_on - timedelta(days=7 - offset if offset else 7)
         return "", f"the {name} before {format_date(said_on)}", day, day

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from datetime import date, timedelta
 
+from ...store.text.vocabulary import MONTH_NUMBERS, MONTHS
 from . import dates
 
-_MONTHS = {name.lower(): number for number, name in enumerate(dates.MONTHS, start=1)}
-_MONTH = "|".join(dates.MONTHS)
+_MONTH = "|".join(MONTHS)
 _NAMED = re.compile(
     rf"""(?P<vague>\bafter\ )?\b(?:
       (?P<day>\d{{1,2}})(?:st|nd|rd|th)?\ (?:of\ )?(?P<month>{_MONTH})\b(?:,?\ (?P<year>\d{{4}})\b)?
@@ -41,11 +41,11 @@ def _read(match: re.Match[str], said_on: date) -> Iterator[date]:
         if month is None:
             named = date(int(year), 12, 31)
         elif day is None:
-            named = dates.add_months(date(int(year), _MONTHS[month.lower()], 1), 1) - timedelta(days=1)
+            named = dates.add_months(date(int(year), MONTH_NUMBERS[month.lower()], 1), 1) - timedelta(days=1)
         elif year:
-            named = date(int(year), _MONTHS[month.lower()], int(day))
+            named = date(int(year), MONTH_NUMBERS[month.lower()], int(day))
         else:
-            named = date(said_on.year, _MONTHS[month.lower()], int(day))
+            named = date(said_on.year, MONTH_NUMBERS[month.lower()], int(day))
             named = named if named >= said_on else named.replace(year=said_on.year + 1)
         yield named + (_AFTER if match["vague"] else timedelta(0))
     except (ValueError, OverflowError):  # the 31st of June

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .words import lexicon
+from ...store.text.word_lists import lexicon
 
 _IRREGULAR = {
     "am": "is",

@@ -9,7 +9,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from .words import lexicon, stem
+from ...store.text.stems import stem
+from ...store.text.vocabulary import MONTHS, WEEKDAYS
+from ...store.text.word_lists import lexicon
 
 LEAST_TIMES = 2
 LEAST_SHARE = 0.4
@@ -22,6 +24,9 @@ _BEFORE = frozenset(
 _IMAGE = re.compile(r"\[(?:image[^\]]*|\^[tm]\d+)\]")
 _TOKEN = re.compile(r"[^\W\d_][\w]*(?:[.'’_+#/@-]\w+)*|[^\w\s]")
 _SHAPE = re.compile(r"[^\W_][\w'+#/@.-]{2,}")
+UNFIT_FOR_TITLES = lexicon("unfit_for_titles") | {name.lower() for name in (*MONTHS, *WEEKDAYS)}
+"""Words that no page is named after."""
+
 _SENTENCE_ENDS = frozenset('.!?:-–—"“(')
 
 
@@ -50,7 +55,7 @@ def stems_in(text: str, nouns: Iterable[str]) -> set[str]:
 
 def _words(text: str) -> Iterable[tuple[str, bool]]:
     """The words that could be nouns, each with whether it stands where one does."""
-    unfit = lexicon("stop_words") | lexicon("light_words") | lexicon("unfit_for_titles")
+    unfit = lexicon("stop_words") | lexicon("light_words") | UNFIT_FOR_TITLES
     tokens = _TOKEN.findall(_IMAGE.sub(" ", text).replace("’", "'"))
     for place, token in enumerate(tokens):
         bare = token.lower().removesuffix("'s")

@@ -6,12 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from .words import content_stems
+from ...store.text.vocabulary import MONTHS, NEGATION
+from .content import content_stems
 
-_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-_DATE = re.compile(rf"\b(?:\d{{1,2}} )?(?:{_MONTHS})(?: \d{{4}})?\b|\b(?:19|20)\d\d\b")
+_DATE = re.compile(rf"\b(?:\d{{1,2}} )?(?:{'|'.join(MONTHS)})(?: \d{{4}})?\b|\b(?:19|20)\d\d\b")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_NEGATION = re.compile(r"\b(?:not|never|no|none|nobody|nothing|neither|nor|cannot|without)\b|n['’]t\b", re.IGNORECASE)
 
 LONGEST_SOURCE = 2000
 """Words of a source that are read: an assistant's longest answers have fewer."""
@@ -42,7 +41,7 @@ def _shared(one: Sequence[str], other: Sequence[str]) -> int:
 def invents(text: str, said: Sequence[str]) -> bool:
     """Whether a text holds a number, dates apart, or a negation of which its sources say nothing."""
     everything = " ".join(said)
-    if _NEGATION.search(text) and not _NEGATION.search(everything):
+    if NEGATION.search(text) and not NEGATION.search(everything):
         return True
     return bool(set(_NUMBER.findall(_DATE.sub(" ", text))) - set(_NUMBER.findall(everything)))
 

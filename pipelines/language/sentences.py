@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from .words import lexicon
+from ...store.text.word_lists import lexicon
 
 Shape = Literal["prose", "item", "heading", "row"]
 

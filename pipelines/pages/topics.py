@@ -7,7 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import log
 
-from ..language.words import content_words, lexicon, stem, weighty_words
+from ...store.text.stems import stem
+from ...store.text.word_lists import lexicon
+from ..language.content import content_words, salient_words
+from ..language.nouns import UNFIT_FOR_TITLES
 
 _NAME = re.compile(r"\b[A-Z][a-z]{2,}\b")
 _COMMON_SHARE = 0.5  # a name in half of a group's texts is what they are about
@@ -44,7 +47,7 @@ def title_of(texts: Sequence[str], vocabulary: Vocabulary) -> str:
 def _shared_name(texts: Sequence[str]) -> str:
     counts = Counter(name for text in texts for name in set(_NAME.findall(text)) - _sentence_starts(text))
     for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        if count >= _COMMON_SHARE * len(texts) and name.lower() not in lexicon("unfit_for_titles"):
+        if count >= _COMMON_SHARE * len(texts) and name.lower() not in UNFIT_FOR_TITLES:
             return str(name)
     return ""
 
@@ -60,7 +63,7 @@ def _terms(texts: Sequence[str], vocabulary: Vocabulary, name: str) -> list[str]
     shapes: dict[str, Counter[str]] = {}
     for text in texts:
         original = {match.group().lower(): match.group() for match in _WITHIN.finditer(text)}
-        for word in sorted(set(weighty_words(text))):
+        for word in sorted(set(salient_words(text))):
             if _is_telling(word, name):
                 counts[stem(word)] += 1
                 shapes.setdefault(stem(word), Counter())[original.get(word, word).removesuffix("'s")] += 1
@@ -71,9 +74,7 @@ def _terms(texts: Sequence[str], vocabulary: Vocabulary, name: str) -> list[str]
 
 def _is_telling(word: str, name: str) -> bool:
     bare = word.removesuffix("'s")
-    return (
-        len(bare) > 2 and bare not in lexicon("unfit_for_titles") and bare != name.lower() and not _UNFIT.search(word)
-    )
+    return len(bare) > 2 and bare not in UNFIT_FOR_TITLES and bare != name.lower() and not _UNFIT.search(word)
 
 
 def _commonest(shapes: Counter[str]) -> str:

@@ -16,7 +16,8 @@ from math import log
 from ...store.changes.decisions import is_reviewed, mark_of
 from ...store.changes.link_edits import TieEdits
 from ...store.model import Level, Memory, NodeId
-from ...store.text.comparison import Relation, Statement, denied_part, read, relate
+from ...store.text.comparison import Comparison, compare, denied_part
+from ...store.text.statement import Statement, read
 from ..workspace.proposals import Planned
 from ..workspace.view import View
 
@@ -30,7 +31,7 @@ COMMON = 400
 COMPARED, CANDIDATES = 100, 10
 """How many older facts one fact is compared with, those that share most with it, and how many of them it may change."""
 
-NEAR = {Relation.UPDATES: 0.4, Relation.CONTRADICTS: 0.25}
+NEAR = {Comparison.UPDATES: 0.4, Comparison.CONTRADICTS: 0.25}
 """Cosine below which two facts are about different things whatever they share; random ones lie around .2. A person
 looks at what contradicts, and a denial is far from what it denies."""
 
@@ -44,7 +45,7 @@ class _Found:
 
     older: Memory
     newer: Memory
-    relation: Relation
+    relation: Comparison
     weight: float
 
 
@@ -118,7 +119,7 @@ def _judged(pairs: Iterable[tuple[Memory, Memory, float]]) -> Iterator[_Found]:
         if (
             _same_speaker(older, newer)
             and not _one_breath(older, newer)
-            and (relation := relate(older.text, newer.text)) is not Relation.NONE
+            and (relation := compare(older.text, newer.text)) is not Comparison.NONE
         ):
             denied = denied_part(read(newer.text), read(older.text))
             yield _Found(older, newer, relation, denied or weight)
@@ -137,8 +138,8 @@ def _one_breath(older: Memory, newer: Memory) -> bool:
 def _strongest(found: Iterable[_Found]) -> list[_Found]:
     """What one fact changes, and of what it denies the likeliest few."""
     ranked = sorted(found, key=lambda one: -one.weight)
-    changes = [one for one in ranked if one.relation is Relation.UPDATES]
-    denials = [one for one in ranked if one.relation is Relation.CONTRADICTS]
+    changes = [one for one in ranked if one.relation is Comparison.UPDATES]
+    denials = [one for one in ranked if one.relation is Comparison.CONTRADICTS]
     likely = [one for one in denials[:MOST_DENIED] if one.weight >= DENIED_WEIGHT * denials[0].weight]
     return [*changes[:CANDIDATES], *likely]
 
@@ -154,7 +155,7 @@ def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:
     """Turn what was found into edits; a fact is superseded once, and one that is has no open questions."""
     ties = TieEdits(view.read, STAGE)
     gone: set[NodeId] = set()
-    for one in sorted(found, key=lambda one: (one.relation is not Relation.UPDATES, -one.weight)):
+    for one in sorted(found, key=lambda one: (one.relation is not Comparison.UPDATES, -one.weight)):
         mark = mark_of(one.older.node_id, one.newer.node_id)
         if view.is_forbidden(mark) or {one.older.node_id, one.newer.node_id} & gone:
             continue
@@ -163,7 +164,7 @@ def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:
             continue
         if is_reviewed(older.extra) or is_reviewed(newer.extra):  # a person looked at it: the dream has no say
             continue
-        if one.relation is Relation.UPDATES:
+        if one.relation is Comparison.UPDATES:
             gone.add(older.node_id)
             planned.count("superseded")
             ties.supersede(older, newer, mark)

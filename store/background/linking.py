@@ -24,7 +24,7 @@ from ..find.search.search import node_of_chunk
 from ..keep.files.vault import Vault
 from ..keep.ledger.records import LINK
 from ..model import Changeset, Level, NodeId
-from ..text.comparison import Relation, relate
+from ..text.comparison import Comparison, compare
 from ..text.normal_form import normal_form
 from ..text.terms import query_terms
 from .worker import Errands
@@ -108,11 +108,11 @@ class Kinship:
                 ties.edit(node, {"superseded_by": older.node_id}, "it was known, in other words", mark)
                 told_by = older.node_id
                 break
-            relation = relate(older.text, node.text)
-            if relation is Relation.UPDATES:
+            relation = compare(older.text, node.text)
+            if relation is Comparison.UPDATES:
                 ties.supersede(older, node, mark)
                 replaced.append(older.node_id)
-            elif relation is Relation.CONTRADICTS:
+            elif relation is Comparison.CONTRADICTS:
                 ties.contradict(older, node, mark)
         if actions := ties.actions():
             changeset = Changeset(run_id=new_run_id(self._now(), LINK), actions=tuple(actions))

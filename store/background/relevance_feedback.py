@@ -19,7 +19,7 @@ from ..keep.ledger.records import record_feedback
 from ..keep.redaction import redact
 from ..model import NewTurn, NodeId
 from ..roles import Role
-from ..text.terms import query_terms, words_of
+from ..text.terms import query_terms, term_stems
 from .worker import MOST_WAITING, Errands
 
 HELD_SHARE: Final = 0.6
@@ -129,7 +129,7 @@ class FollowUp:
         if len(question.text) > LONGEST_QUESTION_CHARS or len(query_terms(question.text)) < FEWEST_WORDS:
             return
         question.text = redact(question.text).text
-        question.words = words_of(question.text)
+        question.words = term_stems(question.text)
         self._open.append(question)
         shown = [each.node_id for each in question.shown]
         self._write(record_question(question.text, question.channel, shown, _is_near(ranking, shown), question.at))
@@ -144,7 +144,7 @@ class FollowUp:
             said = [turn.text for turn in turns if _is_said_after(turn, question.at)]
             if said and question.at <= at <= question.at + SAID_WITHIN:
                 question.waits_for_assistant = False
-                self._use(question, _echoed(question, words_of(said[0])), at)
+                self._use(question, _echoed(question, term_stems(said[0])), at)
 
     def _take_look(self, node_id: NodeId, at: datetime) -> None:
         for question in reversed(self._open):
@@ -180,7 +180,7 @@ def _is_said_after(turn: NewTurn, asked_at: datetime) -> bool:
 
 def _echoed(question: _Open, said: frozenset[str]) -> list[Answered]:
     """What was shown and is held by what was said."""
-    return [each for each in question.shown if _holds(said, words_of(each.text) - question.words)]
+    return [each for each in question.shown if _holds(said, term_stems(each.text) - question.words)]
 
 
 def _holds(said: frozenset[str], words: frozenset[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Wording: the words that two texts must share, in their order, to say the same.
+"""Normal form: the words that two texts must share, in their order, to say the same.
 
 Embeddings cannot tell "purple" from "cyan" (cosine .96). Here a number, a name, a date, a negation, a colour, a tense
 or who did it to whom always differs; articles, fillers, contractions and punctuation do not.
@@ -7,6 +7,8 @@ or who did it to whom always differs; articles, fillers, contractions and punctu
 from __future__ import annotations
 
 import re
+
+from .vocabulary import CONTRACTED_ENDINGS, CONTRACTIONS
 
 _WORD = re.compile(r"[^\W_][\w]*(?:[.'’_+#/@-]+\w+)*", re.UNICODE)
 """A word keeps inner apostrophes, dots, hyphens and underscores: 3.11, don't, app.py and snake_case stay whole."""
@@ -17,28 +19,24 @@ FILLERS = frozenset(
 """Words that may be there or not without changing what is said."""
 
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "`": "'"})
-_LONG_FORMS = {
-    "n't": " not", "'re": " are", "'ve": " have", "'ll": " will", "'m": " am", "can't": "can not", "cannot": "can not",
-    "won't": "will not", "shan't": "shall not", "gonna": "going to", "wanna": "want to", "gotta": "got to",
-}  # fmt: skip
-_CONTRACTED = re.compile(r"(n't|'re|'ve|'ll|'m)$")
+_CONTRACTED = re.compile(rf"({'|'.join(CONTRACTED_ENDINGS)})$")
 _SUBJECTS_BEFORE_IS = frozenset(["it", "that", "this", "he", "she", "there", "here", "what", "who", "where", "how"])
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in order, lower case, with plain apostrophes."""
+    """Return the words of a text in order, lower case, with plain apostrophes."""
     return [match.group().lower() for match in _WORD.finditer(text.translate(_APOSTROPHES))]
 
 
 def normal_form(text: str) -> tuple[str, ...]:
-    """The words that a text must share, in their order, to say the same."""
-    return tuple(word for said in words(text) for word in _long(said) if word not in FILLERS)
+    """Return the words that a text must share, in their order, to say the same."""
+    return tuple(word for said in words(text) for word in _written_out(said) if word not in FILLERS)
 
 
-def _long(word: str) -> list[str]:
-    if word in _LONG_FORMS:
-        return _LONG_FORMS[word].split()
+def _written_out(word: str) -> list[str]:
+    if word in CONTRACTIONS:
+        return CONTRACTIONS[word].split()
     if found := _CONTRACTED.search(word):
-        return [word[: found.start()], *_LONG_FORMS[found[1]].split()]
+        return [word[: found.start()], CONTRACTED_ENDINGS[found[1]]]
     stem, is_contracted, _ = word.partition("'s")
     return [stem, "is"] if is_contracted and stem in _SUBJECTS_BEFORE_IS else [word]

@@ -19,8 +19,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from dreamd.store.find.backends.tokenizer import stem, words
+from dreamd.store.find.backends.tokenizer import words
 from dreamd.store.keep import okf
+from dreamd.store.text.stems import index_stem
 from dreamd.store.text.terms import query_terms
 
 from .daemon_under_test import DaemonUnderTest, Wire
@@ -72,7 +73,7 @@ def measure(options: Options) -> Iterator[Row]:
 def rare_questions(turns: Sequence[str]) -> list[str]:
     """Up to four words of a turn that at most one other has, of every turn that has three."""
     stems = Counter(stem for turn in turns for stem in set(words(turn)))
-    rare = [[word for word in query_terms(turn) if word.isalpha() and stems[stem(word)] <= 2] for turn in turns]
+    rare = [[word for word in query_terms(turn) if word.isalpha() and stems[index_stem(word)] <= 2] for turn in turns]
     return list(dict.fromkeys(" ".join(chosen[:4]) for chosen in rare if len(chosen) >= 3))
 
 

@@ -40,7 +40,7 @@ PACKAGE_DATA = (
     r"dreamd/py\.typed",
     r"dreamd/store/text/minilm/tokenizer\.json",
     r"dreamd/store/text/minilm/config\.json",
-    r"dreamd/pipelines/language/lexicon/.+",
+    r"dreamd/store/text/lexicon/.+",
     r"dreamd/pipelines/grounding/templates/.+\.md",
     r"dreamd/pipelines/report/page\.css",
     r"dreamd-[^/]+\.dist-info/licenses/LICENSE",

@@ -5,20 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime
 
-_MONTHS = {
-    "january": 1,
-    "february": 2,
-    "march": 3,
-    "april": 4,
-    "may": 5,
-    "june": 6,
-    "july": 7,
-    "august": 8,
-    "september": 9,
-    "october": 10,
-    "november": 11,
-    "december": 12,
-}
+from ....store.text.vocabulary import MONTH_NUMBERS
+
 _MILLISECONDS_FROM = 1e11  # as seconds this is the year 5138; what is larger counts milliseconds
 _LOCOMO = re.compile(r"(\d{1,2}):(\d\d) ?([ap])m on (\d{1,2}) (\w+),? (\d{4})", re.IGNORECASE)
 _ANCHOR = re.compile(r"(\w+)-(\d{1,2})-(\d{4})")
@@ -61,6 +49,6 @@ def anchor_instant(value: object) -> datetime | None:
 def _date(year: str, month: str, day: str) -> date | None:
     """English month names: strptime's depend on the locale."""
     try:
-        return date(int(year), _MONTHS[month.lower()], int(day))
+        return date(int(year), MONTH_NUMBERS[month.lower()], int(day))
     except (KeyError, ValueError):
         return None

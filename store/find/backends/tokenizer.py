@@ -1,12 +1,13 @@
-"""What counts as a word, the same for every engine: identifiers whole and in parts, scripts without spaces in pairs."""
+"""Tokenizer: the words of a text, the same for every engine: identifiers whole and in parts, other scripts in pairs."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import pairwise
+
+from ...text.stems import index_stem
 
 LONGEST_WORD = 64
 """Characters of a fused identifier; a longer one is a hash or a path that is found by its parts."""
@@ -21,11 +22,11 @@ _SPACELESS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
     "\uf900-\ufaff\U00020000-\U000323af]+"
 )
-"""Thai, Lao, Burmese, Khmer, kana, Han, Hangul: where a space is no word's end."""
+"""Thai, Lao, Burmese, Khmer, kana, Han, Hangul: scripts in which a space does not end a word."""
 
 
 def spell_out(text: str, *, query: bool = False) -> str:
-    """The text with what a splitter at spaces and marks would miss written out behind it.
+    """Append to a text what a splitter at spaces and marks would miss.
 
     `foo_bar.py` gains `foobarpy`, `MemoryStore` gains `memory store`, runs of a spaceless script become their pairs
     and (not in a query of two or more) their single characters. Linear in the text.
@@ -40,21 +41,11 @@ def spell_out(text: str, *, query: bool = False) -> str:
 
 
 def words(text: str, *, query: bool = False) -> list[str]:
-    """The stemmed words of a text, in order, as FTS5's `porter unicode61 remove_diacritics 2` would split it."""
+    """Return the stemmed words of a text, in order, as FTS5's `porter unicode61 remove_diacritics 2` would split it."""
     spelled = spell_out(text, query=query)
     if not spelled.isascii():
         spelled = "".join(c for c in unicodedata.normalize("NFKD", spelled) if not unicodedata.combining(c))
-    return [stem(word) for word in _WORD.findall(spelled.lower())]
-
-
-@lru_cache(maxsize=50_000)
-def stem(word: str) -> str:
-    """The word's Porter stem; other scripts and, as in FTS5, words of two letters stay as they are."""
-    if len(word) <= 2 or not word.isascii():
-        return word
-    import snowballstemmer  # .06 s, and FTS5 stems by itself
-
-    return str(snowballstemmer.stemmer("porter").stemWord(word))  # one of its own: threads may not share it
+    return [index_stem(word) for word in _WORD.findall(spelled.lower())]
 
 
 def _fused(text: str) -> Iterator[str]:

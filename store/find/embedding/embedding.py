@@ -17,8 +17,8 @@ import numpy as np
 from ...model import StoreError
 from ...settings import EmbeddingSettings
 from ...text.chunking import estimate_tokens
+from ...text.stems import index_stem
 from ..backends.interface import Vector
-from ..backends.tokenizer import stem
 from .fastembed_loading import MINILM_DIMENSION, MINILM_ID, dimension_of, load_minilm, load_named
 
 BATCH_TOKENS = 512
@@ -223,7 +223,7 @@ class StubEmbedder:
         """The same vector as a passage's."""
         vector = np.zeros(self.dimension, np.float32)
         for word, times in Counter(re.findall(r"\w+", text.lower())).items():
-            digest = zlib.crc32(stem(word).encode())
+            digest = zlib.crc32(index_stem(word).encode())
             vector[digest % self.dimension] += (1.0 if digest & 0x80000000 else -1.0) * (1.0 + math.log(times))
         norm = float(np.linalg.norm(vector))
         if norm == 0.0:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...model import Envelope, Evidence, Hit, Kind, NodeId, Slot
 from ...text.chunking import estimate_tokens
-from ...text.terms import words_of
+from ...text.terms import term_stems
 from ..index.catalog import Catalog, ChunkRow
 from ..index.projection import Node
 from ..index.scope import EVERYTHING, Scope
@@ -87,7 +87,7 @@ def hits(ranking: Ranking, catalog: Catalog, limit: int) -> list[Hit]:
 
 def _nearest(node: Node, facts: Sequence[Node], terms: AbstractSet[str]) -> Node:
     """The fact that shares most words with the question, the first of those that do; the turn itself if none does."""
-    shared = [len(terms & words_of(fact.text)) for fact in facts]
+    shared = [len(terms & term_stems(fact.text)) for fact in facts]
     return facts[shared.index(max(shared))] if any(shared) else node
 
 
@@ -122,7 +122,7 @@ def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int, now: dateti
         tokens = estimate_tokens(text) - SPECIAL_TOKENS + LINE_TOKENS
         if tokens <= left and telling.words not in texts:
             texts.add(telling.words)
-            said |= words_of(telling.words)
+            said |= term_stems(telling.words)
             packed.setdefault(telling.day, []).append((telling, text, tokens, unit))
             left -= tokens
         if left < SMALLEST_SLOT_TOKENS:

@@ -11,7 +11,8 @@ from datetime import datetime
 from ...model import Kind, NodeId
 from ...roles import Role
 from ...text.chunking import estimate_tokens
-from ...text.terms import words_of
+from ...text.terms import term_stems
+from ...text.vocabulary import SHORT_MONTHS
 from ..index.projection import Node
 
 SLOT_TOKENS = 120
@@ -33,15 +34,13 @@ BREAK_TOKENS = 2
 DISPUTED, CHANGED, STALE = "disputed", "changed since", "out of date"
 """What an envelope says of a memory that another contradicts or took the place of, or past its `stale_after`."""
 
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
 _SENTENCE = re.compile(r"[^\n.!?;]+(?:[.!?;]+(?=\s|$)|[.!?;]+\S+)*[.!?;]*\s*|\n+")
 _PART = re.compile(r"(?<=[;!?])\s+|(?<=[a-z]{4}\.)\s+")
 """Between two sentences of a fact; a shorter word before a full stop may be an abbreviation."""
 
 _SAID = rf"(?:user|assistant|{DISPUTED}|{CHANGED}|{STALE})"
 _HEAD = re.compile(
-    rf"(?:\d{{1,2}} (?:{'|'.join(MONTHS)}) \d{{4}}(?:, [^:\n]{{1,60}})?|{_SAID}): |- (?:{_SAID}(?:, {_SAID})*: )?"
+    rf"(?:\d{{1,2}} (?:{'|'.join(SHORT_MONTHS)}) \d{{4}}(?:, [^:\n]{{1,60}})?|{_SAID}): |- (?:{_SAID}(?:, {_SAID})*: )?"
 )
 
 
@@ -123,7 +122,7 @@ def worth_telling(
     Budgeted maximum coverage, greedily (Khuller, Moss, Naor 1999): the next is always the one that says most words, for
     its tokens, that nothing has said before it. A word that was asked for counts once more.
     """
-    words = [words_of(sentence) for sentence in sentences]
+    words = [term_stems(sentence) for sentence in sentences]
     tokens = [estimate_tokens(sentence) for sentence in sentences]
     heard, left = set(said), limit_tokens
     kept: list[int] = []
@@ -150,7 +149,7 @@ def condensed(text: str, asked: AbstractSet[str], limit_tokens: int = SLOT_TOKEN
         return " ".join(text.split())
     sentences = [" ".join(match.group().split()) for match in _SENTENCE.finditer(text)]
     sentences = [sentence for sentence in sentences if sentence]
-    order = sorted(range(len(sentences)), key=lambda i: (-len(asked & words_of(sentences[i])), i))
+    order = sorted(range(len(sentences)), key=lambda i: (-len(asked & term_stems(sentences[i])), i))
     kept: list[int] = []
     left = limit_tokens
     for i in order:
@@ -182,4 +181,4 @@ def _cut(sentence: str, limit_tokens: int) -> str:
 def _day(node: Node) -> str:
     """The day in four tokens instead of ISO's seven."""
     at = node.created_at
-    return f"{at.day} {MONTHS[at.month - 1]} {at.year}" if at else ""
+    return f"{at.day} {SHORT_MONTHS[at.month - 1]} {at.year}" if at else ""

@@ -14,7 +14,8 @@ from ...keep.deadline import within
 from ...model import ALL_CHANNELS, GLOBAL_CHANNEL, Level, NodeId, StoreBusy
 from ...roles import Role
 from ...settings import SearchSettings
-from ...text.terms import query_terms, stems_of
+from ...text.stems import stems_of
+from ...text.terms import query_terms
 from ..backends.interface import Condition, Filter, Match, Vector, VectorStore
 from ..embedding.embedding import Embedder, ModelUnavailable
 from ..index.catalog import Catalog

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from ...model import NodeId
-from ...text.terms import words_of
+from ...text.terms import term_stems
 from ..index.catalog import Catalog
 from ..index.scope import EVERYTHING, Scope
 
@@ -43,7 +43,7 @@ def ties_of(units: Collection[NodeId], terms: AbstractSet[str], catalog: Catalog
     newer: dict[NodeId, list[NodeId]] = defaultdict(list)
     opposed: dict[NodeId, dict[NodeId, int]] = defaultdict(dict)
     for tie in catalog.ties(units, scope):
-        shared = len(terms & words_of(tie.older_text))
+        shared = len(terms & term_stems(tie.older_text))
         if shared and tie.kind == "supersedes":
             newer[tie.older].append(tie.newer)
         elif shared:

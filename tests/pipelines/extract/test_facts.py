@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from dreamd.pipelines.extract.facts import Draft, drafts_of
-from dreamd.pipelines.language.words import content_stems
+from dreamd.pipelines.language.content import content_stems
 from dreamd.store.model import Kind, Turn
 
 from tests.pipelines.fakes import MAY_8, turns

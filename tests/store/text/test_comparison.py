@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.text.comparison import DONE, Relation, denied_part, read, relate
+from dreamd.store.text.comparison import DONE, Comparison, compare, denied_part
+from dreamd.store.text.statement import read
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,8 +21,8 @@ DRAFT = "The first draft of the essay has 4,500 words."
     ],
 )  # fmt: skip
 def test_what_is_said_to_have_changed_is_an_update(earlier: str, later: str) -> None:
-    assert relate(earlier, later) is Relation.UPDATES
-    assert relate(later, earlier) is Relation.NONE
+    assert compare(earlier, later) is Comparison.UPDATES
+    assert compare(later, earlier) is Comparison.NONE
 
 
 @pytest.mark.parametrize(
@@ -36,45 +37,45 @@ def test_what_is_said_to_have_changed_is_an_update(earlier: str, later: str) -> 
     ],
 )  # fmt: skip
 def test_one_doubt_is_enough_to_say_nothing(earlier: str, later: str) -> None:
-    assert relate(earlier, later) is Relation.NONE
+    assert compare(earlier, later) is Comparison.NONE
 
 
 @pytest.mark.parametrize(
     ("earlier", "later", "relation"),
     [
-        ("My office is in Oslo.", "My office is in Bergen now.", Relation.UPDATES),
-        ("The API timeout is 30 seconds.", "The API timeout is 60 seconds now.", Relation.UPDATES),
-        ("Ana lives in Lisbon.", "Ana now lives in Porto.", Relation.UPDATES),
-        ("My office is in Oslo.", "My office is in Bergen.", Relation.CONTRADICTS),
-        ("Ana lives in Lisbon.", "Boris now lives in Porto.", Relation.NONE),
-        ("Ana's car is red.", "Boris's car is now blue.", Relation.NONE),
-        ("Ana is happy.", "Ana is tired.", Relation.NONE),
-        ("My office is in Oslo.", "My office is not in Bergen.", Relation.NONE),
+        ("My office is in Oslo.", "My office is in Bergen now.", Comparison.UPDATES),
+        ("The API timeout is 30 seconds.", "The API timeout is 60 seconds now.", Comparison.UPDATES),
+        ("Ana lives in Lisbon.", "Ana now lives in Porto.", Comparison.UPDATES),
+        ("My office is in Oslo.", "My office is in Bergen.", Comparison.CONTRADICTS),
+        ("Ana lives in Lisbon.", "Boris now lives in Porto.", Comparison.NONE),
+        ("Ana's car is red.", "Boris's car is now blue.", Comparison.NONE),
+        ("Ana is happy.", "Ana is tired.", Comparison.NONE),
+        ("My office is in Oslo.", "My office is not in Bergen.", Comparison.NONE),
     ],
 )
-def test_what_something_is_can_change(earlier: str, later: str, relation: Relation) -> None:
-    assert relate(earlier, later) is relation
+def test_what_something_is_can_change(earlier: str, later: str, relation: Comparison) -> None:
+    assert compare(earlier, later) is relation
 
 
 def test_a_denial_contradicts_what_was_told_before() -> None:
     told = "I enrolled in an academic writing course on Coursera."
-    assert relate(told, "I have never taken any academic writing course on Coursera.") is Relation.CONTRADICTS
-    assert relate(told, "I will never forget the academic writing course on Coursera.") is Relation.NONE
+    assert compare(told, "I have never taken any academic writing course on Coursera.") is Comparison.CONTRADICTS
+    assert compare(told, "I will never forget the academic writing course on Coursera.") is Comparison.NONE
     assert (
-        relate("Ana met Bryan at the film festival.", "Chiara has never met Otto at the film festival.")
-        is Relation.NONE
+        compare("Ana met Bryan at the film festival.", "Chiara has never met Otto at the film festival.")
+        is Comparison.NONE
     )
 
 
 def test_a_denial_is_about_the_names_of_its_own_clause() -> None:
     denial = "I use Celery and Redis with Sentry. I have never integrated Flask-Login in this project."
-    assert relate("I integrated Flask-Login in my project last week.", denial) is Relation.CONTRADICTS
-    assert relate("Ben visited the old lighthouse.", "Ann has never visited the old lighthouse.") is Relation.NONE
+    assert compare("I integrated Flask-Login in my project last week.", denial) is Comparison.CONTRADICTS
+    assert compare("Ben visited the old lighthouse.", "Ann has never visited the old lighthouse.") is Comparison.NONE
 
 
 def test_a_denial_in_a_relative_clause_is_about_what_stands_before_it() -> None:
     denial = "I look at tools like Zotero, which I have never used for any citations."
-    assert relate("I used Zotero for the citations of my essay.", denial) is Relation.CONTRADICTS
+    assert compare("I used Zotero for the citations of my essay.", denial) is Comparison.CONTRADICTS
 
 
 def test_what_was_done_is_nearer_to_a_denial_than_what_was_meant() -> None:
@@ -86,5 +87,5 @@ def test_what_was_done_is_nearer_to_a_denial_than_what_was_meant() -> None:
 
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_any_text_can_be_compared(one: str, other: str) -> None:
-    assert relate(one, one) is Relation.NONE
-    assert relate(one, other) in Relation
+    assert compare(one, one) is Comparison.NONE
+    assert compare(one, other) in Comparison

@@ -8,9 +8,11 @@ from dreamd.store.find.backends import tokenizer
 from dreamd.store.find.search.query_text import MEANT_TOKENS, READ_CHARS, read_query
 from dreamd.store.find.search.rendering import condensed, without_head
 from dreamd.store.model import InvalidInput
-from dreamd.store.text.comparison import read, relate
+from dreamd.store.text.comparison import compare
 from dreamd.store.text.normal_form import normal_form
-from dreamd.store.text.terms import query_terms, stems_of, words_of
+from dreamd.store.text.statement import read
+from dreamd.store.text.stems import stems_of
+from dreamd.store.text.terms import query_terms, term_stems
 from dreamd.store.text.token_count import beginning, estimate_tokens
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,11 +62,11 @@ HOSTILE = {
 }  # fmt: skip
 
 READERS: dict[str, Callable[[str], object]] = {
-    "read_query": read_query, "query_terms": query_terms, "words_of": words_of, "words": tokenizer.words,
+    "read_query": read_query, "query_terms": query_terms, "term_stems": term_stems, "words": tokenizer.words,
     "spell_out": tokenizer.spell_out, "estimate_tokens": estimate_tokens, "statement": read.__wrapped__,
     "condensed": lambda text: condensed(text, frozenset({"word"})), "without_head": without_head,
     "normal_form": normal_form, "stems_of": lambda text: stems_of([text]),
-    "relate": lambda text: relate(text, text + " now"),
+    "relate": lambda text: compare(text, text + " now"),
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from dreamd.store.find.index.projection import Node
 from dreamd.store.find.search.rendering import BRIEF_TOKENS, Telling, Unit, condensed, without_head, worth_telling
 from dreamd.store.model import Kind, Level
 from dreamd.store.text.chunking import estimate_tokens
-from dreamd.store.text.terms import words_of
+from dreamd.store.text.terms import term_stems
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,12 +60,12 @@ def test_of_what_is_worth_telling_nothing_is_told_twice(sentences: list[str]) ->
 def test_what_the_envelope_said_already_gives_way_to_what_is_new() -> None:
     sentences = ["Otto sold the red kayak to Ann.", "The river froze in March."]
     assert worth_telling(sentences, NOTHING, NOTHING, limit_tokens=10) == [0]
-    assert worth_telling(sentences, NOTHING, words_of(sentences[0]), limit_tokens=10) == [1]
+    assert worth_telling(sentences, NOTHING, term_stems(sentences[0]), limit_tokens=10) == [1]
 
 
 def test_what_was_asked_for_counts_for_more() -> None:
     sentences = ["Otto sold the red kayak.", "The river froze hard early."]
-    assert worth_telling(sentences, words_of("When did the river freeze?"), NOTHING, limit_tokens=10) == [1]
+    assert worth_telling(sentences, term_stems("When did the river freeze?"), NOTHING, limit_tokens=10) == [1]
 
 
 def test_a_turn_is_told_by_its_facts_where_they_are_fewer_tokens() -> None:
