@@ -11,7 +11,7 @@ from ..store.find.embedding.embedding import Embedder, embedder_for
 from ..store.keep.ledger.records import LINK
 from . import run
 from .gate.gate import Gate
-from .gate.shadow_index import Trial
+from .gate.shadow_index import ShadowIndex
 from .pause_signal import Attention
 from .protocol import SPENT, Done, Progress, RunRequest
 from .report.finish import finish
@@ -48,8 +48,8 @@ def dream(request: RunRequest, on_progress: OnProgress, attention: Attention | N
             closing.callback(view.model.release)
             if attention is not None:
                 attention.before_pausing(view.model.abort)
-        trial = lambda: closing.enter_context(_trial(request, view, embedder))  # noqa: E731
-        gate = Gate(trial, view, request.pipelines.gate, request.now)
+        open_shadow = lambda: closing.enter_context(_shadow(request, view, embedder))  # noqa: E731
+        gate = Gate(open_shadow, view, request.pipelines.gate, request.now)
         outcome = run.plan(view, request.now, _stages(request), weekly=request.kind == "weekly", gate=gate)
         outcome.model = ModelUse.of(view.model, why_not)
         return finish(view, request, outcome, snapshot.ledger.runs(hidden=(LINK,)))
@@ -79,10 +79,11 @@ def _left(request: RunRequest) -> Allowance:
     )
 
 
-def _trial(request: RunRequest, view: View, embedder: Embedder) -> Trial:
+def _shadow(request: RunRequest, view: View, embedder: Embedder) -> ShadowIndex:
     """Open the copy's own copy, in which the gate tries what is proposed."""
-    hidden = {mark.removeprefix("turn:") for mark in view.history.tombstones if mark.startswith("turn:")}
-    return Trial(request.folder / "index.db", request.vault, request.store, embedder, view.vectors, request.now, hidden)
+    hidden = {key.removeprefix("turn:") for key in view.history.tombstones if key.startswith("turn:")}
+    index = request.folder / "index.db"
+    return ShadowIndex(index, request.vault, request.store, embedder, view.vectors, request.now, hidden)
 
 
 def _stages(request: RunRequest) -> dict[Stage, bool]:

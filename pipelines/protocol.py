@@ -105,7 +105,7 @@ class Check(BaseModel):
     channel: str | None
     gold: tuple[str, ...]
     words: frozenset[str] = frozenset()
-    made: bool = True
+    synthetic: bool = True
 
 
 class Done(BaseModel):

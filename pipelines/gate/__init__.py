@@ -1,1 +1,1 @@
-"""The gate: whether a dream may become real."""
+"""The gate: rules and probes that decide which stages of a dream become real."""

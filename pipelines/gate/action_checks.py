@@ -1,15 +1,16 @@
-"""The examiner: what a stage would take from the memory, told from its actions alone, before anything is searched.
+"""Checks of a stage's actions by rules, before anything is searched.
 
-Probes see what recall loses tonight. What they cannot see is held to rules here: what was said stays as it was said,
-nothing of a person's is rewritten, what is used is not archived, a memory gives way only to a newer one of the same
-subject, and what is new is said by what it cites.
+Probes measure what recall loses in this run; the rules hold what probes cannot see: sessions and facts keep their
+words, a person's text is not rewritten, memories in use are not archived, a memory is superseded only by a newer one of
+the same subject, and new text is supported by the turns that it cites.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from ...store.changes.decisions import is_reviewed
@@ -23,30 +24,29 @@ from ..workspace.view import View
 
 _FOOTNOTE = re.compile(r"\[\^[^\]]*\]")
 
-KIN_COSINE = 0.35
-"""Two memories nearer than this may speak of the same thing; random ones of one conversation lie around .2."""
+SAME_SUBJECT = 0.35
+"""Cosine from which two memories may have the same subject; random ones of one conversation lie around .2."""
 
-SAID_FACT, SAID_LINE, SAID_AGAIN = 0.4, 0.45, 0.3
-"""How much of a new fact, of a page's line, of a fact that is said to be said again, its sources must say. Of 3,174
-facts of LoCoMo 1 % lie below .43; of their pages no line lies below 1.0, and with their words in disorder nine in
-ten do below .44."""
+FACT_SUPPORT, LINE_SUPPORT, REPEAT_SUPPORT = 0.4, 0.45, 0.3
+"""The smallest share of a new fact, of a page's line, of a repeated fact that its sources must contain. Of 3,174 facts
+of LoCoMo 1 % lie below .43; of their pages no line lies below 1.0, and with shuffled words nine in ten below .44."""
 
 STRAY_SHARE = 0.05
-"""So much of what a stage proposes may break a rule that knows exceptions (at least one): beyond, it is a habit."""
+"""The share of a stage's chances that may break a rule with exceptions; one breach always may."""
 
 ARCHIVED_SHARE, ARCHIVED_AT_LEAST = 0.01, 10
-"""What may fade in a night, of the living memories: the design's own bound."""
+"""The largest share of the living memories that a run may archive: the design's own bound."""
 
 REPLACED_SHARE, REPLACED_AT_LEAST = 0.05, 20
-"""What may give way to something newer in a night: a person changes their mind about a few things a day."""
+"""The largest share that a run may supersede: a person changes their mind about a few things a day."""
 
 PAGES_SHARE, PAGES_AT_LEAST = 0.2, 10
-"""What of the scenarios and profiles may go: they are made again of what they rest on."""
+"""The largest share of scenarios and profiles that a run may remove: they can be made again from their sources."""
 
 
 @dataclass(slots=True)
 class Losses:
-    """What tonight's stages took so far, of what was there before."""
+    """The number of memories that a run's stages have taken away so far, beside what there was before it."""
 
     living: int
     pages: int
@@ -55,41 +55,44 @@ class Losses:
     pages_gone: int = 0
 
     def beyond(self) -> Iterator[str]:
-        """Say of what they are too many for one night."""
-        for what, lost, of, share, at_least in (
-            ("archives too much", self.archived, self.living, ARCHIVED_SHARE, ARCHIVED_AT_LEAST),
-            ("replaces too much", self.replaced, self.living, REPLACED_SHARE, REPLACED_AT_LEAST),
-            ("takes away too many pages", self.pages_gone, self.pages, PAGES_SHARE, PAGES_AT_LEAST),
+        """Yield a reason for each number that is too large for one run."""
+        for what, verb, lost, of, share, at_least in (
+            ("facts", "archive", self.archived, self.living, ARCHIVED_SHARE, ARCHIVED_AT_LEAST),
+            ("facts", "supersede", self.replaced, self.living, REPLACED_SHARE, REPLACED_AT_LEAST),
+            ("pages", "remove", self.pages_gone, self.pages, PAGES_SHARE, PAGES_AT_LEAST),
         ):
             if lost > max(at_least, share * of):
-                yield f"it {what} for one night ({lost})"
+                yield f"it would {verb} {lost:,} {what}, one run may {verb} {max(at_least, int(share * of)):,}"
 
 
 @dataclass(slots=True)
 class _Counts:
-    """What one stage does against the rules, and how often it had the opportunity."""
+    """The breaches of each rule by one stage, by the reason that is given: a template of `{n}` and `{of}`."""
 
-    broken: dict[str, int] = field(default_factory=dict)
-    stray: dict[str, int] = field(default_factory=dict)
-    chances: dict[str, int] = field(default_factory=dict)
+    broken: Counter[str] = field(default_factory=Counter)
+    stray: Counter[str] = field(default_factory=Counter)
+    chances: Counter[str] = field(default_factory=Counter)
 
-    def never(self, what: str) -> None:
-        self.broken[what] = self.broken.get(what, 0) + 1
+    def never(self, reason: str) -> None:
+        """Count a breach of a rule without exceptions."""
+        self.broken[reason] += 1
 
-    def seldom(self, what: str, *, strays: bool) -> None:
-        self.chances[what] = self.chances.get(what, 0) + 1
-        self.stray[what] = self.stray.get(what, 0) + strays
+    def seldom(self, reason: str, *, strays: bool) -> None:
+        """Count a chance to break a rule with exceptions; `reason` is given beyond STRAY_SHARE and one breach."""
+        self.chances[reason] += 1
+        self.stray[reason] += strays
 
     def reasons(self) -> Iterator[str]:
-        for what, times in self.broken.items():
-            yield f"{what} ({times})"
-        for what, times in self.stray.items():
-            if times > max(1.0, STRAY_SHARE * self.chances[what]):
-                yield f"{what} ({times} of {self.chances[what]})"
+        """Yield the reasons against the stage."""
+        for reason, times in self.broken.items():
+            yield reason.format(n=times)
+        for reason, times in self.stray.items():
+            if times > max(1.0, STRAY_SHARE * self.chances[reason]):
+                yield reason.format(n=times, of=self.chances[reason])
 
 
-class Examiner:
-    """Examines what stages propose, one after the other, on the view as it was before each."""
+class ActionChecker:
+    """Checks what stages propose, one after the other, against the view as it was before each."""
 
     def __init__(self, view: View, now: datetime) -> None:
         self._view = view
@@ -102,112 +105,116 @@ class Examiner:
         self._facts = {memory.node_id for memory in memories if memory.level is Level.FACT}
         self.losses = Losses(len(memories), len(self._pages))
 
-    def examine(self, actions: Sequence[Action]) -> tuple[list[str], Losses]:
-        """Say what is wrong with a stage, [] if nothing, and what tonight's losses would be with it."""
-        counts, losses = _Counts(), Losses(**{name: getattr(self.losses, name) for name in Losses.__slots__})
-        changes = [change for change in self._changes(actions) if not is_derived(change.path)]
+    def check(self, actions: Sequence[Action]) -> tuple[list[str], Losses]:
+        """Return the reasons against a stage, [] if none, and what the run's losses would be with it."""
+        counts, losses = _Counts(), replace(self.losses)
+        last = {action.path: action.content for action in actions}
+        changes = [
+            Change.of(path, self._view.read(path), content) for path, content in last.items() if not is_derived(path)
+        ]
         after = {change.after.node_id: change.after for change in changes if change.after}
-        kin = self._kin(changes, after)
+        related = self._related(changes, after)
         for change in changes:
-            self._look(change, after, kin, counts, losses)
+            self._check_change(change, after, related, counts, losses)
         return [*counts.reasons(), *losses.beyond()], losses
 
     # ---- one change
 
-    def _changes(self, actions: Iterable[Action]) -> list[Change]:
-        last = {action.path: action for action in actions}
-        return [Change.of(path, self._view.read(path), action.content) for path, action in last.items()]
-
-    def _look(
+    def _check_change(
         self,
         change: Change,
         after: Mapping[NodeId, Memory],
-        kin: Collection[tuple[NodeId, NodeId]],
+        related: Collection[tuple[NodeId, NodeId]],
         counts: _Counts,
         losses: Losses,
     ) -> None:
         old, new = change.before, change.after
         if change.path.startswith("sessions/") or Level.SESSION in {old and old.level, new and new.level}:
-            counts.never("it changes what was said")
+            counts.never("sessions changed: {n}")
         elif old is None and new is not None:
-            self._look_at_new(new, after, counts)
+            self._check_new(new, after, counts)
         elif old is not None and old.level is Level.FACT:
-            self._look_at_fact(old, new, after, kin, counts, losses)
+            self._check_fact(old, new, after, related, counts, losses)
         elif old is not None:
-            self._look_at_page(change, old, new, after, counts, losses)
+            self._check_page(change, old, new, after, counts, losses)
 
-    def _look_at_new(self, new: Memory, after: Mapping[NodeId, Memory], counts: _Counts) -> None:
+    def _check_new(self, new: Memory, after: Mapping[NodeId, Memory], counts: _Counts) -> None:
         said = self._texts(new.sources, after)
         if not said:
-            counts.seldom("it states what rests on nothing", strays=True)
+            counts.seldom("{n} new memories cite no source that exists", strays=True)
         elif new.level is Level.FACT:
-            # An answer is told with its question, so its sources are read one by one and one after the other.
+            # A fact of an answer holds its question too, so its sources are read one by one and in sequence.
             share = overlap(new.text, [*said, " ".join(reversed(said))], self._names(new.sources))
-            counts.seldom("it states what is not said where it says so", strays=share < SAID_FACT)
-            counts.seldom("it states numbers or denials that nobody said", strays=invents(new.text, said))
+            counts.seldom("{n} of {of} new facts are not supported by the turns they cite", strays=share < FACT_SUPPORT)
+            counts.seldom(
+                "{n} of {of} new facts hold numbers or denials that their turns do not", strays=invents(new.text, said)
+            )
         else:
-            self._look_at_lines(new, said, counts)
+            self._check_lines(new, said, counts)
 
-    def _look_at_lines(self, page: Memory, said: Sequence[str], counts: _Counts) -> None:
+    def _check_lines(self, page: Memory, said: Sequence[str], counts: _Counts) -> None:
         for line in page.text.splitlines():
             if line.strip() and not line.startswith("#"):
-                strays = overlap(_FOOTNOTE.sub(" ", line), said) < SAID_LINE
-                counts.seldom("its pages say what their sources do not", strays=strays)
+                strays = overlap(_FOOTNOTE.sub(" ", line), said) < LINE_SUPPORT
+                counts.seldom("{n} of {of} lines of pages are not supported by their sources", strays=strays)
 
-    def _look_at_fact(
+    def _check_fact(
         self,
         old: Memory,
         new: Memory | None,
         after: Mapping[NodeId, Memory],
-        kin: Collection[tuple[NodeId, NodeId]],
+        related: Collection[tuple[NodeId, NodeId]],
         counts: _Counts,
         losses: Losses,
     ) -> None:
         if new is None:
-            counts.never("it deletes facts")
+            counts.never("facts deleted: {n}")
             return
         if words(old.text) != words(new.text):
-            counts.never("it rewrites facts")
+            counts.never("facts reworded: {n}")
         if (old.node_id, old.channel, old.level, old.created_at) != (
             *(new.node_id, new.channel, new.level, new.created_at),
         ):
-            counts.never("it moves facts to another place or time")
+            counts.never("facts moved to another channel, level or time: {n}")
         if new.sources[: len(old.sources)] != old.sources:
-            counts.never("it takes evidence from facts")
+            counts.never("facts that lose evidence: {n}")
         for turn in new.sources[len(old.sources) :]:
             said = self._texts((turn,), after)
             share = overlap(old.text, said, self._names((turn,)))
-            counts.seldom("it adds evidence that does not say so", strays=share < SAID_AGAIN)
+            counts.seldom("{n} of {of} added sources do not support their fact", strays=share < REPEAT_SUPPORT)
         if is_living(old) and not is_living(new):
-            self._look_at_gone(old, new, after, kin, counts, losses)
+            self._check_retired(old, new, after, related, counts, losses)
 
-    def _look_at_gone(
+    def _check_retired(
         self,
         old: Memory,
         new: Memory,
         after: Mapping[NodeId, Memory],
-        kin: Collection[tuple[NodeId, NodeId]],
+        related: Collection[tuple[NodeId, NodeId]],
         counts: _Counts,
         losses: Losses,
     ) -> None:
         if new.superseded_by is None:
             losses.archived += old.node_id in self._facts
             if old.node_id in self._used or is_reviewed(old.extra):
-                counts.never("it archives what is used")
+                counts.never("memories archived though in use: {n}")
             learned_at = okf.instant(old.extra.get("learned_at")) or old.created_at
             if learned_at is not None and learned_at > self._youngest:
-                counts.never("it archives what is young")
+                counts.never("memories archived too soon after they were learned: {n}")
             return
         losses.replaced += old.node_id in self._facts
         newer = after.get(new.superseded_by) or self._view.memory(new.superseded_by)
         if newer is None or newer.level is not Level.FACT or newer.channel != old.channel:
-            counts.never("it lets facts give way to nothing")
+            counts.never("facts superseded by a missing memory: {n}")
             return
         if _said_at(newer) < _said_at(old):
-            counts.never("it lets the newer give way to the older")
-        counts.seldom("it lets facts give way to others", strays=(old.node_id, newer.node_id) not in kin)
+            counts.never("newer facts superseded by older ones: {n}")
+        counts.seldom(
+            "{n} of {of} facts are superseded by ones of another subject",
+            strays=(old.node_id, newer.node_id) not in related,
+        )
 
-    def _look_at_page(
+    def _check_page(
         self,
         change: Change,
         old: Memory,
@@ -219,23 +226,23 @@ class Examiner:
         gone = new is None or (is_living(old) and not is_living(new))
         rewritten = new is not None and words(old.text) != words(new.text)
         if change.is_by_hand and (new is None or rewritten):
-            counts.never("it changes what a person wrote")
+            counts.never("pages changed that a person wrote or edited: {n}")
         losses.pages_gone += gone and old.node_id in self._pages
         if new is not None and rewritten:
             said = self._texts(new.sources, after)
             if not said:
-                counts.never("it leaves pages without evidence")
-            self._look_at_lines(new, said, counts)
+                counts.never("pages left without a source: {n}")
+            self._check_lines(new, said, counts)
 
-    # ---- what memories rest on
+    # ---- sources
 
     def _texts(self, sources: Sequence[NodeId], after: Mapping[NodeId, Memory]) -> list[str]:
         found = (self._text(node_id, after) for node_id in sources)
         return [text for text in found if text]
 
     def _text(self, node_id: NodeId, after: Mapping[NodeId, Memory]) -> str:
-        session_id, mark, _ = node_id.partition("#")
-        if mark:
+        session_id, separator, _ = node_id.partition("#")
+        if separator:
             return self._turns(session_id).get(node_id, "")
         memory = after.get(node_id) or self._view.memory(node_id)
         return memory.text if memory else ""
@@ -249,12 +256,12 @@ class Examiner:
         return self._said[session_id]
 
     def _names(self, sources: Sequence[NodeId]) -> str:
-        """Who speaks where these are from: a fact has their names where they said "I" and "you"."""
+        """Return the speakers of the sessions that are cited: a fact has their names where they said "I" and "you"."""
         sessions = {source.partition("#")[0] for source in sources if "#" in source}
         return " ".join(self._turns(session_id)[""] for session_id in sorted(sessions))
 
-    def _kin(self, changes: Sequence[Change], after: Mapping[NodeId, Memory]) -> set[tuple[NodeId, NodeId]]:
-        """The pairs, older and newer, in which one gives way to the other and both speak of the same thing."""
+    def _related(self, changes: Sequence[Change], after: Mapping[NodeId, Memory]) -> set[tuple[NodeId, NodeId]]:
+        """Return the pairs, older and newer, in which one supersedes the other and both have the same subject."""
         pairs = []
         for change in changes:
             old, new = change.before, change.after
@@ -265,7 +272,7 @@ class Examiner:
             return set()
         vectors = self._view.vectors([memory.text for pair in pairs for memory in pair])
         cosines = (vectors[0::2] * vectors[1::2]).sum(axis=1)
-        return {(a.node_id, b.node_id) for (a, b), near in zip(pairs, cosines, strict=True) if near >= KIN_COSINE}
+        return {(a.node_id, b.node_id) for (a, b), near in zip(pairs, cosines, strict=True) if near >= SAME_SUBJECT}
 
 
 def _said_at(memory: Memory) -> float:
@@ -274,6 +281,6 @@ def _said_at(memory: Memory) -> float:
 
 
 def _used(view: View, since: datetime) -> set[NodeId]:
-    """What was shown lately, or was of use for a question that is kept."""
+    """Return the memories that were recalled since then, or that answered a question that is kept."""
     used = {node_id for node_id, usage in view.history.usage.items() if usage.last_at > since}
     return used | {node_id for probe in view.history.probes for node_id in probe.gold}

@@ -12,7 +12,7 @@ from threading import Event
 from ...store.keep.ledger.questions import Probe
 from ..protocol import Check
 from .gate import worse
-from .probes import Asking, Score, Searchable, ask
+from .probes import ProbeCase, Score, Searchable, ask
 
 LONGEST_S = 20.0
 GLANCE_S = 0.05
@@ -25,7 +25,9 @@ class Recheck:
         self._store = store
         self._is_busy = is_busy
         self._asked = [
-            Asking(Probe(one.text, one.channel, one.gold), one.words, made=one.made) for one in checks if one.gold
+            ProbeCase(Probe(one.text, one.channel, one.gold), one.words, synthetic=one.synthetic)
+            for one in checks
+            if one.gold
         ]
         self._before = self._ask_all()
 
@@ -39,10 +41,10 @@ class Recheck:
         """Ask as many probes as there is time for."""
         until = time.monotonic() + LONGEST_S
         scores: list[Score] = []
-        for asking in self._asked:
+        for case in self._asked:
             while self._is_busy() and time.monotonic() < until:
                 Event().wait(GLANCE_S)
             if time.monotonic() >= until:
                 break
-            scores.append(ask(self._store, asking))
+            scores.append(ask(self._store, case))
         return scores

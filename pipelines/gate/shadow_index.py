@@ -1,4 +1,4 @@
-"""The trial: a copy of the index in which proposals are laid over the vault, searched by the store's own code."""
+"""The shadow index: a copy of the index in which proposals overlay the vault, searched by the store's own code."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ APPLIED_AT_ONCE = 256
 
 
 class Overlay(Vault):
-    """A vault with some of its files other than they are on the disk; None is a file that is gone."""
+    """A vault in which some files differ from those on disk; None is a deleted file."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root, Disk())
-        self.laid: dict[str, bytes | None] = {}
+        self.overlaid: dict[str, bytes | None] = {}
 
     def read(self, path: str, from_offset: int = 0, most_bytes: int = -1) -> bytes:
-        """A file's content as it is laid over, else as it is."""
-        if path not in self.laid:
+        """Return a file's content, overlaid or from disk. Raises NotFound."""
+        if path not in self.overlaid:
             return super().read(path, from_offset, most_bytes)
-        data = self.laid[path]
+        data = self.overlaid[path]
         if data is None:
             raise NotFound(f"there is no {path} in the vault")
         return data[from_offset:] if most_bytes < 0 else data[from_offset : from_offset + most_bytes]
 
     def stamp(self, path: str) -> FileStamp | None:
-        """A file's stamp; what is laid over has no time of its own."""
-        if path not in self.laid:
+        """Return a file's stamp; an overlaid file has no time of its own."""
+        if path not in self.overlaid:
             return super().stamp(path)
-        data = self.laid[path]
+        data = self.overlaid[path]
         return None if data is None else FileStamp(path, 0, len(data), 0, 0)
 
 
-class Trial:
-    """An index to try things in, made of a copy that nobody else writes; closed, it is of no more use."""
+class ShadowIndex:
+    """An index in which proposals are tried, in a file of its own; unusable once closed."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Trial:
         now: datetime,
         hidden: Collection[NodeId] = (),
     ) -> None:
-        """Copy the file of an index that is not being written."""
+        """Copy the file of an index that no process is writing."""
         path = index.with_name("trial.db")
         shutil.copyfile(index, path)
         self._embed = embed
@@ -68,42 +68,42 @@ class Trial:
         opened = OpenIndex(path, self._overlay, embedder, settings, lambda: now, frozenset(hidden).__contains__)
         self._closing.callback(opened.close)
         self._index, self.catalog = opened.index, opened.catalog
-        self._search = Search(opened.catalog, opened.index.backend, AskedOnce(embedder), settings.search)
+        self._search = Search(opened.catalog, opened.index.backend, CachedQueries(embedder), settings.search)
         self._closing.callback(self._search.close)
 
-    def __enter__(self) -> Trial:
-        """Be used."""
+    def __enter__(self) -> ShadowIndex:
+        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of the copy."""
+        """Close the copy."""
         self._closing.close()
 
-    def lay(
-        self, files: Mapping[str, bytes | None], tell: Callable[[int, int], None] = lambda done, all_: None
+    def overlay(
+        self, files: Mapping[str, bytes | None], on_progress: Callable[[int, int], None] = lambda done, total: None
     ) -> None:
-        """Let these files be so (None: gone), and find what they say."""
-        self._overlay.laid |= files
+        """Overlay these files (None = deleted) and re-index them."""
+        self._overlay.overlaid |= files
         paths = sorted(files)
         for start in range(0, len(paths), APPLIED_AT_ONCE):
             self._index.apply_all(paths[start : start + APPLIED_AT_ONCE])
-            tell(min(start + APPLIED_AT_ONCE, len(paths)), len(paths))
-        self._give_vectors(paths)
+            on_progress(min(start + APPLIED_AT_ONCE, len(paths)), len(paths))
+        self._embed_ranking(paths)
 
     def read(self, path: str) -> bytes | None:
-        """A file as it is here."""
+        """Return a file as it is here, overlaid or from disk."""
         return self._overlay.read_if_any(path)
 
     def answers(self, paths: Iterable[str]) -> bool:
-        """Whether anything in these files may answer a question that names no level."""
+        """Return True if anything in these files may answer a question that names no level."""
         return any(node.level in BY_DEFAULT for path in paths for node in self.catalog.nodes_of_file(path))
 
     def rank(self, question: Question) -> Ranking:
-        """Rank what answers a question."""
+        """Rank the nodes that answer a question."""
         return self._search.rank(question)
 
-    def _give_vectors(self, paths: Sequence[str]) -> None:
-        """Embed what ranks by itself; a fact that is found by its turn needs no vector to be told."""
+    def _embed_ranking(self, paths: Sequence[str]) -> None:
+        """Embed the facts that are ranked themselves; one that is found by its turn needs no vector."""
         found = [node for path in paths for node in self.catalog.nodes_of_file(path) if node.level is Level.FACT]
         ranking = [node.node_id for node in found if not self._is_found_by_its_turn(node.node_id)]
         while pending := self._index.pending(APPLIED_AT_ONCE, ranking):
@@ -115,8 +115,8 @@ class Trial:
         return turn is not None and turn.live
 
 
-class AskedOnce:
-    """An embedder that reads each question once, since the same ones are asked again and again."""
+class CachedQueries:
+    """An embedder that embeds each question once, since the probes are asked again after every stage."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -124,21 +124,21 @@ class AskedOnce:
 
     @property
     def model_id(self) -> str:
-        """The model's name."""
+        """The name of the model."""
         return self._embedder.model_id
 
     @property
     def dimension(self) -> int:
-        """How many numbers a vector has."""
+        """The number of values in a vector."""
         return self._embedder.dimension
 
     @property
     def ready(self) -> bool:
-        """Whether it is loaded."""
+        """True once the model is loaded."""
         return self._embedder.ready
 
     def start(self) -> None:
-        """Load."""
+        """Load the model."""
         self._embedder.start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -146,11 +146,11 @@ class AskedOnce:
         return self._embedder.wait(timeout_s)
 
     def embed_query(self, text: str) -> Vector:
-        """The vector of a question."""
+        """Return the vector of a question."""
         if text not in self._known:
             self._known[text] = self._embedder.embed_query(text)
         return self._known[text]
 
     def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
-        """The vectors of texts."""
+        """Return the vectors of texts."""
         return self._embedder.embed_passages(texts)

@@ -140,9 +140,11 @@ def cost(report: RunReport) -> str:
 
 def asked_by(gate: GateResult) -> str:
     """Say how many of the gate's questions agents asked, and how many it made itself."""
-    asked = f"{count(gate.probes - gate.made, 'question')} that your agents asked"
-    made = f"{count(gate.made, 'question')} made of what was there"
-    return " and ".join(part for part, number in ((asked, gate.probes - gate.made), (made, gate.made)) if number)
+    kinds = (
+        (gate.probes - gate.synthetic, "that your agents asked"),
+        (gate.synthetic, "made of what was there"),
+    )
+    return " and ".join(f"{count(number, 'question')} {origin}" for number, origin in kinds if number)
 
 
 def holdings(report: RunReport) -> str:

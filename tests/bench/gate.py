@@ -16,7 +16,7 @@ from dreamd.daemon.importing.reading.items import SessionRead
 from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.gate.gate import Gate
-from dreamd.pipelines.gate.shadow_index import Trial
+from dreamd.pipelines.gate.shadow_index import ShadowIndex
 from dreamd.pipelines.protocol import RunRequest
 from dreamd.pipelines.workspace.embedding import CachedEmbedder
 from dreamd.pipelines.workspace.snapshot import Snapshot
@@ -52,7 +52,7 @@ class Night:
 
     gate: Gate
     view: View
-    trial: Trial
+    shadow: ShadowIndex
 
 
 def measure(options: Options) -> Iterator[Row]:
@@ -94,14 +94,14 @@ def _row(
 
 
 def _tried(night: Night, actions: list[Action]) -> str:
-    """Why the gate refuses this, "" if it does not; the trial is as before afterwards."""
+    """Why the gate refuses this, "" if it does not; the shadow index is as before afterwards."""
     gate = copy.copy(night.gate)
     gate._dropped = []
-    gate._examiner = copy.copy(night.gate._examiner)
-    standing = {action.path: night.trial.read(action.path) for action in actions}
+    gate._checker = copy.copy(night.gate._checker)
+    before = {action.path: night.shadow.read(action.path) for action in actions}
     if gate.refuses("planted", actions):
         return gate.result.dropped[0].reason
-    night.trial.lay(standing)
+    night.shadow.overlay(before)
     return ""
 
 
@@ -128,14 +128,14 @@ def _night(file: Path, scratch: Path, options: Options, closing: ExitStack) -> N
     view = View(
         snapshot, snapshot.history(), CachedEmbedder(embedder, cache, lambda *_: None), "tonight", request.pipelines
     )
-    trial = closing.enter_context(
-        Trial(request.folder / "index.db", paths.vault, settings, embedder, view.vectors, TONIGHT)
+    shadow = closing.enter_context(
+        ShadowIndex(request.folder / "index.db", paths.vault, settings, embedder, view.vectors, TONIGHT)
     )
-    gate = Gate(lambda: trial, view, request.pipelines.gate, TONIGHT)
-    gate._trial = trial
+    gate = Gate(lambda: shadow, view, request.pipelines.gate, TONIGHT)
+    gate._shadow = shadow
     say("asking the probes of the night as it is")
-    gate._begin(trial)
-    return Night(gate, view, trial)
+    gate._begin(shadow)
+    return Night(gate, view, shadow)
 
 
 def _fill(file: Path, paths: StorePaths, settings: StoreSettings, embedder: Embedder) -> None:

@@ -246,16 +246,17 @@ def test_what_was_left_out_is_counted_by_its_reason(render: Callable[..., str]) 
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("synthetic", "expected"),
     [
         (0, "with 40 questions that your agents asked: recall 0.612"),
         (39, "with 1 question that your agents asked and 39 questions made of what was there: recall 0.612"),
         (40, "with 40 questions made of what was there: recall 0.612"),
     ],
 )
-def test_the_gate_says_who_asked(made: int, told: str) -> None:
-    text = markdown.render(report(action(fact("Learned")), gate=GateResult(40, 0.612, 0.655, 1, 4, made=made)))
-    assert told in text
+def test_the_gate_says_who_asked(synthetic: int, expected: str) -> None:
+    gate = GateResult(40, 0.612, 0.655, 1, 4, synthetic=synthetic)
+    text = markdown.render(report(action(fact("Learned")), gate=gate))
+    assert expected in text
 
 
 def test_a_gate_that_had_nothing_to_ask_says_so_where_there_was_something_to_try() -> None:
