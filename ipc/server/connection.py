@@ -5,16 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from loguru import logger
 
-from ..protocol import BUSY, REFUSED, Inbox, Malformed, Message, Notification, ProtocolError, RequestId, encode_error
+from ..protocol import (
+    BUSY,
+    REFUSED,
+    Inbox,
+    Malformed,
+    Message,
+    Notification,
+    ProtocolError,
+    Request,
+    RequestId,
+    encode_error,
+)
+from ..settings import IpcSettings
 from .listener import peer_uid
-
-if TYPE_CHECKING:
-    from .request import Running
-    from .server import Server
+from .request import OpenRequest
+from .turns import Turns
 
 HANGUP_INTERVAL_S = 0.25
 TURNED_AWAY_S, MOST_TURNED_AWAY = 1.0, 32
@@ -24,13 +34,31 @@ WRITE_BYTES = 2**18
 READ_AHEAD_BYTES = 2**16
 
 
+class Dispatcher(Protocol):
+    """The server, as far as a connection knows it: begins and cancels requests, and keeps the list of connections."""
+
+    settings: IpcSettings
+    loop: asyncio.AbstractEventLoop
+    turns: Turns
+    connections: set[Connection]
+    turned_away: set[Connection]
+
+    def begin(self, connection: Connection, message: Request | Notification) -> None:
+        """Begin to answer a message."""
+        ...
+
+    def cancel(self, request: OpenRequest) -> None:
+        """Take a request back, once."""
+        ...
+
+
 class Connection(asyncio.Protocol):
     """Reads no faster than it answers, and drops a client that does not read what it asked for."""
 
-    def __init__(self, server: Server) -> None:
-        self.running: dict[object, Running] = {}
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.requests: dict[object, OpenRequest] = {}
         self.held = False
-        self._server = server
+        self._dispatcher = dispatcher
         self._inbox = Inbox()
         self._out: list[bytes] = []
         self._out_bytes = 0
@@ -43,13 +71,13 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Let the user's own programs in, as many as there is room for."""
         self._transport = cast("asyncio.Transport", transport)
-        settings = self._server.settings
+        settings = self._dispatcher.settings
         self._transport.set_write_buffer_limits(settings.stalled_output_bytes, settings.stalled_output_bytes // 4)
-        self._server.connections.add(self)
+        self._dispatcher.connections.add(self)
         uid = peer_uid(self._transport.get_extra_info("socket"))
         if uid not in (os.geteuid(), 0):
             self._turn_away(ProtocolError("this memory belongs to another user", "", REFUSED))
-        elif len(self._server.connections) > settings.max_connections:
+        elif len(self._dispatcher.connections) > settings.max_connections:
             hint = "close some, or raise ipc.max_connections in the settings"
             self._turn_away(ProtocolError(f"{settings.max_connections} clients are connected already", hint, BUSY))
 
@@ -71,17 +99,17 @@ class Connection(asyncio.Protocol):
         """Nobody waits any more: take back what was asked."""
         self._closing = True
         self._inbox.clear()
-        self._server.connections.discard(self)
-        self._server.turned_away.discard(self)
+        self._dispatcher.connections.discard(self)
+        self._dispatcher.turned_away.discard(self)
         if self._stalled is not None:
             self._stalled.cancel()
-        for running in list(self.running.values()):
-            self._server.cancel(running)
+        for request in list(self.requests.values()):
+            self._dispatcher.cancel(request)
 
     def pause_writing(self) -> None:
         """The client does not read: it has a while to begin."""
         self._writing = False
-        self._stalled = self._server.loop.call_later(self._server.settings.stalled_s, self._drop)
+        self._stalled = self._dispatcher.loop.call_later(self._dispatcher.settings.stalled_s, self._drop)
 
     def resume_writing(self) -> None:
         """It reads again."""
@@ -94,12 +122,12 @@ class Connection(asyncio.Protocol):
     def pump(self) -> None:
         """Have what waits begun when it is this connection's turn, and write what is answered."""
         if self._may_begin():
-            self._server.turns.want(self)
+            self._dispatcher.turns.want(self)
         self._flush()
 
     def begin_some(self, most: int, until_s: float) -> bool:
         """Begin at most so many of the messages that wait, until a moment of the loop's clock; say if more could be."""
-        clock = self._server.loop.time
+        clock = self._dispatcher.loop.time
         while most and self._may_begin() and clock() < until_s:
             most -= 1
             self._begin(self._inbox.take())
@@ -109,14 +137,14 @@ class Connection(asyncio.Protocol):
         return self._may_begin()
 
     def _may_begin(self) -> bool:
-        has_room = len(self.running) < self._server.settings.max_in_flight
+        has_room = len(self.requests) < self._dispatcher.settings.max_in_flight
         return has_room and self._writing and not self.held and bool(self._inbox)
 
     def _begin(self, message: Message) -> None:
         if self._gone and not isinstance(message, Notification):
             return
         if not isinstance(message, Malformed):
-            self._server.begin(self, message)
+            self._dispatcher.begin(self, message)
             return
         self.fail(message.id, message.error, always=True)
         if message.fatal:
@@ -127,10 +155,10 @@ class Connection(asyncio.Protocol):
         """Write what is answered, then read on, or close, or wait, as the bounds say."""
         self._write()
         if self._closing:
-            if not self._inbox and not self.running:
+            if not self._inbox and not self.requests:
                 self._transport.close()
             return
-        is_full = len(self.running) >= self._server.settings.max_in_flight
+        is_full = len(self.requests) >= self._dispatcher.settings.max_in_flight
         if self._reading == (self._inbox.size_bytes > READ_AHEAD_BYTES or is_full or not self._writing):
             self._reading = not self._reading
             (self._transport.resume_reading if self._reading else self._transport.pause_reading)()
@@ -147,6 +175,12 @@ class Connection(asyncio.Protocol):
         if request_id is not None or always:
             self.send(encode_error(request_id, error))
 
+    def end(self, request: OpenRequest) -> None:
+        """Forget a request that is answered; behind an ordered one, the next messages may begin."""
+        self.requests.pop(request.key, None)
+        if request.ordered:
+            self.held = False
+
     def close(self) -> None:
         """Write what is answered, then close."""
         self._closing = True
@@ -160,7 +194,7 @@ class Connection(asyncio.Protocol):
     def _write(self) -> None:
         if self._out and not self._gone and not self._transport.is_closing():
             self._transport.write(self._out[0] if len(self._out) == 1 else b"".join(self._out))
-            if self._transport.get_write_buffer_size() > self._server.settings.max_output_bytes:
+            if self._transport.get_write_buffer_size() > self._dispatcher.settings.max_output_bytes:
                 self._drop()
         self._out.clear()
         self._out_bytes = 0
@@ -174,7 +208,7 @@ class Connection(asyncio.Protocol):
             self._hang_up()
         if not self._transport.is_closing():
             self._watching = True
-            self._server.loop.call_later(HANGUP_INTERVAL_S, self._watch_for_hangup)
+            self._dispatcher.loop.call_later(HANGUP_INTERVAL_S, self._watch_for_hangup)
 
     def _has_hung_up(self) -> bool:
         poll = select.poll()
@@ -184,9 +218,9 @@ class Connection(asyncio.Protocol):
     def _hang_up(self) -> None:
         """Take back what nobody waits for any more; the notifications that were sent before are still done."""
         self._gone = True
-        for running in list(self.running.values()):
-            if running.call.id is not None:
-                self._server.cancel(running)
+        for request in list(self.requests.values()):
+            if request.call.id is not None:
+                self._dispatcher.cancel(request)
         if self._closing and not self._inbox:
             self._transport.abort()
         else:
@@ -194,17 +228,17 @@ class Connection(asyncio.Protocol):
 
     def _turn_away(self, error: ProtocolError) -> None:
         """Say why, and read on for a moment: a connection that is closed over unread bytes is reset."""
-        server = self._server
+        dispatcher = self._dispatcher
         self._closing = self._gone = True
-        server.connections.discard(self)
+        dispatcher.connections.discard(self)
         self._transport.write(encode_error(None, error))
-        if len(server.turned_away) >= MOST_TURNED_AWAY:
+        if len(dispatcher.turned_away) >= MOST_TURNED_AWAY:
             self._transport.close()
             return
-        server.turned_away.add(self)
+        dispatcher.turned_away.add(self)
         self._transport.write_eof()
-        server.loop.call_later(TURNED_AWAY_S, self._transport.close)
+        dispatcher.loop.call_later(TURNED_AWAY_S, self._transport.close)
 
     def _drop(self) -> None:
-        logger.warning("a client that reads no answers was dropped, with {} requests open", len(self.running))
+        logger.warning("a client that reads no answers was dropped, with {} requests open", len(self.requests))
         self._transport.abort()

@@ -48,7 +48,9 @@ class Listener:
             self._lock_fd = None
 
     def close(self) -> None:
-        """Stop listening; the socket file goes if it is still ours. What systemd made stays."""
+        """Stop listening; the socket file goes if it is still ours. What systemd made stays. Safe to call twice."""
+        if self.socket.fileno() < 0:
+            return
         self.socket.close()
         if self.path is not None and _identity(self.path) == self._made:
             self.path.unlink(missing_ok=True)

@@ -33,7 +33,7 @@ from .acceptor import Acceptor
 from .connection import Connection
 from .lanes import Lanes
 from .listener import Listener, ListenerError, listen_again
-from .request import Running
+from .request import Client, OpenRequest
 from .turns import Turns
 
 # A progress bar needs no more; a stage that reports every item must not fill the wire.
@@ -72,11 +72,11 @@ class Server:
         self.socket_problem = ""
         self._acceptors: list[Acceptor] = []
         self._looking: asyncio.TimerHandle | None = None
-        self._finished: deque[tuple[Running, Future[Any] | None]] = deque()
+        self._finished: deque[tuple[OpenRequest, Future[Any] | None]] = deque()
         self._woken = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self._running: set[Running] = set()
+        self._open: set[OpenRequest] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._pool = ThreadPoolExecutor(self.settings.threads, "answer")
         self._long_pool = ThreadPoolExecutor(self.settings.long_threads, "long-answer")
@@ -125,11 +125,11 @@ class Server:
             self._looking.cancel()
         for acceptor in self._acceptors:
             acceptor.stop()
-        for running in [running for running in self._running if running.handler.long]:
-            self.cancel(running)
+        for request in [request for request in self._open if request.handler.long]:
+            self.cancel(request)
         await self._until_idle(self.settings.stop_grace_s if grace_s is None else grace_s)
-        for running in list(self._running):
-            self.cancel(running)
+        for request in list(self._open):
+            self.cancel(request)
         await self._until_idle(LAST_ANSWERS_S)
         for connection in (*self.connections, *self.turned_away):
             connection.close()
@@ -153,7 +153,7 @@ class Server:
         except ValidationError as error:
             connection.fail(request_id, invalid_params(error, handler.params))
             return
-        if request_id is not None and request_id in connection.running:
+        if request_id is not None and request_id in connection.requests:
             connection.fail(
                 request_id,
                 ProtocolError(f"a request with the id {request_id!r} is being answered", "", INVALID_REQUEST),
@@ -164,33 +164,33 @@ class Server:
             return
         if handler.activity and self._on_activity is not None:
             self._on_activity(method)
-        running = Running(connection, message, handler, self._post)
-        connection.running[running.key] = running
-        self._running.add(running)
+        request = OpenRequest(connection, message, handler, self._post)
+        connection.requests[request.key] = request
+        self._open.add(request)
         self._idle.clear()
         if method in self._in_loop:
-            self._call(running, params)
+            self._call(request, params)
         elif handler.long:
-            self._in_thread(self._long_lanes, running, params)
+            self._in_thread(request, params)
         elif handler.blocking:
-            running.timer = self.loop.call_later(self.settings.deadline_s, self._out_of_time, running)
-            self._in_thread(self._lanes, running, params)
+            request.timer = self.loop.call_later(self.settings.deadline_s, self._out_of_time, request)
+            self._in_thread(request, params)
         elif isinstance(message, Request) and message.size_bytes > BULKY_BYTES:
-            running.ordered = connection.held = True
-            self._in_thread(self._lanes, running, params)
+            request.ordered = connection.held = True
+            self._in_thread(request, params)
         else:
-            self._call(running, params)
+            self._call(request, params)
 
-    def cancel(self, running: Running) -> None:
+    def cancel(self, request: OpenRequest) -> None:
         """Take a request back, once. One whose work cannot be stopped any more is answered as if nothing had been said.
 
         A second time would break off what a task does to end in order.
         """
-        if running.call.cancelled:
+        if request.call.cancelled:
             return
-        running.call.cancel()
-        if running.stop_work is not None:
-            running.stop_work()
+        request.call.cancel()
+        if request.stop_work is not None:
+            request.stop_work()
 
     def _cancel_request(self, connection: Connection, request_id: Any, params: Mapping[str, Any]) -> None:
         open_id = params.get("id")
@@ -199,155 +199,160 @@ class Server:
                 request_id, ProtocolError("cancel takes the id of a request", "parameters: id", INVALID_PARAMS)
             )
             return
-        running = connection.running.get(open_id)
-        if running is not None:
-            self.cancel(running)
+        request = connection.requests.get(open_id)
+        if request is not None:
+            self.cancel(request)
         if request_id is not None:
-            connection.send(encode_answer(request_id, {"cancelled": running is not None}))
+            connection.send(encode_answer(request_id, {"cancelled": request is not None}))
 
-    def _call(self, running: Running, params: Any) -> None:
+    def _call(self, request: OpenRequest, params: Any) -> None:
         try:
-            outcome = running.handler.call(params, running.call)
+            outcome = request.handler.call(params, request.call)
         except Exception as error:
-            self._fail(running, error)
+            self._fail(request, error)
         else:
-            self._settle(running, outcome)
+            self._settle(request, outcome)
 
-    def _in_thread(self, lanes: Lanes, running: Running, params: Any) -> None:
-        running.lanes, running.params = lanes, params
-        running.stop_work = partial(self._leave, running, Cancelled("the request was cancelled"))
-        lanes.put(running)
+    def _in_thread(self, request: OpenRequest, params: Any) -> None:
+        request.in_lane, request.params = True, params
+        request.stop_work = partial(self._leave, request, Cancelled("the request was cancelled"))
+        self._lanes_of(request).put(request)
 
-    def _submit(self, pool: ThreadPoolExecutor, running: Running) -> None:
-        running.stop_work = None
-        future = pool.submit(running.handler.call, running.params, running.call)
-        future.add_done_callback(lambda done: self._post(running, done))
+    def _lanes_of(self, request: OpenRequest) -> Lanes:
+        return self._long_lanes if request.handler.long else self._lanes
 
-    def _leave(self, running: Running, error: ProtocolError) -> None:
+    def _submit(self, pool: ThreadPoolExecutor, request: OpenRequest) -> None:
+        request.stop_work = None
+        future = pool.submit(request.handler.call, request.params, request.call)
+        future.add_done_callback(lambda done: self._post(request, done))
+
+    def _leave(self, request: OpenRequest, error: ProtocolError) -> None:
         """Answer a request that waits for a thread with an error; one that has a thread goes on."""
-        if running.lanes is not None and running.lanes.drop(running):
-            running.lanes = None
+        if self._take_from_lane(request):
             given_up: Future[Any] = Future()
             given_up.set_exception(error)
-            self._post(running, given_up)
+            self._post(request, given_up)
 
-    def _out_of_time(self, running: Running) -> None:
+    def _take_from_lane(self, request: OpenRequest) -> bool:
+        """Remove a request that waits for a thread; False for one that has a thread, or needs none."""
+        if not request.in_lane or not self._lanes_of(request).drop(request):
+            return False
+        request.in_lane = False
+        return True
+
+    def _out_of_time(self, request: OpenRequest) -> None:
         """Tell a client that its answer would come too late; work that has begun is asked to end."""
         busy = ProtocolError(
-            f"{running.call.method} was not done within {self.settings.deadline_s:g} s",
+            f"{request.call.method} was not done within {self.settings.deadline_s:g} s",
             "try again later; what it changes may still come",
             BUSY,
         )
-        running.call.cancel()
-        if running.lanes is not None and running.lanes.drop(running):
-            running.lanes = None
-        self._fail(running, busy)
-        running.connection.pump()
+        request.call.cancel()
+        self._take_from_lane(request)
+        self._fail(request, busy)
+        request.client.pump()
 
-    def _settle(self, running: Running, outcome: Any) -> None:
+    def _settle(self, request: OpenRequest, outcome: Any) -> None:
         """Answer now, or as soon as the outcome has a result."""
         if isinstance(outcome, Future):
-            running.stop_work = None  # the store's own promises are kept, not cancelled
-            outcome.add_done_callback(lambda done: self._post(running, done))
+            request.stop_work = None  # the store's own promises are kept, not cancelled
+            outcome.add_done_callback(lambda done: self._post(request, done))
         elif asyncio.iscoroutine(outcome):
             task = self.loop.create_task(outcome)
-            running.stop_work = task.cancel
+            request.stop_work = task.cancel
             self._tasks.add(task)
-            task.add_done_callback(lambda done: self._task_done(running, done))
+            task.add_done_callback(lambda done: self._task_done(request, done))
         else:
-            self._answer(running, outcome)
+            self._answer(request, outcome)
 
-    def _task_done(self, running: Running, task: asyncio.Task[Any]) -> None:
+    def _task_done(self, request: OpenRequest, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if task.cancelled():
-            self._fail(running, Cancelled("the request was cancelled"))
+            self._fail(request, Cancelled("the request was cancelled"))
         elif (error := task.exception()) is not None:
-            self._fail(running, error)
+            self._fail(request, error)
         else:
-            self._settle(running, task.result())
-        running.connection.pump()
+            self._settle(request, task.result())
+        request.client.pump()
 
-    def _post(self, running: Running, future: Future[Any] | None) -> None:
+    def _post(self, request: OpenRequest, future: Future[Any] | None) -> None:
         """From any thread: have the loop look at this request. One wake-up serves all that come before it runs."""
-        self._finished.append((running, future))
+        self._finished.append((request, future))
         if not self._woken:
             self._woken = True
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to answer
-                self.loop.call_soon_threadsafe(self._look)
+                self.loop.call_soon_threadsafe(self._drain_finished)
 
-    def _look(self) -> None:
+    def _drain_finished(self) -> None:
         self._woken = False
-        touched: set[Connection] = set()
+        touched: set[Client] = set()
         while self._finished:
-            running, future = self._finished.popleft()
+            request, future = self._finished.popleft()
             if future is None:
-                self._send_progress(running)
+                self._send_progress(request)
             else:
-                self._give_back_thread(running)
-                self._resolve(running, future)
-            touched.add(running.connection)
-        for connection in touched:
-            connection.pump()
+                self._give_back_thread(request)
+                self._resolve(request, future)
+            touched.add(request.client)
+        for client in touched:
+            client.pump()
 
-    def _give_back_thread(self, running: Running) -> None:
-        if running.lanes is not None:
-            lanes, running.lanes = running.lanes, None
-            lanes.done(running)
+    def _give_back_thread(self, request: OpenRequest) -> None:
+        if request.in_lane:
+            request.in_lane = False
+            self._lanes_of(request).done(request)
 
-    def _resolve(self, running: Running, future: Future[Any]) -> None:
-        if running not in self._running:  # answered already: it took too long
+    def _resolve(self, request: OpenRequest, future: Future[Any]) -> None:
+        if request not in self._open:  # answered already: it took too long
             return
         if future.cancelled():
-            self._fail(running, Cancelled("the request was cancelled"))
+            self._fail(request, Cancelled("the request was cancelled"))
         elif (error := future.exception()) is not None:
-            self._fail(running, error)
+            self._fail(request, error)
         else:
-            self._settle(running, future.result())
+            self._settle(request, future.result())
 
-    def _answer(self, running: Running, result: Any) -> None:
+    def _answer(self, request: OpenRequest, result: Any) -> None:
         try:
-            answer = running.handler.shape(result)
-            line = b"" if running.call.id is None else encode_answer(running.call.id, answer)
+            answer = request.handler.shape(result)
+            line = b"" if request.call.id is None else encode_answer(request.call.id, answer)
         except Exception as error:
-            self._fail(running, error)
+            self._fail(request, error)
         else:
-            self._finish(running, line)
+            self._finish(request, line)
 
-    def _fail(self, running: Running, error: BaseException) -> None:
-        self._finish(running, encode_error(running.call.id, wire_error(error, running.call.method)))
+    def _fail(self, request: OpenRequest, error: BaseException) -> None:
+        self._finish(request, encode_error(request.call.id, wire_error(error, request.call.method)))
 
-    def _finish(self, running: Running, line: bytes) -> None:
-        connection = running.connection
-        if running.call.id is not None:
-            self._emit_progress(running)
-            connection.send(line)
-        running.call.end()
-        if running.timer is not None:
-            running.timer.cancel()
-        connection.running.pop(running.key, None)
-        if running.ordered:
-            connection.held = False
-        self._running.discard(running)
-        if not self._running:
+    def _finish(self, request: OpenRequest, line: bytes) -> None:
+        if request.call.id is not None:
+            self._emit_progress(request)
+            request.client.send(line)
+        request.call.end()
+        if request.timer is not None:
+            request.timer.cancel()
+        request.client.end(request)
+        self._open.discard(request)
+        if not self._open:
             self._idle.set()
 
-    def _send_progress(self, running: Running) -> None:
-        if running not in self._running:
+    def _send_progress(self, request: OpenRequest) -> None:
+        if request not in self._open:
             return
-        wait_s = running.progress_at + PROGRESS_INTERVAL_S - self.loop.time()
+        wait_s = request.progress_at + PROGRESS_INTERVAL_S - self.loop.time()
         if wait_s > 0:
-            self.loop.call_later(wait_s, self._post, running, None)
+            self.loop.call_later(wait_s, self._post, request, None)
         else:
-            self._emit_progress(running)
+            self._emit_progress(request)
 
-    def _emit_progress(self, running: Running) -> None:
-        if running.progress is None or running.call.id is None:
+    def _emit_progress(self, request: OpenRequest) -> None:
+        if request.progress is None or request.call.id is None:
             return
-        stage, done, total, note = running.progress
-        running.progress = None
-        running.progress_at = self.loop.time()
-        params = {"request": running.call.id, "stage": stage, "done": done, "total": total, "note": note}
-        running.connection.send(encode_notification("progress", params))
+        stage, done, total, note = request.progress
+        request.progress = None
+        request.progress_at = self.loop.time()
+        params = {"request": request.call.id, "stage": stage, "done": done, "total": total, "note": note}
+        request.client.send(encode_notification("progress", params))
 
     async def _until_idle(self, timeout_s: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -1,13 +1,18 @@
-"""Whose messages the loop handles next: round robin over connections, in a bounded share of its time."""
+"""The order in which the loop handles messages: round robin over connections, in a bounded share of its time.
+
+A turn handles at most MESSAGES_A_TURN messages of one connection, and turns follow each other for SHARE_S at most; then
+the loop reads and writes, and the rest waits. With A flooding and B sending one message, of 0.05 ms each:
+
+    A has 500 messages, B has 1    A's 16 (0.8 ms), B's 1, A's next 3: SHARE_S is used up, A goes last in the round
+    no agent waits for an answer   go on at the loop's next turn
+    an agent waits                 go on when the window of WINDOW_S is over: its thread has 3 of 4 ms
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .connection import Connection
+from typing import Protocol
 
 MESSAGES_A_TURN = 16
 WINDOW_S, SHARE_S = 0.004, 0.001
@@ -18,17 +23,25 @@ come, a recall took five times as long.
 """
 
 
+class Waiting(Protocol):
+    """A connection, as far as taking turns goes: it begins some of the messages that wait."""
+
+    def begin_some(self, most: int, until_s: float) -> bool:
+        """Begin at most so many messages, until a moment of the loop's clock; say if more could be."""
+        ...
+
+
 class Turns:
     """The connections whose messages wait to be begun. `is_answering` says that an agent's request is worked on."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, is_answering: Callable[[], bool]) -> None:
         self._loop = loop
         self._is_answering = is_answering
-        self._waiting: dict[Connection, None] = {}
+        self._waiting: dict[Waiting, None] = {}
         self._taking = self._resting = False
         self._window_s = self._spent_s = 0.0
 
-    def want(self, connection: Connection) -> None:
+    def want(self, connection: Waiting) -> None:
         """Handle a connection's messages: now, unless others have used up what there is for now."""
         self._waiting.setdefault(connection)
         if not self._taking and not self._resting:

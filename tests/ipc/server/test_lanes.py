@@ -6,7 +6,7 @@ import pytest
 from dreamd.ipc.call import Handler
 from dreamd.ipc.protocol import Request
 from dreamd.ipc.server.lanes import REST_EVERY_S, Lanes
-from dreamd.ipc.server.request import Running
+from dreamd.ipc.server.request import OpenRequest
 from dreamd.ipc.store_methods import NoParams
 
 AGENT = Handler(NoParams, lambda params, call: {}, first=True)
@@ -18,22 +18,22 @@ class Answering:
 
     def __init__(self, threads: int, each: int = 2, kept_free: int = 0) -> None:
         self.now = 0.0
-        self.begun: list[Running] = []
+        self.begun: list[OpenRequest] = []
         self.lanes = Lanes(self.begun.append, lambda: self.now, threads, each, kept_free)
 
     def put(self, connection: str, handler: Handler = OTHER, times: int = 1) -> None:
         for _ in range(times):
-            self.lanes.put(running(connection, handler))
+            self.lanes.put(request(connection, handler))
 
     def end_first(self) -> None:
         self.lanes.done(self.begun.pop(0))
 
     def connections(self) -> str:
-        return "".join(str(each.connection) for each in self.begun)
+        return "".join(str(each.client) for each in self.begun)
 
 
-def running(connection: Any, handler: Handler) -> Running:
-    return Running(connection, Request(1, "x", {}), handler, lambda running, future: None)
+def request(connection: Any, handler: Handler) -> OpenRequest:
+    return OpenRequest(connection, Request(1, "x", {}), handler, lambda request, future: None)
 
 
 def test_connections_take_turns_however_much_one_asks() -> None:
@@ -114,7 +114,7 @@ def test_the_rest_goes_on_when_the_agents_have_their_answers() -> None:
 def test_what_nobody_waits_for_is_never_begun() -> None:
     answering = Answering(threads=1)
     answering.put("a")
-    gone = running("a", OTHER)
+    gone = request("a", OTHER)
     answering.lanes.put(gone)
     assert answering.lanes.drop(gone)
     assert not answering.lanes.drop(gone)

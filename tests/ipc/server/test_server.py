@@ -437,9 +437,9 @@ def test_only_so_many_requests_of_a_connection_are_worked_on(serve: Serve) -> No
     wire = serving.connect()
     for request_id in range(20):
         wire.call(request_id, "slow")
-    [connection] = wait_for(serving, lambda: [c for c in serving.server.connections if len(c.running) == 4])
+    [connection] = wait_for(serving, lambda: [c for c in serving.server.connections if len(c.requests) == 4])
     wait_for(serving, lambda: len(gate.calls) == 3)
-    assert len(connection.running) == 4
+    assert len(connection.requests) == 4
     gate.open.set()
     assert {wire.receive()["id"] for _ in range(20)} == set(range(20))
 
