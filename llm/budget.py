@@ -7,17 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .model import (
-    PRESENCE_DEADLINE_S,
-    Answer,
-    LanguageModel,
-    LlmAborted,
-    LlmEndless,
-    LlmError,
-    LlmRefused,
-    LlmUnavailable,
-    model_for,
-)
+from .model import Answer, LanguageModel, LlmAborted, LlmEndless, LlmError, LlmRefused, LlmUnavailable
+from .providers import PRESENCE_DEADLINE_S, model_for
 from .settings import LlmSettings
 
 CHARS_A_TOKEN = 3

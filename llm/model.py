@@ -6,10 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .settings import LlmSettings
-
-PRESENCE_DEADLINE_S = 2.0
-
 
 class LlmError(Exception):
     """The base of what this room raises. `hint` is a sentence that says what to do next."""
@@ -59,8 +55,8 @@ class LanguageModel(Protocol):
     def complete_json(self, prompt: str, schema: Mapping[str, Any], deadline_s: float) -> Answer:
         """Answer with one JSON object that was checked to fit.
 
-        `schema` is JSON Schema of an object, of the kinds that checking.py knows. Raises LlmUnavailable, LlmRefused or
-        LlmAborted, and nothing else.
+        `schema` is JSON Schema of an object, of the kinds that json_schema.py knows. Raises LlmUnavailable, LlmRefused
+        or LlmAborted, and nothing else.
         """
         ...
 
@@ -71,29 +67,3 @@ class LanguageModel(Protocol):
     def release(self, deadline_s: float) -> None:
         """Let the server give back the memory that the model takes, where it can be told to. Raises nothing."""
         ...
-
-
-def model_for(settings: LlmSettings) -> LanguageModel | None:
-    """The configured model, or None. Constructing asks nobody; `problem` does. Raises LlmUnavailable."""
-    match settings.provider:  # their clients and httpx cost a second on a busy machine: only who asks pays
-        case "none":
-            return None
-        case "ollama":
-            from .ollama import OllamaModel
-
-            return OllamaModel(settings)
-        case "openai_compatible":
-            from .openai_compatible import OpenAICompatibleModel
-
-            return OpenAICompatibleModel(settings)
-
-
-def problem(settings: LlmSettings) -> str:
-    """Why the configured model cannot be asked right now; "" if it can be, or if none is configured."""
-    try:
-        model = model_for(settings)
-        if model is not None:
-            model.check(PRESENCE_DEADLINE_S)
-    except LlmError as error:
-        return f"{error} {error.hint}".strip()
-    return ""
