@@ -1,4 +1,4 @@
-"""The daemon's life, in order: startup, serve, shutdown. The only place where the rooms are put together."""
+"""The daemon from its start to its end, in order. The only place where the rooms are put together."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 from loguru import logger
 
 from .. import __version__
 from ..ipc.paths import default_socket_path
-from ..ipc.server.listener import Listener, adopt_listener, open_listener
+from ..ipc.server.listener import adopt_listener, open_listener
 from ..ipc.server.server import Server
 from ..store.find.embedding.embedding import embedder_for
 from ..store.memory import MemoryStore
@@ -22,111 +25,96 @@ from .dreaming.schedule import Schedule
 from .host.limits import raise_file_limit
 from .host.lock import DaemonLock
 from .host.systemd import Notifier, passed_descriptors
-from .methods.control import Commands
+from .methods.control import ControlMethods
 from .places import store_paths
 from .settings import Settings
 from .watch import Watcher
 
 FORCED_EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h: it did not end by itself
 SLOW_START_S = 10.0
-LATER_S = 0.5
+SCHEDULE_AFTER_S = 0.5  # its imports are not on the way to the first answers
 
 
 class Daemon:
     """One daemon on one vault. Construct, then `run`; an instance lives once."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.paths = store_paths(settings)
-        self.began_s = time.monotonic()
-        self.activity = Activity()
-        self.stopping = asyncio.Event()
-        self.signalled = False
-        self.lock = DaemonLock(settings.data_dir, settings.vault)
-        self.passed = passed_descriptors(os.environ)
-        self.notifier = Notifier(os.environ)
-        self.listener: Listener | None = None
-        self.store: MemoryStore | None = None
-        self.dreamer: Dreamer | None = None
-        self.server: Server | None = None
-        self.watcher: Watcher | None = None
-        self.schedule: Schedule | None = None
-        self.background: list[asyncio.Task[None]] = []
+        self._settings = settings
+        self._started_s = time.monotonic()
+        self._stopping = asyncio.Event()
+        self._is_signalled = False
+        self._lock = DaemonLock(settings.data_dir, settings.vault)
+        self._passed = passed_descriptors(os.environ)
+        self._notifier = Notifier(os.environ)
 
     async def run(self) -> None:
-        """Live until a signal or `stop` ends it. Raises AlreadyRunning, ListenerError or StoreError from the start."""
-        try:
-            await self.startup()
-            await self.serve()
-        finally:
-            await self.shutdown()
+        """Serve until a signal or `stop`. Raises AlreadyRunning, ListenerError or StoreError from the start.
 
-    async def startup(self) -> None:
-        """Become the one daemon of this vault, and answer as early as possible.
-
-        The socket listens before the store is open: who connects meanwhile waits a moment instead of failing.
+        What was acknowledged is finished; nothing is left behind but the files.
         """
-        self._catch_signals()
-        raise_file_limit()
-        self.lock.acquire()
-        self.listener = adopt_listener(self.passed[0]) if self.passed else open_listener(default_socket_path())
-        self.background.append(asyncio.create_task(self._say_still_starting()))
-        embedder = embedder_for(self.settings.store.embedding, self.settings.data_dir / "models")
-        embedder.start()
-        self.store = await asyncio.to_thread(
-            MemoryStore.open, self.paths, self.settings.store, embedder, utc_now, self.lock.claim_vault
-        )
-        self.dreamer = Dreamer(self.store, self.paths, self.settings, local_now, self.activity)
-        self.dreamer.remove_orphans()  # before any dream of ours has a folder there
-        self.schedule = Schedule(self.store, self.dreamer, self.activity, self.settings.pipelines, local_now)
-        self.watcher = Watcher(
-            self.settings.vault, self.settings.watch, self.store.file_changed, self._look_at_everything
-        )
-        commands = Commands(self)
-        self.server = Server(commands.handlers(), self.settings.ipc, lambda method: self.activity.touch())
-        await self.server.start(self.listener)
-        self.background.pop().cancel()
-
-    async def serve(self) -> None:
-        """Say that we are ready, start what can wait, and live."""
-        assert self.dreamer is not None
-        assert self.watcher is not None
-        self.notifier.ready()
-        logger.info("dreamd {} serves {} (pid {})", __version__, self.settings.vault, os.getpid())
-        if self.notifier.watchdog_every_s is not None:
-            self.background.append(asyncio.create_task(self._feed_watchdog(self.notifier.watchdog_every_s)))
-        self.watcher.start()
-        self.background.append(asyncio.create_task(self._live_at_night()))
-        await self.stopping.wait()
-
-    async def shutdown(self) -> None:
-        """Finish what was acknowledged, then leave nothing behind but the files."""
-        self.notifier.stopping()
-        for task in self.background:
-            task.cancel()
-        await asyncio.gather(*self.background, return_exceptions=True)
-        if self.watcher is not None:
-            await asyncio.to_thread(self.watcher.stop)
-        if self.dreamer is not None:
-            await self.dreamer.stop()
-        if self.server is not None:
-            await self.server.stop()
-        elif self.listener is not None:
-            self.listener.close()
-        if self.store is not None:
-            await asyncio.to_thread(self.store.close)
-        self.lock.release()
-        if self.store is not None:
-            logger.info("dreamd has stopped")
+        async with AsyncExitStack() as stack:
+            try:
+                await self._start(stack)
+                await self._stopping.wait()
+            finally:
+                self._notifier.stopping()
+        logger.info("dreamd has stopped")
 
     def stop(self) -> None:
         """Ask for the end; the first time politely."""
-        self.stopping.set()
+        self._stopping.set()
 
-    def _look_at_everything(self) -> None:
-        """For the watcher, which cannot say what changed."""
-        assert self.store is not None
-        self.store.reconcile()
+    async def _start(self, stack: AsyncExitStack) -> None:
+        """Become the one daemon of this vault, and answer as early as possible; what can wait is started after that.
+
+        The socket listens before the store is open: a client that connects meanwhile waits a moment instead of failing.
+        Each part's closing is registered as it is built, and they run in reverse: first what starts work by itself
+        (schedule, watcher, dreams), then the server, whose last answers need the store, then the store, then the locks.
+        """
+        self._catch_signals()
+        raise_file_limit()
+        stack.callback(self._lock.release)
+        self._lock.acquire()
+        listener = adopt_listener(self._passed[0]) if self._passed else open_listener(default_socket_path())
+        stack.callback(listener.close)
+        async with in_background(self._extend_start_timeout()):
+            store = await self._open_store()
+            stack.push_async_callback(asyncio.to_thread, store.close)
+            settings, activity = self._settings, Activity()
+            dreamer = Dreamer(store, store_paths(settings), settings, local_now, activity)
+            dreamer.remove_orphans()  # before any dream of ours has a folder there
+            schedule = Schedule(store, dreamer, activity, settings.pipelines, local_now)
+            watcher = Watcher(settings.vault, settings.watch, store.file_changed, store.reconcile)
+            methods = ControlMethods(
+                store,
+                dreamer,
+                schedule,
+                watcher,
+                settings,
+                started_s=self._started_s,
+                stop=self.stop,
+                socket_problem=lambda: server.socket_problem,
+            )
+            server = Server(methods.handlers(), settings.ipc, lambda method: activity.touch())
+            await server.start(listener)
+            stack.push_async_callback(server.stop)
+            stack.push_async_callback(dreamer.stop)
+            stack.push_async_callback(asyncio.to_thread, watcher.stop)
+        self._notifier.ready()
+        logger.info("dreamd {} serves {} (pid {})", __version__, settings.vault, os.getpid())
+        if self._notifier.watchdog_every_s is not None:
+            await stack.enter_async_context(in_background(self._feed_watchdog(self._notifier.watchdog_every_s)))
+        watcher.start()
+        if settings.pipelines.schedule.enabled:
+            await stack.enter_async_context(in_background(_run_scheduler(schedule)))
+
+    async def _open_store(self) -> MemoryStore:
+        settings = self._settings
+        embedder = embedder_for(settings.store.embedding, settings.data_dir / "models")
+        embedder.start()
+        return await asyncio.to_thread(
+            MemoryStore.open, store_paths(settings), settings.store, embedder, utc_now, self._lock.claim_vault
+        )
 
     def _catch_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -134,29 +122,38 @@ class Daemon:
             loop.add_signal_handler(number, self._on_signal, number)
 
     def _on_signal(self, number: signal.Signals) -> None:
-        """The first signal stops, the second forces: what was acknowledged is in the ledger, and is replayed."""
-        if self.signalled:
+        """Stop at the first signal, leave at once at the second: the ledger replays what was acknowledged."""
+        if self._is_signalled:
             logger.warning("{} again: leaving at once", number.name)
             os._exit(FORCED_EXIT_CODE)
-        self.signalled = True
+        self._is_signalled = True
         logger.info("{}: finishing what was acknowledged", number.name)
         self.stop()
 
-    async def _say_still_starting(self) -> None:
-        """A long replay or rebuild is no hang: keep the service manager from giving up."""
+    async def _extend_start_timeout(self) -> None:
+        """Keep the service manager from taking a long replay or rebuild for a hang."""
         while True:
-            self.notifier.extend_start(2 * SLOW_START_S)
+            self._notifier.extend_start(2 * SLOW_START_S)
             await asyncio.sleep(SLOW_START_S)
 
     async def _feed_watchdog(self, every_s: float) -> None:
-        """From the loop itself, so that a loop that hangs is a daemon that hangs."""
+        """Report from the loop itself, so that a loop that hangs is a daemon that hangs."""
         while True:
-            self.notifier.watchdog()
+            self._notifier.watchdog()
             await asyncio.sleep(every_s)
 
-    async def _live_at_night(self) -> None:
-        """What can wait until the first answers are out: the schedule, for its imports."""
-        assert self.schedule is not None
-        await asyncio.sleep(LATER_S)
-        if self.settings.pipelines.schedule.enabled:
-            await self.schedule.run()
+
+async def _run_scheduler(schedule: Schedule) -> None:
+    await asyncio.sleep(SCHEDULE_AFTER_S)
+    await schedule.run()
+
+
+@asynccontextmanager
+async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run a coroutine as a task while inside, and cancel it at the end. An error of its own is not raised."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

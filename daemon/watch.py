@@ -31,7 +31,7 @@ class Watcher:
         vault: Path,
         settings: WatchSettings,
         changed: Callable[[Collection[str]], None],
-        lost: Callable[[], None],
+        lost: Callable[[], object],
     ) -> None:
         self._vault = vault
         self._settings = settings

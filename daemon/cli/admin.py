@@ -238,7 +238,7 @@ def _done(terminal: Terminal, answer: Mapping[str, object], words: str) -> int:
 
 
 def _settings_problems() -> list[str]:
-    from ..settings_check import complaints
+    from ..host.settings_check import complaints
 
     return complaints()
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from ...ipc.paths import default_socket_path, too_long
 from ..settings import PREFIX, default_config_path, secret_in_variable
-from ..settings_check import exposed_secrets
+from .settings_check import exposed_secrets
 
 SERVICE, SOCKET = "dreamd.service", "dreamd.socket"
 LABEL = "dreamd"

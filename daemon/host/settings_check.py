@@ -8,8 +8,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from .host import folders
-from .settings import Settings, SettingsError, default_config_path, load, secret_keys, value_at
+from ..settings import Settings, SettingsError, default_config_path, load, secret_keys, value_at
+from . import folders
 
 SHIPPED_MODELS = frozenset({"minilm", "stub"})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -25,14 +26,18 @@ from ...ipc.channels import nothing_there
 from ...ipc.protocol import Refused
 from ...ipc.store_methods import Handler, NoParams, Params, hello_answer, instant, plain, store_handlers
 from ...store.names import Channel
-from .. import settings_check
 from ..dreaming.budget import DREAMS
+from ..host import settings_check
 from ..importing.importer import Importer
 from .dreams import DreamMethods, refuse_if_paused
-from .review import Upkeep
+from .review import ReviewMethods
 
 if TYPE_CHECKING:
-    from ..app import Daemon
+    from ...store.memory import MemoryStore
+    from ..dreaming.dreamer import Dreamer
+    from ..dreaming.schedule import Schedule
+    from ..settings import Settings
+    from ..watch import Watcher
 
 LLM_ASKED_AGAIN_S = 60.0
 
@@ -62,19 +67,32 @@ class ChannelParams(Params):
     learning: bool
 
 
-class Commands:
-    """The methods as they are called. Those that block run in the server's threads, dreams in its loop."""
+class ControlMethods:
+    """The methods as they are called. Those that block run in the server's threads, dreams in its loop.
 
-    def __init__(self, daemon: Daemon) -> None:
-        assert daemon.store is not None
-        assert daemon.dreamer is not None
-        assert daemon.schedule is not None
-        assert daemon.watcher is not None
-        self._daemon = daemon
-        self._store = daemon.store
-        self._dreams = DreamMethods(self._store, daemon.dreamer, daemon.settings.vault)
-        self._schedule = daemon.schedule
-        self._watcher = daemon.watcher
+    `started_s` is the monotonic clock's time at which the daemon began, `socket_problem` the server's.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        dreamer: Dreamer,
+        schedule: Schedule,
+        watcher: Watcher,
+        settings: Settings,
+        *,
+        started_s: float,
+        stop: Callable[[], None],
+        socket_problem: Callable[[], str],
+    ) -> None:
+        self._store = store
+        self._schedule = schedule
+        self._watcher = watcher
+        self._settings = settings
+        self._started_s = started_s
+        self._stop = stop
+        self._socket_problem = socket_problem
+        self._dreams = DreamMethods(store, dreamer, settings.vault)
         self._llm_problem = ""
         self._llm_asked_s = -LLM_ASKED_AGAIN_S
 
@@ -91,31 +109,31 @@ class Commands:
             "channel": Handler(ChannelParams, self.channel, blocking=True),
             "stop": Handler(NoParams, self.stop),
             **self._dreams.handlers(),
-            **Upkeep(self._store, self._daemon.settings).handlers(),
+            **ReviewMethods(self._store, self._settings).handlers(),
         }
 
     # ---- status
 
     def status(self) -> StatusAnswer:
         """The store's state and the daemon's."""
-        daemon, due = self._daemon, self._schedule.next_due()
+        due = self._schedule.next_due()
         dreams = self._store.runs(1, kinds=DREAMS)
         store = self._store.status()
         problems = list(store["problems"])
         if self._watcher.state.startswith(("cannot", "the vault")):
             problems.append(f"Edits by hand are not seen: {self._watcher.state}.")
-        if daemon.server is not None and daemon.server.socket_problem:
-            problems.append(daemon.server.socket_problem)
+        if socket_problem := self._socket_problem():
+            problems.append(socket_problem)
         if (llm := self._llm_state()) is not None and llm["problem"]:
             problems.append(f"Dreams go without a language model: {llm['problem']}")
         return {
             **hello_answer(),
             **store,
-            "uptime_s": round(time.monotonic() - daemon.began_s, 1),
-            "vault": str(daemon.settings.vault),
+            "uptime_s": round(time.monotonic() - self._started_s, 1),
+            "vault": str(self._settings.vault),
             "dream": self._dreams.running(),
             "last_dream": instant(dreams[0].started_at) if dreams else None,
-            "next_dream": instant(due.not_before) if daemon.settings.pipelines.schedule.enabled else None,
+            "next_dream": instant(due.not_before) if self._settings.pipelines.schedule.enabled else None,
             "waiting_for": self._schedule.waiting_for,
             "watching": self._watcher.state,
             "llm": llm,
@@ -124,11 +142,11 @@ class Commands:
 
     def _llm_state(self) -> LlmAnswer | None:
         """What is configured, and whether it answers; asked again at most once a minute."""
-        settings = self._daemon.settings.llm
+        settings = self._settings.llm
         if settings.provider == "none":
             return None
         if time.monotonic() - self._llm_asked_s >= LLM_ASKED_AGAIN_S:
-            from ...llm.model import problem
+            from ...llm.providers import problem
 
             self._llm_problem = problem(settings)
             self._llm_asked_s = time.monotonic()
@@ -186,5 +204,5 @@ class Commands:
 
     def stop(self, params: NoParams, call: Call) -> StopAnswer:
         """End, after this answer is out."""
-        asyncio.get_running_loop().call_soon(self._daemon.stop)
+        asyncio.get_running_loop().call_soon(self._stop)
         return {"stopping": True}

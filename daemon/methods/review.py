@@ -55,7 +55,7 @@ class DecideParams(Params):
     by: Annotated[str, Field(pattern=r"^[\w.@-]{1,64}$")] | None = None
 
 
-class Upkeep:
+class ReviewMethods:
     """The methods; all of them block, so they run in the server's threads."""
 
     def __init__(self, store: MemoryStore, settings: Settings) -> None:

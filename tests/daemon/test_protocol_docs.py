@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, NotRequired, get_origin, get_type_hints, is_typeddict
 
 import pytest
-from dreamd.daemon.methods.control import Commands
+from dreamd.daemon.methods.control import ControlMethods
 from dreamd.ipc.answers import ANSWERS
 
 from tests.answer_types import typed_dicts, within
@@ -68,10 +68,11 @@ DOCUMENTED = dict(documented())
 @pytest.fixture(scope="module")
 def handlers() -> Any:
     """Give every handler of the daemon; none of them is called."""
-    parts: Any = SimpleNamespace(
-        store=object(), dreamer=object(), schedule=object(), watcher=object(), settings=SimpleNamespace(vault=Path())
-    )
-    return Commands(parts).handlers()
+    part: Any = object()
+    settings: Any = SimpleNamespace(vault=Path())
+    return ControlMethods(
+        part, part, part, part, settings, started_s=0.0, stop=lambda: None, socket_problem=str
+    ).handlers()
 
 
 def test_every_method_has_a_type_and_a_section(handlers: Any) -> None:

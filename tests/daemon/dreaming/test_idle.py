@@ -82,7 +82,9 @@ def test_before_anything_is_known_the_machine_counts_as_busy() -> None:
 
 
 def test_the_meter_loads_nothing_before_it_is_read() -> None:
-    program = "import sys; from dreamd.daemon.dreaming.idle import LoadMeter; LoadMeter(); print('psutil' in sys.modules)"
+    program = (
+        "import sys; from dreamd.daemon.dreaming.idle import LoadMeter; LoadMeter(); print('psutil' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

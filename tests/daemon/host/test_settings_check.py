@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.settings_check import complaints
+from dreamd.daemon.host.settings_check import complaints
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from dreamd.daemon.methods.review import Upkeep
+from dreamd.daemon.methods.review import ReviewMethods
 from dreamd.daemon.settings import Settings
 from dreamd.ipc.call import Call
 from dreamd.ipc.params import NoParams
@@ -39,5 +39,5 @@ def test_a_secret_that_a_dream_found_is_named_however_much_happened_since(store:
         for kind, state in (("link", "applied"), ("compaction", "nothing"), ("daily", "failed"))
     ]
     store._writer.write(*map(record_run, since)).result()
-    (leak,) = Upkeep(store, Settings(data_dir=tmp_path)).review_list(NoParams(), cast(Call, None))["leaks"]
+    (leak,) = ReviewMethods(store, Settings(data_dir=tmp_path)).review_list(NoParams(), cast(Call, None))["leaks"]
     assert leak["node_id"] == "leaky"
