@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Literal, TypedDict
 
 from .model import Evidence, Hit, Kind, Level, NodeId
@@ -92,6 +93,25 @@ class Problem:
     path: str
     problem: str
     severity: Severity = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """A file that holds what looks like secrets, of these kinds."""
+
+    node_id: NodeId
+    path: str
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A day's digest without its frontmatter. `date` is ISO 8601; `page` is its HTML page, where there is one."""
+
+    date: str
+    path: Path
+    page: Path | None
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ def _fill(file: Path, paths: StorePaths, settings: StoreSettings, embedder: Embe
 
 def _embed(store: MemoryStore) -> None:
     store.settle(600)
-    store._queue.drain()
+    store.parts.queue.drain()
 
 
 def _request(paths: StorePaths, run_id: str, now: datetime) -> RunRequest:

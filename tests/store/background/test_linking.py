@@ -48,13 +48,13 @@ def test_a_disk_that_refuses_ends_no_thread_and_keeps_nobody_waiting(sick: Memor
     assert sick.settle_kinship()
     disk.refuses = True
     newer = sick.remember(NEWER, channel="shop").result()
-    assert sick._kinship.settle(60)
-    assert sick._kinship._errands.failed == 1
+    assert sick.parts.kinship.settle(60)
+    assert sick.parts.kinship._errands.failed == 1
     assert not sick.settle_kinship(60)
-    assert sick._writer.trouble is not None
+    assert sick.parts.writer.trouble is not None
     assert newer in {hit.node_id for hit in sick.recall("peer review draft deadline", channel="shop").hits}
-    sick._kinship.remembered(newer)
-    assert sick._kinship.settle(60)
+    sick.parts.kinship.remembered(newer)
+    assert sick.parts.kinship.settle(60)
 
 
 def test_a_full_disk_costs_the_tie_and_the_next_one_is_made(
@@ -63,10 +63,10 @@ def test_a_full_disk_costs_the_tie_and_the_next_one_is_made(
     store.remember(OLDER, channel="shop").result()
     assert store.settle_kinship()
     with monkeypatch.context() as full:
-        full.setattr(store._changes, "apply", _is_full)
+        full.setattr(store.parts.changes, "apply", _is_full)
         store.remember(NEWER, channel="shop").result()
         assert store.settle_kinship()
-    assert store._kinship._errands.failed == 1
+    assert store.parts.kinship._errands.failed == 1
     newest = store.remember("The deadline of the peer review draft was moved to April 30.", channel="shop").result()
     assert store.settle_kinship()
     assert [hit.node_id for hit in store.recall("peer review draft deadline", channel="shop").hits] == [newest]

@@ -23,8 +23,8 @@ def talk(store: MemoryStore, *texts: str, role: str = "user", session: str = "s1
 
 
 def asked(store: MemoryStore) -> list[Asked]:
-    assert store._follow_up.settle(10)
-    store._writer.write(clear_flag("none")).result()  # what may be written later is written with this
+    assert store.parts.follow_up.settle(10)
+    store.parts.writer.write(clear_flag("none")).result()  # what may be written later is written with this
     return store.ledger.asked()
 
 
@@ -136,7 +136,7 @@ def test_what_a_person_tries_out_is_no_probe(filled: MemoryStore) -> None:
 def test_the_oldest_make_room(store: MemoryStore) -> None:
     old = record_question("an old question", None, [], True, AT - timedelta(days=31))
     many = [record_question(f"question {n}", None, [], True, AT + timedelta(seconds=n)) for n in range(2010)]
-    store._writer.write(old, *many, *prune_questions(AT + timedelta(hours=1))).result()
+    store.parts.writer.write(old, *many, *prune_questions(AT + timedelta(hours=1))).result()
     kept = [row.text for row in store.ledger.asked()]
     assert len(kept) == MOST_QUESTIONS
     assert "an old question" not in kept

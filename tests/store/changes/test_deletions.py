@@ -298,12 +298,12 @@ def test_it_is_taken_in_a_moment_without_being_asked(store: MemoryStore, monkeyp
     monkeypatch.setattr("dreamd.store.changes.deletions.SETTLE_S", 0.05)
     paths = shelves(store, 2)
     recorded = []
-    monkeypatch.setattr(store._deletions, "_recorded", lambda: recorded.append(known(store)))
+    monkeypatch.setattr(store.parts.deletions, "_recorded", lambda: recorded.append(known(store)))
     take(store, paths[0])
-    timer = store._deletions._timer
+    timer = store.parts.deletions._timer
     while timer is not None:
         timer.join(SETTLED_S)
-        timer = store._deletions._timer
+        timer = store.parts.deletions._timer
     assert recorded == [{paths[1]}]
 
 
@@ -545,7 +545,7 @@ class Hands(RuleBasedStateMachine):
             if self.store.catalog.node(node_id) is None:
                 self.store.restore(node_id)
             assert self.store.show(node_id, wanted=False).node_id == node_id
-        withheld = set(self.store._deletions.withheld)
+        withheld = set(self.store.parts.deletions.withheld)
         there = {stamp.path for stamp in self.store.vault.walk()}
         assert known(self.store) <= there | withheld
 

@@ -40,7 +40,7 @@ class LastWord(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory(prefix="dreamd-last-word-")
-        self.patience = mock.patch("dreamd.store.memory.BUSY_FOR_S", 0.0)
+        self.patience = mock.patch("dreamd.store.background.activity.BUSY_FOR_S", 0.0)
         self.patience.start()
         root, hours = Path(self.folder.name), count()
         paths = StorePaths(root / "vault", root / "l.db", root / "i.db", root / "e.db", root / "runs")
@@ -82,7 +82,7 @@ class LastWord(RuleBasedStateMachine):
     def restore(self, data: st.DataObject) -> None:
         node_id = data.draw(st.sampled_from(sorted(self.said)))
         if (node := self.store.catalog.node(node_id)) and not node.live:
-            if last_successor(node_id, self.store._read):
+            if last_successor(node_id, self.store.parts.lookup.read):
                 with pytest.raises(InvalidInput, match="has taken its place"):
                     self.store.restore(node_id)
             else:
@@ -113,7 +113,7 @@ class LastWord(RuleBasedStateMachine):
         assert self.store.settle(SETTLED_S)
         for node in self.store.catalog.listing():
             meta = okf.parse(self.store.vault.read(node.path)).meta
-            successor = last_successor(node.node_id, self.store._read)
+            successor = last_successor(node.node_id, self.store.parts.lookup.read)
             put_away = is_over({**meta, "superseded_by": None})
             assert node.live == (not put_away and successor is None), (node.node_id, meta)
 

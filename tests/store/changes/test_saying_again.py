@@ -84,10 +84,10 @@ def test_show_tells_what_took_a_memorys_place_and_what_contradicts_it(store: Mem
 def test_what_held_then_is_told_of_then(store: MemoryStore) -> None:
     say(store, BERLIN)
     madrid = say(store, MADRID)
-    then = store._now()
+    then = store.parts.now()
     berlin = say(store, BERLIN)
     assert [hit.node_id for hit in store.recall("Where is my office?", as_of=then).hits] == [madrid]
-    assert [hit.node_id for hit in store.recall("Where is my office?", as_of=store._now()).hits] == [berlin]
+    assert [hit.node_id for hit in store.recall("Where is my office?", as_of=store.parts.now()).hits] == [berlin]
 
 
 def test_what_holds_and_is_said_again_is_counted_and_makes_no_run(store: MemoryStore) -> None:
@@ -238,7 +238,7 @@ def test_what_a_person_reworded_can_be_said_in_its_old_words(store: MemoryStore)
 
 def test_what_was_said_again_while_a_dream_was_planned_is_not_put_away_by_it(store: MemoryStore) -> None:
     berlin, madrid = say(store, BERLIN), say(store, "The cat is called Madrid.")
-    began = store._now()
+    began = store.parts.now()
     path = store.show(berlin).path
     before = store.vault.read(path)
     hide = Action.replacing(
@@ -251,14 +251,14 @@ def test_what_was_said_again_while_a_dream_was_planned_is_not_put_away_by_it(sto
 
 
 def test_what_was_said_again_while_the_newer_was_looked_at_holds(store: MemoryStore) -> None:
-    berlin, apply = say(store, BERLIN), store._kinship._apply
+    berlin, apply = say(store, BERLIN), store.parts.kinship._apply
 
     def meanwhile(changeset: Changeset, note: str) -> None:
         if not store.ledger.reinforced():
             store.remember(BERLIN).result()
         apply(changeset, note)
 
-    store._kinship._apply = meanwhile
+    store.parts.kinship._apply = meanwhile
     store.remember(MADRID).result()
     assert store.settle_kinship(60)
     assert found(store) == {berlin}

@@ -187,7 +187,7 @@ def vault_files(store: MemoryStore) -> dict[str, bytes]:
 def index_of(store: MemoryStore) -> dict[str, Any]:
     """Everything that the index holds of the vault, without when it was looked at."""
     assert store.settle(SETTLED_S)
-    store._queue.drain()  # vectors come later; what they find is compared too
+    store.parts.queue.drain()  # vectors come later; what they find is compared too
     nodes = store.catalog.listing()
     return {
         "nodes": {node.node_id: replace(node, ordinal=0) for node in nodes},

@@ -117,14 +117,14 @@ def test_a_save_while_it_is_written_wins_and_is_a_persons(
     """Between our look at it and the exchange; what gave way is made anew another time, so nothing waits for it."""
     store.write_derived({"index.md": "# One\n"})
     store.settle()
-    look = store._writer._placer._read
+    look = store.parts.writer._placer._read
 
     def save_after_the_look(full: Path) -> bytes | None:
         found = look(full)
         full.write_text("# Mine\n")
         return found
 
-    monkeypatch.setattr(store._writer._placer, "_read", save_after_the_look)
+    monkeypatch.setattr(store.parts.writer._placer, "_read", save_after_the_look)
     store.write_derived({"index.md": "# Two\n"})
     store.settle()
     monkeypatch.undo()

@@ -97,7 +97,7 @@ def test_what_has_no_vector_yet_does_not_lose_to_what_has(store: MemoryStore) ->
     for n in range(15):
         store.remember(f"Writer 1 counted to {n}.", channel="shop").result()
     store.rebuild()  # embeds them
-    store._queue.stop()
+    store.parts.queue.stop()
     late = store.remember("Writer 2 counted to 19.", channel="shop").result()
     assert store.recall("Writer 2 counted to 19.", channel="shop").hits[0].node_id == late
 

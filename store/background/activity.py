@@ -1,0 +1,23 @@
+"""The last call of a client, by which background work decides to wait."""
+
+from __future__ import annotations
+
+import time
+
+BUSY_FOR_S = 0.1
+"""How long after a call the background work stays out of the way of the next one."""
+
+
+class Activity:
+    """Notes when a client called last. Every method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._called_at = 0.0
+
+    def note_call(self) -> None:
+        """Take note that a client calls now."""
+        self._called_at = time.monotonic()
+
+    def was_called(self) -> bool:
+        """Return whether a client called within the last BUSY_FOR_S seconds."""
+        return time.monotonic() < self._called_at + BUSY_FOR_S

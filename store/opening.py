@@ -1,0 +1,352 @@
+"""The opening of a store: its parts are built, then started in order, and closed in reverse."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+
+from .background.activity import Activity
+from .background.embedding import EmbedQueue
+from .background.linking import Kinship
+from .background.relevance_feedback import FollowUp
+from .changes.decisions import Decisions
+from .changes.deletions import Deletions
+from .changes.intake import SessionPlans
+from .changes.revival import Reviving
+from .changes.runs import Changes
+from .find.embedding.cache import EmbeddingCache
+from .find.embedding.embedding import Embedder
+from .find.index.indexer import Indexer
+from .find.index.mending import Mending
+from .find.index.opening import OpenIndex
+from .find.search.search import Search
+from .keep.derived import DerivedFiles
+from .keep.files.disk import Disk
+from .keep.files.leftovers import Leftovers
+from .keep.files.presence import Presence
+from .keep.files.vault import Vault
+from .keep.ledger import records
+from .keep.ledger.ledger import Ledger
+from .keep.ledger.salvage import HISTORY_LOST
+from .keep.unwritable import copy_to_memory
+from .keep.writer.writer import Writer
+from .operations.corrections import Corrections
+from .operations.damage import Repairs
+from .operations.feedback import Feedback
+from .operations.health import Health
+from .operations.intake import Intake
+from .operations.lookup import Lookup
+from .operations.pages import Pages
+from .operations.recall import Recall
+from .operations.reconciliation import Reconciliation
+from .operations.runs import Runs
+from .operations.switches import Switches
+from .operations.tombstones import Tombstones
+from .operations.upkeep import Upkeep
+from .operations.visibility import Visibility
+from .paths import StorePaths
+from .settings import StoreSettings
+from .text.normal_form import normal_form
+
+VAULT_ID = "vault_id"
+"""The ledger's flag with the id of the vault that belongs to it."""
+
+
+class Parts:
+    """All parts of one open store. A part is built after those that it is given, and closed before them.
+
+    Where two parts need each other, the one that is built first is given a function that asks for the other.
+    """
+
+    def __init__(
+        self,
+        paths: StorePaths,
+        settings: StoreSettings,
+        embedder: Embedder,
+        now: Callable[[], datetime],
+        disk: Disk,
+        claim: Callable[[], bool],
+    ) -> None:
+        """Build and start all of them. Where that fails, those that are open are closed, and the error is raised."""
+        self.paths = paths
+        self.settings = settings
+        self.embedder = embedder
+        self.now = now
+        with ExitStack() as open_parts:
+            self._build_keeping(disk, open_parts)
+            self._build_finding(open_parts)
+            self._build_writing(disk, claim, open_parts)
+            self._build_changing()
+            self._build_operations(open_parts)
+            self._start()
+            self._open_parts = open_parts.pop_all()
+
+    def close(self) -> None:
+        """Finish what was acknowledged and close everything, the last opened first."""
+        self._open_parts.close()
+
+    # ---- building, from below
+
+    def _build_keeping(self, disk: Disk, open_parts: ExitStack) -> None:
+        """Build what keeps: vault and ledger, and what of the ledger is held in memory."""
+        self.activity = Activity()
+        self.vault = Vault(self.paths.vault, disk)
+        self.ledger = Ledger(self.paths.ledger)
+        open_parts.callback(self.ledger.close)
+        if self.ledger.is_new and self.vault.has_marker():  # its ledger is gone, or it came from elsewhere
+            self.ledger.commit([], [records.set_flag(HISTORY_LOST, records.stored(self.now()))])
+        self.tombstones = Tombstones(self.ledger)
+        self.leftovers = Leftovers(self.vault, self.ledger.holds, self.now())
+        self.deletions = Deletions(self.vault, self.ledger, self.now, self.tombstones.read)
+
+    def _build_finding(self, open_parts: ExitStack) -> None:
+        """Build what finds: the index, its repair, search and embedding.
+
+        The indexer ends before the repair, which may wait for the indexer.
+        """
+        self.mending = Mending(lambda: self.opened, lambda: self.reconciliation.fill())
+        self.opened = OpenIndex(
+            self.paths.index,
+            self.vault,
+            self.embedder,
+            self.settings,
+            self.now,
+            self.tombstones.is_hidden,
+            self.deletions,
+            on_damage=self.mending.noticed,
+        )
+        open_parts.callback(self.opened.close)
+        self.index, self.catalog = self.opened.index, self.opened.catalog
+        self.lookup = Lookup(self.opened, self.vault)
+        self.cache = EmbeddingCache(self._place_of_vectors(), self.embedder.model_id)
+        open_parts.callback(self.cache.close)
+        self.search = Search(self.catalog, self.index.backend, self.embedder, self.settings.search)
+        open_parts.callback(self.search.close)
+        self.queue = EmbedQueue(self.index, self.embedder, self.cache, self.is_busy)
+        open_parts.callback(self.queue.stop)
+        open_parts.callback(self.mending.stop)
+        self.indexer = Indexer(
+            self.index, self.queue.wake, self.activity.was_called, lambda within_s: self.writer.is_writing(within_s)
+        )
+        open_parts.callback(self.indexer.stop)
+
+    def _build_writing(self, disk: Disk, claim: Callable[[], bool], open_parts: ExitStack) -> None:
+        """Build what writes: the one writer, and the look if its vault is there."""
+        known_id = self.ledger.flags().get(VAULT_ID)
+        self.presence = Presence(self.vault, known_id, self._keep_vault_id, is_new=self._is_new(), claim=claim)
+        self.presence.look()
+        self.writer = Writer(
+            self.vault,
+            self.ledger,
+            self.indexer.placed,
+            disk,
+            is_asked=self.activity.was_called,
+            presence=self.presence,
+            on_back=lambda: self.reconciliation.catch_up(),
+        )
+        open_parts.callback(self.writer.close)
+        open_parts.callback(self.deletions.stop)
+        self.switches = Switches(self.ledger, self.writer)
+        self.ledger.in_mind = self._held_in_memory
+        self.ledger.on_damage = self.writer.begin_ledger_anew
+        self.deletions.start(self.opened, self.writer)
+        self.closing = threading.Event()
+        self.repairs = Repairs(self.mending, self.writer)
+        self.reconciliation = Reconciliation(
+            self.vault,
+            self.opened,
+            self.indexer,
+            self.deletions,
+            self.presence,
+            self.repairs,
+            self.queue.wake,
+            self.closing,
+        )
+        self.visibility = Visibility(self.writer, self.indexer, self.opened, self.reconciliation)
+
+    def _build_changing(self) -> None:
+        """Build what plans changes."""
+        self.derived = DerivedFiles(self.vault, self.ledger, self.writer)
+        self.changes = Changes(
+            self.vault,
+            self.ledger,
+            self.writer,
+            self.lookup.paths_citing,
+            self.lookup.paths_replaced_by,
+            self.visibility.settle,
+        )
+        self.reviving = Reviving(self.lookup.path_of, lambda one, other: normal_form(one) == normal_form(other))
+        self.sessions = SessionPlans(self.lookup.path_of, self.deletions.before_anew)
+        self.decisions = Decisions(self.catalog, self.vault, lambda: self.tombstones.names)
+
+    def _build_operations(self, open_parts: ExitStack) -> None:
+        """Build the operations, and the background work that they begin."""
+        self._build_questions()
+        self._build_runs()
+        self.intake = Intake(
+            self.writer,
+            self.sessions,
+            self.reviving,
+            self.lookup,
+            self.feedback,
+            self.tombstones,
+            self.switches,
+            self.activity,
+            lambda node_id, known: self.kinship.remembered(node_id, known=known),
+            self.now,
+        )
+        self.kinship = Kinship(
+            self.catalog,
+            self.index.backend,
+            self.vault,
+            self.runs.link,
+            self.intake.say_again,
+            lambda: self.tombstones.names,
+            self.is_busy,
+            self.now,
+        )
+        open_parts.callback(self.kinship.stop)
+        open_parts.callback(self.follow_up.stop)
+        self._build_upkeep()
+        self.sweeping = threading.Thread(target=self.upkeep.sweep, name="dreamd-sweep", daemon=True)
+        open_parts.callback(self._end_sweep)
+
+    def _build_questions(self) -> None:
+        self.follow_up = FollowUp(self.writer.later, self.is_busy, self.ledger.asked)
+        self.feedback = Feedback(
+            self.follow_up,
+            self.catalog,
+            self.ledger,
+            self.writer,
+            self.switches,
+            self.visibility,
+            self.now,
+            keeps_questions=self.settings.probes,
+        )
+        self.recall = Recall(
+            self.search,
+            self.catalog,
+            self.embedder,
+            self.writer,
+            self.feedback,
+            self.tombstones,
+            self.visibility,
+            self.activity,
+            self.repairs,
+            self.now,
+        )
+
+    def _build_runs(self) -> None:
+        self.runs = Runs(
+            self.changes,
+            self.ledger,
+            self.paths.ledger,
+            self.writer,
+            self.vault,
+            self.opened,
+            self.tombstones,
+            self.switches,
+            self.visibility,
+            self.repairs,
+            self.now,
+        )
+        self.corrections = Corrections(
+            self.changes,
+            self.decisions,
+            self.deletions,
+            self.writer,
+            self.vault,
+            self.opened,
+            self.lookup,
+            self.tombstones,
+            self.visibility,
+            self.repairs,
+            self.now,
+        )
+
+    def _build_upkeep(self) -> None:
+        self.pages = Pages(self.derived, self.catalog, self.vault, self.paths.vault, self.visibility)
+        self.health = Health(
+            self.vault,
+            self.ledger,
+            self.paths.ledger,
+            self.writer,
+            self.opened,
+            self.indexer,
+            self.queue,
+            self.embedder,
+            self.derived,
+            self.deletions,
+            self.leftovers,
+            self.reconciliation,
+            self.visibility,
+            self.switches,
+            self.repairs,
+        )
+        self.upkeep = Upkeep(
+            self.vault,
+            self.ledger,
+            self.writer,
+            self.opened,
+            self.queue,
+            self.cache,
+            self.changes,
+            self.deletions,
+            self.leftovers,
+            self.reconciliation,
+            self.visibility,
+            self.now,
+            self.closing,
+        )
+
+    # ---- starting
+
+    def _start(self) -> None:
+        """Take up what a crash left undone, then start the threads; what changed meanwhile is compared beside them."""
+        self.writer.start()
+        self.indexer.start(self.writer.visible)
+        self.reconciliation.catch_up()
+        self.mending.start()
+        if self.opened.is_copy:
+            self.mending.noticed()
+        self.queue.start()
+        self.follow_up.start()
+        self.kinship.start()
+        self.sweeping.start()
+        self.feedback.purge_if_off()
+
+    def _end_sweep(self) -> None:
+        self.closing.set()
+        if self.sweeping.ident is not None:
+            self.sweeping.join()
+
+    # ---- asked by parts
+
+    def is_busy(self) -> bool:
+        """Return whether a client called, or something was acknowledged, a moment ago: then background work waits."""
+        return self.activity.was_called() or self.writer.is_behind
+
+    def _place_of_vectors(self) -> Path:
+        """Return where vectors can be kept: beside the index, or, while its disk cannot be written, in memory."""
+        path = self.paths.embeddings
+        if not self.opened.is_copy:
+            return path
+        return copy_to_memory(path) if path.exists() else Path(":memory:")
+
+    def _is_new(self) -> bool:
+        """Return whether nothing was ever kept here: then a vault may be made."""
+        counts = self.ledger.counts()
+        return not (counts["journal"] or counts["conflicts"] or counts["runs"] or self.lookup.knows_files())
+
+    def _keep_vault_id(self, vault_id: str) -> None:
+        """Write the vault's id into the ledger; lost with a crash, it is taken from the vault's marker again."""
+        self.ledger.later(records.set_flag(VAULT_ID, vault_id))
+
+    def _held_in_memory(self) -> Sequence[records.Write]:
+        """Return what a ledger that takes a damaged one's place must hold."""
+        known = records.keep_in_mind(self.tombstones.names, self.switches.flags(), self.now())
+        vault_id = self.presence.vault_id
+        return [*known, records.set_flag(VAULT_ID, vault_id)] if vault_id else known

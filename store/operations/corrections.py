@@ -1,0 +1,165 @@
+"""A person's corrections, each a run that can be undone: forget, restore, and the decisions that dreams leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from ..changes.decisions import Choice, Decision, Decisions, restoring
+from ..changes.deletions import Deletions, bringing_back
+from ..changes.intake import clean_text
+from ..changes.link_edits import TieEdits
+from ..changes.runs import FORGET, REVIEW, AppliedRun, Changes, fingerprint, new_run_id
+from ..changes.standing import last_successor
+from ..find.index.opening import OpenIndex
+from ..find.index.projection import Node
+from ..keep import okf
+from ..keep.files.vault import Vault
+from ..keep.ledger import records
+from ..keep.ledger.journal import sha256
+from ..keep.writer.writer import Writer
+from ..model import Action, ActionKind, Changeset, Conflict, InvalidInput, Kind, NodeId
+from ..results import Decided, Forgotten, Restored
+from .damage import Repairs, repeated_after_repair
+from .intake import title_of
+from .lookup import Lookup
+from .tombstones import TURN, Tombstones
+from .visibility import Visibility
+
+RESTORE = "restore"
+"""The kind of a run that brings a memory back."""
+
+
+class Corrections:
+    """Plans and applies what a person corrects. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        changes: Changes,
+        decisions: Decisions,
+        deletions: Deletions,
+        writer: Writer,
+        vault: Vault,
+        opened: OpenIndex,
+        lookup: Lookup,
+        tombstones: Tombstones,
+        visibility: Visibility,
+        repairs: Repairs,
+        now: Callable[[], datetime],
+    ) -> None:
+        self.repairs = repairs
+        self._changes = changes
+        self._decisions = decisions
+        self._deletions = deletions
+        self._writer = writer
+        self._vault = vault
+        self._opened = opened
+        self._lookup = lookup
+        self._tombstones = tombstones
+        self._visibility = visibility
+        self._now = now
+
+    def forget(self, node_id: NodeId, reason: str = "") -> Forgotten:
+        """Take a memory back, as a run that `undo` can undo; no dream proposes it again.
+
+        A turn stays in its session's file and is found no more; facts that rest on nothing else go with it. What it
+        had taken the place of holds again. Raises NotFound, and InvalidInput for a session.
+        """
+        node = self._visibility.node(node_id)
+        if node.kind is Kind.SESSION:
+            raise InvalidInput(f"{node_id} is a whole session", hint="Forget its turns, by their ids SESSION#N.")
+        reason = reason or "forgotten by its person"
+        also = [other for other in self._lookup.resting_only_on(node_id) if other.node_id != node_id]
+        doomed = also if node.kind is Kind.TURN else [node, *also]
+        actions = (*(self._deletion(other, reason) for other in doomed), *self._releases(doomed))
+        now = self._now()
+        run_id = new_run_id(now, FORGET)
+        summary = {"node_id": node_id, "note": f"forgot {node_id}"}
+        if node.kind is Kind.TURN:
+            self._writer.write(records.leave_tombstone(f"{TURN}{node_id}", run_id, now, reason)).result()
+        self._changes.apply(Changeset(run_id=run_id, actions=actions), kind=FORGET, now=now, summary=summary)
+        self._tombstones.read_and_hide(self._opened, [node_id])
+        return Forgotten(node_id, run_id, tuple(other.node_id for other in also))
+
+    def restore(self, node_id: NodeId) -> Restored:
+        """Bring a memory back that is archived, or whose file or successor is gone, as a run that `undo` can undo.
+
+        It counts as used now. Raises NotFound, InvalidInput for one that is not archived, or whose place another one
+        has taken, and Conflict when something else has the place of a deleted file.
+        """
+        self._visibility.settle()
+        deleted = self._deletions.find(node_id)
+        if deleted is None:
+            node = self._visibility.node(node_id)
+            path, lifted = node.path, None
+            action = restoring(node, self._vault.read(node.path), last_successor(node_id, self._lookup.read))
+        else:
+            path, action, lifted = deleted.path, bringing_back(node_id, deleted), deleted.fingerprint
+        now = self._now()
+        run_id = new_run_id(now, RESTORE)
+        self._writer.write(
+            *records.log_usage([node_id], now), *([records.lift_tombstone(lifted)] if lifted else ())
+        ).result()
+        applied = self._changes.apply(
+            Changeset(run_id=run_id, actions=(action,)),
+            kind=RESTORE,
+            now=now,
+            summary={"note": f"restored {node_id}"},
+        )
+        _raise_if_refused(applied)
+        self._tombstones.read()
+        return Restored(node_id, run_id, path)
+
+    @repeated_after_repair
+    def decisions(self) -> Sequence[Decision]:
+        """Return what waits for a person to decide, the newest first."""
+        self._visibility.settle()
+        return self._decisions.open()
+
+    def decide(self, name: str, choice: Choice, by: str, text: str = "") -> Decided:
+        """Settle an open decision, as a run that `undo` can undo; no dream asks again.
+
+        Raises NotFound where none of this name are open, InvalidInput for an edit without a text, and Conflict when a
+        file changed meanwhile.
+        """
+        self._visibility.settle()
+        decision = self._decisions.find(name)
+        kept = clean_text(text) if choice == "edit" else ""
+        now = self._now()
+        actions = self._decisions.actions(decision, choice, by, now, kept, title_of(kept))
+        run_id = new_run_id(now, REVIEW)
+        summary = {"note": f"decided {decision.decision_id}: {choice}"}
+        _raise_if_refused(
+            self._changes.apply(Changeset(run_id=run_id, actions=actions), kind=REVIEW, now=now, summary=summary)
+        )
+        self._tombstones.read()
+        return Decided(decision.decision_id, run_id, choice, tuple(action.path for action in actions))
+
+    def _releases(self, doomed: Sequence[Node]) -> Sequence[Action]:
+        """Return the edits by which what the doomed had replaced holds again, or yields to what replaced them."""
+        gone = {node.node_id for node in doomed}
+        edits = TieEdits(self._vault.read_if_any, FORGET)
+        for node in doomed:
+            for older in self._lookup.replaced_by(node.node_id):
+                if older.node_id not in gone:
+                    heir = last_successor(older.node_id, self._lookup.read, gone)
+                    edits.release(older, node, self._opened.catalog.node(heir) if heir else None)
+        return edits.actions()
+
+    def _deletion(self, node: Node, reason: str) -> Action:
+        data = self._vault.read(node.path)
+        memory = okf.to_memory(node.path, okf.parse(data), self._now())
+        return Action(
+            kind=ActionKind.DELETE,
+            path=node.path,
+            node_id=node.node_id,
+            stage=FORGET,
+            reason=reason,
+            pre_sha256=sha256(data),
+            fingerprint=fingerprint(memory),
+        )
+
+
+def _raise_if_refused(applied: AppliedRun) -> None:
+    for refused in applied.refused:
+        raise Conflict(f"{refused.path} stays as it is: {refused.reason}", hint="Look at it, and try again.")

@@ -1,0 +1,92 @@
+"""Damaged databases: repeat a question to the one that replaces it, and report what of the ledger needs a person."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from ..find.index.mending import Mending
+from ..keep.ledger.ledger import Ledger
+from ..keep.ledger.salvage import HISTORY_LOST, damaged_files
+from ..keep.writer.writer import Writer
+from ..model import Corrupt, IndexDamaged, StoreError
+
+REPLACED_S = 4.0
+"""How long a question waits for a damaged index to be replaced by a new one, which fills while it answers."""
+
+SALVAGE = "Stop dreamd, then `dreamctl salvage` brings back what can be read of it."
+
+
+class Repairs:
+    """Waits until a damaged index or ledger is replaced. Every method may be called from any thread."""
+
+    def __init__(self, mending: Mending, writer: Writer) -> None:
+        self._mending = mending
+        self._writer = writer
+
+    def wait_for_index(self) -> None:
+        """Wait, at most REPLACED_S, for an index that can be asked."""
+        self._mending.wait(REPLACED_S)
+
+    def wait_for_ledger(self) -> None:
+        """Wait, at most REPLACED_S, for a ledger that can be written."""
+        with contextlib.suppress(StoreError, TimeoutError):
+            self._writer.write().result(REPLACED_S)  # what was queued before it is done then
+
+    def suspect_index(self) -> None:
+        """Have the index checked: something that read it failed."""
+        self._mending.suspect()
+
+
+class Repairable(Protocol):
+    """An object whose questions may meet a damaged database."""
+
+    @property
+    def repairs(self) -> Repairs:
+        """The repairs to wait for."""
+        ...
+
+
+S = TypeVar("S", bound=Repairable)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def repeated_after_repair(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Repeat a method once, after the repair, when the index or the ledger that it asked turns out damaged."""
+
+    @wraps(method)
+    def ask(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(self, *args, **kwargs)
+        except IndexDamaged:
+            self.repairs.wait_for_index()
+        except Corrupt:  # the ledger
+            self.repairs.wait_for_ledger()
+        return method(self, *args, **kwargs)
+
+    return ask
+
+
+def refuse_without_history(ledger_path: Path) -> None:
+    """Raise StoreError while a damaged ledger waits to be salvaged."""
+    if set_aside := damaged_files(ledger_path):
+        raise StoreError(f"the history is set aside in {set_aside[0].name}, which is damaged", hint=SALVAGE)
+
+
+def history_problems(ledger_path: Path, ledger: Ledger) -> Iterator[str]:
+    """Yield what of the ledger needs a person, in sentences."""
+    for path in damaged_files(ledger_path):
+        yield (
+            f"The ledger was damaged, and is set aside as {path.name}. What is remembered is kept; dreams and undo "
+            f"wait. {SALVAGE}"
+        )
+    if since := ledger.flags().get(HISTORY_LOST):
+        yield (
+            f"The vault was there before its ledger, which began on {since[:10]}: what was done and forgotten "
+            "before is not known. Put the old ledger back from a backup while dreamd is stopped, or go on without: "
+            "stop dreamd, then `dreamctl salvage --discard`."
+        )

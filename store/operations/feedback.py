@@ -1,0 +1,96 @@
+"""Past questions and the use of their answers: what the tests of dreams are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from ..background.relevance_feedback import Answered, FollowUp
+from ..find.index.catalog import Catalog
+from ..find.search import hits, rendering
+from ..find.search.search import Ranking
+from ..keep.ledger import records
+from ..keep.ledger.ledger import Ledger
+from ..keep.ledger.questions import forget_questions
+from ..keep.writer.pending import PendingFiles
+from ..keep.writer.writer import Planned, Writer
+from ..model import Hit, NewTurn, NodeId, Slot, Verdict
+from .switches import Switches
+from .visibility import READ_YOUR_WRITES_S, Visibility
+
+
+class Feedback:
+    """Hands questions, answers and judgements to the background worker that keeps them."""
+
+    def __init__(
+        self,
+        follow_up: FollowUp,
+        catalog: Catalog,
+        ledger: Ledger,
+        writer: Writer,
+        switches: Switches,
+        visibility: Visibility,
+        now: Callable[[], datetime],
+        *,
+        keeps_questions: bool,
+    ) -> None:
+        self._follow_up = follow_up
+        self._catalog = catalog
+        self._ledger = ledger
+        self._writer = writer
+        self._switches = switches
+        self._visibility = visibility
+        self._now = now
+        self._keeps_questions = keeps_questions
+
+    def answered(
+        self,
+        query: str,
+        channel: str | None,
+        session: NodeId | None,
+        ranking: Ranking,
+        found: Sequence[Hit] | Sequence[Slot],
+    ) -> None:
+        """Have a question and its answer kept, where questions are; costs the caller a place in a queue."""
+        if self._keeps_questions and not self._switches.paused and channel not in self._switches.channels_off:
+            shown = [
+                Answered(
+                    one.node_id,
+                    rendering.without_head(one.text),
+                    tuple(t.node_id for t in one.evidence) or (one.node_id,),
+                )
+                for one in found
+            ]
+            self._follow_up.was_asked(query, channel, session, ranking, shown, self._now())
+
+    def looked_up(self, node_id: NodeId) -> None:
+        """Count a lookup by id as positive feedback for the answer that listed the node."""
+        self._follow_up.was_looked_at(node_id, self._now())
+
+    def said(self, session_id: NodeId, channel: str, turns: Sequence[NewTurn]) -> None:
+        """Compare what an assistant says with the answers that were shown before."""
+        self._follow_up.was_said(session_id, channel, turns, self._now())
+
+    def feedback(self, node_id: NodeId, verdict: Verdict) -> None:
+        """Keep a judgement of a memory that was shown. Raises NotFound."""
+        node = self._visibility.node(node_id)
+        self._writer.write(records.record_feedback(node_id, verdict.replace("-", "_"), self._now())).result()
+        gold = [turn.node_id for turn in hits.evidence_of([node], self._catalog)[node_id]] or [node_id]
+        self._follow_up.was_judged(node_id, gold, verdict == "useful")
+
+    def purge_questions(self) -> int:
+        """Remove every question that was kept, for good; return how many there were."""
+        self._follow_up.forget()
+        self._follow_up.settle(READ_YOUR_WRITES_S)
+
+        def erase(files: PendingFiles) -> Planned[int]:
+            held = len(self._ledger.asked())
+            self._ledger.erase(forget_questions())
+            return Planned(held)
+
+        return self._writer.submit(erase).result()
+
+    def purge_if_off(self) -> None:
+        """Remove the questions that are still kept where the settings say that none are."""
+        if not self._keeps_questions and self._ledger.asked() and not self._ledger.is_copy:
+            self.purge_questions()

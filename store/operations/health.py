@@ -1,0 +1,187 @@
+"""The health of a store: its status, and a check of vault and databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ..background.embedding import EmbedQueue
+from ..changes.deletions import Deletions
+from ..changes.runs import DELETED
+from ..find.embedding.embedding import Embedder
+from ..find.index.indexer import Indexer
+from ..find.index.opening import OpenIndex
+from ..keep.derived import DerivedFiles, notes_on
+from ..keep.files.leftovers import Leftovers
+from ..keep.files.vault import Vault
+from ..keep.ledger.ledger import Ledger
+from ..keep.redaction import redact
+from ..keep.writer.writer import Writer
+from ..model import IndexDamaged, Level, NodeId
+from ..results import Leak, Problem, StoreStatus
+from .damage import Repairs, history_problems, repeated_after_repair
+from .reconciliation import Reconciliation
+from .switches import Switches
+from .visibility import Visibility
+
+STATUS_WAITS_S = 0.5
+"""How long `status` waits for what was acknowledged before it to be counted."""
+
+COUNTED = {Level.SESSION: "sessions", Level.FACT: "facts", Level.SCENARIO: "scenarios", Level.PROFILE: "profiles"}
+
+LEFTOVER = (
+    "a write that was interrupted left it, and what it holds is nowhere else: it may be what somebody saved at that"
+    " moment; move it to where it belongs, or remove it"
+)
+
+
+class Health:
+    """Reports how a store is. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        vault: Vault,
+        ledger: Ledger,
+        ledger_path: Path,
+        writer: Writer,
+        opened: OpenIndex,
+        indexer: Indexer,
+        queue: EmbedQueue,
+        embedder: Embedder,
+        derived: DerivedFiles,
+        deletions: Deletions,
+        leftovers: Leftovers,
+        reconciliation: Reconciliation,
+        visibility: Visibility,
+        switches: Switches,
+        repairs: Repairs,
+    ) -> None:
+        self.repairs = repairs
+        self._vault = vault
+        self._ledger = ledger
+        self._ledger_path = ledger_path
+        self._writer = writer
+        self._opened = opened
+        self._indexer = indexer
+        self._queue = queue
+        self._embedder = embedder
+        self._derived = derived
+        self._deletions = deletions
+        self._leftovers = leftovers
+        self._reconciliation = reconciliation
+        self._visibility = visibility
+        self._switches = switches
+
+    # ---- status
+
+    @repeated_after_repair
+    def status(self) -> StoreStatus:
+        """Return counts, queues, and problems in sentences; of what was acknowledged before, if that is soon found."""
+        self._visibility.settle(STATUS_WAITS_S)
+        ledger = self._ledger.counts()
+        broken = self._opened.catalog.problems()
+        counts = self._opened.catalog.counts()
+        return {
+            "memories": {level.value: counts[name] for level, name in COUNTED.items()},
+            "files": counts["files"],
+            "turns": counts["turns"],
+            "chunks": counts["chunks"],
+            "channels": self._opened.catalog.channels(),
+            "pending_embeddings": counts["embedding_queue"],
+            "embedding": {"model": self._embedder.model_id, "ready": self._embedder.ready},
+            "journal": ledger["journal"],
+            "not_found_yet": self._writer.lag + self._indexer.lag,
+            "catching_up": not self._reconciliation.is_caught_up,
+            "runs": ledger["runs"],
+            "paused": self._switches.paused,
+            "channels_off": sorted(self._switches.channels_off),
+            "broken_files": len(broken),
+            "problems": list(self._problems(broken, ledger["conflicts"])),
+        }
+
+    def _problems(self, broken: Sequence[tuple[str, str]], conflicts: int) -> Iterator[str]:
+        yield from (f"{path}: {problem}." for path, problem in broken[:10])
+        if withheld := self._deletions.withheld:
+            yield (
+                f"{_listed(withheld)}: gone from the vault, and not believed to be deleted; nothing is unlearned until "
+                "they are back or `dreamctl check --accept`."
+            )
+        yield from self._delays()
+        if conflicts:
+            yield f"{conflicts} changes gave way to files edited by hand."
+        yield from history_problems(self._ledger_path, self._ledger)
+        if self._queue.problem:
+            yield self._queue.problem
+        if note := self._opened.note:
+            yield f"{note[0].upper()}{note[1:]}."
+
+    def _delays(self) -> Iterator[str]:
+        """Yield what keeps acknowledged changes from being written or found; each ends by itself."""
+        waiting = self._writer.lag
+        if (absence := self._reconciliation.absence) is not None:
+            waits = f" {waiting} changes wait for it." if waiting else ""
+            yield f"{absence.reason[0].upper()}{absence.reason[1:]}: it is waited for.{waits} {absence.hint}"
+        elif (trouble := self._writer.trouble) is not None:
+            yield f"{waiting} changes wait to be written: {trouble}. {trouble.hint}"
+        if held := self._writer.held_paths:
+            yield f"{len(held)} files cannot be written ({held[0]}); they are tried again every half minute."
+        if self._indexer.problem is not None:
+            yield self._indexer.problem
+
+    # ---- check
+
+    def check(self, accept: bool = False) -> Sequence[Problem]:
+        """Check vault and databases; return what is wrong. `accept` believes that what is gone is meant to be gone."""
+        try:
+            return self._check(accept)
+        except IndexDamaged as error:
+            self.repairs.wait_for_index()
+            return [Problem("index.db", str(error), "error"), *self._check(accept)]
+
+    def _check(self, accept: bool) -> Sequence[Problem]:
+        problems = [*self._accept()] if accept else []
+        if not accept:
+            self._reconciliation.reconcile()
+        problems += [Problem(path, problem) for path, problem in self._opened.catalog.problems()]
+        if (absence := self._reconciliation.absence) is not None:
+            problems.append(Problem(str(self._vault.root), f"{absence.reason}; {absence.hint}", "error"))
+        problems += [Problem(path, LEFTOVER) for path in self._leftovers.held]
+        problems += [
+            Problem(path, "it is too large: only its first MiB is searched", "note")
+            for path in self._opened.catalog.cut_files()
+        ]
+        problems += [
+            Problem(path, "it is gone, and stays known until `dreamctl check --accept` believes it", "error")
+            for path in self._deletions.withheld
+        ]
+        if absence is None:
+            problems += notes_on(self._derived.foreign())
+        in_ledger = (*history_problems(self._ledger_path, self._ledger), *self._ledger.look_through())
+        problems += [Problem("ledger.db", problem, "error") for problem in in_ledger]
+        problems += [
+            Problem("index.db", f"{problem}; it is being made again", "error") for problem in self._opened.problems()
+        ]
+        return problems
+
+    def _accept(self) -> Sequence[Problem]:
+        """Believe that what is gone is meant to be gone, and return which run takes that back."""
+        before = {run.run_id for run in self._ledger.runs(kinds=[DELETED])}
+        self._reconciliation.reconcile(accept_vanished=True)
+        runs = [run for run in self._ledger.runs(kinds=[DELETED]) if run.run_id not in before]
+        told = "{}, as was accepted; `dreamctl undo {}` brings them back"
+        return [Problem("", told.format(run.summary.get("note"), run.run_id), "note") for run in runs]
+
+    def leaks(self, node_ids: Iterable[NodeId]) -> Sequence[Leak]:
+        """Return those of these nodes whose files hold what looks like a secret, with its kinds."""
+        found = []
+        for node_id in node_ids:
+            path = self._opened.catalog.path_of(node_id)
+            data = self._vault.read_if_any(path) if path else None
+            if path and data and (kinds := sorted(set(redact(data.decode("utf-8", "replace")).found))):
+                found.append(Leak(node_id, path, tuple(kinds)))
+        return found
+
+
+def _listed(paths: Sequence[str], most: int = 3) -> str:
+    rest = len(paths) - most
+    return ", ".join(paths[:most]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,151 @@
+"""The acknowledgement path: what clients give to be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from datetime import datetime
+
+from ..background.activity import Activity
+from ..changes import intake
+from ..changes.intake import Observed, Remembering, SessionPlans
+from ..changes.revival import REMEMBER, Reviving
+from ..changes.runs import fingerprint, new_run_id
+from ..keep import okf
+from ..keep.okf.session import session_id as session_node_id
+from ..keep.writer.pending import PendingFiles
+from ..keep.writer.writer import Planned, Writer
+from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NewTurn, NodeId, SessionHead
+from .feedback import Feedback
+from .lookup import Lookup
+from .switches import Switches
+from .tombstones import Tombstones
+
+STATED_CERTAINTY = 0.95
+TITLE_CHARS = 80
+
+
+class Intake:
+    """Takes in memories and sessions. Every method may be called from any thread.
+
+    `remembered` is called with a memory's id, and with whether it was known, once it is acknowledged.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        sessions: SessionPlans,
+        reviving: Reviving,
+        lookup: Lookup,
+        feedback: Feedback,
+        tombstones: Tombstones,
+        switches: Switches,
+        activity: Activity,
+        remembered: Callable[[NodeId, bool], None],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._writer = writer
+        self._sessions = sessions
+        self._reviving = reviving
+        self._lookup = lookup
+        self._feedback = feedback
+        self._tombstones = tombstones
+        self._switches = switches
+        self._activity = activity
+        self._remembered = remembered
+        self._now = now
+
+    # The acknowledgement path, of both methods: the caller's thread checks, redacts and plans, and takes no lock of the
+    # index; `Writer.submit` queues the plan; the writer's thread runs it and commits what it came to into the ledger
+    # (`Writer._turn`, one transaction for all that wait), and then resolves the future: that is the acknowledgement.
+    # Files, index, vectors and links follow, and no caller waits for them.
+
+    def remember(
+        self,
+        text: str,
+        *,
+        kind: Kind = Kind.NOTE,
+        channel: str = GLOBAL_CHANNEL,
+        tags: Sequence[str] = (),
+        agent_id: str | None = None,
+        title: str = "",
+        created_at: datetime | None = None,
+    ) -> Future[NodeId]:
+        """Keep one statement; the future resolves when it survives a power cut. Secrets are taken out.
+
+        What was written down elsewhere brings its `title` and the time that it is of, `created_at`.
+        Raises InvalidInput for an empty text, StoreReadOnly while learning is paused.
+        """
+        self._activity.note_call()
+        intake.check_names(channel, (agent_id,), tags)
+        self._switches.refuse_if_off(channel)
+        kept = intake.clean_text(text)
+        node_id = okf.fact_id(channel, kept)
+        title = intake.clean_title(title) or title_of(kept)
+        now = self._now()
+        learned = {"learned_at": now.isoformat()} if created_at else {}
+        memory = Memory(
+            node_id=node_id,
+            level=Level.FACT,
+            kind=kind,
+            title=title,
+            text=kept,
+            channel=channel,
+            scope="global" if channel == GLOBAL_CHANNEL else "project",
+            tags=tuple(tags),
+            created_at=created_at or now,
+            certainty=STATED_CERTAINTY,
+            provenance="user_corrected" if kind is Kind.CORRECTION else "user_stated",
+            path=okf.path_for(Level.FACT, title, node_id),
+            extra=learned | ({"agent_id": agent_id} if agent_id else {}),
+        )
+        tombstone = fingerprint(memory) if self._tombstones.names else ""
+        remembering = Remembering(
+            memory,
+            self._reviving,
+            new_run_id(now, REMEMBER),
+            now,
+            tombstone=tombstone if tombstone in self._tombstones.names else None,
+            said_now=created_at is None,
+        )
+        acknowledged = self._writer.submit(remembering)
+        acknowledged.add_done_callback(lambda kept_as: self._link(kept_as, remembering))
+        return acknowledged
+
+    def observe(self, head: SessionHead, turns: Sequence[NewTurn]) -> Future[Observed]:
+        """Keep turns of a session, each once by its external id; the future resolves when they survive a power cut.
+
+        While learning is paused, or off in the channel, nothing is kept and all counts are 0.
+        """
+        self._activity.note_call()
+        intake.check_names(head.channel, (head.agent_id, head.task_id, head.user_id))
+        if self._switches.is_off(head.channel):
+            nothing: Future[Observed] = Future()
+            nothing.set_result(Observed(head.session_id, 0, 0, 0))
+            return nothing
+        self._feedback.said(session_node_id(head.session_id), head.channel, turns)
+        return self._writer.submit(self._sessions.observe(head, turns))
+
+    def say_again(self, node_id: NodeId) -> None:
+        """Count a memory that is known as said again, if its file is still there; wait until that is acknowledged."""
+        now = self._now()
+        run_id = new_run_id(now, REMEMBER)
+
+        def plan(files: PendingFiles) -> Planned[NodeId]:
+            path = self._lookup.path_of(node_id)
+            if path is None or not files.exists(path):
+                return Planned(node_id)
+            return self._reviving.plan(files, node_id, path, run_id, now)
+
+        self._writer.submit(plan).result()
+
+    def _link(self, kept_as: Future[NodeId], remembering: Remembering) -> None:
+        """Have a memory linked in the background; called in the writer's thread."""
+        if not kept_as.cancelled() and kept_as.exception() is None:
+            self._remembered(kept_as.result(), remembering.is_known)
+
+
+def title_of(text: str, limit: int = TITLE_CHARS) -> str:
+    """Return a text as a title: on one line, cut at a word with "…" beyond `limit` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1].rsplit(" ", 1)[0] + "…"

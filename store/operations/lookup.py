@@ -1,0 +1,64 @@
+"""Lookups of nodes and their files that several operations share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..find.index.opening import OpenIndex
+from ..find.index.projection import SUCCESSOR, Node
+from ..keep.files.file_names import FileNames
+from ..keep.files.vault import Vault
+from ..model import IndexDamaged, NodeId
+
+
+class Lookup:
+    """Finds the files of nodes, and the nodes that depend on others. Every method may be called from any thread."""
+
+    def __init__(self, opened: OpenIndex, vault: Vault) -> None:
+        self._opened = opened
+        self._catalog = opened.catalog
+        self._vault = vault
+        self._names = FileNames(vault)
+
+    def path_of(self, node_id: NodeId) -> str | None:
+        """Return the path of a node's file.
+
+        While the index cannot say, the files' names do: an acknowledgement never needs the index.
+        """
+        try:
+            path = self._catalog.path_of(node_id)
+        except IndexDamaged:
+            return self._names.path_of(node_id)
+        if self._opened.is_whole:
+            self._names.forget()
+            return path
+        return path or self._names.path_of(node_id)
+
+    def read(self, node_id: NodeId) -> bytes | None:
+        """Return the content of a node's file, None where there is none."""
+        path = self.path_of(node_id)
+        return self._vault.read_if_any(path) if path else None
+
+    def knows_files(self) -> bool:
+        """Return whether the index was in use before; a damaged one was."""
+        try:
+            return bool(self._catalog.files())
+        except IndexDamaged:
+            return True
+
+    def paths_citing(self, node_id: NodeId) -> Sequence[str]:
+        """Return the files of the live nodes that cite a node."""
+        return [node.path for node in self._catalog.nodes(self._catalog.cited_by(node_id)).values() if node.live]
+
+    def paths_replaced_by(self, node_id: NodeId) -> Sequence[str]:
+        """Return the files of the nodes that name a node as their successor."""
+        return [node.path for node in self.replaced_by(node_id)]
+
+    def replaced_by(self, node_id: NodeId) -> Sequence[Node]:
+        """Return the nodes that name a node as their successor."""
+        return list(self._catalog.nodes(self._catalog.cited_by(node_id, SUCCESSOR)).values())
+
+    def resting_only_on(self, node_id: NodeId) -> Sequence[Node]:
+        """Return the nodes that cite a node and no other."""
+        citing = self._catalog.nodes(self._catalog.cited_by(node_id)).values()
+        return [node for node in citing if set(self._catalog.links(node.node_id, "cites")) == {node_id}]

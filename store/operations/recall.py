@@ -1,0 +1,200 @@
+"""Questions: recall, context, and the look at single memories and lists of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from ..background.activity import Activity
+from ..find.embedding.embedding import Embedder
+from ..find.index import scope
+from ..find.index.catalog import Catalog
+from ..find.index.projection import SUCCESSOR, Node
+from ..find.search import hits
+from ..find.search.hits import Recalled
+from ..find.search.search import Question, Ranking, Search
+from ..keep.ledger import records
+from ..keep.writer.writer import Writer
+from ..model import ALL_CHANNELS, Envelope, Hit, Kind, Level, NodeId
+from ..results import Elsewhere, Listed, Shown
+from .damage import Repairs, repeated_after_repair
+from .feedback import Feedback
+from .tombstones import Tombstones
+from .visibility import Visibility
+
+FORGOTTEN = "[forgotten]"
+"""The text of a forgotten turn, which stays in its session's file."""
+
+MODEL_WAIT_S = 1.5
+"""How long the first questions after a start wait for the embedding model before keywords answer alone."""
+
+
+class Recall:
+    """Answers questions from the index. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        search: Search,
+        catalog: Catalog,
+        embedder: Embedder,
+        writer: Writer,
+        feedback: Feedback,
+        tombstones: Tombstones,
+        visibility: Visibility,
+        activity: Activity,
+        repairs: Repairs,
+        now: Callable[[], datetime],
+    ) -> None:
+        self.repairs = repairs
+        self._search = search
+        self._catalog = catalog
+        self._embedder = embedder
+        self._writer = writer
+        self._feedback = feedback
+        self._tombstones = tombstones
+        self._visibility = visibility
+        self._activity = activity
+        self._now = now
+
+    @repeated_after_repair
+    def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        channel: str | None = None,
+        levels: Sequence[Level] = (),
+        include_archived: bool = False,
+        as_of: datetime | None = None,
+        explain: bool = False,
+    ) -> Recalled:
+        """Find what answers a question, best first."""
+        question = Question(
+            text=query,
+            limit=limit,
+            channel=channel,
+            levels=tuple(levels),
+            include_archived=include_archived,
+            as_of=as_of,
+        )
+        ranking = self._rank(question)
+        plainly = not (levels or include_archived or as_of or explain)
+        if hits.abstains(ranking):
+            if plainly:
+                self._feedback.answered(query, channel, None, ranking, ())
+            return Recalled([], True, ranking.notes, hits.trace(ranking) if explain else {})
+        found = hits.hits(ranking, self._catalog, limit)
+        self._writer.later(*records.log_usage([hit.node_id for hit in found], self._now()))
+        if plainly:
+            self._feedback.answered(query, channel, None, ranking, found)
+        return Recalled(found, False, ranking.notes, hits.trace(ranking) if explain else {})
+
+    @repeated_after_repair
+    def context(
+        self, query: str, *, budget_tokens: int = 1000, channel: str | None = None, session: str | None = None
+    ) -> Envelope:
+        """Find what answers a question, packed into a budget of tokens. `session` is left out: its agent has it."""
+        limit = max(10, min(200, budget_tokens // 10))
+        ranking = self._rank(Question(text=query, limit=limit, channel=channel))
+        ranking.leave_out_session(session)
+        if hits.abstains(ranking):
+            self._feedback.answered(query, channel, session, ranking, ())
+            return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
+        envelope = hits.envelope(ranking, self._catalog, budget_tokens, self._now())
+        self._writer.later(*records.log_usage([slot.node_id for slot in envelope.slots], self._now()))
+        self._feedback.answered(query, channel, session, ranking, envelope.slots)
+        return replace(envelope, notes=tuple(ranking.notes))
+
+    @repeated_after_repair
+    def elsewhere(self, query: str, limit: int = 10) -> list[Elsewhere]:
+        """Find what answers a question in any channel, by channel, best first; nothing of it is counted or kept."""
+        ranking = self._rank(Question(text=query, limit=limit, channel=ALL_CHANNELS))
+        found: dict[str, list[Hit]] = {}
+        if not hits.abstains(ranking):
+            for hit in hits.hits(ranking, self._catalog, limit):
+                found.setdefault(hit.channel, []).append(hit)
+        return [Elsewhere(channel, tuple(in_channel)) for channel, in_channel in found.items()]
+
+    @repeated_after_repair
+    def rank(self, question: Question) -> Ranking:
+        """Rank what answers a question, to test recall: nothing of it is counted or kept."""
+        self._visibility.settle()
+        return self._search.rank(question)
+
+    @repeated_after_repair
+    def channels(self) -> dict[str, int]:
+        """Count the memories and turns of each channel."""
+        return self._catalog.channels()
+
+    @repeated_after_repair
+    def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:
+        """Return one memory, session or turn. Raises NotFound.
+
+        `wanted`: count this lookup as implicit positive feedback for the answer that listed it.
+        """
+        node = self._visibility.node(node_id)
+        if wanted:
+            self._feedback.looked_up(node_id)
+        beside = scope.beside(node.channel)
+        successors = self._named(self._catalog.links(node_id, SUCCESSOR), beside)
+        opposed = [*self._catalog.links(node_id, "contradicts"), *self._catalog.cited_by(node_id, "contradicts")]
+        return Shown(
+            node_id=node.node_id,
+            level=node.level,
+            kind=node.kind,
+            title=self._title(node),
+            text=self._text(node),
+            channel=node.channel,
+            path=node.path,
+            created_at=node.created_at,
+            live=node.live,
+            tags=node.tags,
+            evidence=hits.evidence_of([node], self._catalog, beside)[node_id],
+            cited_by=self._named(self._catalog.cited_by(node_id), beside),
+            superseded_by=successors[0] if successors else None,
+            supersedes=self._named(self._catalog.links(node_id, "supersedes"), beside),
+            contradicts=self._named(opposed, scope.living_beside(node.channel)),
+        )
+
+    @repeated_after_repair
+    def list(
+        self,
+        *,
+        channel: str | None = None,
+        level: Level | None = None,
+        kind: Kind | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> list[Listed]:
+        """List memories and sessions, newest first; turns when asked for by kind."""
+        self._visibility.settle()
+        nodes = self._catalog.listing(channel, level, kind, limit, offset)
+        return [
+            Listed(node.node_id, node.level, node.kind, self._title(node), node.channel, node.created_at, node.live)
+            for node in nodes
+        ]
+
+    def _rank(self, question: Question) -> Ranking:
+        settled = self._visibility.settle(runs=False)
+        self._activity.note_call()
+        if not self._embedder.ready:
+            self._embedder.wait(MODEL_WAIT_S)
+        ranking = self._search.rank(question)
+        ranking.notes += self._visibility.limits(settled)
+        return ranking
+
+    def _title(self, node: Node) -> str:
+        return FORGOTTEN if self._tombstones.is_hidden(node.node_id) else node.title
+
+    def _text(self, node: Node) -> str:
+        """Return a memory's text, of a session its turns'; the text of a forgotten turn is never returned."""
+        if node.kind is Kind.SESSION:
+            turns = self._catalog.turns(node.node_id)
+            return "\n\n".join(f"#{turn.ordinal} {turn.role}: {self._text(turn)}" for turn in turns)
+        return FORGOTTEN if self._tombstones.is_hidden(node.node_id) else node.text
+
+    def _named(self, node_ids: Sequence[NodeId], beside: scope.Scope) -> tuple[NodeId, ...]:
+        """Return the ids of nodes that exist and that the scope admits, each once."""
+        nodes = self._catalog.nodes(node_ids)
+        return tuple(dict.fromkeys(name for name in node_ids if name in nodes and beside.admits(nodes[name])))
