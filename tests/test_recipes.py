@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -54,17 +55,17 @@ class Workshop:
         (self.folder / path).write_text(text, encoding="utf-8")
 
     def edit(self, path: str, *edits: tuple[str, str]) -> None:
-        """Replace each old text, which occurs once, by the new one; the file is named, or lies in a named folder."""
+        """Put each text before the first place that matches; the file is named, or lies in a named folder."""
         assert {path, f"{Path(path).parent.as_posix()}/"} & self.named(), f"the recipe does not name {path}"
         text = (self.folder / path).read_text(encoding="utf-8")
-        for old, new in edits:
-            assert text.count(old) == 1, f"{path} has {text.count(old)} × {old!r}"
-            text = text.replace(old, new)
+        for place, new in edits:
+            found = re.search(place, text, re.MULTILINE)
+            assert found, f"{path} has no {place!r} any more: is the recipe still true?"
+            text = text[: found.start()] + new + text[found.start() :]
         (self.folder / path).write_text(text, encoding="utf-8")
 
     def append(self, path: str, text: str) -> None:
-        last = (self.folder / path).read_text(encoding="utf-8")
-        self.edit(path, (last, f"{last}\n\n{text}"))
+        self.edit(path, (r"\Z", f"\n\n{text}"))
 
     @property
     def environ(self) -> dict[str, str]:
@@ -174,13 +175,13 @@ def plan(view: View, now: datetime) -> Planned:
 
 def add_stage(workshop: Workshop) -> None:
     workshop.add("pipelines/stages/labels.py", STAGE.lstrip())
-    workshop.edit("pipelines/settings.py", ('    DECAY = "decay"\n', '    DECAY = "decay"\n    LABELS = "labels"\n'))
+    workshop.edit("pipelines/settings.py", (r"^    DECAY = ", '    LABELS = "labels"\n'))
     workshop.edit(
         "pipelines/run.py",
-        ("drift, lint,", "drift, labels, lint,"),
-        ("    Step(Stage.LINT,", "    Step(Stage.LABELS, labels.STAGE, labels.plan),\n    Step(Stage.LINT,"),
+        (r"(?<=import )consolidate,", "labels, "),
+        (r"^    Step\(Stage.LINT,", "    Step(Stage.LABELS, labels.STAGE, labels.plan),\n"),
     )
-    workshop.edit("pipelines/workspace/snapshot.py", ('"synthesis")', '"synthesis", "labels")'))
+    workshop.edit("pipelines/workspace/snapshot.py", (r"(?<=CURSOR_STAGES = \()", '"labels", '))
 
 
 def test_a_new_stage_changes_files_and_keeps_its_cursor(daemon: DaemonUnderTest) -> None:
@@ -197,27 +198,20 @@ def test_a_new_stage_changes_files_and_keeps_its_cursor(daemon: DaemonUnderTest)
 def add_command(workshop: Workshop) -> None:
     workshop.edit(
         "daemon/methods/control.py",
-        ("\n    StopAnswer,\n", "\n    LengthAnswer,\n    StopAnswer,\n"),
-        ("\nclass Commands:", '\nclass LengthParams(Params):\n    """A text."""\n\n    text: str\n\n\nclass Commands:'),
+        (r"^    PauseAnswer,", "    LengthAnswer,\n"),
+        (r"^class (?!\w+Params)", 'class LengthParams(Params):\n    """A text."""\n\n    text: str\n\n\n'),
+        (r'^            "stop": Handler', '            "length": Handler(LengthParams, self.length),\n'),
         (
-            '            "stop": Handler(',
-            '            "length": Handler(LengthParams, self.length),\n            "stop": Handler(',
-        ),
-        (
-            "    # ---- the daemon's own life\n",
+            r"^    def stop\(",
             "    def length(self, params: LengthParams, call: object) -> LengthAnswer:\n"
             '        """Count the letters of a text."""\n'
-            '        return {"letters": len(params.text)}\n\n'
-            "    # ---- the daemon's own life\n",
+            '        return {"letters": len(params.text)}\n\n',
         ),
     )
     workshop.edit(
         "ipc/answers.py",
-        (
-            "\nANSWERS: ",
-            '\nclass LengthAnswer(TypedDict):\n    """How long a text is."""\n\n    letters: int\n\n\nANSWERS: ',
-        ),
-        ('    "stop": StopAnswer,\n', '    "stop": StopAnswer,\n    "length": LengthAnswer,\n'),
+        (r"^ANSWERS: ", 'class LengthAnswer(TypedDict):\n    """How long a text is."""\n\n    letters: int\n\n\n'),
+        (r'^    "stop": ', '    "length": LengthAnswer,\n'),
     )
     workshop.append("docs/protocol.md", "### `length {text}` → `{letters}`\n")
     workshop.append(
@@ -228,14 +222,14 @@ def add_command(workshop: Workshop) -> None:
         "def length(options: Namespace, terminal: Terminal) -> int:\n"
         '    """Print how long a text is."""\n'
         '    answer = ask(terminal, "length", {"text": options.text})\n'
-        "    terminal.tell(answer, [f\"{answer['letters']} letters.\"])\n"
+        "    terminal.document(answer)\n"
         "    return 0\n",
     )
-    workshop.edit("daemon/cli/main.py", ("COMMANDS = {\n", 'COMMANDS = {\n    "length": ("query", "count letters"),\n'))
+    workshop.edit("daemon/cli/main.py", (r'^    "recall": ', '    "length": ("query", "count letters"),\n'))
 
 
 def test_a_new_command_is_answered_by_the_daemon(daemon: DaemonUnderTest) -> None:
-    assert said_by(daemon, "length", "kettle") == "6 letters."
+    assert json.loads(said_by(daemon, "length", "kettle")) == {"letters": 6}
     assert "length" in said_by(daemon, "--help")
 
 
@@ -279,23 +273,18 @@ def add_backend(workshop: Workshop) -> None:
     workshop.add("store/find/backends/relay.py", BACKEND.lstrip())
     workshop.edit(
         "tests/store/find/backends/test_backends.py",
+        (r"^from dreamd.store.find.backends.sqlite_vec", "from dreamd.store.find.backends.relay import Relay\n"),
+        (r'(?<=^WITH_VECTORS = \()"', '"relay", '),
         (
-            "from dreamd.store.find.backends.sqlite_vec import",
-            "from dreamd.store.find.backends.relay import Relay\nfrom dreamd.store.find.backends.sqlite_vec import",
+            r"^    yield sqlite.store",
+            '    if engine == "relay":\n        yield Relay(sqlite.store)\n        sqlite.close()\n        return\n',
         ),
-        ('WITH_VECTORS = ("sqlite",', 'WITH_VECTORS = ("relay", "sqlite",'),
-        ("    yield sqlite.store\n", '    yield Relay(sqlite.store) if engine == "relay" else sqlite.store\n'),
     )
     workshop.edit(
         "store/find/index/opening.py",
-        (
-            "from ..backends.sqlite_vec import SqliteVecStore",
-            "from ..backends.relay import Relay\nfrom ..backends.sqlite_vec import SqliteVecStore",
-        ),
-        (
-            "            SqliteVecStore(lambda: file().writing, lambda: file().readers.get()),",
-            "            Relay(SqliteVecStore(lambda: file().writing, lambda: file().readers.get())),",
-        ),
+        (r"^from ..backends.sqlite_vec", "from ..backends.relay import Relay\n"),
+        (r"SqliteVecStore\(.+\),$", "Relay("),
+        (r"(?<=readers.get\(\)\)),$", ")"),
     )
 
 
@@ -347,20 +336,15 @@ def add_importer(workshop: Workshop) -> None:
     workshop.add("daemon/importing/formats/diary.py", IMPORTER.lstrip())
     workshop.edit(
         "daemon/importing/detect.py",
+        (r"(?<=^from .formats import )beam,", "diary, "),
+        (r'^    "markdown": ', '    "diary": diary.read,\n'),
         (
-            "from .formats import beam, chat_jsonl, claude_code,",
-            "from .formats import beam, chat_jsonl, claude_code, diary,",
-        ),
-        ('    "markdown": markdown.read,\n', '    "markdown": markdown.read,\n    "diary": diary.read,\n'),
-        (
-            "    if any(chat_jsonl.recognises(",
-            "    if any(diary.recognises(value) for value in values):\n"
-            '        return "diary"\n'
-            "    if any(chat_jsonl.recognises(",
+            r"^    if any\(chat_jsonl",
+            '    if any(diary.recognises(value) for value in values):\n        return "diary"\n',
         ),
     )
-    workshop.edit("daemon/methods/control.py", ('"beam", "markdown"]', '"beam", "markdown", "diary"]'))
-    workshop.edit("daemon/cli/write.py", ('"beam", "markdown")', '"beam", "markdown", "diary")'))
+    workshop.edit("daemon/methods/control.py", (r'(?<=Literal\[)"claude-code"', '"diary", '))
+    workshop.edit("daemon/cli/write.py", (r'(?<=^FORMATS = \()"claude-code"', '"diary", '))
     workshop.append("docs/importing.md", "| `diary` | `{who, wrote, on}` a line | the file | `_global` | the line |\n")
 
 
