@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 .PHONY: help venv lint style types mypy contracts wheel-check test quick test-llm demo bench lock format clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | column -t -s ':'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(STAMP)  ## set up .venv from the lock (again only when the lock or pyproject.toml changed)
 
