@@ -16,15 +16,12 @@ from .pause_signal import Attention
 from .protocol import SPENT, Done, Progress, RunRequest
 from .report.finish import finish
 from .report.outcome import ModelUse
-from .settings import Stage
+from .stages.registry import COMPACTION, Stage
 from .steps import OnProgress, Steps
 from .workspace.checkpoint import Memo
 from .workspace.embedding import CachedEmbedder, cache_copy
 from .workspace.snapshot import Snapshot
 from .workspace.view import View
-
-COMPACTION = frozenset({Stage.CONSOLIDATE, Stage.DRIFT})
-"""The stages of a compaction: those that read only what is new."""
 
 
 def dream(request: RunRequest, on_progress: OnProgress, attention: Attention | None = None) -> Done:

@@ -9,9 +9,9 @@ from datetime import datetime
 
 from .gate.gate import Gate
 from .report.outcome import Outcome
-from .settings import Stage
-from .stages import consolidate, decay, drift, lint, profiles, refresh, scenarios, staleness, synthesis
+from .stages import registry
 from .stages.lint import Linted
+from .stages.registry import Stage
 from .workspace.proposals import Planned
 from .workspace.view import View
 
@@ -26,19 +26,7 @@ class Step:
     weekly_only: bool = False
 
 
-# In this order: facts, what they change, the pages made of them; mending and fading come last.
-STEPS: tuple[Step, ...] = (
-    Step(Stage.CONSOLIDATE, consolidate.STAGE, consolidate.plan),
-    Step(Stage.DRIFT, drift.STAGE, drift.plan),
-    Step(Stage.CONSOLIDATE, scenarios.STAGE, scenarios.plan),
-    Step(Stage.CONSOLIDATE, profiles.STAGE, profiles.plan),
-    Step(Stage.DRIFT, staleness.STAGE, staleness.plan),
-    Step(Stage.DRIFT, refresh.STAGE, refresh.plan),
-    Step(Stage.SYNTHESIS, synthesis.STAGE, synthesis.plan, weekly_only=True),
-    Step(Stage.LINT, lint.STAGE, lint.plan),
-    Step(Stage.DECAY, decay.STAGE, decay.plan),
-    Step(Stage.DECAY, "refresh after decay", refresh.plan),
-)
+STEPS: tuple[Step, ...] = tuple(Step(step.switch, step.name, step.plan(), step.weekly_only) for step in registry.STEPS)
 
 
 def plan(

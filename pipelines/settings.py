@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from datetime import time
-from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
-
-class Stage(StrEnum):
-    """The steps of a dream, in their order."""
-
-    CONSOLIDATE = "consolidate"
-    DRIFT = "drift"
-    SYNTHESIS = "synthesis"
-    LINT = "lint"
-    DECAY = "decay"
+from .stages.registry import DEFAULT_SWITCHES, Stage
 
 
 class ScheduleSettings(BaseModel):
@@ -116,7 +107,7 @@ class PipelineSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    stages: dict[Stage, bool] = Field(default_factory=lambda: dict.fromkeys(Stage, True))
+    stages: dict[Stage, bool] = Field(default_factory=lambda: dict(DEFAULT_SWITCHES))
     schedule: ScheduleSettings = ScheduleSettings()
     idle: IdleSettings = IdleSettings()
     preemption: PreemptionSettings = PreemptionSettings()

@@ -190,6 +190,16 @@ class Memory:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def is_archived(self) -> bool:
+        """Whether it was put away, by its own file."""
+        return self.status is Status.DEPRECATED or self.archived_at is not None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it holds: it is neither archived nor superseded."""
+        return not self.is_archived and self.superseded_by is None
+
+    @property
     def since(self) -> datetime | None:
         """From when it holds, as far as that is known: since it was said, or said again after something else held."""
         return self.valid_from or self.created_at

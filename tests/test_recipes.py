@@ -175,13 +175,11 @@ def plan(view: View, now: datetime) -> Planned:
 
 def add_stage(workshop: Workshop) -> None:
     workshop.add("pipelines/stages/labels.py", STAGE.lstrip())
-    workshop.edit("pipelines/settings.py", (r"^    DECAY = ", '    LABELS = "labels"\n'))
     workshop.edit(
-        "pipelines/run.py",
-        (r"(?<=import )consolidate,", "labels, "),
-        (r"^    Step\(Stage.LINT,", "    Step(Stage.LABELS, labels.STAGE, labels.plan),\n"),
+        "pipelines/stages/registry.py",
+        (r"^    DECAY = ", '    LABELS = "labels"\n'),
+        (r"^    Step\(Stage.LINT,", '    Step(Stage.LABELS, "labels", "labels"),\n'),
     )
-    workshop.edit("pipelines/workspace/snapshot.py", (r"(?<=CURSOR_STAGES = \()", '"labels", '))
 
 
 def test_a_new_stage_changes_files_and_keeps_its_cursor(daemon: DaemonUnderTest) -> None:

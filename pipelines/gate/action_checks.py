@@ -19,7 +19,7 @@ from ...store.keep.files.vault import is_derived
 from ...store.model import Action, Level, Memory, NodeId
 from ...store.text.normal_form import words
 from ..language.overlap import invents, overlap
-from ..workspace.diff import Change, is_living
+from ..workspace.diff import Change
 from ..workspace.view import View
 
 _FOOTNOTE = re.compile(r"\[\^[^\]]*\]")
@@ -182,7 +182,7 @@ class ActionChecker:
             said = self._texts((turn,), after)
             share = overlap(old.text, said, self._names((turn,)))
             counts.seldom("{n} of {of} added sources do not support their fact", strays=share < REPEAT_SUPPORT)
-        if is_living(old) and not is_living(new):
+        if old.is_live and not new.is_live:
             self._check_retired(old, new, after, related, counts, losses)
 
     def _check_retired(
@@ -223,7 +223,7 @@ class ActionChecker:
         counts: _Counts,
         losses: Losses,
     ) -> None:
-        gone = new is None or (is_living(old) and not is_living(new))
+        gone = new is None or (old.is_live and not new.is_live)
         rewritten = new is not None and words(old.text) != words(new.text)
         if change.is_by_hand and (new is None or rewritten):
             counts.never("pages changed that a person wrote or edited: {n}")

@@ -88,7 +88,7 @@ def _root_page(
 def _reading(here: Sequence[Content], describe: Callable[[str], str]) -> list[str]:
     lines: list[str] = []
     for level, name, folder in ((Level.PROFILE, "Profile", "profiles"), (Level.SCENARIO, "Scenarios", "scenarios")):
-        found = [one for one in here if one.level is level and one.is_living and one.path.startswith(f"{folder}/")]
+        found = [one for one in here if one.level is level and one.is_live and one.path.startswith(f"{folder}/")]
         found.sort(key=lambda page: (page.title, page.path))
         if found:
             lines += ["", f"### {name}", ""]
@@ -101,7 +101,7 @@ def _reading(here: Sequence[Content], describe: Callable[[str], str]) -> list[st
 def _elsewhere(here: Sequence[Content]) -> list[str]:
     """List a person's own files, in their own folders."""
     found = [one for one in here if one.path.partition("/")[0] not in FOLDERS]
-    lines = [_line(one, "" if one.is_living else "archived") for one in sorted(found, key=lambda one: one.path)]
+    lines = [_line(one, "" if one.is_live else "archived") for one in sorted(found, key=lambda one: one.path)]
     return ["", "### Notes", "", *lines] if lines else []
 
 
@@ -126,7 +126,7 @@ def _page(title: str, lines: Iterable[str]) -> str:
 
 def _dated(content: Content) -> str:
     notes = [content.at.date().isoformat()] if content.at else []
-    return _line(content, ", ".join([*notes, content.channel, *([] if content.is_living else ["archived"])]))
+    return _line(content, ", ".join([*notes, content.channel, *([] if content.is_live else ["archived"])]))
 
 
 def _line(content: Content, about: str) -> str:

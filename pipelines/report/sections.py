@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from ...store.keep import okf
-from ...store.model import Action, ActionKind, Kind, Level, Memory, Status
+from ...store.model import Action, ActionKind, Kind, Level, Memory
 from ..gate.gate import GateResult
 from ..language.dates import format_date
 from ..stages import staleness
@@ -83,7 +83,7 @@ def summarize(actions: Sequence[Action]) -> ActionSummary:
             result.contradicted.append(pair)
         elif action.path in made:
             continue
-        elif memory.status is Status.DEPRECATED:
+        elif memory.is_archived:
             result.faded.append(pair)
         elif action.stage == staleness.STAGE and "stale_after" in memory.extra:
             result.stale.append(pair)

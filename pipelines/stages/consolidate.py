@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 
 from ...store.keep import okf
-from ...store.model import Level, Memory, NodeId, Status, Turn
+from ...store.model import Level, Memory, NodeId, Turn
 from ..extract.duplicates import Known
 from ..extract.facts import Draft, drafts_of
 from ..grounding import claims as extraction
@@ -107,7 +107,7 @@ class _Extraction:
                 self._planned.count("facts")
         for node_id, turns in sorted(self._heard_again.items()):
             old = self._view.memory(node_id)
-            if old is None or old.superseded_by or (old.status is Status.DEPRECATED and old.archived_at is None):
+            if old is None or old.superseded_by or (old.is_archived and old.archived_at is None):
                 continue
             action = add_sources(self._view, old.path, node_id, turns, STAGE, self._paths, self._now)
             if action:

@@ -180,7 +180,7 @@ def standings(
         if data is None:
             continue
         whole = okf.to_memory(memory.path, okf.parse(data), memory.created_at)
-        if whole.status is not Status.DEPRECATED and (standing := ground.standing(whole)):
+        if not whole.is_archived and (standing := ground.standing(whole)):
             yield standing
 
 

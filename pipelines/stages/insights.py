@@ -71,7 +71,7 @@ def actions(
     for theme in themes(scenarios, facts):
         page = _page(view, channel, theme, by_id, now)
         wanted.add(page.node_id)
-        if view.holds(page.node_id) and not view.is_living(page.node_id):
+        if view.holds(page.node_id) and not view.is_live(page.node_id):
             continue
         if view.holds(page.node_id):
             action = replace_text(view, page, stage, "its scenarios have changed", paths)
@@ -86,7 +86,7 @@ def actions(
 
 def _archived(view: View, page: Memory, stage: str, now: datetime) -> Action | None:
     """A page stays as long as what it says is told by its scenarios; one that lost them is archived."""
-    living = [source for source in page.sources if view.is_living(source)]
+    living = [source for source in page.sources if view.is_live(source)]
     if len(living) >= LEAST_SCENARIOS:
         return None
     return archive(view, page, stage, "the scenarios that it rests on are gone", now)

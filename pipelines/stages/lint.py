@@ -10,10 +10,10 @@ from datetime import datetime
 from ...store.keep.okf.conformance import conformance
 from ...store.keep.redaction import redact
 from ...store.model import NodeId
-from ..settings import Stage
 from ..workspace.proposals import Planned
 from ..workspace.view import View
 from . import repairs
+from .registry import Stage
 from .repairs import File
 
 STAGE = "lint"
@@ -105,7 +105,7 @@ def _missing_links(view: View, file: File) -> Iterator[Finding]:
         for target in _named(file.meta.get(key)):
             if target not in file.places:
                 yield Finding("links", file.path, f"it {_WORDS[key]} {target}, which is not there", file.node_id)
-            elif key == "supersedes" and view.is_living(target) and view.is_living(file.node_id):
+            elif key == "supersedes" and view.is_live(target) and view.is_live(file.node_id):
                 yield Finding("links", file.path, f"it supersedes {target}, which does not know of it", file.node_id)
 
 

@@ -89,7 +89,7 @@ def _action(
     now: datetime,
 ) -> Action | None:
     if known is not None and not chosen:
-        is_gone = not view.is_living(known.node_id)
+        is_gone = not view.is_live(known.node_id)
         return None if is_gone else archive(view, known, STAGE, "the facts that it rests on are gone", now)
     several = len({_who(fact) for fact in chosen}) > 1
     text, ids = bullets.body(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...store.keep import okf
-from ...store.model import Action, Memory, NodeId, Status
+from ...store.model import Action, Memory, NodeId
 from .proposals import is_edited
 from .view import View
 
@@ -29,16 +29,11 @@ class Change:
         return cls(path, read(before), read(after), before is not None and is_edited(before))
 
 
-def is_living(memory: Memory) -> bool:
-    """Whether recall may answer with it."""
-    return memory.status is not Status.DEPRECATED and memory.archived_at is None and memory.superseded_by is None
-
-
 def gave_way(view: View, actions: Iterable[Action]) -> tuple[set[NodeId], set[NodeId]]:
     """The memories that a stage would archive, and those that it would let give way to others."""
     archived, replaced = set[NodeId](), set[NodeId]()
     for action in actions:
         change = Change.of(action.path, view.read(action.path), action.content)
-        if change.before and is_living(change.before) and change.after and not is_living(change.after):
+        if change.before and change.before.is_live and change.after and not change.after.is_live:
             (archived if change.after.superseded_by is None else replaced).add(change.before.node_id)
     return archived, replaced

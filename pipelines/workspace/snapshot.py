@@ -24,7 +24,6 @@ SESSIONS_ASKED = 40
 """How many of a channel's sessions are asked where they ran."""
 
 HEAD_BYTES = 16_384
-CURSOR_STAGES = ("consolidate", "drift", "scenarios", "profiles", "staleness", "synthesis")
 
 
 class NoSpace(StoreError):
@@ -52,9 +51,7 @@ class Snapshot:
         """What of the ledger a dream must know."""
         return History(
             tombstones=frozenset(self.ledger.tombstones()),
-            cursors={
-                (stage, key): ordinal for stage in CURSOR_STAGES for key, ordinal in self.ledger.cursors(stage).items()
-            },
+            cursors=self.ledger.every_cursor(),
             paused=self.ledger.paused,
             channels_off=self.ledger.channels_off,
             usage=self.ledger.usage(),

@@ -18,7 +18,7 @@ from ...store.changes.edits import edit_mark
 from ...store.keep import okf
 from ...store.keep.ledger.ledger import Reinforced, Usage
 from ...store.keep.ledger.questions import Gap, Probe
-from ...store.model import Action, Level, Memory, NodeId, Status, Turn
+from ...store.model import Action, Level, Memory, NodeId, Turn
 from ..settings import PipelineSettings
 from ..steps import Steps
 from .checkpoint import Memo
@@ -146,7 +146,7 @@ class View:
             for memory in self._memories.values()
             if (level is None or memory.level is level)
             and (channel is None or memory.channel == channel)
-            and _is_living(memory)
+            and memory.is_live
         )
         return sorted(found, key=lambda memory: memory.node_id)
 
@@ -181,10 +181,10 @@ class View:
         """How many chunks had no vector yet when the dream began."""
         return self._source.unembedded()
 
-    def is_living(self, node_id: NodeId) -> bool:
+    def is_live(self, node_id: NodeId) -> bool:
         """Whether there is such a memory, and it is neither archived nor superseded."""
         memory = self._memories.get(node_id)
-        return memory is not None and _is_living(memory)
+        return memory is not None and memory.is_live
 
     def memory_paths(self) -> dict[NodeId, str]:
         """Where each memory lies, living or archived."""
@@ -227,7 +227,3 @@ class View:
             memory = okf.to_memory(action.path, okf.parse(action.content))
             self._memories[memory.node_id] = memory
         self.cursors.update(cursors or {})
-
-
-def _is_living(memory: Memory) -> bool:
-    return memory.status is not Status.DEPRECATED and memory.superseded_by is None

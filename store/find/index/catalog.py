@@ -83,7 +83,7 @@ class Content(NamedTuple):
     title: str
     channel: str
     level: Level
-    is_living: bool
+    is_live: bool
     at: datetime | None
 
 

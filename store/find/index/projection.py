@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from ...keep import okf
 from ...keep.okf import session
-from ...model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, SessionHead, Status, Turn
+from ...model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, SessionHead, Turn
 from ...roles import Role
 from ..backends.interface import Scalar
 
@@ -156,7 +156,7 @@ def memory_node(memory: Memory) -> Node:
         title=memory.title,
         text=memory.text.strip() or memory.description,
         channel=memory.channel,
-        live=memory.status is not Status.DEPRECATED and memory.archived_at is None,
+        live=not memory.is_archived,
         created_at=memory.created_at,
         valid_from=memory.valid_from,
         valid_to=memory.valid_to,

@@ -429,6 +429,11 @@ class Ledger:
         """The last ordinal that a stage consumed of each session."""
         return dict(self._ask("SELECT session_id, ordinal FROM cursor WHERE stage = ?", (stage,)))
 
+    def every_cursor(self) -> dict[tuple[str, str], int]:
+        """Map every (stage, key) to the ordinal or mark that the stage stored under it."""
+        rows = self._ask("SELECT stage, session_id, ordinal FROM cursor")
+        return {(stage, key): ordinal for stage, key, ordinal in rows}
+
     def flags(self, prefix: str = "") -> dict[str, str]:
         """The switches whose name begins so."""
         return {k: v for k, v in self._ask("SELECT name, value FROM flag") if k.startswith(prefix)}

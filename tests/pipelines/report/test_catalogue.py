@@ -17,9 +17,9 @@ AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 ZONE = ZoneInfo("Europe/Berlin")
 
 
-def fact(number: int, path: str = "", title: str = "", *, is_living: bool = True) -> Content:
+def fact(number: int, path: str = "", title: str = "", *, is_live: bool = True) -> Content:
     at = AT - timedelta(days=number)
-    return Content(path or f"facts/f{number}.md", title or f"Fact {number}", "shop", Level.FACT, is_living, at)
+    return Content(path or f"facts/f{number}.md", title or f"Fact {number}", "shop", Level.FACT, is_live, at)
 
 
 def listed(found: dict[str, str]) -> list[str]:
@@ -38,7 +38,7 @@ def made(contents: Sequence[Content], digests: Sequence[str] = (), runs: Sequenc
 def test_every_file_is_listed_also_what_is_archived_or_lies_elsewhere() -> None:
     contents = [
         fact(1),
-        fact(2, is_living=False),
+        fact(2, is_live=False),
         Content("scenarios/s.md", "S", "shop", Level.SCENARIO, True, AT),
         Content("profiles/shop/how.md", "How", "shop", Level.PROFILE, False, None),
         Content("sessions/2026/11/21/x.md", "x", "shop", Level.SESSION, True, AT),
