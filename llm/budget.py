@@ -49,7 +49,7 @@ class Asker:
     ) -> None:
         self._model = model
         self._settings = settings
-        self._left = allowance or Allowance(settings.calls_a_night, settings.tokens_a_night)
+        self._left = allowance or Allowance(settings.calls_per_day, settings.tokens_per_day)
         self._monotonic = monotonic
         self._failures_in_a_row = 0
         self.spent = Spent()
@@ -129,7 +129,7 @@ class Asker:
         elif self.spent.tokens + estimate > self._left.tokens:
             self.why_not = "tonight's tokens are used up"
         if self.why_not:
-            raise LlmUnavailable(self.why_not, "Raise llm.calls_a_night or llm.tokens_a_night.")
+            raise LlmUnavailable(self.why_not, "Raise llm.calls_per_day or llm.tokens_per_day.")
 
     def _failed(self, error: LlmError) -> None:
         self.spent.failures += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, SerializationInfo, field_serializer
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, SerializationInfo, field_serializer
 
 TELL_SECRETS = "tell_secrets"
 """The key of a serialization context with which the API key is told: for the pipe to a dream, for nothing else."""
@@ -25,8 +25,13 @@ class LlmSettings(BaseModel):
     deadline_s: float = Field(60, gt=0, description="for one completion")
     context_tokens: int = Field(8192, ge=512)
     answer_tokens: int = Field(1024, ge=64, description="the longest answer")
-    calls_a_night: int = Field(1000, ge=0)
-    tokens_a_night: int = Field(2_000_000, ge=0, description="read and written")
+    calls_per_day: int = Field(1000, ge=0, validation_alias=AliasChoices("calls_per_day", "calls_a_night"))
+    tokens_per_day: int = Field(
+        2_000_000,
+        ge=0,
+        validation_alias=AliasChoices("tokens_per_day", "tokens_a_night"),
+        description="read and written",
+    )
     failures_in_a_row: int = Field(3, ge=1, description="after so many a dream goes on without the model")
     keep_alive_s: float = Field(300, ge=0, description="how long Ollama holds the model between two calls of a dream")
 

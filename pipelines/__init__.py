@@ -1,1 +1,1 @@
-"""The dreams: one file a stage. The only room that may talk to a language model."""
+"""The dreams: consolidation in stages, a gate and a report. The only room that may talk to a language model."""

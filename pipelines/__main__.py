@@ -1,4 +1,4 @@
-"""The child process of a dream: reads one request from stdin, plans, says so on stdout; ends when stdin ends."""
+"""The child process of a dream: reads one request from stdin, plans, answers on stdout; ends when stdin ends."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VEC
 
 PR_SET_PDEATHSIG = 1
 ADDRESS_SPACE_FACTOR = 6
-"""Mapped is not used: onnxruntime and SQLite map several times what they touch. The daemon watches what is resident."""
+"""Address space is not memory: onnxruntime and SQLite map several times what they touch. The daemon watches RSS."""
 
 
 def main() -> int:
-    """Dream once. The exit code is 0 after `Done` and 1 after `Failed`."""
+    """Plan one dream. The exit code is 0 after `Done` and 1 after `Failed`."""
     _die_with_parent()
     from .pause_signal import Attention, first_line
     from .protocol import Failed, Progress, RunRequest, encode
@@ -32,10 +32,10 @@ def main() -> int:
         return 1
     attention = Attention()
     attention.listen(sys.stdin.fileno(), heard)
-    telling = threading.Lock()
+    writing = threading.Lock()
 
-    def tell(message: Progress) -> None:
-        with telling:
+    def report(message: Progress) -> None:
+        with writing:
             _write(out, encode(message))
 
     try:
@@ -45,8 +45,8 @@ def main() -> int:
         _bound_memory(request.pipelines.limits.memory_mib)
         from .dream import dream
 
-        done = dream(request, tell, attention)
-    except Exception as error:  # the boundary of the process: the daemon is told, the traceback goes to its log
+        done = dream(request, report, attention)
+    except Exception as error:  # the boundary of the process: the daemon gets the reason
         failed = Failed(reason=_reason(error), hint=getattr(error, "hint", ""))
         _write(out, encode(failed))
         return 1
@@ -61,7 +61,7 @@ def _write(out: BinaryIO, data: bytes) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What happened, without a person's text: our own errors speak for themselves, others by their kind and place."""
+    """Return the reason of a failure without a person's text: our own errors in words, others by type and place."""
     from ..store.model import StoreError
 
     if isinstance(error, StoreError):
@@ -81,7 +81,7 @@ def _die_with_parent() -> None:
 
 
 def _yield_processor() -> None:
-    """Take the processor only when nobody else wants it."""
+    """Take the processor only while it is idle."""
     with contextlib.suppress(OSError, AttributeError):
         os.nice(19)
     with contextlib.suppress(OSError, AttributeError):

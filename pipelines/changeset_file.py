@@ -12,7 +12,7 @@ from .protocol import MessageError
 
 
 def write_changeset(path: Path, changeset: Changeset) -> None:
-    """Keep a changeset as JSON lines: a head, an action a line, a tail that proves it is whole."""
+    """Write a changeset as JSON lines: a head, an action a line, a tail with their number."""
     with path.open("w", encoding="utf-8") as file:
         cursors = [[stage, session, ordinal] for (stage, session), ordinal in sorted(changeset.cursors.items())]
         file.write(json.dumps({"run_id": changeset.run_id, "cursors": cursors}) + "\n")
@@ -22,7 +22,7 @@ def write_changeset(path: Path, changeset: Changeset) -> None:
 
 
 def read_changeset(path: Path) -> Changeset:
-    """The changeset that a child wrote. Raises MessageError if the file is torn or is not one."""
+    """Read the changeset that a child wrote. Raises MessageError if the file is torn or is not one."""
     try:
         with path.open("r", encoding="utf-8") as file:
             head, *actions, tail = (json.loads(line) for line in file)

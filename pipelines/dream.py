@@ -71,8 +71,8 @@ def _with_spending(on_progress: OnProgress, view: View, file: Path) -> OnProgres
 def _left(request: RunRequest) -> Allowance:
     """Return what the day's earlier runs have left of the model's allowance."""
     return Allowance(
-        calls=max(0, request.llm.calls_a_night - request.calls_spent),
-        tokens=max(0, request.llm.tokens_a_night - request.tokens_spent),
+        calls=max(0, request.llm.calls_per_day - request.calls_spent),
+        tokens=max(0, request.llm.tokens_per_day - request.tokens_spent),
     )
 
 

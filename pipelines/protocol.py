@@ -2,7 +2,7 @@
 
 The daemon writes one `RunRequest` line to the child's stdin and holds the pipe open: its end is the daemon's end. The
 child answers on stdout with any number of `Progress` lines and then exactly one `Done` or `Failed`. After the request
-the daemon may say single bytes: PAUSE, and later RESUME.
+the daemon may send single bytes: PAUSE, and later RESUME.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ if TYPE_CHECKING:
 RunKind = Literal["daily", "weekly", "compaction"]
 PAUSE, RESUME = b"p", b"r"
 SPENT = "spent.json"
-"""In a run's folder: what it asked of a model so far, for a daemon that finds it there without its dream."""
+"""A file in a run's folder: what it asked of a model so far, for a daemon that finds the run ended."""
 
 
 class MessageError(Exception):
-    """A line or a changeset file that is not what this protocol says."""
+    """A line or a changeset file that breaks this protocol."""
 
 
 class RunRequest(BaseModel):
     """One dream to plan. The paths are the living store's: the child reads them once, to copy, and writes in `folder`.
 
     `local_date` and `utc_offset_s` are the person's when the run began; `now` is aware. `at_idle`: it gets a processor
-    only while nobody else wants it, since nobody waits for it. `checkpoint` is where finished
-    units are kept for a dream that is begun anew; `calls_spent` and `tokens_spent` are what other runs of this night
-    asked of a model.
+    only while that is idle, since no client waits for it. `checkpoint` is where finished units are kept for a dream
+    that is begun anew; `calls_spent` and `tokens_spent` are what other runs of the last 24 hours asked of a model.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -62,7 +61,7 @@ class RunRequest(BaseModel):
 
     @classmethod
     def of(cls, paths: StorePaths, run_id: str, local_now: datetime, **others: Any) -> Self:
-        """A dream of one store, which begins now; `local_now` has the person's offset."""
+        """Build the request for a dream of one store that begins now; `local_now` has the person's offset."""
         offset = local_now.utcoffset()
         return cls(
             run_id=run_id,
@@ -79,7 +78,7 @@ class RunRequest(BaseModel):
 
 
 class Progress(BaseModel):
-    """How far a dream is, in stages; `total` 0 means unknown, `note` says how far the stage is.
+    """Progress of a dream, in steps; `total` 0 means unknown, `note` is the progress within the step.
 
     `calls`, `tokens` and `model_s` are what the run asked of a model so far, and the seconds that its answers took.
     """
@@ -97,7 +96,7 @@ class Progress(BaseModel):
 
 
 class Check(BaseModel):
-    """A probe that the daemon asks of the real thing, before and after: a question, and what it must go on finding."""
+    """A probe that the daemon asks of the living store before and after applying: a question and its known answers."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -112,8 +111,8 @@ class Done(BaseModel):
     """The dream is planned: a changeset file in the run's folder (None: nothing to change).
 
     `digest` is the day's digest as markdown. `derived` holds it as it shall lie in the vault, path to whole text
-    (`digests/2026-11-21.md` and `.html`); nothing where there is nothing to tell. `report` is what `runs` shows: counts
-    and dropped stages, no texts. `checks` are for the last look at the real thing.
+    (`digests/2026-11-21.md` and `.html`); empty where there is nothing to report. `report` is what `runs` shows: counts
+    and dropped stages, no texts. `checks` are asked after applying.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -142,13 +141,13 @@ _messages: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discrimin
 
 
 def encode(message: RunRequest | Message) -> bytes:
-    """One line, newline included."""
+    """Encode a message as one line, newline included."""
     return message.model_dump_json(context={TELL_SECRETS: True}).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:
-    """What a child's line says. Raises MessageError."""
+    """Decode a child's line. Raises MessageError."""
     try:
         return _messages.validate_json(line)
     except ValidationError as error:
-        raise MessageError(f"a dream said what it may not: {error.error_count()} fields are wrong") from error
+        raise MessageError(f"a dream sent an invalid message: {error.error_count()} fields are wrong") from error

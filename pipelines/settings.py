@@ -1,10 +1,10 @@
-"""The dreams' own settings: when they run, what they may use, which stages take part."""
+"""Settings of the dreams: when they run, what they may use, which stages take part."""
 
 from __future__ import annotations
 
 from datetime import time
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from .stages.registry import DEFAULT_SWITCHES, Stage
 
@@ -26,7 +26,7 @@ class ScheduleSettings(BaseModel):
 
 
 class IdleSettings(BaseModel):
-    """What counts as the person being away."""
+    """Conditions under which the person counts as away."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -41,7 +41,7 @@ class IdleSettings(BaseModel):
 
 
 class PreemptionSettings(BaseModel):
-    """How a dream gives way to whoever comes back while it runs."""
+    """How a running dream is paused when a request or the person comes back."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -51,7 +51,7 @@ class PreemptionSettings(BaseModel):
 
 
 class LimitSettings(BaseModel):
-    """What dreams may use, one alone and those of a night together.
+    """Limits of one dream, and of all dreams of 24 hours.
 
     Work is counted, in seconds of a processor and of a language model: on a busy machine the wall clock says nothing.
     """
@@ -59,7 +59,12 @@ class LimitSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     time_s: float = Field(1800, gt=0, description="of work, for one dream")
-    night_s: float = Field(7200, gt=0, description="of work, for all that begin by themselves within 24 hours")
+    per_day_s: float = Field(
+        7200,
+        gt=0,
+        validation_alias=AliasChoices("per_day_s", "night_s"),
+        description="of work, for all that begin by themselves within 24 hours",
+    )
     memory_mib: int = Field(1536, ge=128, description="resident, of the child")
     changeset_mib: int = Field(256, ge=1)
     silence_s: float = Field(300, gt=0, description="a child that works this long and says nothing is ended")
@@ -69,7 +74,7 @@ class LimitSettings(BaseModel):
 
 
 class TauSettings(BaseModel):
-    """After how many days a memory that nothing happens to is worth 37 % of what it was."""
+    """Days after which the confidence of an untouched memory has fallen to 37 %."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -81,7 +86,7 @@ class TauSettings(BaseModel):
 
 
 class DecaySettings(BaseModel):
-    """When a memory fades; an archived one stays a file."""
+    """Conditions under which a memory is archived; its file stays."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -89,21 +94,21 @@ class DecaySettings(BaseModel):
     archive_below: float = Field(0.05, gt=0, lt=1)
     least_age_days: float = Field(30, ge=0)
     unused_days: float = Field(30, ge=0)
-    share_a_night: float = Field(0.01, ge=0, le=1)
-    least_a_night: int = Field(10, ge=0)
+    share_per_run: float = Field(0.01, ge=0, le=1, validation_alias=AliasChoices("share_per_run", "share_a_night"))
+    least_per_run: int = Field(10, ge=0, validation_alias=AliasChoices("least_per_run", "least_a_night"))
 
 
 class GateSettings(BaseModel):
-    """How thoroughly a dream is tested before it is believed."""
+    """How many probes test a dream before it is applied."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     probes: int = Field(200, ge=20, le=2000)
-    time_s: float = Field(180, gt=0, description="for the probes of a night, about; the first twenty are always asked")
+    time_s: float = Field(180, gt=0, description="for the probes of a run, about; the first twenty are always asked")
 
 
 class PipelineSettings(BaseModel):
-    """Everything a dream is told."""
+    """All settings of dreams."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -214,7 +214,7 @@ class Dreamer:
         settings = self._settings.pipelines
         quiet_s = settings.idle.resume_quiet_by_hand_s if by_hand else settings.idle.resume_quiet_s
         limits, spent = settings.limits, await asyncio.to_thread(self.spent)
-        time_s = limits.time_s if by_hand else min(limits.time_s, max(0.0, limits.night_s - spent.seconds))
+        time_s = limits.time_s if by_hand else min(limits.time_s, max(0.0, limits.per_day_s - spent.seconds))
         request = request.model_copy(update={"calls_spent": spent.calls, "tokens_spent": spent.tokens})
         self._refuse_if_ended()
         child = self._child = await Child.start(self._command, request, limits, time_s)

@@ -234,8 +234,8 @@ class Schedule:
         if not verdict.idle:
             return verdict.reason
         spent, limits = await asyncio.to_thread(self._dreamer.spent), self._settings.limits
-        if spent.seconds >= limits.night_s:
-            return f"dreams took {spent.seconds:.0f} s of this night's {limits.night_s:.0f}"
+        if spent.seconds >= limits.per_day_s:
+            return f"dreams took {spent.seconds:.0f} s of this night's {limits.per_day_s:.0f}"
         idle = self._settings.idle
         away = await self._is_away(idle.away_s) if idle.ask_desktop else None
         return self._judge(machine, due, away).reason

@@ -85,22 +85,22 @@ class ReviewMethods:
             probes=store.ledger.probes(),
             reinforced=store.ledger.reinforced(),
         )
-        ground = decay.Ground(history, store.catalog.resting(), settings)
-        found = decay.forecast(self._facts(call), _reader(store.vault), ground, settings, now, params.days)
+        evidence = decay.UsageEvidence(history, store.catalog.resting(), settings)
+        found = decay.forecast(self._facts(call), _reader(store.vault), evidence, settings, now, params.days)
         return {
             "days": params.days,
-            "most_a_night": decay.most_a_night(store.catalog.counts()["facts"], settings),
+            "most_a_night": decay.most_per_run(store.catalog.counts()["facts"], settings),
             "total": len(found),
             "fading": [
                 {
-                    "node_id": standing.memory.node_id,
-                    "kind": standing.memory.kind.value,
-                    "title": standing.memory.title[:200],
-                    "channel": standing.memory.channel,
-                    "confidence": round(standing.confidence(now), 3),
+                    "node_id": confidence.memory.node_id,
+                    "kind": confidence.memory.kind.value,
+                    "title": confidence.memory.title[:200],
+                    "channel": confidence.memory.channel,
+                    "confidence": round(confidence.at(now), 3),
                     "fades_at": instant(at),
                 }
-                for at, standing in found[:MOST_FADING]
+                for at, confidence in found[:MOST_FADING]
             ],
         }
 

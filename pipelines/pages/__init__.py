@@ -1,1 +1,1 @@
-"""How pages are put together: groups, titles, lists."""
+"""The making of pages: clusters of facts, titles, lists."""

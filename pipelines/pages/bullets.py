@@ -1,4 +1,4 @@
-"""Listing: facts as the bullets of a page that cites each of them."""
+"""Bullets: facts as the lines of a page that cites each of them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def chronological(facts: Sequence[Memory]) -> list[Memory]:
-    """Oldest first, ties by id; what has no time comes last."""
+    """Sort facts oldest first, ties by id; those without a time come last."""
     return sorted(facts, key=lambda fact: (fact.created_at or _NEVER, fact.node_id))
 
 
 def body(facts: Sequence[Memory], heading_of: Callable[[Memory], str]) -> tuple[str, tuple[NodeId, ...]]:
-    """Bullets under headings, each with its footnote, and the ids that the footnotes stand for, in their order."""
+    """Render facts as bullets under headings, each with a footnote; return the text and the cited ids in order."""
     ids = tuple(fact.node_id for fact in facts)
     labels = okf.source_ids(ids)
     lines: list[str] = []
@@ -33,5 +33,5 @@ def body(facts: Sequence[Memory], heading_of: Callable[[Memory], str]) -> tuple[
 
 
 def by_day(fact: Memory) -> str:
-    """The day on which a fact was stated, as a heading."""
+    """Return the day on which a fact was stated, as a heading."""
     return format_date(fact.created_at.date()) if fact.created_at else "Undated"

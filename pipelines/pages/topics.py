@@ -1,4 +1,4 @@
-"""Topics: what a group of texts is about, in a few of its own words."""
+"""Topics: a title for a group of texts, in a few of its own words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNFIT = re.compile(r"^[\d.,:]+$|'(?!s$)")
 
 
 class Vocabulary:
-    """In how many texts of a channel each stem occurs."""
+    """The document frequency of every stem in a channel."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._documents = 0
@@ -30,12 +30,12 @@ class Vocabulary:
             self._counts.update({stem(word) for word in content_words(text)})
 
     def rarity(self, of: str) -> float:
-        """The inverse document frequency of a stem."""
+        """Return the inverse document frequency of a stem."""
         return log((1 + self._documents) / (1 + self._counts[of]))
 
 
 def title_of(texts: Sequence[str], vocabulary: Vocabulary) -> str:
-    """`Caroline: adoption, agencies, children`: the name that most share, and the most telling words."""
+    """Build a title, as `Caroline: adoption, agencies, children`: the most shared name, and the most salient words."""
     name = _shared_name(texts)
     terms = _terms(texts, vocabulary, name)
     if not terms:
@@ -53,7 +53,7 @@ def _shared_name(texts: Sequence[str]) -> str:
 
 
 def _sentence_starts(text: str) -> set[str]:
-    """Capitalised words that begin a sentence and occur in lower case, or are common words."""
+    """Return the capitalised words that are common words in lower case."""
     common = lexicon("stop_words") | lexicon("light_words")
     return {word for word in _NAME.findall(text) if word.lower() in common}
 

@@ -1,6 +1,6 @@
-"""Consolidate, first step: new turns become facts, one a file; what was said before gains evidence instead.
+"""Consolidate, first step: new turns become facts, one a file; a repeated fact gains evidence instead.
 
-A session is read from where the last dream stopped. One that cannot be read keeps its cursor and is named.
+A session is read from where the last dream stopped. One that cannot be read keeps its cursor and is reported.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def plan(view: View, now: datetime) -> Planned:
             continue
         try:
             turns = view.turns(session.session_id)
-            drafts = _bettered(view, planned, turns, read_to + 1)
+            drafts = _drafts_of(view, planned, turns, read_to + 1)
         except Exception as error:  # the boundary of one session: the others are read, this one again tomorrow
             planned.notes.append(f"{session.session_id} could not be read: {type(error).__name__}")
             planned.count("sessions failed")
@@ -48,25 +48,24 @@ def plan(view: View, now: datetime) -> Planned:
     return planned
 
 
-def _bettered(view: View, planned: Planned, turns: Sequence[Turn], new_from: int) -> list[Draft]:
-    """The drafts of a session, with what a language model makes of it where there is one."""
+def _drafts_of(view: View, planned: Planned, turns: Sequence[Turn], new_from: int) -> list[Draft]:
+    """Return the drafts of a session, improved by a language model where there is one."""
     drafts = drafts_of(turns, new_from)
     if view.model is None:
         return drafts
     model = view.model
 
-    def tell(done: int, total: int) -> None:
-        note = f"asking {model.name}"
-        view.steps.detail(note, done, total)
+    def on_progress(done: int, total: int) -> None:
+        view.steps.detail(f"asking {model.name}", done, total)
 
-    found = extraction.extract(turns, new_from, drafts, model, partial(once, view.memo), tell)
+    found = extraction.extract(turns, new_from, drafts, model, partial(once, view.memo), on_progress)
     for what, number in found.counts.items():
         planned.count(what, number)
     return found.drafts
 
 
 class _Extraction:
-    """Holds what is known of each channel while the sessions are read."""
+    """Collects new and repeated facts while the sessions are read."""
 
     def __init__(self, view: View, planned: Planned, now: datetime) -> None:
         self._view = view
@@ -75,20 +74,20 @@ class _Extraction:
         self._known: dict[str, Known] = {}
         self._paths = view.session_paths()
         self._new: dict[NodeId, Memory] = {}
-        self._heard_again: dict[NodeId, list[NodeId]] = {}
-        self._drawn: Counter[NodeId] = Counter()
+        self._repeated: dict[NodeId, list[NodeId]] = {}
+        self._facts_of_turn: Counter[NodeId] = Counter()
 
     def take(self, session: SessionState, draft: Draft) -> None:
-        """Make a new fact of a draft, or evidence of an old one."""
+        """Turn a draft into a new fact, or into evidence for a known one."""
         known = self._known_of(session.channel)
         node_id = okf.fact_id(session.channel, draft.text)
         same = node_id if node_id in self._new or self._view.holds(node_id) else known.same_as(draft.text)
         if same:
             self._planned.count("duplicates")
-            self._again(same, draft.sources[:1])
+            self._repeat(same, draft.sources[:1])
             return
-        self._drawn[draft.sources[0]] += 1
-        memory = fact(session, draft, node_id, self._view.run_id, self._now, self._drawn[draft.sources[0]])
+        self._facts_of_turn[draft.sources[0]] += 1
+        memory = fact(session, draft, node_id, self._view.run_id, self._now, self._facts_of_turn[draft.sources[0]])
         if create(self._view, memory, STAGE, "", self._paths) is None:
             self._planned.count("forbidden")
             return
@@ -99,13 +98,13 @@ class _Extraction:
         known.add(node_id, draft.text)
 
     def finish(self) -> None:
-        """Turn everything into actions, in the order in which it was said."""
+        """Turn new facts, in the order in which they were said, and repetitions into actions."""
         for memory in self._view.steps.counted(list(self._new.values()), "facts"):
             action = create(self._view, memory, STAGE, f"said in {memory.session_id}", self._paths)
             if action and self._view.read(memory.path) is None:
                 self._planned.actions.append(action)
                 self._planned.count("facts")
-        for node_id, turns in sorted(self._heard_again.items()):
+        for node_id, turns in sorted(self._repeated.items()):
             old = self._view.memory(node_id)
             if old is None or old.superseded_by or (old.is_archived and old.archived_at is None):
                 continue
@@ -120,18 +119,18 @@ class _Extraction:
             self._known[channel] = Known((memory.node_id, memory.text) for memory in facts)
         return self._known[channel]
 
-    def _again(self, node_id: NodeId, turns: tuple[NodeId, ...]) -> None:
+    def _repeat(self, node_id: NodeId, turns: tuple[NodeId, ...]) -> None:
         new = self._new.get(node_id)
         if new is None:
-            self._heard_again.setdefault(node_id, []).extend(turns)
+            self._repeated.setdefault(node_id, []).extend(turns)
         elif fresh := [turn for turn in turns if turn not in new.sources]:
             self._new[node_id] = replace(new, sources=(*new.sources, *fresh))
 
 
 def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now: datetime, ordinal: int = 1) -> Memory:
-    """The memory that a draft becomes; `ordinal` is its place among the facts of its turn.
+    """Build the memory of a draft; `ordinal` is its place among the facts of its turn.
 
-    Its time is when it was said; when it was learned is kept beside.
+    Its time is when it was said; the time of learning is kept beside.
     """
     title = title_of(draft.text)
     return Memory(
@@ -156,14 +155,14 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
 
 
 def _worded_by(memory: Memory, model: str, now: datetime) -> Memory:
-    """A fact as a model worded it and grounding bore it out."""
+    """Mark a fact as worded by a model and verified by grounding."""
     generated = {"by": model, "at": now.isoformat()}
     verified = [{"by": "process:grounding", "at": now.isoformat()}]
     return replace(memory, extra=dict(memory.extra) | {"generated": generated, "verified": verified})
 
 
 def title_of(text: str) -> str:
-    """The beginning of a text, cut between words."""
+    """Return the beginning of a text as a title, cut between words."""
     line = " ".join(text.split())
     if len(line) <= TITLE_CHARS:
         return line.rstrip(".!")

@@ -1,7 +1,7 @@
-"""Drift: what was said later changes, or contradicts, what was said before of the same thing.
+"""Drift: newer facts that update or contradict older ones about the same thing.
 
 An update supersedes the older fact, which stays a file and says until when it was true. A contradiction is kept, both
-sides living, and waits for its person. Facts are compared only where they share telling words, so that the work grows
+sides living, and waits for its person. Facts are compared only where they share rare words, so that the work grows
 with what is alike and not with the square of the store.
 """
 
@@ -23,25 +23,26 @@ from ..workspace.view import View
 
 STAGE = "drift"
 WHOLE_EVERY = timedelta(days=6, hours=12)
-"""How often the whole store is compared, not only with what is new: weekly, a little early rather than a day late."""
+"""The interval of comparing the whole store, not only new facts: weekly, a little early rather than a day late."""
 
 COMMON = 400
-"""Words that more facts of a channel share than this tell nothing apart, and are not compared by."""
+"""A word that more facts of a channel share than this is not compared by: it distinguishes nothing."""
 
 COMPARED, CANDIDATES = 100, 10
-"""How many older facts one fact is compared with, those that share most with it, and how many of them it may change."""
+"""The number of older facts that one fact is compared with, those that share most, and of those that it may change."""
 
 NEAR = {Comparison.UPDATES: 0.4, Comparison.CONTRADICTS: 0.25}
 """Cosine below which two facts are about different things whatever they share; random ones lie around .2. A person
 looks at what contradicts, and a denial is far from what it denies."""
 
 MOST_DENIED, DENIED_WEIGHT = 5, 0.75
-"""Of the older facts that one denial speaks against, how many wait for a person, and how near to the likeliest."""
+"""Of the older facts that one denial contradicts, the most that wait for a person, and their least share of the
+likeliest one's weight."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An older fact that a newer one changes or contradicts; `weight` says how sure it is, among its own kind."""
+    """An older fact that a newer one updates or contradicts; `weight` ranks pairs of the same relation."""
 
     older: Memory
     newer: Memory
@@ -66,7 +67,7 @@ def plan(view: View, now: datetime) -> Planned:
 
 
 def _by_channel(view: View) -> dict[str, list[Memory]]:
-    """The facts that people stated, in the order in which they were said."""
+    """Return the facts that people stated by channel, in the order in which they were said."""
     facts: dict[str, list[Memory]] = defaultdict(list)
     for fact in view.memories(Level.FACT):
         if fact.channel not in view.history.channels_off and fact.tags != ("assistant",):
@@ -77,7 +78,7 @@ def _by_channel(view: View) -> dict[str, list[Memory]]:
 
 
 def _said(fact: Memory) -> tuple[float, str, int, NodeId]:
-    """When a fact was said; of one session, in the order of its turns."""
+    """Return the sort key of a fact: when it was said; within a session, the order of turns."""
     turn = fact.sources[0] if fact.sources else ""
     session, _, ordinal = turn.partition("#")
     at = fact.created_at.timestamp() if fact.created_at else 0.0
@@ -89,7 +90,7 @@ def _is_fresh(fact: Memory, run_id: str, since: int) -> bool:
 
 
 def _related(view: View, facts: Sequence[Memory], fresh: set[NodeId]) -> list[_Found]:
-    """Compare each fact with older ones, where one of the two is fresh."""
+    """Compare each fact with older ones, if one of the two is fresh."""
     statements = [read(fact.text) for fact in facts]
     spread = Counter(stem for statement in statements for stem in statement.stems)
     rarity = {stem: log(1 + len(facts) / count) for stem, count in spread.items() if count <= COMMON}
@@ -106,7 +107,7 @@ def _related(view: View, facts: Sequence[Memory], fresh: set[NodeId]) -> list[_F
 
 
 def _alike(statement: Statement, said: dict[str, list[int]], rarity: dict[str, float]) -> list[tuple[int, float]]:
-    """The older facts that share most, by the rarity of what is shared, and how much."""
+    """Return the older facts that share most, with the summed rarity of the shared stems."""
     shared: dict[int, float] = defaultdict(float)
     for stem in statement.stems:
         for old in said.get(stem, ()):
@@ -118,7 +119,7 @@ def _judged(pairs: Iterable[tuple[Memory, Memory, float]]) -> Iterator[_Found]:
     for older, newer, weight in pairs:
         if (
             _same_speaker(older, newer)
-            and not _one_breath(older, newer)
+            and not _same_turn(older, newer)
             and (relation := compare(older.text, newer.text)) is not Comparison.NONE
         ):
             denied = denied_part(read(newer.text), read(older.text))
@@ -126,17 +127,17 @@ def _judged(pairs: Iterable[tuple[Memory, Memory, float]]) -> Iterator[_Found]:
 
 
 def _same_speaker(older: Memory, newer: Memory) -> bool:
-    """Whether one person said both; a user whose name was said in one session is "user" in another."""
+    """Return True if one person said both; a user whose name is known in one session is "user" in another."""
     return older.tags == newer.tags or ("user",) in (older.tags, newer.tags)
 
 
-def _one_breath(older: Memory, newer: Memory) -> bool:
-    """Whether one turn says both: nobody changes their mind in it."""
+def _same_turn(older: Memory, newer: Memory) -> bool:
+    """Return True if one turn says both: nobody changes their mind within it."""
     return bool(older.sources) and older.sources[:1] == newer.sources[:1]
 
 
 def _strongest(found: Iterable[_Found]) -> list[_Found]:
-    """What one fact changes, and of what it denies the likeliest few."""
+    """Keep the strongest updates of one fact, and the likeliest few of its contradictions."""
     ranked = sorted(found, key=lambda one: -one.weight)
     changes = [one for one in ranked if one.relation is Comparison.UPDATES]
     denials = [one for one in ranked if one.relation is Comparison.CONTRADICTS]
@@ -145,14 +146,14 @@ def _strongest(found: Iterable[_Found]) -> list[_Found]:
 
 
 def _near(view: View, found: Sequence[_Found]) -> list[_Found]:
-    """Those that lie near each other in meaning too: words alone can be shared by chance."""
+    """Keep the pairs that are near in meaning too: words alone can be shared by chance."""
     texts = list(dict.fromkeys(fact.text for one in found for fact in (one.older, one.newer)))
     vectors = dict(zip(texts, view.vectors(texts), strict=True))
     return [one for one in found if float(vectors[one.older.text] @ vectors[one.newer.text]) >= NEAR[one.relation]]
 
 
 def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:
-    """Turn what was found into edits; a fact is superseded once, and one that is has no open questions."""
+    """Turn the pairs into edits; a fact is superseded once, and a superseded one has no open questions."""
     ties = TieEdits(view.read, STAGE)
     gone: set[NodeId] = set()
     for one in sorted(found, key=lambda one: (one.relation is not Comparison.UPDATES, -one.weight)):

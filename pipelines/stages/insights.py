@@ -1,4 +1,4 @@
-"""Insights: what comes up again and again in several scenarios, told in the words of their facts.
+"""Insights: themes that recur in several scenarios, in the words of their facts.
 
 Nothing is invented: every line is a fact of a scenario, and every line cites the scenario that it is from.
 """
@@ -21,7 +21,7 @@ from ..workspace.view import View
 LEAST_SCENARIOS = 3
 LEAST_SESSIONS = 3
 LARGEST_SHARE = 0.3
-"""What is in more of a channel's scenarios than this is what the channel is about, and no insight."""
+"""The largest share of a channel's scenarios: a theme of more of them is what the channel is about, and no insight."""
 
 MOST_SCENARIOS = 12
 MOST_INSIGHTS = 12
@@ -30,41 +30,41 @@ LINES_OF_A_SCENARIO = 4
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """A word that comes up in several scenarios, and the facts of each that hold it."""
+    """A word that recurs in several scenarios, with the facts of each that hold it."""
 
     root: str
     word: str
-    told: Mapping[NodeId, Sequence[Memory]]
+    facts: Mapping[NodeId, Sequence[Memory]]
 
     @property
     def sessions(self) -> set[str]:
-        """The sessions in which it came up."""
-        return {source.partition("#")[0] for facts in self.told.values() for fact in facts for source in fact.sources}
+        """The sessions in which it occurs."""
+        return {source.partition("#")[0] for held in self.facts.values() for fact in held for source in fact.sources}
 
 
 def themes(scenarios: Sequence[Memory], facts: Mapping[NodeId, Memory]) -> list[Theme]:
-    """What comes up across a channel's scenarios, the most telling first; of themes with the same facts one."""
-    told: dict[str, dict[NodeId, list[Memory]]] = defaultdict(lambda: defaultdict(list))
+    """Find the themes of a channel's scenarios, the most salient first; of themes with the same facts one."""
+    facts_by_root: dict[str, dict[NodeId, list[Memory]]] = defaultdict(lambda: defaultdict(list))
     nouns = nouns_of(fact.text for fact in facts.values())
     for scenario in scenarios:
         for source in scenario.sources:
             for root in stems_in(facts[source].text, nouns) if source in facts else ():
-                told[root][scenario.node_id].append(facts[source])
+                facts_by_root[root][scenario.node_id].append(facts[source])
     most = max(LEAST_SCENARIOS, int(LARGEST_SHARE * len(scenarios)))
     found = [
         Theme(root, nouns[root], held)
-        for root, held in told.items()
+        for root, held in facts_by_root.items()
         if LEAST_SCENARIOS <= len(held) <= min(most, MOST_SCENARIOS)
     ]
     found = [theme for theme in found if len(theme.sessions) >= LEAST_SESSIONS]
-    found.sort(key=lambda theme: (-len(theme.told) * log(1 + len(scenarios) / len(theme.told)), theme.root))
+    found.sort(key=lambda theme: (-len(theme.facts) * log(1 + len(scenarios) / len(theme.facts)), theme.root))
     return _distinct(found)[:MOST_INSIGHTS]
 
 
 def actions(
     view: View, channel: str, scenarios: Sequence[Memory], facts: Mapping[NodeId, Memory], now: datetime, stage: str
 ) -> Iterator[Action]:
-    """The pages of a channel's themes: made, rewritten, or archived once their theme is gone."""
+    """Yield the actions that create, rewrite or archive the pages of a channel's themes."""
     paths = {scenario.node_id: scenario.path for scenario in scenarios}
     by_id = {scenario.node_id: scenario for scenario in scenarios}
     wanted: set[NodeId] = set()
@@ -76,7 +76,7 @@ def actions(
         if view.holds(page.node_id):
             action = replace_text(view, page, stage, "its scenarios have changed", paths)
         else:
-            action = create(view, page, stage, f"{theme.word} comes up in {len(theme.told)} scenarios", paths)
+            action = create(view, page, stage, f"{theme.word} comes up in {len(theme.facts)} scenarios", paths)
         if action:
             yield action
     for known in view.memories(Level.SCENARIO, channel):
@@ -85,7 +85,7 @@ def actions(
 
 
 def _archived(view: View, page: Memory, stage: str, now: datetime) -> Action | None:
-    """A page stays as long as what it says is told by its scenarios; one that lost them is archived."""
+    """Archive a page that has fewer than LEAST_SCENARIOS living sources."""
     living = [source for source in page.sources if view.is_live(source)]
     if len(living) >= LEAST_SCENARIOS:
         return None
@@ -93,11 +93,11 @@ def _archived(view: View, page: Memory, stage: str, now: datetime) -> Action | N
 
 
 def _distinct(themes: Sequence[Theme]) -> list[Theme]:
-    """Themes that rest on facts of which the ones before them did not take most."""
+    """Return the themes of which at least half the facts are not in an earlier theme."""
     taken: set[NodeId] = set()
     kept = []
     for theme in themes:
-        facts = {fact.node_id for held in theme.told.values() for fact in held}
+        facts = {fact.node_id for held in theme.facts.values() for fact in held}
         if len(facts & taken) * 2 <= len(facts):
             taken |= facts
             kept.append(theme)
@@ -105,15 +105,15 @@ def _distinct(themes: Sequence[Theme]) -> list[Theme]:
 
 
 def _page(view: View, channel: str, theme: Theme, scenarios: Mapping[NodeId, Memory], now: datetime) -> Memory:
-    ordered = sorted(theme.told, key=lambda node_id: (_began(theme.told[node_id]), node_id))
+    ordered = sorted(theme.facts, key=lambda node_id: (_began(theme.facts[node_id]), node_id))
     labels = okf.source_ids(ordered)
     lines: list[str] = []
     for node_id in ordered:
         lines += ["", f"## {scenarios[node_id].title}", ""] if lines else [f"## {scenarios[node_id].title}", ""]
-        for fact in bullets.chronological(theme.told[node_id])[:LINES_OF_A_SCENARIO]:
+        for fact in bullets.chronological(theme.facts[node_id])[:LINES_OF_A_SCENARIO]:
             lines.append(f"- {' '.join(fact.text.split())} [^{labels[node_id]}]")
     text = "\n".join(lines)
-    facts = bullets.chronological([fact for held in theme.told.values() for fact in held])
+    facts = bullets.chronological([fact for held in theme.facts.values() for fact in held])
     node_id = okf.fact_id(channel, f"insight {theme.root}")
     sentence = f"{len(ordered)} scenarios, {bullets.by_day(facts[0])} to {bullets.by_day(facts[-1])}."
     title = f"{theme.word[:1].upper()}{theme.word[1:]} across {len(ordered)} scenarios"

@@ -1,4 +1,4 @@
-"""Lint: what is wrong with the vault; mends what is safe to mend and names the rest."""
+"""Lint: checks of the vault; repairs what is safe to repair and reports the rest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ARROWS = ("supersedes", "superseded_by", "contradicts")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong with a file (or, without one, with the whole) and that a dream does not mend by itself.
+    """A problem of a file (or, without a path, of the whole memory) that a dream does not repair by itself.
 
     `check` is one of conformance, links, orphans, secrets, tags, index, sessions, embeddings.
     """
@@ -36,15 +36,15 @@ class Finding:
 
 @dataclass(slots=True)
 class Linted(Planned):
-    """The repairs, and what a person should know."""
+    """The repairs, and the findings for a person."""
 
     findings: tuple[Finding, ...] = ()
 
 
 def plan(view: View, now: datetime) -> Linted:
-    """Look at every memory's file once."""
+    """Check every memory's file once."""
     paths = view.paths()
-    places = _places(view)
+    places = view.session_paths() | view.memory_paths()  # the archived ones too
     known = frozenset(places.values())
     findings: list[Finding] = []
     linted = Linted()
@@ -58,7 +58,7 @@ def plan(view: View, now: datetime) -> Linted:
             linted.actions.append(repair)
             linted.count("repaired")
             data = repair.content
-        if repair or file.data != data:  # mended, or left as it was since a person undid just that
+        if repair or file.data != data:  # repaired, or left as it was since a person undid just that
             file = repairs.read(path, data, places, known)
         findings += _of_file(view, file, paths)
     findings += _index_against_files(view, paths)
@@ -70,13 +70,8 @@ def plan(view: View, now: datetime) -> Linted:
     return linted
 
 
-def _places(view: View) -> dict[NodeId, str]:
-    """Where every session and memory lies, the archived ones too."""
-    return view.session_paths() | view.memory_paths()
-
-
 def _of_file(view: View, file: File, paths: set[str]) -> Iterator[Finding]:
-    """What is wrong with one file, after what could be mended is."""
+    """Find the problems of one file, after its repair."""
     for problem in conformance(file.path, file.data, file.document):
         yield Finding("conformance", file.path, problem, file.node_id)
     yield from _broken_links(file, paths)
@@ -96,17 +91,19 @@ def _broken_links(file: File, paths: set[str]) -> Iterator[Finding]:
 
 
 def _missing_links(view: View, file: File) -> Iterator[Finding]:
-    """Arrows and footnotes that lead nowhere, and a successor that its predecessor does not know of."""
+    """Find links and footnotes without a target, and successors that their predecessor does not name."""
     labels = {str(entry.get("id")) for entry in repairs.entries(file.meta)}
     lost = sorted(set(_FOOTNOTE.findall(file.document.body)) - labels)
     if labels and lost:
-        yield Finding("links", file.path, f"its footnote {lost[0]} stands for nothing", file.node_id)
+        yield Finding("links", file.path, f"its footnote {lost[0]} has no source", file.node_id)
     for key in _ARROWS:
         for target in _named(file.meta.get(key)):
             if target not in file.places:
                 yield Finding("links", file.path, f"it {_WORDS[key]} {target}, which is not there", file.node_id)
             elif key == "supersedes" and view.is_live(target) and view.is_live(file.node_id):
-                yield Finding("links", file.path, f"it supersedes {target}, which does not know of it", file.node_id)
+                yield Finding(
+                    "links", file.path, f"it supersedes {target}, which does not name it as its successor", file.node_id
+                )
 
 
 _WORDS = {"supersedes": "supersedes", "superseded_by": "is superseded by", "contradicts": "contradicts"}
@@ -119,16 +116,16 @@ def _named(value: object) -> list[str]:
 
 
 def _orphan(file: File) -> Iterator[Finding]:
-    """A memory that a dream made, of whose evidence nothing is left."""
+    """Find a memory that a dream made and that has no source left."""
     if not file.meta.get("run"):
         return
     cited = [entry.get("title", "") for entry in repairs.entries(file.meta)]
     if not any(str(node_id).partition("#")[0] in file.places for node_id in cited):
-        yield Finding("orphans", file.path, "nothing that it rests on is there any more", file.node_id)
+        yield Finding("orphans", file.path, "none of its sources exists any more", file.node_id)
 
 
 def _leak(file: File) -> Iterator[Finding]:
-    """A secret where no dream may take it out."""
+    """Find a secret where no dream may remove it."""
     found = redact(file.data.decode("utf-8", "replace")).found if file.secrets is None else file.secrets
     if found:
         kinds = ", ".join(sorted(set(found)))
@@ -139,9 +136,9 @@ def _index_against_files(view: View, paths: set[str]) -> Iterator[Finding]:
     indexed = view.indexed_paths()
     proposed = {action.path for action in view.actions}
     for path in sorted(paths - indexed.keys() - proposed):
-        yield Finding("index", path, "the index has not seen it")
+        yield Finding("index", path, "it is not indexed")
     for path in sorted(indexed.keys() - paths):
-        yield Finding("index", path, "the index knows it and the file is gone")
+        yield Finding("index", path, "it is indexed, but the file is gone")
     for path, problem in sorted(indexed.items()):
         if problem and path.startswith("sessions/"):
             yield Finding("sessions", path, problem)
@@ -158,4 +155,4 @@ def _unread_sessions(view: View) -> Iterator[Finding]:
 
 def _unembedded(view: View) -> Iterator[Finding]:
     if waiting := view.unembedded():
-        yield Finding("embeddings", "", f"{waiting} pieces of text are found by words only, until they are embedded")
+        yield Finding("embeddings", "", f"{waiting} pieces of text are found by words only until they are embedded")

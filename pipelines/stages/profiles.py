@@ -1,4 +1,4 @@
-"""Profiles, the third step of consolidation: what is stable in a channel, one page a topic, every line cited.
+"""Profiles, the third step of consolidation: the stable facts of a channel, one page a topic, every line cited.
 
 The person: preferences and standing wishes. The project: decisions and what is true of it. Procedures: how things are
 done here, what does not work, what was corrected.
@@ -23,7 +23,7 @@ SMALLEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A page of a profile: which kinds of fact it holds, and under which heading each stands."""
+    """A page of a profile: the kinds of fact that it holds, each with its heading."""
 
     title: str
     description: str
@@ -42,7 +42,7 @@ TOPICS = (
 
 
 def plan(view: View, now: datetime) -> Planned:
-    """Propose the pages of every channel, as its living facts would have them."""
+    """Propose the pages of every channel, made of its living facts."""
     planned = Planned()
     paths = {memory.node_id: memory.path for memory in view.memories(Level.FACT)}
     channels = {memory.channel for memory in view.memories() if memory.level in {Level.FACT, Level.PROFILE}}
@@ -63,11 +63,11 @@ def plan(view: View, now: datetime) -> Planned:
 
 
 def _chosen(facts: Sequence[Memory], topic: Topic) -> list[Memory]:
-    """The facts that say most of a topic: repeated ones first, then sure ones, then new ones."""
+    """Choose the facts of a topic: repeated ones first, then certain ones, then new ones."""
     fitting = [fact for fact in facts if fact.kind in topic.headings and fact.tags != ("assistant",)]
     best = sorted(fitting, key=_weight)[:MOST_LINES]
     order = list(topic.headings)
-    return sorted(bullets.chronological(best), key=lambda fact: (_who(fact), order.index(fact.kind)))
+    return sorted(bullets.chronological(best), key=lambda fact: (_speaker(fact), order.index(fact.kind)))
 
 
 def _weight(fact: Memory) -> tuple[float, float, float, NodeId]:
@@ -75,7 +75,7 @@ def _weight(fact: Memory) -> tuple[float, float, float, NodeId]:
     return (-len(fact.sources), -(fact.certainty or 0.0), -moment, fact.node_id)
 
 
-def _who(fact: Memory) -> str:
+def _speaker(fact: Memory) -> str:
     return fact.tags[0] if fact.tags else ""
 
 
@@ -91,10 +91,10 @@ def _action(
     if known is not None and not chosen:
         is_gone = not view.is_live(known.node_id)
         return None if is_gone else archive(view, known, STAGE, "the facts that it rests on are gone", now)
-    several = len({_who(fact) for fact in chosen}) > 1
+    several = len({_speaker(fact) for fact in chosen}) > 1
     text, ids = bullets.body(
         chosen,
-        lambda fact: f"{_who(fact)}: {topic.headings[fact.kind].lower()}" if several else topic.headings[fact.kind],
+        lambda fact: f"{_speaker(fact)}: {topic.headings[fact.kind].lower()}" if several else topic.headings[fact.kind],
     )
     path = okf.path_for(Level.PROFILE, topic.title, "", channel)
     if known is not None:

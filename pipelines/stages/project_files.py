@@ -1,4 +1,4 @@
-"""The project of a channel: whether what facts name of it is there. Looks, within its folder; runs nothing."""
+"""The project of a channel: checks that files and commands that facts name exist. Reads its folder; runs nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from ...store.channel import project_root
 
 MOST_LOOKS = 20_000
-"""Files looked at of one project in a night; what is beyond counts as there."""
+"""Files looked up in one project in a run; those beyond count as existing."""
 
 MOST_SUBFOLDERS = 64
 LARGEST_LIST_BYTES = 1 << 20
@@ -36,7 +36,7 @@ class Project:
     """One channel's project on this disk, as it is now."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        """`folders` are those in which its sessions ran, and which are there."""
+        """`folders` are the existing ones in which its sessions ran."""
         self._root = project_root(folders[0])
         within = (real for folder in folders if (real := folder.resolve()).is_relative_to(self._root))
         self._bases = list(dict.fromkeys([self._root, *within]))
@@ -44,18 +44,18 @@ class Project:
 
     @cached_property
     def is_there(self) -> bool:
-        """Whether there is anything in it: an empty folder is one that is not mounted, or not checked out."""
+        """True if the folder holds anything: an empty one is not mounted, or not checked out."""
         return self._root != Path(self._root.anchor) and any(name != ".git" for name in self._names(self._root))
 
     def missing(self, text: str) -> tuple[str, ...]:
-        """What a text names of the project and is not there, as it names it."""
+        """Return the files and commands that a text names and the project does not have, as the text names them."""
         gone = [name for name in paths_in(text) if not self._has_path(name)]
         gone += [f"make {name}" for name in _named(_MAKE, text) if not self._has_target(name)]
         gone += [f"npm run {name}" for name in _named(_SCRIPT, text) if not self._has_script(name)]
         return tuple(dict.fromkeys(gone))
 
     def _has_path(self, name: str) -> bool:
-        """Also true of what cannot be told: outside the folder, behind a symbolic link, after too many looks."""
+        """Return True if a path exists, or cannot be checked: outside the folder, behind a link, after MOST_LOOKS."""
         parts = self._relative(name)
         if parts is None:
             return True
@@ -86,7 +86,7 @@ class Project:
 
     @cached_property
     def _subfolders(self) -> list[Path]:
-        """Somebody who works in a part of the project names files from there."""
+        """The folders within the project: a person who works in one names files from there."""
         return [folder for name in self._names(self._root) if not (folder := self._root / name).is_symlink()]
 
     def _names(self, folder: Path) -> list[str]:
@@ -104,7 +104,7 @@ class Project:
 
     @cached_property
     def _targets(self) -> set[str] | None:
-        """The targets that the makefiles name; None where there is none, or targets may come from elsewhere."""
+        """The targets that the makefiles name; None without one, or if targets may come from elsewhere."""
         texts = [text for base in self._bases for name in _MAKEFILES if (text := _read(base / name)) is not None]
         if not texts or any(_UNKNOWABLE.search(text) for text in texts):
             return None
@@ -124,7 +124,7 @@ class Project:
 
 
 def paths_in(text: str) -> list[str]:
-    """The files and folders that a text names so that they can be looked for: with a folder in front, or quoted so."""
+    """Return the files and folders that a text names with their folder or in backticks, so that they can be checked."""
     found = [name for name in _QUOTED.findall(text) if _PATH.fullmatch(name)]
     found = [name for name in found if name.endswith("/") or name.startswith("/") or _ENDS_AS_FILE.search(name)]
     found += [name for name in _BARE.findall(text) if _PATH.fullmatch(name)]
@@ -132,13 +132,13 @@ def paths_in(text: str) -> list[str]:
 
 
 def _named(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    """Whatever of a pattern's groups has matched, each time."""
+    """Yield every group that matched, of every match of a pattern."""
     for match in pattern.finditer(text):
         yield from (name for name in match.groups() if name)
 
 
 def _read(path: Path) -> str | None:
-    """A small regular file that is no symbolic link; None for anything else."""
+    """Read a small regular file that is no symbolic link; None for anything else."""
     try:
         if not stat.S_ISREG((status := os.lstat(path)).st_mode) or status.st_size > LARGEST_LIST_BYTES:
             return None

@@ -1,4 +1,4 @@
-"""Refresh: the pages whose evidence tonight's dream has changed are made anew the same night, from what still lives."""
+"""Refresh: pages whose sources this run has changed are made anew in the same run, from living facts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STAGE = "refresh"
 
 
 def plan(view: View, now: datetime) -> Planned:
-    """Propose again what scenarios and profiles would; where no fact has changed since, that is nothing."""
+    """Run scenarios and profiles again; they propose nothing where no fact has changed since."""
     planned = Planned()
     for again in (scenarios.plan(view, now), profiles.plan(view, now)):
         planned.actions += again.actions

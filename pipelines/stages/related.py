@@ -1,7 +1,7 @@
-"""Relations: which memories belong to each other across sessions, each with the evidence for it.
+"""Related memories across sessions, each pair with the evidence for it.
 
-Scenarios are related by what is rare and named in both, and near in meaning; facts by having answered the same
-questions. Only what shares something rare is ever compared, so the work grows with the texts, not with their pairs.
+Scenarios are related by rare nouns in both and nearness in meaning; facts by having answered the same questions.
+ Only what shares something rare is ever compared, so the work grows with the texts, not with their pairs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..workspace.view import Vectors, View
 
 MOST_SCENARIOS = 2000
 MOST_SHARED_BY = 8
-"""A word in more scenarios than this says little about any two of them, and makes 28 pairs at most."""
+"""A word in more scenarios than this relates no two of them; eight make 28 pairs."""
 
 LEAST_SHARED = 2
 MOST_PAIRS = 20_000
@@ -42,7 +42,7 @@ LARGEST_ANSWER = 12
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Two memories, how much they have to do with each other, in (0, 1], and why, in words."""
+    """Two related memories, with the strength of the relation in (0, 1] and the reason in words."""
 
     one: NodeId
     other: NodeId
@@ -51,7 +51,7 @@ class Relation:
 
 
 def among(view: View, scenarios: Sequence[Memory], facts: Mapping[NodeId, Memory]) -> list[Relation]:
-    """The relations of one channel's scenarios, the strongest first; none has more than MOST_RELATIONS."""
+    """Relate the scenarios of one channel, the strongest pairs first; none has more than MOST_RELATIONS."""
     newest = sorted(scenarios, key=lambda s: (-s.created_at.timestamp() if s.created_at else 0.0, s.node_id))
     newest = newest[:MOST_SCENARIOS]
     nouns = nouns_of(fact.text for fact in facts.values())
@@ -75,13 +75,13 @@ def among(view: View, scenarios: Sequence[Memory], facts: Mapping[NodeId, Memory
         if cosine >= NEAR:
             named = sorted(shared[one, other], key=lambda root: (spread[root], root))[:MOST_NAMED]
             found.append(
-                Relation(one, other, round(cosine, 2), "both tell of " + ", ".join(nouns[root] for root in named))
+                Relation(one, other, round(cosine, 2), "both mention " + ", ".join(nouns[root] for root in named))
             )
     return _bounded(sorted(found, key=lambda r: (-r.weight, r.one, r.other)))
 
 
 def used_together(probes: Iterable[Probe], facts: Iterable[Memory]) -> list[Relation]:
-    """Facts that answered the same questions, at least twice."""
+    """Relate facts that answered the same questions at least LEAST_QUESTIONS times."""
     drawn: dict[NodeId, list[NodeId]] = defaultdict(list)
     for fact in facts:
         drawn[fact.node_id].append(fact.node_id)
@@ -107,7 +107,7 @@ def used_together(probes: Iterable[Probe], facts: Iterable[Memory]) -> list[Rela
 
 
 def actions(view: View, relations: Iterable[Relation], memories: Iterable[Memory], stage: str) -> Iterator[Action]:
-    """What makes the files of some memories say these relations, and no others of our own."""
+    """Yield the actions that write these relations, and no others of ours, into the files of some memories."""
     by_node: dict[NodeId, list[tuple[NodeId, Relation]]] = defaultdict(list)
     for relation in relations:
         by_node[relation.one].append((relation.other, relation))
@@ -123,18 +123,20 @@ def actions(view: View, relations: Iterable[Relation], memories: Iterable[Memory
             for other, relation in by_node.get(memory.node_id, ())
             if other in paths
         ]
-        mark = _mark(memory.node_id, wanted)
+        tombstone_key = _tombstone_key(memory.node_id, wanted)
         listed = _listed(document.meta)
         theirs = [entry for entry in listed if "because" not in entry]
-        if document.problem or _same(listed, [*theirs, *wanted]) or view.is_forbidden(mark):
+        if document.problem or _same(listed, [*theirs, *wanted]) or view.is_forbidden(tombstone_key):
             continue
         content = okf.edit(data, {"relates": [*theirs, *wanted] or None})
         reason = f"related to {len(wanted)} others" if wanted else "related to none any more"
-        yield Action.replacing(memory.path, memory.node_id, data, content, stage=stage, reason=reason, fingerprint=mark)
+        yield Action.replacing(
+            memory.path, memory.node_id, data, content, stage=stage, reason=reason, fingerprint=tombstone_key
+        )
 
 
 def _shared(words: Mapping[NodeId, Set[str]], spread: Mapping[str, int]) -> dict[tuple[NodeId, NodeId], list[str]]:
-    """The pairs that share rare words, and which."""
+    """Return the pairs that share rare words, with those words."""
     held_by: dict[str, list[NodeId]] = defaultdict(list)
     for node_id in sorted(words):
         for root in sorted(words[node_id]):
@@ -148,20 +150,20 @@ def _shared(words: Mapping[NodeId, Set[str]], spread: Mapping[str, int]) -> dict
 
 
 def _centres(view: View, scenarios: Sequence[Memory], facts: Mapping[NodeId, Memory]) -> dict[NodeId, Vectors]:
-    """The direction of each scenario, from its first facts."""
+    """Return the centre of each scenario's first facts."""
     texts: list[str] = []
     rows: dict[NodeId, slice] = {}
     for scenario in scenarios:
-        told = [facts[source].text for source in scenario.sources if source in facts][:FACTS_READ]
-        if told:
-            rows[scenario.node_id] = slice(len(texts), len(texts) + len(told))
-            texts += told
+        texts_of = [facts[source].text for source in scenario.sources if source in facts][:FACTS_READ]
+        if texts_of:
+            rows[scenario.node_id] = slice(len(texts), len(texts) + len(texts_of))
+            texts += texts_of
     vectors = view.vectors(texts) if texts else np.empty((0, 0), np.float32)
     return {node_id: centre(vectors[part]) for node_id, part in rows.items()}
 
 
 def _bounded(relations: Iterable[Relation]) -> list[Relation]:
-    """The strongest, so that none has more than MOST_RELATIONS."""
+    """Keep the strongest relations, at most MOST_RELATIONS a memory."""
     degree: Counter[NodeId] = Counter()
     kept = []
     for relation in relations:
@@ -177,13 +179,13 @@ def _listed(meta: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _same(one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether two lists name the same memories, as strongly but for a tenth."""
+    """Return True if two lists name the same memories, with weights that differ by at most a tenth."""
     weights = [{str(e.get("title")): e.get("weight") or 0.0 for e in entries} for entries in (one, other)]
     return weights[0].keys() == weights[1].keys() and all(
         abs(float(weights[0][name]) - float(weights[1][name])) <= 0.1 for name in weights[0]
     )
 
 
-def _mark(node_id: NodeId, wanted: Sequence[Mapping[str, Any]]) -> str:
+def _tombstone_key(node_id: NodeId, wanted: Sequence[Mapping[str, Any]]) -> str:
     names = "\0".join(sorted(str(entry["title"]) for entry in wanted))
     return "relates:" + sha256(f"{node_id}\0{names}".encode()).hexdigest()[:32]

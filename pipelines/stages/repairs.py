@@ -1,4 +1,4 @@
-"""Repairs: what is safe to mend in a file by itself, all of it in one action; a person's own words are left alone."""
+"""Repairs of a file that are safe without a person, all in one action; a person's own words are left alone."""
 
 from __future__ import annotations
 
@@ -39,29 +39,29 @@ class File:
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """The frontmatter as the file came."""
+        """The frontmatter as it was read."""
         return self.document.meta
 
     @property
     def is_ours(self) -> bool:
-        """Whether a dream wrote it and no person has touched what it says since."""
+        """True if a dream wrote the file and no person has edited its text since."""
         if not self.is_dreamt or BY_HAND in self.meta:
             return self.is_dreamt
         return not is_curated(okf.to_memory(self.path, self.document))
 
     @property
     def node_id(self) -> NodeId:
-        """What the file is called by."""
+        """The id of the memory in the file."""
         return str(self.meta.get("node_id") or okf.node_id_of_path(self.path))
 
     def change(self, data: bytes, reason: str) -> None:
-        """Take a repair over."""
+        """Apply a repair and note its reason."""
         self.data = data
         self.reasons.append(reason)
 
 
 def read(path: str, data: bytes, places: Mapping[NodeId, str], known: Set[str]) -> File:
-    """A file as the repairs see it."""
+    """Parse a file for the repairs."""
     document = okf.parse(data)
     is_page = BY_HAND in document.meta
     is_dreamt = bool(document.meta.get("run")) and not document.problem and not (is_page and is_edited(data))
@@ -69,7 +69,7 @@ def read(path: str, data: bytes, places: Mapping[NodeId, str], known: Set[str]) 
 
 
 def mend(view: View, file: File) -> Action | None:
-    """Everything that can be mended in a file; None where nothing can, or a person undid just that."""
+    """Build the action of all repairs of a file; None if there is none, or a person undid just that."""
     before = file.data
     if file.document.problem:
         return None
@@ -77,29 +77,35 @@ def mend(view: View, file: File) -> Action | None:
         repair(file)
     if file.data == before:
         return None
-    mark = "lint:" + sha256(file.path.encode() + b"\0" + file.data).hexdigest()[:32]
-    if view.is_forbidden(mark):
+    tombstone_key = "lint:" + sha256(file.path.encode() + b"\0" + file.data).hexdigest()[:32]
+    if view.is_forbidden(tombstone_key):
         return None
     return Action.replacing(
-        file.path, file.node_id, before, file.data, stage="lint", reason="; ".join(file.reasons), fingerprint=mark
+        file.path,
+        file.node_id,
+        before,
+        file.data,
+        stage="lint",
+        reason="; ".join(file.reasons),
+        fingerprint=tombstone_key,
     )
 
 
 def moved(target: str, places: Mapping[NodeId, str]) -> str | None:
-    """Where the memory lies now that a broken link meant, known by the id in its name."""
+    """Return the present path of a broken link's target, found by the id in its name."""
     found = _ID_OF_PATH.search(target)
     place = places.get(found[1]) if found else None
     return f"/{place}" if place else None
 
 
 def entries(meta: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The sources of a file, as far as they are mappings."""
+    """Return the sources of a file that are mappings."""
     listed = meta.get("sources")
     return [dict(entry) for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
 
 
 def clean_tags(tags: object) -> list[str] | None:
-    """Tags without blanks and repetitions, the first spelling kept; None for what is no list of tags."""
+    """Return tags without blanks and repetitions, in the first spelling; None for a value that is no list of tags."""
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         return None
     kept: dict[str, str] = {}
@@ -117,11 +123,11 @@ def _secrets(file: File) -> None:
     clean = redacted.text.encode()
     if BY_HAND in file.meta:
         clean = okf.edit(clean, {BY_HAND: body_hash(okf.parse(clean).body)})
-    file.change(clean, f"a secret was taken out ({', '.join(sorted(set(redacted.found)))})")
+    file.change(clean, f"a secret was removed ({', '.join(sorted(set(redacted.found)))})")
 
 
 def _sources(file: File) -> None:
-    """Let sources point to where their files lie now."""
+    """Update the paths of sources."""
     listed = entries(file.meta)
     mended = []
     for entry in listed:
@@ -133,7 +139,7 @@ def _sources(file: File) -> None:
 
 
 def _links(file: File) -> None:
-    """Let the links of a dream's page lead to where the memories lie now."""
+    """Update the links of a dream's page."""
     targets = {target for target in LINK.findall(file.document.body) if target.removeprefix("/") not in file.known}
     ways = {target: place for target in sorted(targets) if (place := moved(target, file.places))}
     if not ways or not file.is_ours:
@@ -144,17 +150,17 @@ def _links(file: File) -> None:
     data = head + body
     if BY_HAND in file.meta:
         data = okf.edit(data, {BY_HAND: body_hash(okf.parse(data).body)})
-    file.change(data, "what it links to has moved")
+    file.change(data, "the targets of its links have moved")
 
 
 def _tags(file: File) -> None:
     tags = clean_tags(file.meta.get("tags"))
     if tags is not None and tags != file.meta.get("tags") and file.is_ours:
-        file.change(okf.edit(file.data, {"tags": tags or None}), "its tags are tidied up")
+        file.change(okf.edit(file.data, {"tags": tags or None}), "its tags were cleaned up")
 
 
 def _type(file: File) -> None:
-    """Give a file of ours the type that its kind has."""
+    """Add the missing type of a file of ours, from its kind."""
     kind = file.meta.get("kind")
     if str(file.meta.get("type") or "").strip() or kind not in list(Kind) or not file.is_ours:
         return
@@ -162,19 +168,19 @@ def _type(file: File) -> None:
 
 
 def _successor(file: File) -> None:
-    """Let a memory hold again whose successor is gone; its words, and who wrote them, do not matter to that."""
+    """Revive a memory whose successor is gone, whoever wrote it."""
     successor = file.meta.get("superseded_by")
     if not isinstance(successor, str) or successor in file.places or not file.meta.get("node_id"):
         return
-    with contextlib.suppress(InvalidInput):  # a file that cannot be edited is named
-        file.change(okf.edit(file.data, {"superseded_by": None, "valid_to": None}), "what took its place is gone")
+    with contextlib.suppress(InvalidInput):  # a file that cannot be edited is reported
+        file.change(okf.edit(file.data, {"superseded_by": None, "valid_to": None}), "its successor is gone")
 
 
 def _halves(data: bytes) -> tuple[bytes, bytes]:
-    """The frontmatter with its fences, and the body."""
+    """Split a file into frontmatter, fences included, and body."""
     size = len(okf.parse(data).body.encode())
     return data[: len(data) - size], data[len(data) - size :]
 
 
 REPAIRS: tuple[Callable[[File], None], ...] = (_secrets, _type, _sources, _links, _tags, _successor)
-"""In this order: a secret goes before anything else is looked at."""
+"""In this order: a secret is removed before anything else."""

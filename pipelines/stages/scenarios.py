@@ -25,7 +25,7 @@ STAGE = "scenarios"
 
 @dataclass(slots=True)
 class _Group:
-    """A scenario on its way: `known` is its memory where there is one already."""
+    """A scenario in the making: the rows of its facts, and its memory if it exists already."""
 
     rows: list[int]
     known: Memory | None = None
@@ -37,10 +37,10 @@ def plan(view: View, now: datetime) -> Planned:
     paths = {memory.node_id: memory.path for memory in view.memories(Level.FACT)}
     for channel in view.steps.counted(_channels(view), "channels"):
         facts = sorted(view.memories(Level.FACT, channel), key=_newest_first)
-        mark = _mark(facts)
-        if view.cursor(STAGE, channel) == mark:
+        fingerprint = _fingerprint(facts)
+        if view.cursor(STAGE, channel) == fingerprint:
             continue
-        planned.cursors[STAGE, channel] = mark
+        planned.cursors[STAGE, channel] = fingerprint
         vectors = view.vectors([fact.text for fact in facts])
         vocabulary = Vocabulary(fact.text for fact in facts)
         for group in _groups(view, channel, facts, vectors):
@@ -64,8 +64,8 @@ def _newest_first(fact: Memory) -> tuple[float, NodeId]:
     return (-fact.created_at.timestamp() if fact.created_at else 0.0, fact.node_id)
 
 
-def _mark(facts: Sequence[Memory]) -> int:
-    """A number that tells one set of facts from another; it is kept as the channel's cursor."""
+def _fingerprint(facts: Sequence[Memory]) -> int:
+    """Hash a set of facts to a number; it is kept as the channel's cursor."""
     digest = sha256("\0".join(sorted(f"{fact.node_id} {fact.text}" for fact in facts)).encode()).digest()
     return int.from_bytes(digest[:6], "big")
 
@@ -88,7 +88,7 @@ def _groups(view: View, channel: str, facts: Sequence[Memory], vectors: Vectors)
 
 
 def _near(rows: list[int], vectors: Vectors) -> list[int]:
-    """Those of a scenario's facts that still are near its middle, which moves with every fact that joins or goes."""
+    """Return the facts that are still near their scenario's centre, which moves as facts join and leave."""
     if not rows:
         return rows
     cosines = vectors[rows] @ centre(vectors[rows])
@@ -96,7 +96,7 @@ def _near(rows: list[int], vectors: Vectors) -> list[int]:
 
 
 def _join(groups: Sequence[_Group], free: Sequence[int], vectors: Vectors) -> list[int]:
-    """Let free facts join the nearest scenario with room; return those that found none."""
+    """Add free facts to the nearest scenario with room; return those that found none."""
     open_groups = [group for group in groups if group.rows]
     if not open_groups or not free:
         return list(free)
@@ -124,7 +124,7 @@ def _action(
         return archive(view, known, STAGE, "the facts that it rests on are gone", now)
     if known is None and len(members) < SMALLEST:
         return None
-    if known is not None and _says(known, members):
+    if known is not None and _is_current(known, members):
         return None
     memory = _scenario(view, channel, members, known, vocabulary, now)
     if known is not None:
@@ -134,8 +134,8 @@ def _action(
     return create(view, memory, STAGE, f"{len(members)} facts belong together", paths)
 
 
-def _says(page: Memory, members: Sequence[Memory]) -> bool:
-    """Whether a page says just these facts already, told without reading its file."""
+def _is_current(page: Memory, members: Sequence[Memory]) -> bool:
+    """Return True if a page holds just these facts already; its file is not read for it."""
     text, ids = bullets.body(bullets.chronological(members), bullets.by_day)
     return page.sources == ids and page.text.strip() == text.strip()
 

@@ -1,8 +1,8 @@
-"""Staleness, a step of drift: facts that no longer hold are marked as such, each only once, and stay as they are.
+"""Staleness, a step of drift: facts that no longer hold are marked as such, each only once, and keep their words.
 
-A fact about a file or a command of the project that is not there any more, one whose `stale_after` has passed, one
-about a future that has come. Nothing is archived for it, and what comes back is unmarked. What a person wrote, settled
-or unmarked is let alone.
+These are facts about a file or command of the project that no longer exists, facts whose `stale_after` has passed, and
+facts about a future date that has come. None is archived for it, and one whose file comes back is unmarked. Facts
+that a person wrote, settled or unmarked are not touched.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .project_files import Project
 
 STAGE = "staleness"
 GONE = "gone"
-"""The frontmatter key that names what of the project a fact is about and is not there."""
+"""The frontmatter key that lists the files and commands that a fact names and the project lacks."""
 
 MOST_MARKED = 200
-"""A night: a project that is checked out differently for a day should not rewrite a memory."""
+"""The most marks of a run: a project with another branch checked out for a day should not rewrite a memory."""
 
 _MAY_NAME = re.compile(r"[`/]")
 _MAY_BE_DATED = re.compile(rb"^(?:stale_after:|tense: *[\"']?future)", re.MULTILINE)
@@ -36,7 +36,7 @@ _MAY_BE_DATED = re.compile(rb"^(?:stale_after:|tense: *[\"']?future)", re.MULTIL
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What is to be set in one file, why, and what of it is remembered so that it is done once."""
+    """The keys to set in one file, the reason, and the cursor that keeps it from being set twice."""
 
     changes: Mapping[str, Any]
     reason: str
@@ -45,7 +45,7 @@ class _Change:
 
 
 def plan(view: View, now: datetime) -> Planned:
-    """Propose a mark for every fact that has gone stale since it was last looked at."""
+    """Propose a mark for every fact that has gone stale since it was last checked."""
     planned = Planned()
     if view.history.paused:
         return planned
@@ -56,11 +56,11 @@ def plan(view: View, now: datetime) -> Planned:
             if len(planned.actions) >= MOST_MARKED:
                 planned.count("left for another night")
                 return planned
-            _look(view, fact, project if project and project.is_there else None, now, planned)
+            _check(view, fact, project if project and project.is_there else None, now, planned)
     return planned
 
 
-def _look(view: View, fact: Memory, project: Project | None, now: datetime, planned: Planned) -> None:
+def _check(view: View, fact: Memory, project: Project | None, now: datetime, planned: Planned) -> None:
     missing = project.missing(fact.text) if project and _MAY_NAME.search(fact.text) else ()
     data = view.read(fact.path)
     was_marked = view.cursor(STAGE, fact.node_id) != 0
@@ -74,17 +74,17 @@ def _look(view: View, fact: Memory, project: Project | None, now: datetime, plan
     change = change or _of_time(view, whole, now)
     if change is None:
         return
-    mark = f"stale:{fact.node_id}:{change.cursor}"
-    if view.is_forbidden(mark):
+    tombstone_key = f"stale:{fact.node_id}:{change.cursor}"
+    if view.is_forbidden(tombstone_key):
         return
     planned.cursors[STAGE, fact.node_id] = change.cursor
-    if action := _action(view, whole, data, change, mark):
+    if action := _action(view, whole, data, change, tombstone_key):
         planned.actions.append(action)
         planned.count(change.counted)
 
 
 def _of_project(view: View, fact: Memory, missing: Sequence[str], now: datetime) -> _Change | None:
-    """What is to be said of the files that a fact names; of what was, or is to be, nothing: they need not be there."""
+    """Return the change for the files that a fact names; None for past and future facts, whose files need not exist."""
     marked = GONE in fact.extra
     cursor = view.cursor(STAGE, fact.node_id)
     if not missing:
@@ -121,13 +121,15 @@ def _last_day(fact: Memory) -> date | None:
     return last_named(fact.text, said.date()) if said else None
 
 
-def _action(view: View, fact: Memory, data: bytes, change: _Change, mark: str) -> Action | None:
+def _action(view: View, fact: Memory, data: bytes, change: _Change, tombstone_key: str) -> Action | None:
     content = okf.edit(data, change.changes)
     if content == data:
         return None
-    return Action.replacing(fact.path, fact.node_id, data, content, stage=STAGE, reason=change.reason, fingerprint=mark)
+    return Action.replacing(
+        fact.path, fact.node_id, data, content, stage=STAGE, reason=change.reason, fingerprint=tombstone_key
+    )
 
 
 def _number(words: Sequence[str]) -> int:
-    """A number that tells one cause from another; it is kept as the fact's cursor."""
+    """Hash a cause to a number; it is kept as the fact's cursor."""
     return int.from_bytes(sha256("\0".join(sorted(words)).encode()).digest()[:6], "big")

@@ -1,6 +1,6 @@
-"""Synthesis, once a week: what scenarios have to do with each other, what comes up in several, what is used together.
+"""Synthesis, once a week: relations of scenarios, themes that recur in several, facts that are used together.
 
-Profiles are made anew every night; here is what takes looking at everything at once.
+Profiles are made anew in every run; synthesis is the work that must compare everything at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from . import insights, related
 
 STAGE = "synthesis"
 ALIKE = 0.7
-"""Cosine from which two questions ask for the same."""
+"""Cosine from which two questions count as the same."""
 
 MOST_GAPS = 300
 
@@ -31,16 +31,16 @@ def plan(view: View, now: datetime) -> Planned:
         return planned
     for channel in sorted({scenario.channel for scenario in _scenarios(view)} - view.history.channels_off):
         scenarios = [scenario for scenario in _scenarios(view) if scenario.channel == channel]
-        mark = _mark(scenarios)
-        if view.cursor(STAGE, channel) != mark:
-            planned.cursors[STAGE, channel] = mark
-            _channel(view, channel, scenarios, now, planned)
-    _together(view, planned)
+        fingerprint = _fingerprint(scenarios)
+        if view.cursor(STAGE, channel) != fingerprint:
+            planned.cursors[STAGE, channel] = fingerprint
+            _compare(view, channel, scenarios, now, planned)
+    _link_used_together(view, planned)
     return planned
 
 
 def recurring(view: View, gaps: Sequence[Gap]) -> list[tuple[str, int]]:
-    """The gaps that came back, alike ones as one: how it was asked last, and how often in all; the most often first."""
+    """Merge similar gaps: return the latest wording and the number of times of each, the most frequent first."""
     some = sorted(gaps, key=lambda gap: gap.last_at, reverse=True)[:MOST_GAPS]
     if not some:
         return []
@@ -53,10 +53,10 @@ def recurring(view: View, gaps: Sequence[Gap]) -> list[tuple[str, int]]:
         if same == row:
             heads.append(row)
         times[same] = times.get(same, 0) + gap.times
-    return sorted(((some[row].text, number) for row, number in times.items()), key=lambda told: (-told[1], told[0]))
+    return sorted(((some[row].text, number) for row, number in times.items()), key=lambda gap: (-gap[1], gap[0]))
 
 
-def _channel(view: View, channel: str, scenarios: Sequence[Memory], now: datetime, planned: Planned) -> None:
+def _compare(view: View, channel: str, scenarios: Sequence[Memory], now: datetime, planned: Planned) -> None:
     facts = {fact.node_id: fact for fact in view.memories(Level.FACT, channel)}
     found = related.among(view, scenarios, facts)
     for action in related.actions(view, found, scenarios, STAGE):
@@ -67,7 +67,7 @@ def _channel(view: View, channel: str, scenarios: Sequence[Memory], now: datetim
         planned.count("insights" if action.kind is ActionKind.CREATE else "insights changed")
 
 
-def _together(view: View, planned: Planned) -> None:
+def _link_used_together(view: View, planned: Planned) -> None:
     facts = view.memories(Level.FACT)
     found = related.used_together(view.history.probes, facts)
     named = {node_id for relation in found for node_id in (relation.one, relation.other)}
@@ -81,7 +81,7 @@ def _scenarios(view: View) -> list[Memory]:
     return [page for page in view.memories(Level.SCENARIO) if page.kind is Kind.SCENARIO]
 
 
-def _mark(scenarios: Sequence[Memory]) -> int:
-    """A number that tells one state of a channel's scenarios from another; it is kept as the channel's cursor."""
-    told = "\0".join(sorted(f"{scenario.node_id} {scenario.text}" for scenario in scenarios))
-    return int.from_bytes(sha256(told.encode()).digest()[:6], "big")
+def _fingerprint(scenarios: Sequence[Memory]) -> int:
+    """Hash the state of a channel's scenarios to a number; it is kept as the channel's cursor."""
+    state = "\0".join(sorted(f"{scenario.node_id} {scenario.text}" for scenario in scenarios))
+    return int.from_bytes(sha256(state.encode()).digest()[:6], "big")

@@ -1,1 +1,1 @@
-"""What stages work on: the snapshot, its view, what they propose."""
+"""The workspace of stages: the snapshot, the view of it, proposals."""

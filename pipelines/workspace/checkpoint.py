@@ -1,8 +1,8 @@
 """The checkpoint: finished units of expensive pure work, so that a dream which was ended need not do them again.
 
-A dream that begins anew does so on a fresh copy, in which much is as before: what was made from the same is the same.
-So a unit (a model's answer, the vector of a text, the labels of a clustering) is kept by the hash of all that it was
-made from, as soon as it is there, and whoever ends the process loses the unit that it was busy with at most.
+A dream that begins anew does so on a fresh copy, in which much is as before, and equal inputs give equal results. So a
+unit (a model's answer, the vector of a text, the labels of a clustering) is kept under the hash of its inputs as soon
+as it is finished; a process that is killed loses at most the unit in work.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Final
 from ... import __version__
 
 LIMIT_BYTES: Final = 256 * 2**20
-"""A hundred thousand vectors, or some ten thousand answers; what comes after that is done again."""
+"""About a hundred thousand vectors, or ten thousand answers; units beyond that are computed again."""
 
 _HEADER: Final = f"dreamd checkpoint 1, {__version__}\n".encode()  # another version may make other things of the same
 _RECORD: Final = struct.Struct("<32sII")  # key, size and crc32 of what follows
 
 
 def key_of(*parts: str | bytes) -> bytes:
-    """The name of a unit: what kind it is, and everything that decides what comes out."""
+    """Hash the parts that name a unit: its kind, and every input that decides the result."""
     digest = sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -41,7 +41,7 @@ class Memo:
     """
 
     def __init__(self, path: Path, limit_bytes: int = LIMIT_BYTES) -> None:
-        """Open or make it, readable by its person alone. Raises OSError."""
+        """Open or create the file, readable by its person alone. Raises OSError."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         self._limit_bytes = limit_bytes
         self._places: dict[bytes, tuple[int, int, int]] = {}
@@ -51,7 +51,7 @@ class Memo:
         return len(self._places)
 
     def get(self, key: bytes) -> bytes | None:
-        """A finished unit, or None."""
+        """Return a finished unit, or None."""
         place = self._places.get(key)
         if place is None:
             return None
@@ -64,7 +64,7 @@ class Memo:
         self.put_many({key: value})
 
     def put_many(self, units: Mapping[bytes, bytes]) -> None:
-        """Keep what was finished together, in one write."""
+        """Keep several units, in one write."""
         written = bytearray()
         places = {}
         for key, value in units.items():
@@ -80,11 +80,11 @@ class Memo:
             self._places.update(places)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)
 
     def _read(self) -> int:
-        """Learn what is there; where the whole records end."""
+        """Read the index of units; return the offset at which the whole records end."""
         size = os.fstat(self._file).st_size
         if os.pread(self._file, len(_HEADER), 0) != _HEADER:
             os.ftruncate(self._file, 0)
@@ -103,7 +103,7 @@ class Memo:
 
 
 def once(memo: Memo | None, parts: Iterable[str | bytes], make: Callable[[], bytes]) -> bytes:
-    """What `make` makes from these parts, made now or by a dream that was ended."""
+    """Return what `make` makes from these parts, from the checkpoint if it is there."""
     if memo is None:
         return make()
     key = key_of(*parts)

@@ -1,4 +1,4 @@
-"""Change: one file before and after a stage, read as memories."""
+"""The difference that a stage makes: one file before and after, read as memories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .view import View
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file, read before and after."""
+    """A file before and after an action, as memories; `is_by_hand` if a person wrote or edited the body."""
 
     path: str
     before: Memory | None
@@ -22,7 +22,7 @@ class Change:
 
     @classmethod
     def of(cls, path: str, before: bytes | None, after: bytes | None) -> Change:
-        """Read both."""
+        """Parse both versions of a file."""
         read: Callable[[bytes | None], Memory | None] = lambda data: (  # noqa: E731
             None if data is None else okf.to_memory(path, okf.parse(data))
         )
@@ -30,7 +30,7 @@ class Change:
 
 
 def gave_way(view: View, actions: Iterable[Action]) -> tuple[set[NodeId], set[NodeId]]:
-    """The memories that a stage would archive, and those that it would let give way to others."""
+    """Return the memories that a stage would archive, and those that it would supersede."""
     archived, replaced = set[NodeId](), set[NodeId]()
     for action in actions:
         change = Change.of(action.path, view.read(action.path), action.content)

@@ -1,4 +1,4 @@
-"""Proposals: memories turned into actions on files, with what guards and what forbids them."""
+"""Proposals: memories turned into actions on files, with their tombstone keys and the guards of a person's edits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BY_HAND = "body_sha256"
 
 @dataclass(slots=True)
 class Planned:
-    """What a stage proposes. `counts` and `notes` go into the run's report; notes hold no person's text."""
+    """The proposals of a stage. `counts` and `notes` go into the run's report; notes hold no person's text."""
 
     actions: list[Action] = field(default_factory=list)
     cursors: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -31,9 +31,9 @@ class Planned:
 
 
 def create(view: View, memory: Memory, stage: str, reason: str, paths: Mapping[NodeId, str]) -> Action | None:
-    """The action that writes a new memory; None where a person forbade it."""
-    mark = fingerprint(memory)
-    if view.is_forbidden(mark):
+    """Build the action that writes a new memory; None where a person forbade it."""
+    tombstone_key = fingerprint(memory)
+    if view.is_forbidden(tombstone_key):
         return None
     return Action(
         kind=ActionKind.CREATE,
@@ -42,21 +42,23 @@ def create(view: View, memory: Memory, stage: str, reason: str, paths: Mapping[N
         stage=stage,
         reason=reason,
         content=okf.from_memory(memory, paths),
-        fingerprint=mark,
+        fingerprint=tombstone_key,
     )
 
 
 def replace_text(view: View, memory: Memory, stage: str, reason: str, paths: Mapping[NodeId, str]) -> Action | None:
-    """The action that rewrites a derived memory; None where nothing changes, it is forbidden, or a person edited it."""
+    """Build the action that rewrites a derived memory; None if unchanged, forbidden, or edited by a person."""
     before = view.read(memory.path)
-    mark = fingerprint(memory)
-    if before is None or view.is_forbidden(mark) or is_edited(before):
+    tombstone_key = fingerprint(memory)
+    if before is None or view.is_forbidden(tombstone_key) or is_edited(before):
         return None
     old = okf.to_memory(memory.path, okf.parse(before))
     if old.text == memory.text and old.sources == memory.sources and old.title == memory.title:
         return None
     content = okf.from_memory(memory, paths)
-    return Action.replacing(memory.path, memory.node_id, before, content, stage=stage, reason=reason, fingerprint=mark)
+    return Action.replacing(
+        memory.path, memory.node_id, before, content, stage=stage, reason=reason, fingerprint=tombstone_key
+    )
 
 
 def add_sources(
@@ -68,9 +70,9 @@ def add_sources(
     session_paths: Mapping[NodeId, str],
     at: datetime | None = None,
 ) -> Action | None:
-    """The action that lets a known fact rest on more turns; every other byte of its file stays.
+    """Build the action that adds turns to the sources of a known fact; every other byte of its file stays.
 
-    `at` is kept beside each: when the fact was reinforced, which is from when it fades. One that has faded comes back.
+    `at` is kept beside each turn, the time of reinforcement, from which fading counts; an archived fact comes back.
     """
     data = view.read(path)
     if data is None:
@@ -94,7 +96,7 @@ def add_sources(
 
 
 def archive(view: View, memory: Memory, stage: str, reason: str, now: datetime) -> Action | None:
-    """The action that archives a page; None for one that a person edited. It stays a file."""
+    """Build the action that archives a page; None for one that a person edited. It stays a file."""
     data = view.read(memory.path)
     if data is None or is_edited(data):
         return None
@@ -103,18 +105,18 @@ def archive(view: View, memory: Memory, stage: str, reason: str, now: datetime) 
 
 
 def body_hash(text: str) -> str:
-    """What `is_edited` compares."""
+    """Hash a body as `is_edited` compares it."""
     return sha256(text.strip().encode()).hexdigest()[:16]
 
 
 def is_edited(data: bytes) -> bool:
-    """Whether the body is another than the dream wrote."""
+    """Return True if the body is not the one that a dream wrote."""
     document = okf.parse(data)
     return document.meta.get(BY_HAND) != body_hash(document.body)
 
 
 def is_curated(memory: Memory) -> bool:
-    """Whether a person put it there: marked it, wrote it by hand or with `remember`, or edited what a dream wrote."""
+    """Return True if a person marked it, wrote it by hand or with `remember`, or edited what a dream wrote."""
     if memory.extra.get("curated") or memory.extra.get("priority"):
         return True
     if memory.run is None:
@@ -123,5 +125,5 @@ def is_curated(memory: Memory) -> bool:
 
 
 def newest(moments: Sequence[datetime | None]) -> datetime | None:
-    """The latest of some moments."""
+    """Return the latest of some moments, None if there is none."""
     return max((moment for moment in moments if moment), default=None)

@@ -21,13 +21,13 @@ from ...store.text.controls import without_controls
 from .view import History, SessionState
 
 SESSIONS_ASKED = 40
-"""How many of a channel's sessions are asked where they ran."""
+"""How many of a channel's newest sessions are read for the folder in which they ran."""
 
 HEAD_BYTES = 16_384
 
 
 class NoSpace(StoreError):
-    """A copy needs twice its size free."""
+    """Too little disk space: a copy needs twice its size free."""
 
 
 class Snapshot:
@@ -43,12 +43,12 @@ class Snapshot:
         self.ledger = Ledger(folder / "ledger.db", read_only=True)
 
     def close(self) -> None:
-        """Let go of the copies."""
+        """Close the copies."""
         self._connections.close()
         self.ledger.close()
 
     def history(self) -> History:
-        """What of the ledger a dream must know."""
+        """Read the parts of the ledger that stages need."""
         return History(
             tombstones=frozenset(self.ledger.tombstones()),
             cursors=self.ledger.every_cursor(),
@@ -62,7 +62,7 @@ class Snapshot:
         )
 
     def sessions(self) -> list[SessionState]:
-        """Every session, by id."""
+        """Return every session, by id."""
         last = self._catalog.sessions()
         nodes = self._catalog.nodes(last.keys())
         return [
@@ -72,7 +72,7 @@ class Snapshot:
         ]
 
     def turns(self, session_id: NodeId) -> list[Turn]:
-        """The turns of a session that were not forgotten, in order."""
+        """Return the turns of a session that were not forgotten, in order."""
         return [
             Turn(session_id, node.ordinal, node.role, without_controls(node.text), node.created_at, node.external_id)
             for node in self._catalog.turns(session_id)
@@ -80,7 +80,7 @@ class Snapshot:
         ]
 
     def folders(self, channel: str) -> list[Path]:
-        """The folders of a channel's project in which its newest sessions ran, those that are there now."""
+        """Return the existing folders of a channel's project in which its newest sessions ran."""
         sql = "SELECT path FROM node WHERE channel = ? AND level = 'L0' AND kind = 'session' ORDER BY created_at DESC"
         rows = self._connections.get().execute(f"{sql} LIMIT ?", (channel, SESSIONS_ASKED))
         named = dict.fromkeys(cwd for (path,) in rows if (cwd := self._cwd(path)))
@@ -88,7 +88,7 @@ class Snapshot:
         return [folder for folder in folders if _is_folder(folder) and channel_of_folder(folder) == channel]
 
     def _cwd(self, path: str) -> str | None:
-        """Where a session ran, from the beginning of its file."""
+        """Read the folder in which a session ran, from the beginning of its file."""
         try:
             with self._vault.resolve(path).open("rb") as file:
                 return session.head_of(path, okf.parse(file.read(HEAD_BYTES))).cwd
@@ -96,7 +96,7 @@ class Snapshot:
             return None
 
     def memories(self) -> list[Memory]:
-        """Every memory above L0, by id, with what the index holds of it."""
+        """Return every memory above L0, by id, with the fields that the index holds."""
         sources: dict[NodeId, list[NodeId]] = defaultdict(list)
         conflicts: dict[NodeId, list[NodeId]] = defaultdict(list)
         for source, target, kind in self._connections.get().execute(
@@ -112,19 +112,19 @@ class Snapshot:
         return sorted(found, key=lambda memory: memory.node_id)
 
     def read(self, path: str) -> bytes | None:
-        """A file of the vault, or None."""
+        """Return a file of the vault, or None."""
         return self._vault.read_if_any(path)
 
     def paths(self) -> Collection[str]:
-        """Every kept file of the vault."""
+        """Return the path of every kept file of the vault."""
         return [stamp.path for stamp in self._vault.walk()]
 
     def indexed_paths(self) -> Mapping[str, str | None]:
-        """Every file that the index has seen, and what is wrong with it."""
+        """Return every file that the index has seen, with its problem if it has one."""
         return {path: row.problem for path, row in self._catalog.files().items()}
 
     def unembedded(self) -> int:
-        """How many chunks have no vector yet."""
+        """Count the chunks without a vector."""
         return self._catalog.counts()["embedding_queue"]
 
 

@@ -1,6 +1,6 @@
-"""The view: the copy that a dream works on, with tonight's proposals laid over it.
+"""The view: the copy that a dream works on, with an overlay of this run's proposals.
 
-What a stage proposes is seen by the stages after it; the person's memory is not touched.
+Later stages see what earlier ones propose; the person's memory is not touched.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SessionState:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What of the ledger a dream must know."""
+    """The parts of the ledger that stages need."""
 
     tombstones: frozenset[str] = frozenset()
     cursors: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -55,48 +55,48 @@ class Source(Protocol):
     """The memory as it was when the dream began."""
 
     def sessions(self) -> list[SessionState]:
-        """Every session, by id."""
+        """Return every session, by id."""
         ...
 
     def turns(self, session_id: NodeId) -> list[Turn]:
-        """The turns of a session that were not forgotten, in order."""
+        """Return the turns of a session that were not forgotten, in order."""
         ...
 
     def folders(self, channel: str) -> list[Path]:
-        """The folders of a channel's project in which its newest sessions ran, those that are there now."""
+        """Return the existing folders of a channel's project in which its newest sessions ran."""
         ...
 
     def memories(self) -> list[Memory]:
-        """Every memory above L0, by id; what the index does not hold of it is left at its default."""
+        """Return every memory above L0, by id; fields that the index does not hold have their defaults."""
         ...
 
     def read(self, path: str) -> bytes | None:
-        """A file of the vault, or None."""
+        """Return a file of the vault, or None."""
         ...
 
     def paths(self) -> Collection[str]:
-        """Every kept file of the vault."""
+        """Return the path of every kept file of the vault."""
         ...
 
     def indexed_paths(self) -> Mapping[str, str | None]:
-        """Every file that the index has seen, and what is wrong with it."""
+        """Return every file that the index has seen, with its problem if it has one."""
         ...
 
     def unembedded(self) -> int:
-        """How many chunks have no vector yet."""
+        """Count the chunks without a vector."""
         ...
 
 
 class Embed(Protocol):
-    """Texts to rows of unit length."""
+    """A function from texts to vectors of unit length."""
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
-        """One row a text."""
+        """Return one row a text."""
         ...
 
 
 class View:
-    """Reads of the copy, and the proposals of this run so far."""
+    """Reads the copy as the proposals of this run so far would leave it."""
 
     def __init__(
         self,
@@ -122,25 +122,25 @@ class View:
     # ---- reading
 
     def sessions(self) -> list[SessionState]:
-        """Every session in which learning is on."""
+        """Return every session in which learning is on."""
         if self.history.paused:
             return []
         return [session for session in self._source.sessions() if session.channel not in self.history.channels_off]
 
     def turns(self, session_id: NodeId) -> list[Turn]:
-        """All turns of a session, in order."""
+        """Return all turns of a session, in order."""
         return self._source.turns(session_id)
 
     def folders(self, channel: str) -> list[Path]:
-        """The folders of a channel's project in which its newest sessions ran, those that are there now."""
+        """Return the existing folders of a channel's project in which its newest sessions ran."""
         return self._source.folders(channel)
 
     def cursor(self, stage: str, key: str) -> int:
-        """The last ordinal that a stage consumed of a session, 0 for none; tonight's counts."""
+        """Return the last ordinal that a stage consumed of a session, in this run or before; 0 for none."""
         return self.cursors.get((stage, key), self.history.cursors.get((stage, key), 0))
 
     def memories(self, level: Level | None = None, channel: str | None = None) -> list[Memory]:
-        """The memories that are neither archived nor superseded, by id."""
+        """Return the memories that are neither archived nor superseded, by id."""
         found = (
             memory
             for memory in self._memories.values()
@@ -151,57 +151,57 @@ class View:
         return sorted(found, key=lambda memory: memory.node_id)
 
     def memory(self, node_id: NodeId) -> Memory | None:
-        """One memory, whole, from its file."""
+        """Return one memory with every field, from its file."""
         known = self._memories.get(node_id)
         data = self.read(known.path) if known else None
         return okf.to_memory(known.path, okf.parse(data), known.created_at) if known and data is not None else known
 
     def holds(self, node_id: NodeId) -> bool:
-        """Whether there is such a memory, living or archived."""
+        """Return True if there is such a memory, living or archived."""
         return node_id in self._memories
 
     def read(self, path: str) -> bytes | None:
-        """A file as this run would leave it."""
+        """Return a file as this run would leave it, None if there is none."""
         return self._files[path] if path in self._files else self._source.read(path)
 
     def paths(self) -> set[str]:
-        """Every kept file as this run would leave them."""
+        """Return the path of every kept file as this run would leave them."""
         gone = {path for path, data in self._files.items() if data is None}
         return (set(self._source.paths()) | self._files.keys()) - gone
 
     def indexed_paths(self) -> Mapping[str, str | None]:
-        """Every file that the index had seen when the dream began, and what is wrong with it."""
+        """Return every file that the index had seen when the dream began, with its problem if it has one."""
         return self._source.indexed_paths()
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
-        """The embeddings of texts, one row each, of unit length."""
+        """Return the embeddings of texts, one row each, of unit length."""
         return self._embed(texts)
 
     def unembedded(self) -> int:
-        """How many chunks had no vector yet when the dream began."""
+        """Count the chunks that had no vector when the dream began."""
         return self._source.unembedded()
 
     def is_live(self, node_id: NodeId) -> bool:
-        """Whether there is such a memory, and it is neither archived nor superseded."""
+        """Return True if there is such a memory, neither archived nor superseded."""
         memory = self._memories.get(node_id)
         return memory is not None and memory.is_live
 
     def memory_paths(self) -> dict[NodeId, str]:
-        """Where each memory lies, living or archived."""
+        """Return the path of each memory, living or archived."""
         return {node_id: memory.path for node_id, memory in self._memories.items()}
 
     def session_paths(self) -> dict[NodeId, str]:
-        """Where each session lies."""
+        """Return the path of each session."""
         return {session.session_id: session.path for session in self._source.sessions()}
 
     # ---- proposing
 
     def is_forbidden(self, fingerprint: str | None) -> bool:
-        """Whether a person undid, forgot or rejected this."""
+        """Return True if a person undid, forgot or rejected what this fingerprint stands for."""
         return fingerprint in self.history.tombstones
 
     def allowed(self, actions: Sequence[Action]) -> list[Action]:
-        """These actions without the edits that a person undid, and without what was built on them."""
+        """Return the actions without edits that a person undid, and without later edits of the same files."""
         if not self.history.tombstones:
             return list(actions)
         seen: dict[str, bytes | None] = {}
@@ -217,7 +217,7 @@ class View:
         return allowed
 
     def apply(self, actions: Iterable[Action], cursors: Mapping[tuple[str, str], int] | None = None) -> None:
-        """Take what a stage proposed; the stages after it see it."""
+        """Add what a stage proposed, so that later stages see it."""
         for action in actions:
             self.actions.append(action)
             self._files[action.path] = action.content

@@ -65,7 +65,7 @@ def test_what_a_night_may_ask_of_a_model_is_less_what_its_other_dreams_asked(
     model = ScriptedModel(lambda prompt: {"facts": []})
     scripted = lambda settings, allowance: (Asker(model, settings, allowance), "")  # noqa: E731
     monkeypatch.setattr("dreamd.pipelines.dream.asker_for", scripted)
-    llm = LlmSettings(calls_a_night=3, context_tokens=700, answer_tokens=64)  # a turn a call
+    llm = LlmSettings(calls_per_day=3, context_tokens=700, answer_tokens=64)  # a turn a call
     request = request_of(paths, "r1").model_copy(update={"llm": llm, **spent})
     said: list[Progress] = []
     done = dream(request, said.append)

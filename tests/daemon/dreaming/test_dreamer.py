@@ -235,7 +235,7 @@ def test_what_the_child_says_of_its_failure_is_kept(bed: Callable[..., Bed]) -> 
     [
         ("sys.exit(3)", "exit code 3"),
         ("os.kill(os.getpid(), 9)", "SIGKILL"),
-        ("print('hello')", "said what it may not"),
+        ("print('hello')", "sent an invalid message"),
         ("print('x' * (17 * 2**20))", "bytes in a line"),
         ("say(Done(changeset_path='/etc/passwd'))", "not in its own folder"),
         ("say(Done(changeset_path=request.folder / 'none'))", "cannot be read"),
@@ -272,7 +272,7 @@ def test_what_a_model_answers_is_work(bed: Callable[..., Bed]) -> None:
 
 def test_the_time_of_a_night_is_bounded_but_for_what_a_person_asks_for(bed: Callable[..., Bed]) -> None:
     chatty = WORK + "for _ in range(30): say(Progress(stage='x')); work(.05)\nsay(Done())"
-    it = bed(chatty, night_s=100.0)
+    it = bed(chatty, per_day_s=100.0)
     it.store.recorded.append(Run("r0", "daily", "failed", NOW, NOW, summary={"seconds": 99.5, "tokens": 7}))
     with pytest.raises(DreamError, match="longer than 0 s"):
         it.dream()

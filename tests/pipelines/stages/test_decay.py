@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dreamd.pipelines.settings import DecaySettings
 from dreamd.pipelines.stages import consolidate, decay
-from dreamd.pipelines.stages.decay import Ground, Standing
+from dreamd.pipelines.stages.decay import Confidence, UsageEvidence
 from dreamd.pipelines.workspace.view import History
 from dreamd.store.keep import okf
 from dreamd.store.keep.ledger.ledger import Reinforced, Usage
@@ -61,9 +61,9 @@ def faded(source: FakeSource, now: datetime, history: History | None = None) -> 
     return [action.node_id for action in planned.actions]
 
 
-def standing(of: Memory, usage: Mapping[str, Usage] | None = None, **feedback: int) -> Standing:
+def confidence(of: Memory, usage: Mapping[str, Usage] | None = None, **feedback: int) -> Confidence:
     history = History(usage=usage or {}, feedback={of.node_id: feedback})
-    found = Ground(history, (), SETTINGS).standing(of)
+    found = UsageEvidence(history, (), SETTINGS).confidence_in(of)
     assert found is not None
     return found
 
@@ -78,16 +78,16 @@ def standing(of: Memory, usage: Mapping[str, Usage] | None = None, **feedback: i
         (Kind.FACT, "inferred", 7),
     ],
 )
-def test_confidence_is_the_formula(kind: Kind, provenance: str, tau: float) -> None:
+def test_confidence_falls_exponentially_and_grows_with_use_and_trust(kind: Kind, provenance: str, tau: float) -> None:
     one = memory(kind=kind, provenance=provenance)
     usage = {one.node_id: Usage(4, NOW + days(2))}
     expected = 0.95 * exp(-40 / tau) * (1 + 0.1 * log(5)) * 0.90
-    assert standing(one, usage, not_useful=1).confidence(NOW + days(42)) == pytest.approx(expected)
+    assert confidence(one, usage, not_useful=1).at(NOW + days(42)) == pytest.approx(expected)
 
 
 def test_confidence_never_exceeds_one() -> None:
     one = memory()
-    assert standing(one, {one.node_id: Usage(10_000, NOW)}, used=50).confidence(NOW) == 1.0
+    assert confidence(one, {one.node_id: Usage(10_000, NOW)}, used=50).at(NOW) == 1.0
 
 
 def test_feedback_moves_trust_within_bounds() -> None:
@@ -100,22 +100,22 @@ def test_feedback_moves_trust_within_bounds() -> None:
 def test_what_answered_a_question_is_trusted_more() -> None:
     one = memory()
     probes = [Probe("how long?", "proj", ("s1#1",)), Probe("what takes nine minutes?", None, (one.node_id,))]
-    found = Ground(History(probes=probes), (), SETTINGS).standing(one)
+    found = UsageEvidence(History(probes=probes), (), SETTINGS).confidence_in(one)
     assert found is not None
     assert found.trust == pytest.approx(1.10)
 
 
 @pytest.mark.parametrize("kind", [Kind.FACT, Kind.PREFERENCE, Kind.PROCEDURE, Kind.CORRECTION])
-def test_the_night_on_which_it_fades_is_known_beforehand(kind: Kind) -> None:
+def test_the_moment_of_fading_is_known_beforehand(kind: Kind) -> None:
     one = memory(kind=kind)
-    at = standing(one).fades_at(SETTINGS)
-    assert standing(one).confidence(at) == pytest.approx(SETTINGS.archive_below)
+    at = confidence(one).fades_at(SETTINGS)
+    assert confidence(one).at(at) == pytest.approx(SETTINGS.archive_below)
     source = source_of(one)
     assert faded(source, at - days(0.01)) == []
     assert faded(source, at + days(0.01)) == [one.node_id]
 
 
-def test_a_year_of_history_imported_tonight_loses_nothing() -> None:
+def test_imported_history_counts_from_when_it_was_learned() -> None:
     source = FakeSource()
     for week in range(52):
         said = (("Ann", f"I paid {week + 100} crowns for the violin lesson in Oslo."),)
@@ -148,16 +148,16 @@ def test_what_a_person_vouched_for_or_said_again_stays(kept: Memory) -> None:
     assert faded(source_of(kept), NOW + days(4000)) == []
 
 
-def test_what_was_said_again_is_counted_beside_the_file_and_on_top_of_what_older_files_say() -> None:
+def test_repetitions_in_the_ledger_add_to_those_in_the_file() -> None:
     one = memory(extra={"reinforced": [{"at": (NOW - days(40)).isoformat()}]})
     again = Reinforced(2, NOW - days(3))
     assert decay.reinforcements(one, History()) == 1
     assert decay.reinforcements(one, History(reinforced={one.node_id: again})) == 3
     once = History(reinforced={(plain := memory()).node_id: Reinforced(1, NOW + days(3))})
-    found = Ground(once, (), SETTINGS).standing(plain)
+    found = UsageEvidence(once, (), SETTINGS).confidence_in(plain)
     assert found is not None
     assert found.last_at == NOW + days(3)
-    assert Ground(History(reinforced={plain.node_id: again}), (), SETTINGS).standing(plain) is None
+    assert UsageEvidence(History(reinforced={plain.node_id: again}), (), SETTINGS).confidence_in(plain) is None
 
 
 def test_what_a_person_edited_stays() -> None:
@@ -194,22 +194,22 @@ def test_use_and_repetition_count_from_when_they_happened() -> None:
     assert len(unused) == 2  # the page keeps one of its two
 
 
-def test_a_pages_last_source_stays() -> None:
+def test_the_last_source_of_a_page_does_not_fade() -> None:
     first, second = memory("The first of two."), memory("The second of two.")
     source = source_of(first, second, _page((first.node_id, second.node_id)))
     assert len(faded(source, NOW + days(400))) == 1
 
 
-def test_at_most_one_in_a_hundred_fades_in_a_night() -> None:
+def test_the_number_that_fades_in_a_run_is_bounded() -> None:
     many = [memory(f"Fact number {n}.") for n in range(30)]
-    assert len(faded(source_of(*many), NOW + days(400))) == SETTINGS.least_a_night
-    assert decay.most_a_night(30, SETTINGS) == 10
-    assert decay.most_a_night(5000, SETTINGS) == 50
+    assert len(faded(source_of(*many), NOW + days(400))) == SETTINGS.least_per_run
+    assert decay.most_per_run(30, SETTINGS) == 10
+    assert decay.most_per_run(5000, SETTINGS) == 50
 
 
 def test_what_was_brought_back_by_an_undo_is_not_archived_again() -> None:
     one = memory()
-    history = History(tombstones=frozenset({decay.mark_of(one.node_id)}))
+    history = History(tombstones=frozenset({decay.tombstone_key(one.node_id)}))
     assert faded(source_of(one), NOW + days(4000), history) == []
 
 
@@ -222,10 +222,10 @@ def test_the_forecast_names_the_days_and_reads_no_young_file() -> None:
         read.append(path)
         return source.read(path)
 
-    ground = Ground(History(), (), SETTINGS)
-    told = decay.forecast(source.memories(), reading, ground, SETTINGS, NOW + days(70), 30)
-    assert [standing.memory.node_id for _, standing in told] == [soon.node_id]
-    assert NOW + days(70) <= told[0][0] <= NOW + days(100)
+    evidence = UsageEvidence(History(), (), SETTINGS)
+    found = decay.forecast(source.memories(), reading, evidence, SETTINGS, NOW + days(70), 30)
+    assert [one.memory.node_id for _, one in found] == [soon.node_id]
+    assert NOW + days(70) <= found[0][0] <= NOW + days(100)
     assert young.path not in read
 
 
@@ -239,9 +239,9 @@ def test_what_a_dream_learns_again_carries_the_moment() -> None:
     source.add("s2", ("Ann", "I moved to Oslo in 2019."))
     again = source.view(history)
     (action,) = consolidate.plan(again, NOW + days(1)).actions
-    told = okf.to_memory(action.path, okf.parse(action.content or b""))
-    assert [entry.get("at") for entry in told.extra["sources"]] == [None, (NOW + days(1)).isoformat()]
-    assert decay.reinforcements(told, History()) == 1
+    memory_again = okf.to_memory(action.path, okf.parse(action.content or b""))
+    assert [entry.get("at") for entry in memory_again.extra["sources"]] == [None, (NOW + days(1)).isoformat()]
+    assert decay.reinforcements(memory_again, History()) == 1
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_a_link_on_a_persons_page_is_named_not_mended() -> None:
 def test_arrows_and_footnotes_that_lead_nowhere_are_named() -> None:
     source, _ = _with_page("- a claim [^m1] [^m7]", "supersedes:\n- nobody\n")
     told = [finding.problem for finding in lint.plan(source.view(), NOW).findings if finding.check == "links"]
-    assert told == ["its footnote m7 stands for nothing", "it supersedes nobody, which is not there"]
+    assert told == ["its footnote m7 has no source", "it supersedes nobody, which is not there"]
 
 
 def test_a_successor_whose_predecessor_does_not_know_of_it_is_named() -> None:
@@ -140,7 +140,7 @@ def test_a_successor_whose_predecessor_does_not_know_of_it_is_named() -> None:
     page = "scenarios/page--page.md"
     source.files[page] = okf.edit(source.files[page], {"supersedes": [node_id]})
     told = [finding.problem for finding in lint.plan(source.view(), NOW).findings if finding.check == "links"]
-    assert told == [f"it supersedes {node_id}, which does not know of it"]
+    assert told == [f"it supersedes {node_id}, which does not name it as its successor"]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_tags_and_a_missing_type_are_mended_in_one_action() -> None:
     meta = okf.parse(repair.content or b"").meta
     assert meta["tags"] == ["Ann"]
     assert meta["type"] == okf.type_of(Kind(meta["kind"]))
-    assert repair.reason == "its type was missing; its tags are tidied up"
+    assert repair.reason == "its type was missing; its tags were cleaned up"
 
 
 def test_a_persons_edits_are_not_fought() -> None:
@@ -200,6 +200,6 @@ def test_what_is_gone_hides_nothing_for_good_and_what_is_there_still_does() -> N
     source.files["facts/a.md"] = note.format("a", "nobody").encode()
     source.files["facts/b.md"] = note.format("b", node_id).encode()
     (repair,) = lint.plan(source.view(), NOW).actions
-    assert (repair.path, repair.reason) == ("facts/a.md", "what took its place is gone")
+    assert (repair.path, repair.reason) == ("facts/a.md", "its successor is gone")
     assert okf.parse(repair.content or b"").meta.keys() == {"type", "node_id", "level"}
     assert "links" not in _problems(source)
