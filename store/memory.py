@@ -134,6 +134,6 @@ class MemoryStore:
         """Return the inputs of decay, after what was acknowledged is found."""
         return read_decay_inputs(self.ledger, self.catalog, self.vault, self.parts.visibility)
 
-    def settle_kinship(self, timeout_s: float = 10.0) -> bool:
+    def settle_links(self, timeout_s: float = 10.0) -> bool:
         """Wait until what was remembered is linked to what was known; False when that takes longer."""
-        return self.parts.kinship.settle(timeout_s) and self.settle()
+        return self.parts.linker.settle(timeout_s) and self.settle()

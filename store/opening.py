@@ -10,8 +10,8 @@ from pathlib import Path
 
 from .background.activity import Activity
 from .background.embedding import EmbedQueue
-from .background.linking import Kinship
-from .background.relevance_feedback import FollowUp
+from .background.linking import Linker
+from .background.relevance_feedback import RelevanceFeedback
 from .changes.decisions import Decisions
 from .changes.deletions import Deletions
 from .changes.intake import SessionPlans
@@ -195,10 +195,10 @@ class Parts:
             self.tombstones,
             self.switches,
             self.activity,
-            lambda node_id, known: self.kinship.remembered(node_id, known=known),
+            lambda node_id, known: self.linker.on_remembered(node_id, known=known),
             self.now,
         )
-        self.kinship = Kinship(
+        self.linker = Linker(
             self.catalog,
             self.index.backend,
             self.vault,
@@ -208,16 +208,16 @@ class Parts:
             self.is_busy,
             self.now,
         )
-        open_parts.callback(self.kinship.stop)
-        open_parts.callback(self.follow_up.stop)
+        open_parts.callback(self.linker.stop)
+        open_parts.callback(self.relevance.stop)
         self._build_upkeep()
         self.sweeping = threading.Thread(target=self.upkeep.sweep, name="dreamd-sweep", daemon=True)
         open_parts.callback(self._end_sweep)
 
     def _build_questions(self) -> None:
-        self.follow_up = FollowUp(self.writer.later, self.is_busy, self.ledger.asked)
+        self.relevance = RelevanceFeedback(self.writer.later, self.is_busy, self.ledger.asked)
         self.feedback = Feedback(
-            self.follow_up,
+            self.relevance,
             self.catalog,
             self.ledger,
             self.writer,
@@ -313,8 +313,8 @@ class Parts:
         if self.opened.is_copy:
             self.mending.noticed()
         self.queue.start()
-        self.follow_up.start()
-        self.kinship.start()
+        self.relevance.start()
+        self.linker.start()
         self.sweeping.start()
         self.feedback.purge_if_off()
 

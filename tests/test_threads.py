@@ -209,7 +209,7 @@ def test_recalls_and_contexts_are_answered_alike(tmp_path: Path) -> None:
         texts = fresh_texts(60)
         for text in texts:
             store.remember(text, channel="threads").result()
-        assert store.settle_kinship(60)
+        assert store.settle_links(60)
         while store.status()["pending_embeddings"]:
             store.settle()
         questions = [" ".join(text.split()[2:6]) for text in texts]

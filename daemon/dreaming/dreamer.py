@@ -21,7 +21,7 @@ from loguru import logger
 
 from ...pipelines.changeset_file import read_changeset
 from ...pipelines.protocol import Done, MessageError, Progress, RunKind, RunRequest
-from ...store.changes.runs import AppliedRun, Refused
+from ...store.changes.runs import AppliedRun, SkippedAction
 from ...store.keep.files.vault import is_digest
 from ...store.keep.ledger.records import Run
 from ...store.model import ActionKind, Changeset, NotFound, StoreError
@@ -65,7 +65,7 @@ class DreamResult:
     changeset: Changeset
     seconds: float
     digest: str = ""
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[SkippedAction, ...] = ()
     note: str = ""
 
     @property
@@ -177,14 +177,14 @@ class Dreamer:
             changeset = await asyncio.to_thread(self._take, done, request)
         finally:
             shutil.rmtree(request.folder, ignore_errors=True)
-        state, refused = "planned", tuple[Refused, ...]()
+        state, refused = "planned", tuple[SkippedAction, ...]()
         if not request.dry_run:
             # Shielded: once it is journaled it will be applied, now or at the next start; now is better.
             self._landing = True
             self._tell(Progress(stage="apply", done=self.progress.total, total=self.progress.total))
             landing = asyncio.ensure_future(asyncio.to_thread(self._land, request, done, changeset, began_s))
             applied = await _finished(landing)
-            state, refused = "applied" if applied.applied else "nothing", applied.refused
+            state, refused = "applied" if applied.applied else "nothing", applied.skipped
             state = "undone" if applied.undone else state
         seconds = time.monotonic() - began_s
         logger.info(
@@ -427,9 +427,9 @@ def _told_of(applied: AppliedRun, done: Done) -> dict[str, str]:
     """What is derived from a dream, with the word in its digest of what was left out."""
     from ...pipelines.report.html import with_left_out
 
-    if not applied.refused:
+    if not applied.skipped:
         return done.derived
-    reasons = [refused.reason for refused in applied.refused]
+    reasons = [refused.reason for refused in applied.skipped]
     return {path: with_left_out(text, applied.run_id, reasons) for path, text in done.derived.items()}
 
 

@@ -26,7 +26,7 @@ from ...ipc.call import Call
 from ...ipc.protocol import NOT_FOUND, ProtocolError, Refused
 from ...ipc.store_methods import Handler, Name, NoParams, Params, instant
 from ...pipelines.protocol import Progress, RunKind
-from ...store.changes.runs import Refused as NotDone
+from ...store.changes.runs import SkippedAction
 from ...store.keep import okf
 from ...store.keep.files.vault import is_digest
 from ...store.keep.ledger.records import LINK, Run
@@ -161,13 +161,13 @@ class DreamMethods:
         already = self._store.ledger.run(params.run_id).state == "undone"
         undone = self._store.undo(params.run_id)
         try:
-            self._pages.undone(params.run_id, len(undone.refused))
+            self._pages.undone(params.run_id, len(undone.skipped))
         except (StoreError, OSError) as error:  # it is undone all the same; the next dream writes them
             logger.warning("the pages of run {} are as they were: {}", params.run_id, type(error).__name__)
         return {
             "run_id": undone.run_id,
             "restored": undone.restored,
-            "conflicts": _conflicts(undone.refused),
+            "conflicts": _conflicts(undone.skipped),
             "already": already,
         }
 
@@ -209,7 +209,7 @@ def _teller(call: Call) -> Callable[[Progress], None]:
     return lambda at: call.progress(at.stage, at.done, at.total, at.note)
 
 
-def _conflicts(refused: Iterable[NotDone]) -> list[ConflictAnswer]:
+def _conflicts(refused: Iterable[SkippedAction]) -> list[ConflictAnswer]:
     return [{"path": one.path, "reason": one.reason} for one in refused]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone
 
-from ...store.changes.decisions import is_reviewed, mark_of
+from ...store.changes.decisions import is_reviewed, pair_key
 from ...store.keep.ledger.records import Run
 from ...store.model import Action, Level, Memory, NodeId
 from ..gate.gate import GateResult
@@ -79,7 +79,7 @@ def open_pairs(view: View) -> list[tuple[Memory, Memory]]:
         tuple(sorted((memory.node_id, other)))
         for memory in living.values()
         for other in memory.contradicts
-        if other in living and not view.is_forbidden(mark_of(memory.node_id, other))
+        if other in living and not view.is_forbidden(pair_key(memory.node_id, other))
     }
     found = []
     for names in sorted(named):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import log
 
-from ...store.changes.decisions import is_reviewed, mark_of
-from ...store.changes.link_edits import TieEdits
+from ...store.changes.decisions import is_reviewed, pair_key
+from ...store.changes.link_edits import LinkEdits
 from ...store.model import Level, Memory, NodeId
 from ...store.text.comparison import Comparison, compare, denied_part
 from ...store.text.statement import Statement, read
@@ -154,10 +154,10 @@ def _near(view: View, found: Sequence[_Found]) -> list[_Found]:
 
 def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:
     """Turn the pairs into edits; a fact is superseded once, and a superseded one has no open questions."""
-    ties = TieEdits(view.read, STAGE)
+    edits = LinkEdits(view.read, STAGE)
     gone: set[NodeId] = set()
     for one in sorted(found, key=lambda one: (one.relation is not Comparison.UPDATES, -one.weight)):
-        mark = mark_of(one.older.node_id, one.newer.node_id)
+        mark = pair_key(one.older.node_id, one.newer.node_id)
         if view.is_forbidden(mark) or {one.older.node_id, one.newer.node_id} & gone:
             continue
         older, newer = view.memory(one.older.node_id), view.memory(one.newer.node_id)
@@ -168,8 +168,8 @@ def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:
         if one.relation is Comparison.UPDATES:
             gone.add(older.node_id)
             planned.count("superseded")
-            ties.supersede(older, newer, mark)
+            edits.supersede(older, newer, mark)
         else:
             planned.count("contradictions")
-            ties.contradict(older, newer, mark)
-    planned.actions += ties.actions()
+            edits.contradict(older, newer, mark)
+    planned.actions += edits.actions()

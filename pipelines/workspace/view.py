@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...llm.budget import Asker
-from ...store.changes.edits import edit_mark
+from ...store.changes.edits import edit_key
 from ...store.keep import okf
 from ...store.keep.ledger.ledger import Reinforced, Usage
 from ...store.keep.ledger.questions import Gap, Probe
@@ -209,7 +209,7 @@ class View:
         allowed = []
         for action in actions:
             before = seen[action.path] if action.path in seen else self.read(action.path)
-            if action.path in left_out or self.is_forbidden(edit_mark(action.path, before, action.content)):
+            if action.path in left_out or self.is_forbidden(edit_key(action.path, before, action.content)):
                 left_out.add(action.path)
                 continue
             seen[action.path] = action.content

@@ -1,1 +1,1 @@
-"""What is done while nobody waits: linking, relevance feedback, embedding."""
+"""Background work between requests: linking, relevance feedback, embedding."""

@@ -1,4 +1,4 @@
-"""The place in the queue: chunks get their vectors behind everybody's back, never before an acknowledgement."""
+"""Embedding of new chunks in the background, never before an acknowledgement."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from ..find.embedding.embedding import Embedder, ModelUnavailable, batches_by_le
 from ..find.index.index import Index, Pending
 from ..keep.unwritable import is_full
 from ..model import IndexDamaged
-from .courtesy import give_way
+from .worker import wait_until_idle
 
 logger = logging.getLogger(__name__)
 
 BATCH = 256
-"""Chunks looked at at once: enough to sort by length, little enough to stay small and to stop soon."""
+"""Chunks read from the index at a time: enough to sort by length, few enough to stay small and to stop soon."""
 
 SLICE_TOKENS = 256
-"""What is embedded between two looks at the stop sign, a short run of the model, and written in one transaction:
-stopping waits for no more than that (29 s with 16 long texts on a busy machine)."""
+"""Tokens embedded between two checks for a stop, and written in one transaction: `stop` waits for one such slice (16
+long texts took 29 s on a busy machine)."""
 
 RETRY_S, SOON_S = 5.0, 0.2
+"""How long after a fault of the model or the disk, and of the index, the next attempt is made."""
 
 
 class EmbedQueue:
-    """Embeds what the index has pending, in a thread of its own or, by `drain`, in the caller's."""
+    """Embeds the chunks that wait for a vector, in a thread of its own or, by `drain`, in the caller's."""
 
     def __init__(
         self,
@@ -46,13 +47,13 @@ class EmbedQueue:
         self.problem: str | None = None
 
     def start(self) -> None:
-        """Begin to work in the background."""
+        """Start the thread."""
         self._thread = threading.Thread(target=self._run, name="dreamd-embedding", daemon=True)
         self._thread.start()
         self._wake.set()
 
     def wake(self) -> None:
-        """There is something new."""
+        """Wake the thread: chunks may wait."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -63,9 +64,9 @@ class EmbedQueue:
             self._thread.join()
 
     def drain(self, at_most: int | None = None) -> int:
-        """Embed everything that is pending, or so many chunks; return how many the model had to read.
+        """Embed all waiting chunks, or `at_most` so many; return how many the cache did not have.
 
-        A bound lets whoever waits for this be done, although others go on writing. Raises ModelUnavailable.
+        The bound ends a call although others go on writing. Raises ModelUnavailable.
         """
         read = done = 0
         while not self._stopping.is_set():
@@ -88,11 +89,11 @@ class EmbedQueue:
             except ModelUnavailable as error:
                 self._note(str(error))
                 self._try_again_later()
-            except IndexDamaged:  # another takes its place, with everything to be done again
+            except IndexDamaged:  # a new index replaces it, in which every chunk waits again
                 self._try_again_later(SOON_S)
             except Exception as error:  # a disk that is full, a database in use: the chunks stay pending
                 why = "the disk is full" if is_full(error) else type(error).__name__
-                self._note(f"No vectors can be kept for now ({why}).")
+                self._note(f"Vectors cannot be stored at the moment ({why}).")
                 self._try_again_later()
 
     def _note(self, problem: str) -> None:
@@ -104,10 +105,10 @@ class EmbedQueue:
         if not self._stopping.wait(wait_s):
             self._wake.set()
 
-    def _give_way(self) -> None:
-        """Let others go first, unless somebody waits for this."""
+    def _wait_until_idle(self) -> None:
+        """Let requests go first, unless a caller of `drain` waits."""
         if threading.current_thread() is self._thread:
-            give_way(self._is_busy, self._stopping)
+            wait_until_idle(self._is_busy, self._stopping)
 
     def _embed(self, pending: Sequence[Pending]) -> int:
         known = self._cache.get_many({item.text_hash for item in pending})
@@ -115,7 +116,7 @@ class EmbedQueue:
         self._index.set_vectors(seen, [known[item.text_hash] for item in seen])
         unseen = [item for item in pending if item.text_hash not in known]
         for places in batches_by_length([item.text for item in unseen], SLICE_TOKENS):
-            self._give_way()
+            self._wait_until_idle()
             if self._stopping.is_set():
                 break
             some = [unseen[place] for place in places]

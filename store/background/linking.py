@@ -1,8 +1,8 @@
-"""Kinship: what was just remembered is set beside what is known, at once and behind everybody's back.
+"""Linking of a remembered statement to older ones, in the background and right after it was acknowledged.
 
-What says the same as something older reinforces it and steps back; what changes something older takes its place; what
-contradicts it is linked to it and waits for a person. Who remembers never waits for this, and what a crash or a flood
-leaves undone the next dream does.
+A statement that repeats an older one reinforces it and is superseded by it; one that changes it supersedes it; one
+that contradicts it is linked to it and waits for a person. `remember` never waits for this, and the next dream does
+what a crash or a flood leaves undone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, Final
 
-from ..changes.decisions import mark_of
-from ..changes.link_edits import TieEdits
+from ..changes.decisions import pair_key
+from ..changes.link_edits import LinkEdits
 from ..changes.runs import new_run_id
 from ..find.backends.interface import Condition, VectorStore
 from ..find.index.catalog import Catalog
@@ -27,17 +27,20 @@ from ..model import Changeset, Level, NodeId
 from ..text.comparison import Comparison, compare
 from ..text.normal_form import normal_form
 from ..text.terms import query_terms
-from .worker import Errands
+from .worker import WorkQueue
 
 COMPARED: Final = 20
+"""Older facts compared with a new one: those that keyword search finds first."""
+
 TERMS: Final = 16
+"""Terms of the new statement that are searched for."""
 
 
-class Kinship:
-    """Finds what a remembered statement is kin to. `remembered` may be called from any thread.
+class Linker:
+    """Compares remembered statements with older facts and links them. `on_remembered` may be called from any thread.
 
-    `apply` makes a changeset real; `say_again` has a memory that is known said again: it is counted, or holds again.
-    `forbidden` are the tombstones; `is_busy` says that somebody waits for an answer.
+    `apply` applies a changeset; `say_again` reinforces a known memory, or revives it where it held no more.
+    `forbidden` are the tombstones; `is_busy` says that a request is in flight.
     """
 
     def __init__(
@@ -58,73 +61,75 @@ class Kinship:
         self._say_again = say_again
         self._forbidden = forbidden
         self._now = now
-        self._errands = Errands("dreamd-kinship", is_busy)
-        self._not_yet: Counter[NodeId] = Counter()  # said, and not taken up yet
+        self._work = WorkQueue("dreamd-linking", is_busy)
+        self._not_yet: Counter[NodeId] = Counter()  # remembered, and still in the queue
         self._counting = threading.Lock()
 
     def start(self) -> None:
-        """Begin to work."""
-        self._errands.start()
+        """Start the thread."""
+        self._work.start()
 
     def stop(self) -> None:
-        """End after what is at hand."""
-        self._errands.stop()
+        """End after the statement that is being compared."""
+        self._work.stop()
 
-    def remembered(self, node_id: NodeId, *, known: bool = False) -> None:
-        """Something was remembered; what finds no place in the queue, or fails, the next dream finds.
+    def on_remembered(self, node_id: NodeId, *, known: bool = False) -> None:
+        """Queue a statement for linking; the next dream links one that finds no place in the queue, or fails.
 
-        What was `known` and held is compared with nothing; but what was said before it takes its place no more.
+        A `known` statement is compared with nothing; but until it is taken up, none remembered before it supersedes it.
         """
         with self._counting:
             self._not_yet[node_id] += 1
-        if not self._errands.put(lambda: self._take_up(node_id, known)):
-            self._let_go(node_id)
+        if not self._work.put(lambda: self._link(node_id, known)):
+            self._count_down(node_id)
 
     def settle(self, timeout_s: float) -> bool:
-        """Wait until what was remembered so far is set beside what is known; False when that takes longer."""
-        return self._errands.settle(timeout_s)
+        """Wait until what was remembered so far is linked; False after the timeout."""
+        return self._work.settle(timeout_s)
 
-    def _take_up(self, node_id: NodeId, known: bool) -> None:
-        self._let_go(node_id)
+    def _link(self, node_id: NodeId, known: bool) -> None:
+        self._count_down(node_id)
         node = None if known else self._catalog.node(node_id)
         if node is not None and node.live:
-            self._consider(node)
+            self._compare(node)
 
-    def _let_go(self, node_id: NodeId) -> None:
+    def _count_down(self, node_id: NodeId) -> None:
         with self._counting:
             self._not_yet[node_id] -= 1
             if not self._not_yet[node_id]:
                 del self._not_yet[node_id]
 
-    def _consider(self, node: Node) -> None:
-        ties = TieEdits(self._vault.read_if_any, LINK)
+    def _compare(self, node: Node) -> None:
+        edits = LinkEdits(self._vault.read_if_any, LINK)
         replaced: list[NodeId] = []
-        told_by: NodeId | None = None
+        repeated: NodeId | None = None
         for older in self._older(node):
-            mark = mark_of(older.node_id, node.node_id)
-            if mark in self._forbidden():
+            tombstone_key = pair_key(older.node_id, node.node_id)
+            if tombstone_key in self._forbidden():
                 continue
             if normal_form(older.text) == normal_form(node.text):
-                ties.edit(node, {"superseded_by": older.node_id}, "it was known, in other words", mark)
-                told_by = older.node_id
+                edits.edit(
+                    node, {"superseded_by": older.node_id}, "it repeats an older fact in other words", tombstone_key
+                )
+                repeated = older.node_id
                 break
-            relation = compare(older.text, node.text)
-            if relation is Comparison.UPDATES:
-                ties.supersede(older, node, mark)
+            comparison = compare(older.text, node.text)
+            if comparison is Comparison.UPDATES:
+                edits.supersede(older, node, tombstone_key)
                 replaced.append(older.node_id)
-            elif relation is Comparison.CONTRADICTS:
-                ties.contradict(older, node, mark)
-        if actions := ties.actions():
+            elif comparison is Comparison.CONTRADICTS:
+                edits.contradict(older, node, tombstone_key)
+        if actions := edits.actions():
             changeset = Changeset(run_id=new_run_id(self._now(), LINK), actions=tuple(actions))
-            self._apply(changeset, f"set {node.node_id} beside what was known")
+            self._apply(changeset, f"linked {node.node_id} to what was known")
         for node_id in replaced:
             if node_id in self._not_yet:  # it was said again meanwhile, after what has just taken its place
                 self._say_again(node_id)
-        if told_by is not None:
-            self._say_again(told_by)
+        if repeated is not None:
+            self._say_again(repeated)
 
     def _older(self, node: Node) -> list[Node]:
-        """The living facts of the same channel that share most words with it, those that were there before."""
+        """Return the live facts of the same channel that share most words with the node and are older than it."""
         where = (
             Condition("level", "in", (Level.FACT.value,)),
             Condition("channel", "in", (node.channel,)),
@@ -133,9 +138,9 @@ class Kinship:
         terms = query_terms(node.text, TERMS)
         matches = self._backend.search_keyword(COLLECTION, terms, COMPARED, where)
         found = self._catalog.nodes([node_of_chunk(match.id) for match in matches])
-        return [other for other in found.values() if self._was_before(other, node)]
+        return [other for other in found.values() if self._is_older(other, node)]
 
-    def _was_before(self, other: Node, node: Node) -> bool:
+    def _is_older(self, other: Node, node: Node) -> bool:
         if other.node_id == node.node_id or other.node_id in self._not_yet or not other.path.startswith("facts/"):
             return False
         return other.since is None or node.since is None or other.since <= node.since

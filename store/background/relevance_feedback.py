@@ -1,8 +1,8 @@
-"""What becomes of an answer: which of the memories shown were of use, found out behind everybody's back.
+"""Relevance feedback: records past questions, and which of the memories shown for them were useful.
 
-A memory was of use when somebody said so, when it was looked at after it was shown, or when what the assistant says
-next holds its telling words. Whoever asks is never kept waiting: what happens is put into a queue, and a thread reads
-it when nobody asks for anything.
+A memory was useful when a client said so, when it was looked up by its id after it was shown, or when the assistant's
+next turn holds its content words. No request waits for this: events are queued, and a thread reads them between
+requests.
 """
 
 from __future__ import annotations
@@ -14,32 +14,44 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from ..find.search.search import Ranking
-from ..keep.ledger.questions import LONGEST_QUESTION_CHARS, Asked, add_gold, drop_gold, prune_questions, record_question
+from ..keep.ledger.questions import (
+    LONGEST_QUESTION_CHARS,
+    PastQuestion,
+    add_gold,
+    drop_gold,
+    prune_questions,
+    record_question,
+)
 from ..keep.ledger.records import record_feedback
 from ..keep.redaction import redact
 from ..model import NewTurn, NodeId
 from ..roles import Role
 from ..text.terms import query_terms, term_stems
-from .worker import MOST_WAITING, Errands
+from .worker import MOST_WAITING, WorkQueue
 
 HELD_SHARE: Final = 0.6
-"""So many of a memory's telling words, the question's own apart, in what the assistant says next: it was of use."""
+"""The share of a memory's content words, without the question's, that make the assistant's next turn a use of it."""
 
 FEWEST_WORDS: Final = 3
-"""Fewer words left to compare than this are no sign of anything; and with fewer, a question asks for nothing."""
+"""Fewer words than this to compare are no evidence; a question of fewer is not recorded."""
 
 NEAR_COSINE: Final = 0.35
-"""The design's hard minimum: nothing nearer than this among what was shown, and the question found nothing."""
+"""A question whose nearest shown memory is below this cosine counts as one without an answer."""
 
 SAID_WITHIN: Final = timedelta(minutes=15)
 LOOKED_AT_WITHIN: Final = timedelta(minutes=30)
+"""How long after an answer a turn, or a lookup by id, counts as its use."""
+
 QUESTIONS_IN_MIND: Final = 128
+"""The last questions, held in memory, for which a use is looked for."""
+
 PRUNED_EVERY: Final = 100
+"""Questions between two removals of old ones from the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """A memory as it was shown. `gold` is what stands for it in a probe: its turns, or itself where it has none."""
+class ShownMemory:
+    """A memory as it was shown. `gold` stands for it in a probe: its turns, or its own id where it has none."""
 
     node_id: NodeId
     text: str
@@ -48,13 +60,13 @@ class Answered:
 
 @dataclass(slots=True)
 class _Open:
-    """A question of which it is not known yet what was of use."""
+    """A question that still waits for a sign of use."""
 
     text: str
     channel: str | None
     session: NodeId | None
     at: datetime
-    shown: Sequence[Answered]
+    shown: Sequence[ShownMemory]
     words: frozenset[str] = field(default_factory=frozenset)
     waits_for_assistant: bool = True
 
@@ -64,64 +76,64 @@ class _Open:
         return self.channel in (None, "*", channel)
 
 
-class FollowUp:
-    """Keeps what is asked, and what was of use, in the ledger. Every method may be called from any thread.
+class RelevanceFeedback:
+    """Records questions, and what was useful for them, in the ledger. Every method may be called from any thread.
 
-    `write` takes rows for the ledger that may be written later; `is_busy` says that somebody waits for an answer;
-    `asked` are the questions that the ledger has, newest first.
+    `write` takes rows for the ledger that may be written later; `is_busy` says that a request is in flight; `asked`
+    are the questions of the ledger, newest first.
     """
 
     def __init__(
-        self, write: Callable[..., None], is_busy: Callable[[], bool], asked: Callable[[], Sequence[Asked]]
+        self, write: Callable[..., None], is_busy: Callable[[], bool], asked: Callable[[], Sequence[PastQuestion]]
     ) -> None:
         self._write = write
         self._asked = asked
-        self._errands = Errands("dreamd-follow-up", is_busy, at_once=MOST_WAITING, to_the_end=True)
+        self._work = WorkQueue("dreamd-feedback", is_busy, burst=MOST_WAITING, finish_on_stop=True)
         self._open: deque[_Open] = deque(maxlen=QUESTIONS_IN_MIND)
         self._kept = 0
 
     def start(self) -> None:
-        """Begin to work in the background."""
-        self._errands.start()
+        """Start the thread."""
+        self._work.start()
 
     def stop(self) -> None:
-        """End, after what has happened so far is written down."""
-        self._errands.stop()
+        """End the thread, after all events so far are recorded."""
+        self._work.stop()
 
-    # ---- what happens
+    # ---- events
 
-    def was_asked(
+    def on_answer(
         self,
         text: str,
         channel: str | None,
         session: NodeId | None,
         ranking: Ranking,
-        shown: Sequence[Answered],
+        shown: Sequence[ShownMemory],
         at: datetime,
     ) -> None:
-        """A question was answered with these."""
-        self._errands.put(lambda: self._take_question(_Open(text, channel, session, at, shown), ranking))
+        """Queue a question that was answered, with the memories shown for it."""
+        self._work.put(lambda: self._take_question(_Open(text, channel, session, at, shown), ranking))
 
-    def was_said(self, session_id: NodeId, channel: str, turns: Sequence[NewTurn], at: datetime) -> None:
-        """Turns of a session came in."""
+    def on_turns(self, session_id: NodeId, channel: str, turns: Sequence[NewTurn], at: datetime) -> None:
+        """Queue the assistant's turns of those that came in for a session."""
         if spoken := [turn for turn in turns if turn.role == Role.ASSISTANT]:
-            self._errands.put(lambda: self._take_turns(session_id, channel, spoken, at))
+            self._work.put(lambda: self._take_turns(session_id, channel, spoken, at))
 
-    def was_looked_at(self, node_id: NodeId, at: datetime) -> None:
-        """Somebody had a memory shown to them, by its id."""
-        self._errands.put(lambda: self._take_look(node_id, at))
+    def on_shown(self, node_id: NodeId, at: datetime) -> None:
+        """Queue a lookup of a memory by its id."""
+        self._work.put(lambda: self._take_lookup(node_id, at))
 
-    def was_judged(self, node_id: NodeId, gold: Collection[NodeId], useful: bool) -> None:
-        """Somebody said whether a memory was of use, for the last question that it was shown for."""
-        self._errands.put(lambda: self._take_verdict(node_id, gold, useful))
+    def on_verdict(self, node_id: NodeId, gold: Collection[NodeId], useful: bool) -> None:
+        """Queue explicit feedback on a memory, for the last question that it was shown for."""
+        self._work.put(lambda: self._take_feedback(node_id, gold, useful))
 
     def settle(self, timeout_s: float) -> bool:
-        """Wait until what has happened so far is on its way to the ledger; False when that takes longer."""
-        return self._errands.settle(timeout_s)
+        """Wait until all events so far are handed to the ledger; False after the timeout."""
+        return self._work.settle(timeout_s)
 
     def forget(self) -> None:
-        """Let go of what is in mind, once what has happened so far is taken in."""
-        self._errands.put(self._open.clear, even_if_full=True)
+        """Drop the questions held in memory, after all events so far."""
+        self._work.put(self._open.clear, even_if_full=True)
 
     # ---- the thread
 
@@ -146,7 +158,7 @@ class FollowUp:
                 question.waits_for_assistant = False
                 self._use(question, _echoed(question, term_stems(said[0])), at)
 
-    def _take_look(self, node_id: NodeId, at: datetime) -> None:
+    def _take_lookup(self, node_id: NodeId, at: datetime) -> None:
         for question in reversed(self._open):
             if question.at <= at <= question.at + LOOKED_AT_WITHIN:
                 looked_at = [each for each in question.shown if node_id == each.node_id or node_id in each.gold]
@@ -154,7 +166,7 @@ class FollowUp:
                     self._use(question, looked_at, at)
                     return
 
-    def _take_verdict(self, node_id: NodeId, gold: Collection[NodeId], useful: bool) -> None:
+    def _take_feedback(self, node_id: NodeId, gold: Collection[NodeId], useful: bool) -> None:
         change = add_gold if useful else drop_gold
         for question in reversed(self._open):
             if any(node_id == each.node_id for each in question.shown):
@@ -165,7 +177,7 @@ class FollowUp:
                 self._write(change(asked.text, asked.channel, gold))
                 return
 
-    def _use(self, question: _Open, used: Sequence[Answered], at: datetime) -> None:
+    def _use(self, question: _Open, used: Sequence[ShownMemory], at: datetime) -> None:
         if gold := list(dict.fromkeys(node_id for each in used for node_id in each.gold)):
             self._write(
                 add_gold(question.text, question.channel, gold),
@@ -174,12 +186,12 @@ class FollowUp:
 
 
 def _is_said_after(turn: NewTurn, asked_at: datetime) -> bool:
-    """Whether a turn is no older than the question, clocks apart: an import brings what was said years ago."""
+    """Return True unless a turn is older than the question by more than clocks differ: imports bring old turns."""
     return turn.at is None or turn.at >= asked_at - timedelta(minutes=1)
 
 
-def _echoed(question: _Open, said: frozenset[str]) -> list[Answered]:
-    """What was shown and is held by what was said."""
+def _echoed(question: _Open, said: frozenset[str]) -> list[ShownMemory]:
+    """Return the shown memories whose content words are in what was said."""
     return [each for each in question.shown if _holds(said, term_stems(each.text) - question.words)]
 
 
@@ -188,6 +200,6 @@ def _holds(said: frozenset[str], words: frozenset[str]) -> bool:
 
 
 def _is_near(ranking: Ranking, shown: Sequence[NodeId]) -> bool:
-    """Whether any of what was shown is near in meaning; without a model, whether anything was found by its words."""
+    """Return True if a shown memory is near in meaning, or, without a model, if any was found by its words."""
     cosines = [candidate.scores["vector"] for candidate in ranking.candidates if "vector" in candidate.scores]
     return bool(shown) and (max(cosines) >= NEAR_COSINE if cosines else True)

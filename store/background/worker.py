@@ -1,48 +1,61 @@
-"""Errands: what is done behind everybody's back, one after the other, when nobody waits for an answer."""
+"""Background work queue: runs one job at a time, while no request is in flight."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Final
 
-from .courtesy import give_way
-
 logger = logging.getLogger(__name__)
 
 MOST_WAITING: Final = 1000
+"""Jobs that wait at most; later ones are turned away."""
 
-Errand = Callable[[], None]
+IDLE_WAIT_S: Final = 2.0
+"""How long background work waits for a moment without requests."""
+
+IDLE_POLL_S: Final = 0.05
+"""How often it looks for one."""
+
+Job = Callable[[], None]
 
 
-class Errands:
-    """A queue of errands and the thread that runs them. Every method may be called from any thread.
+def wait_until_idle(is_busy: Callable[[], bool], stopping: threading.Event) -> None:
+    """Wait while requests are being answered, until `stopping` is set, and for IDLE_WAIT_S at most."""
+    until = time.monotonic() + IDLE_WAIT_S
+    while is_busy() and time.monotonic() < until and not stopping.wait(IDLE_POLL_S):
+        pass
 
-    An errand that fails is given up and counted in `failed`; the thread lives on. `is_busy` says that somebody waits
-    for an answer: before every `at_once` errands in a row the thread gives way. At the end those that wait are run if
-    `to_the_end`, else let go of.
+
+class WorkQueue:
+    """A queue of jobs and the thread that runs them. Every method may be called from any thread.
+
+    A job that fails is given up and counted in `failed`; the thread lives on. `is_busy` says that a request is in
+    flight: the thread waits for idleness before each run of up to `burst` jobs. On `stop` the jobs that wait are run
+    if `finish_on_stop`, else dropped.
     """
 
-    def __init__(self, name: str, is_busy: Callable[[], bool], *, at_once: int = 1, to_the_end: bool = False) -> None:
+    def __init__(self, name: str, is_busy: Callable[[], bool], *, burst: int = 1, finish_on_stop: bool = False) -> None:
         self.failed = 0
         self._is_busy = is_busy
-        self._at_once = at_once
-        self._to_the_end = to_the_end
-        self._queue: SimpleQueue[Errand | threading.Event | None] = SimpleQueue()
+        self._burst = burst
+        self._finish_on_stop = finish_on_stop
+        self._queue: SimpleQueue[Job | threading.Event | None] = SimpleQueue()
         self._gate = threading.Lock()
         self._closed = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to run them."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End; whoever waits for errands that are let go of waits no longer."""
+        """End the thread; `settle` returns at once for callers that wait for jobs which are dropped."""
         with self._gate:
             self._closed = True
             self._stopping.set()
@@ -50,16 +63,16 @@ class Errands:
         if self._thread.is_alive():
             self._thread.join()
 
-    def put(self, errand: Errand, *, even_if_full: bool = False) -> bool:
-        """Have something done; False, and it never is, where MOST_WAITING wait already or it has stopped."""
+    def put(self, job: Job, *, even_if_full: bool = False) -> bool:
+        """Queue a job; False, and it never runs, when MOST_WAITING jobs wait already or the queue has stopped."""
         with self._gate:
             if self._closed or (self._queue.qsize() >= MOST_WAITING and not even_if_full):
                 return False
-            self._queue.put(errand)
+            self._queue.put(job)
             return True
 
     def settle(self, timeout_s: float) -> bool:
-        """Wait until what was put so far is done or given up; False when that takes longer, or it has stopped."""
+        """Wait until the jobs queued so far are done or given up; False after the timeout, or once stopped."""
         reached = threading.Event()
         with self._gate:
             if self._closed:
@@ -73,20 +86,20 @@ class Errands:
             if isinstance(item, threading.Event):
                 item.set()
                 continue
-            if self._stopping.is_set() and not self._to_the_end:
+            if self._stopping.is_set() and not self._finish_on_stop:
                 continue
-            if run % self._at_once == 0:
-                give_way(self._is_busy, self._stopping)
+            if run % self._burst == 0:
+                wait_until_idle(self._is_busy, self._stopping)
             self._try(item)
             run = 0 if self._queue.empty() else run + 1
 
-    def _try(self, errand: Errand) -> None:
+    def _try(self, job: Job) -> None:
         try:
-            errand()
+            job()
         except Exception as error:
             self.failed += 1
             frame = traceback.extract_tb(error.__traceback__)[-1]  # not the message: it may hold a person's text
             logger.warning(
-                "%s gave up an errand: %s at %s:%d",
+                "%s gave up a job: %s at %s:%d",
                 *(self._thread.name, type(error).__name__, frame.filename, frame.lineno),
             )

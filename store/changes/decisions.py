@@ -57,14 +57,14 @@ class Decision:
     newer: Side
 
 
-def mark_of(one: NodeId, other: NodeId) -> str:
+def pair_key(one: NodeId, other: NodeId) -> str:
     """What a tombstone forbids once a person has decided about two memories, whichever is named first."""
     return "pair:" + "+".join(sorted((one, other)))
 
 
 def decision_id(one: NodeId, other: NodeId) -> str:
     """The short name of a decision about two memories."""
-    return sha256(mark_of(one, other).encode()).hexdigest()[:8]
+    return sha256(pair_key(one, other).encode()).hexdigest()[:8]
 
 
 class Decisions:
@@ -79,7 +79,7 @@ class Decisions:
         """Every pair of living memories of which one says that it contradicts the other, the newest first."""
         closed = frozenset(self._decided())
         pairs = {tuple(sorted(pair)): pair for pair in self._catalog.conflicts()}
-        found = [self._decision(*pair) for pair in pairs.values() if mark_of(*pair) not in closed]
+        found = [self._decision(*pair) for pair in pairs.values() if pair_key(*pair) not in closed]
         return sorted(
             (decision for decision in found if decision), key=lambda d: d.newer.since or _LONG_AGO, reverse=True
         )
@@ -126,7 +126,7 @@ class Decisions:
             begun |= {"title": title} if choice == "edit" else {}
             changes = (_settled(older, newer) | ended, _settled(newer, older, vouched) | begun)
             reason = "the newer one holds, a person says"
-        mark = mark_of(older.node_id, newer.node_id)
+        mark = pair_key(older.node_id, newer.node_id)
         return (
             self._replace(older, changes[0], reason, mark),
             self._replace(newer, changes[1], reason, mark, text if choice == "edit" else None),

@@ -15,7 +15,7 @@ _TIMES: Final = frozenset({"timestamp", "generated", "valid_from", "valid_to", "
 _OF_THE_RUN: Final = frozenset({"run", "body_sha256"})
 
 
-def edit_mark(path: str, before: bytes | None, after: bytes | None) -> str | None:
+def edit_key(path: str, before: bytes | None, after: bytes | None) -> str | None:
     """Name what an edit does, whenever it is done: the words, evidence and standing it changes, not the times it sets.
 
     None for what makes a new file: that has a fingerprint of its own.

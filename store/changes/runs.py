@@ -36,7 +36,7 @@ from ..model import (
     StoreError,
 )
 from . import standing
-from .edits import edit_mark
+from .edits import edit_key
 from .reverting import reverted
 
 FORGET: Final = "forget"
@@ -66,7 +66,7 @@ class Expired(StoreError):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class SkippedAction:
     """An action that was not carried out, and why, in a sentence."""
 
     path: str
@@ -83,7 +83,7 @@ class AppliedRun:
 
     run_id: str
     applied: int
-    refused: tuple[Refused, ...] = ()
+    skipped: tuple[SkippedAction, ...] = ()
     undone: bool = False
 
 
@@ -93,7 +93,7 @@ class Undone:
 
     run_id: str
     restored: int
-    refused: tuple[Refused, ...] = ()
+    skipped: tuple[SkippedAction, ...] = ()
 
 
 _run_numbers = itertools.count(secrets.randbelow(2**16))
@@ -260,7 +260,7 @@ class Changes:
     def _applied(self, run_id: str) -> AppliedRun:
         actions = self._ledger.actions(run_id)
         refused = tuple(
-            Refused(action.path, action.node_id, action.refusal or "a file edited by hand is there")
+            SkippedAction(action.path, action.node_id, action.refusal or "a file edited by hand is there")
             for action in actions
             if action.state == "conflict"
         )
@@ -294,7 +294,7 @@ class Changes:
                 refusals.setdefault(action.path, CHANGED)
         restored = [path for path in chains if path not in refusals]
         self._vault.remove_empty_folders(restored)
-        refused = tuple(Refused(path, chains[path][-1].node_id, why) for path, why in refusals.items())
+        refused = tuple(SkippedAction(path, chains[path][-1].node_id, why) for path, why in refusals.items())
         if refused and restored:
             self._writer.write(records.run_undone(run_id, "partly_undone", now)).result()
         return Undone(run_id, len(restored), refused)
@@ -359,7 +359,7 @@ class Changes:
             changes += reversals[path].changes(run.run_id, chain[-1].ordinal)
             for action in chain:
                 writes.append(records.action_undone(run.run_id, action.ordinal))
-                if run.kind not in _PERSONAL and (mark := edit_mark(path, action.pre_image, action.post_image)):
+                if run.kind not in _PERSONAL and (mark := edit_key(path, action.pre_image, action.post_image)):
                     writes.append(records.leave_tombstone(mark, run.run_id, now, "undone"))
                 if action.fingerprint and run.kind in _PERSONAL:
                     writes.append(records.lift_tombstone(action.fingerprint))
@@ -410,7 +410,7 @@ class Changes:
 
 
 def _objection(action: Action, before: bytes | None, forbidden: Collection[str]) -> str | None:
-    if forbidden and {action.fingerprint, edit_mark(action.path, before, action.content)} & set(forbidden):
+    if forbidden and {action.fingerprint, edit_key(action.path, before, action.content)} & set(forbidden):
         return FORBIDDEN
     if _hash(before) != action.pre_sha256:
         return "there is a file already" if action.pre_sha256 is None else CHANGED

@@ -8,7 +8,7 @@ from datetime import datetime
 from ..changes.decisions import Choice, Decision, Decisions, restoring
 from ..changes.deletions import Deletions, bringing_back
 from ..changes.intake import clean_text
-from ..changes.link_edits import TieEdits
+from ..changes.link_edits import LinkEdits
 from ..changes.runs import FORGET, REVIEW, AppliedRun, Changes, fingerprint, new_run_id
 from ..changes.standing import last_successor
 from ..find.index.opening import OpenIndex
@@ -138,7 +138,7 @@ class Corrections:
     def _releases(self, doomed: Sequence[Node]) -> Sequence[Action]:
         """Return the edits by which what the doomed had replaced holds again, or yields to what replaced them."""
         gone = {node.node_id for node in doomed}
-        edits = TieEdits(self._vault.read_if_any, FORGET)
+        edits = LinkEdits(self._vault.read_if_any, FORGET)
         for node in doomed:
             for older in self._lookup.replaced_by(node.node_id):
                 if older.node_id not in gone:
@@ -161,5 +161,5 @@ class Corrections:
 
 
 def _raise_if_refused(applied: AppliedRun) -> None:
-    for refused in applied.refused:
+    for refused in applied.skipped:
         raise Conflict(f"{refused.path} stays as it is: {refused.reason}", hint="Look at it, and try again.")

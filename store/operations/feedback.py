@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from ..background.relevance_feedback import Answered, FollowUp
+from ..background.relevance_feedback import RelevanceFeedback, ShownMemory
 from ..find.index.catalog import Catalog
 from ..find.search import hits, rendering
 from ..find.search.search import Ranking
@@ -24,7 +24,7 @@ class Feedback:
 
     def __init__(
         self,
-        follow_up: FollowUp,
+        relevance: RelevanceFeedback,
         catalog: Catalog,
         ledger: Ledger,
         writer: Writer,
@@ -34,7 +34,7 @@ class Feedback:
         *,
         keeps_questions: bool,
     ) -> None:
-        self._follow_up = follow_up
+        self._relevance = relevance
         self._catalog = catalog
         self._ledger = ledger
         self._writer = writer
@@ -54,34 +54,34 @@ class Feedback:
         """Have a question and its answer kept, where questions are; costs the caller a place in a queue."""
         if self._keeps_questions and not self._switches.paused and channel not in self._switches.channels_off:
             shown = [
-                Answered(
+                ShownMemory(
                     one.node_id,
                     rendering.without_head(one.text),
                     tuple(t.node_id for t in one.evidence) or (one.node_id,),
                 )
                 for one in found
             ]
-            self._follow_up.was_asked(query, channel, session, ranking, shown, self._now())
+            self._relevance.on_answer(query, channel, session, ranking, shown, self._now())
 
     def looked_up(self, node_id: NodeId) -> None:
         """Count a lookup by id as positive feedback for the answer that listed the node."""
-        self._follow_up.was_looked_at(node_id, self._now())
+        self._relevance.on_shown(node_id, self._now())
 
     def said(self, session_id: NodeId, channel: str, turns: Sequence[NewTurn]) -> None:
         """Compare what an assistant says with the answers that were shown before."""
-        self._follow_up.was_said(session_id, channel, turns, self._now())
+        self._relevance.on_turns(session_id, channel, turns, self._now())
 
     def feedback(self, node_id: NodeId, verdict: Verdict) -> None:
         """Keep a judgement of a memory that was shown. Raises NotFound."""
         node = self._visibility.node(node_id)
         self._writer.write(records.record_feedback(node_id, verdict.replace("-", "_"), self._now())).result()
         gold = [turn.node_id for turn in hits.evidence_of([node], self._catalog)[node_id]] or [node_id]
-        self._follow_up.was_judged(node_id, gold, verdict == "useful")
+        self._relevance.on_verdict(node_id, gold, verdict == "useful")
 
     def purge_questions(self) -> int:
         """Remove every question that was kept, for good; return how many there were."""
-        self._follow_up.forget()
-        self._follow_up.settle(READ_YOUR_WRITES_S)
+        self._relevance.forget()
+        self._relevance.settle(READ_YOUR_WRITES_S)
 
         def erase(files: PendingFiles) -> Planned[int]:
             held = len(self._ledger.asked())

@@ -32,7 +32,7 @@ from typing import Any, NoReturn
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no threads in the parent: it forks
 
 import apsw
-from dreamd.store.changes.edits import edit_mark
+from dreamd.store.changes.edits import edit_key
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep import okf
 from dreamd.store.keep.ledger.journal import sha256
@@ -221,7 +221,7 @@ class Child:
                 path,
                 dreamt[path],
                 None
-                if (len(dreamt) > 8 or rng.random() < 0.3) and edit_mark(path, b"", None) not in forbidden
+                if (len(dreamt) > 8 or rng.random() < 0.3) and edit_key(path, b"", None) not in forbidden
                 else _scenario(seed, n),
             )
             for n, path in enumerate(old)

@@ -128,7 +128,7 @@ def test_a_dream_is_planned_applied_and_undone(store: MemoryStore, paths: StoreP
     assert done.changeset_path is not None
     changeset = read_changeset(done.changeset_path)
     applied = store.apply(changeset)
-    assert applied.refused == ()
+    assert applied.skipped == ()
     assert applied.applied == len(changeset.actions) > 4
 
     hits = store.recall("Postgres for the billing service", channel="shop", levels=[Level.FACT]).hits
@@ -147,7 +147,7 @@ def test_a_dream_is_planned_applied_and_undone(store: MemoryStore, paths: StoreP
     assert "nothing to change" in again.digest
     assert again.derived == {}
 
-    assert store.undo("run-1").refused == ()
+    assert store.undo("run-1").skipped == ()
     assert vault_files(paths) == before
     third = dream(request_of(paths, "run-3"), told.append)
     assert third.report["actions"] == 0
@@ -182,7 +182,7 @@ def test_a_hand_edit_between_plan_and_apply_wins(store: MemoryStore, paths: Stor
     mine.parent.mkdir(parents=True, exist_ok=True)
     mine.write_bytes(b"---\ntype: Note\n---\n\nMine.\n")
     applied = store.apply(changeset)
-    assert [refused.path for refused in applied.refused] == [changeset.actions[0].path]
+    assert [refused.path for refused in applied.skipped] == [changeset.actions[0].path]
     assert mine.read_bytes().endswith(b"Mine.\n")
 
 

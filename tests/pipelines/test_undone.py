@@ -13,7 +13,7 @@ from dreamd.daemon.importing.reading.items import SessionRead
 from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
-from dreamd.store.changes.edits import edit_mark
+from dreamd.store.changes.edits import edit_key
 from dreamd.store.changes.runs import AppliedRun
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -51,7 +51,7 @@ class Nights:
     def did(self, run_id: str) -> set[str | None]:
         """What a run did, by the names that a tombstone would give it."""
         actions = self.store.ledger.actions(run_id)
-        return {action.fingerprint or edit_mark(action.path, action.pre_image, action.post_image) for action in actions}
+        return {action.fingerprint or edit_key(action.path, action.pre_image, action.post_image) for action in actions}
 
     def files(self) -> dict[str, bytes]:
         self.store.settle(60)
@@ -73,15 +73,15 @@ def test_two_nights_are_undone_backwards_to_the_byte_and_not_dreamt_again(nights
     before = nights.files()
     second = nights.dream(2)
     assert second is not None
-    assert second.refused == ()
-    assert nights.store.undo("run-2").refused == ()
+    assert second.skipped == ()
+    assert nights.store.undo("run-2").skipped == ()
     assert nights.files() == before
     nights.dream(3)  # it may make other pages of what is left
     assert not nights.did("run-3") & nights.did("run-2")
     assert not any(path.startswith("facts/") for path in nights.files().keys() - before.keys())
     nights.store.undo("run-3")
     assert nights.files() == before
-    assert nights.store.undo("run-1").refused == ()
+    assert nights.store.undo("run-1").skipped == ()
     assert {path for path in nights.files() if not path.startswith("sessions/")} == set()
     assert nights.dream(4) is None
 
@@ -97,7 +97,7 @@ def test_an_earlier_night_keeps_what_a_later_one_or_a_person_built_on(nights: Ni
     nights.dream(2)
     before = nights.files()
     undone = nights.store.undo("run-1")
-    left = {refusal.path: refusal.reason for refusal in undone.refused}
+    left = {refusal.path: refusal.reason for refusal in undone.skipped}
     assert fact in left
     after = nights.files()
     assert all(after[path] == before[path] for path in left)

@@ -387,7 +387,7 @@ def test_tidying_keeps_what_can_be_asked_for(store: MemoryStore) -> None:
 def test_what_is_remembered_again_in_other_words_steps_back_and_reinforces(store: MemoryStore) -> None:
     first = store.remember("Ann's bicycle is really red.", channel="shop").result()
     again = store.remember("Ann's bicycle is red", channel="shop").result()
-    assert store.settle_kinship()
+    assert store.settle_links()
     assert store.show(again).live is False
     assert store.show(first).live
     assert store.ledger.reinforced()[first].times == 1
@@ -397,7 +397,7 @@ def test_what_is_remembered_again_in_other_words_steps_back_and_reinforces(store
 def test_what_changes_an_older_memory_takes_its_place_at_once_and_can_be_undone(store: MemoryStore) -> None:
     older = store.remember("The deadline of the peer review draft is April 20.", channel="shop").result()
     newer = store.remember("The deadline of the peer review draft was extended to April 25.", channel="shop").result()
-    assert store.settle_kinship()
+    assert store.settle_links()
     assert [hit.node_id for hit in store.recall("peer review draft deadline", channel="shop").hits] == [newer]
     (run,) = [run for run in store.runs() if run.kind == "link"]
     store.undo(run.run_id)
@@ -407,7 +407,7 @@ def test_what_changes_an_older_memory_takes_its_place_at_once_and_can_be_undone(
 def test_what_contradicts_an_older_memory_is_told_beside_it_the_newest_first(store: MemoryStore) -> None:
     older = store.remember("I submitted my cover letter to Greg for a review.", channel="shop").result()
     newer = store.remember("I have never submitted my cover letter to Greg.", channel="shop").result()
-    assert store.settle_kinship()
+    assert store.settle_links()
     envelope = store.context("Was the cover letter submitted to Greg for review?", channel="shop")
     assert [slot.node_id for slot in envelope.slots] == [newer, older]
     assert [slot.contradicts for slot in envelope.slots] == [(older,), (newer,)]

@@ -104,7 +104,7 @@ class Unit(NamedTuple):
     role: str
 
 
-class Tie(NamedTuple):
+class UnitLink(NamedTuple):
     """Two units of which facts supersede, or contradict, each other; `older_text` is the older fact's."""
 
     kind: str
@@ -263,7 +263,7 @@ class Catalog:
                 facts.setdefault(row[-1], []).append(fact)
         return facts
 
-    def ties(self, units: Collection[NodeId], scope: Scope = EVERYTHING) -> list[Tie]:
+    def unit_links(self, units: Collection[NodeId], scope: Scope = EVERYTHING) -> list[UnitLink]:
         """How the living facts of some units supersede or contradict facts of other units, and the other way round.
 
         Both are of the scope's channels. Of two that contradict each other the one that holds since later is the newer;
@@ -299,7 +299,7 @@ class Catalog:
             newer, older, older_text = one, other, other_text
             if kind == "contradicts" and (one_at or "", *turns[one]) < (other_at or "", *turns[other]):
                 newer, older, older_text = other, one, one_text
-            found.add(Tie(kind, unit_of[newer].node_id, unit_of[older].node_id, older_text))
+            found.add(UnitLink(kind, unit_of[newer].node_id, unit_of[older].node_id, older_text))
         return sorted(tie for tie in found if tie.newer != tie.older)
 
     def cited_by(self, node_id: NodeId, kind: str = "cites") -> list[NodeId]:

@@ -14,7 +14,7 @@ from ...text.terms import term_stems
 from ..index.catalog import Catalog, ChunkRow
 from ..index.projection import Node
 from ..index.scope import EVERYTHING, Scope
-from .rendering import Telling, Unit
+from .rendering import Rendering, Unit
 from .search import Ranking
 
 SHOWN_WHOLE_CHARS = 2000
@@ -30,7 +30,7 @@ ABSTAIN_BELOW_COSINE = 0.2
 """Unrelated English sentences lie around .0 to .15 with the shipped model, weakly related ones above .2."""
 
 FULL_SHARE = 0.4
-"""The part of an envelope's budget in which a person's turns are told by all their facts; then briefly.
+"""The share of an envelope's budget in which a user's turns are rendered by all their facts; the rest is brief.
 
 Evidence recall and answer coverage at 500 tokens: LoCoMo .80 and .78 with it, .81 and .77 with three tenths; BEAM the
 same either way.
@@ -78,7 +78,7 @@ def hits(ranking: Ranking, catalog: Catalog, limit: int) -> list[Hit]:
                 channel=node.channel,
                 created_at=node.created_at,
                 evidence=evidence[node.node_id],
-                contradicts=ranking.ties.disputes(candidate.unit),
+                contradicts=ranking.links.disputes(candidate.unit),
                 stale_after=node.stale_after,
             )
         )
@@ -112,39 +112,39 @@ def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int, now: dateti
     What was said on one day stands together, under its day: the days, and what is said on each, best first.
     `tokens` is an upper estimate of the whole text's. Without `now` nothing is out of date.
     """
-    packed: dict[str, list[tuple[Telling, str, int, Unit]]] = {}
+    packed: dict[str, list[tuple[Rendering, str, int, Unit]]] = {}
     texts: set[str] = set()
-    said: set[str] = set()
+    covered: set[str] = set()
     left = budget_tokens - SPECIAL_TOKENS
     for unit in _units(ranking, catalog, now):
-        telling = unit.told(ranking.terms, said, in_full=left > budget_tokens * (1 - FULL_SHARE))
-        text = telling.text(packed.keys() - {""})
+        rendering = unit.render(ranking.terms, covered, in_full=left > budget_tokens * (1 - FULL_SHARE))
+        text = rendering.text(packed.keys() - {""})
         tokens = estimate_tokens(text) - SPECIAL_TOKENS + LINE_TOKENS
-        if tokens <= left and telling.words not in texts:
-            texts.add(telling.words)
-            said |= term_stems(telling.words)
-            packed.setdefault(telling.day, []).append((telling, text, tokens, unit))
+        if tokens <= left and rendering.words not in texts:
+            texts.add(rendering.words)
+            covered |= term_stems(rendering.words)
+            packed.setdefault(rendering.day, []).append((rendering, text, tokens, unit))
             left -= tokens
         if left < SMALLEST_SLOT_TOKENS:
             break
-    told = [piece for day in packed.values() for piece in day]
-    evidence = evidence_of([node for telling, *_ in told for node in telling.nodes], catalog, ranking.scope)
+    rendered = [piece for day in packed.values() for piece in day]
+    evidence = evidence_of([node for rendering, *_ in rendered for node in rendering.nodes], catalog, ranking.scope)
     slots = tuple(
         Slot(
-            telling.nodes[0].node_id,
+            rendering.nodes[0].node_id,
             text,
-            tuple(dict.fromkeys(turn for node in telling.nodes for turn in evidence[node.node_id])),
+            tuple(dict.fromkeys(turn for node in rendering.nodes for turn in evidence[node.node_id])),
             tokens,
             unit.contradicts,
         )
-        for telling, text, tokens, unit in told
+        for rendering, text, tokens, unit in rendered
     )
     return Envelope("\n".join(slot.text for slot in slots), budget_tokens - left if slots else 0, slots)
 
 
 def _units(ranking: Ranking, catalog: Catalog, now: datetime | None) -> Iterator[Unit]:
     """Read the candidates, best first, no more of them than are asked for."""
-    ties = ranking.ties
+    links = ranking.links
     for start in range(0, len(ranking.candidates), READ_AT_ONCE):
         some = ranking.candidates[start : start + READ_AT_ONCE]
         facts_of = catalog.facts_of([candidate.unit for candidate in some], ranking.scope)
@@ -153,7 +153,7 @@ def _units(ranking: Ranking, catalog: Catalog, now: datetime | None) -> Iterator
             node = nodes.get(candidate.unit) or nodes.get(candidate.best()[0])
             if node is not None:  # it may have been forgotten since it was ranked
                 facts = facts_of.get(candidate.unit, ())
-                yield Unit(node, facts, candidate.unit in ties.newer, ties.disputes(candidate.unit), now)
+                yield Unit(node, facts, candidate.unit in links.newer, links.disputes(candidate.unit), now)
 
 
 def trace(ranking: Ranking) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Telling: the words by which a memory enters an envelope, its own or those of the facts drawn from it."""
+"""Rendering of a memory for an envelope: by its own words or by those of the facts drawn from it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ SLOT_TOKENS = 120
 """A longer text gives an envelope only its sentences nearest to the question: density pays."""
 
 BRIEF_TOKENS = 45
-"""What a unit takes that is told briefly; there is always one sentence."""
+"""The size of a brief rendering; it holds one sentence at least."""
 
 ADVICE_WORTH = 0.3
-"""New words a token that an assistant's sentence must be over to be told beside another of its turn.
+"""New words a token that an assistant's sentence must exceed to be shown beside another sentence of its turn.
 
 Its advice can be had again, what its person said cannot. Evidence recall and answer coverage of BEAM at 500 tokens: .59
 and .67 without the bound, .63 and .68 with it; choosing by the question's words alone .62 and .65.
 """
 
 BREAK_TOKENS = 2
-"""What a sentence costs beside its words, so that a heading of two words is not the best buy."""
+"""The fixed cost of a sentence, so that a heading of two words does not have the best worth per token."""
 
 DISPUTED, CHANGED, STALE = "disputed", "changed since", "out of date"
-"""What an envelope says of a memory that another contradicts or took the place of, or past its `stale_after`."""
+"""The notes beside a memory that another contradicts, that another superseded, or that is past its `stale_after`."""
 
 _SENTENCE = re.compile(r"[^\n.!?;]+(?:[.!?;]+(?=\s|$)|[.!?;]+\S+)*[.!?;]*\s*|\n+")
 _PART = re.compile(r"(?<=[;!?])\s+|(?<=[a-z]{4}\.)\s+")
@@ -45,25 +45,25 @@ _HEAD = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """What an envelope says of one unit: on which day, by whom and with which mark, the words, and whose they are."""
+class Rendering:
+    """One unit as an envelope shows it; `note` is the speaker and a state such as "disputed"."""
 
     day: str
-    said_of_it: str
+    note: str
     words: str
     nodes: Sequence[Node]
 
     def text(self, days: Container[str] = ()) -> str:
-        """The words after their head; the day is left out among those that stand under it."""
+        """Return the words after their head; without the day when it is one of `days`, whose slots stand below it."""
         if self.day in days:
-            return f"- {self.said_of_it}: {self.words}" if self.said_of_it else f"- {self.words}"
-        head = ", ".join(part for part in (self.day, self.said_of_it) if part)
+            return f"- {self.note}: {self.words}" if self.note else f"- {self.words}"
+        head = ", ".join(part for part in (self.day, self.note) if part)
         return f"{head}: {self.words}" if head else self.words
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a candidate can be told by: its own text, or the facts drawn from it; and what others say to it."""
+    """A candidate, the facts that it can be rendered by, and whether others supersede or contradict it."""
 
     node: Node
     facts: Sequence[Node]
@@ -71,17 +71,17 @@ class Unit:
     contradicts: tuple[NodeId, ...] = ()
     now: datetime | None = None
 
-    def _mark(self, told: Sequence[Node]) -> str:
+    def _state(self, rendered: Sequence[Node]) -> str:
         if self.contradicts or self.changed:
             return DISPUTED if self.contradicts else CHANGED
-        until = [node.stale_after for node in told if node.stale_after is not None]
+        until = [node.stale_after for node in rendered if node.stale_after is not None]
         return STALE if self.now is not None and any(at <= self.now for at in until) else ""
 
-    def told(self, asked: AbstractSet[str], said: AbstractSet[str], in_full: bool) -> Telling:
-        """What is said of it: a turn's facts where they are fewer tokens than the turn.
+    def render(self, asked: AbstractSet[str], covered: AbstractSet[str], in_full: bool) -> Rendering:
+        """Render the unit by its facts; by its own text where it has none or they take as many tokens.
 
-        `asked` are the stems of the question's telling words, `said` those that the envelope has told already. An
-        assistant is never told in full.
+        `asked` are the stems of the question's content words, `covered` those of the envelope so far. The facts of an
+        assistant's turn are never rendered in full.
         """
         if not self.facts:
             return self._whole(asked)
@@ -90,58 +90,60 @@ class Unit:
             words = " ".join(_sentence(fact.text) for fact in facts)
         else:
             least = ADVICE_WORTH if self.node.role == Role.ASSISTANT else 0.0
-            (words, facts), limit_tokens = _brief(self.facts, asked, said, least), BRIEF_TOKENS
+            (words, facts), limit_tokens = _brief(self.facts, asked, covered, least), BRIEF_TOKENS
         words = condensed(words, asked, limit_tokens)
         if self.node.kind is Kind.TURN and estimate_tokens(words) >= estimate_tokens(self.node.text):
             return self._whole(asked)
-        return Telling(_day(facts[0]), self._mark(facts), words, facts)
+        return Rendering(_day(facts[0]), self._state(facts), words, facts)
 
-    def _whole(self, asked: AbstractSet[str]) -> Telling:
-        said_of_it = ", ".join(said for said in (self.node.role, self._mark([self.node])) if said)
-        return Telling(_day(self.node), said_of_it, condensed(self.node.text, asked), [self.node])
+    def _whole(self, asked: AbstractSet[str]) -> Rendering:
+        note = ", ".join(said for said in (self.node.role, self._state([self.node])) if said)
+        return Rendering(_day(self.node), note, condensed(self.node.text, asked), [self.node])
 
 
 def _brief(
-    facts: Sequence[Node], asked: AbstractSet[str], said: AbstractSet[str], least_worth: float
+    facts: Sequence[Node], asked: AbstractSet[str], covered: AbstractSet[str], least_worth: float
 ) -> tuple[str, list[Node]]:
-    """The sentences of some facts that are worth their tokens, and the facts that they are from."""
+    """Return the sentences of some facts that are worth their tokens, and the facts that they are from."""
     parts = [(fact, part) for fact in facts for part in _PART.split(_sentence(fact.text)) if part]
-    kept = worth_telling([part for _, part in parts], asked, said, least_worth)
+    kept = select_sentences([part for _, part in parts], asked, covered, least_worth)
     return " ".join(parts[i][1] for i in kept), list({parts[i][0].node_id: parts[i][0] for i in kept}.values())
 
 
-def worth_telling(
+def select_sentences(
     sentences: Sequence[str],
     asked: AbstractSet[str],
-    said: AbstractSet[str],
+    covered: AbstractSet[str],
     least_worth: float = 0.0,
     limit_tokens: int = BRIEF_TOKENS,
 ) -> list[int]:
-    """The places of the sentences worth their tokens, in order; at least one of any.
+    """Return the indexes of the sentences worth their tokens, in order; at least one if there are any.
 
-    Budgeted maximum coverage, greedily (Khuller, Moss, Naor 1999): the next is always the one that says most words, for
-    its tokens, that nothing has said before it. A word that was asked for counts once more.
+    Budgeted maximum coverage, greedily (Khuller, Moss, Naor 1999): the next sentence is the one with the most words per
+    token that nothing before it has covered. A word of the question counts twice.
     """
     words = [term_stems(sentence) for sentence in sentences]
     tokens = [estimate_tokens(sentence) for sentence in sentences]
-    heard, left = set(said), limit_tokens
+    covered_words, left = set(covered), limit_tokens
     kept: list[int] = []
     waiting = list(range(len(sentences)))
     while waiting:
-        worth = {i: (len(words[i] - heard) + len(words[i] & asked)) / (tokens[i] + BREAK_TOKENS) for i in waiting}
+        worth = {
+            i: (len(words[i] - covered_words) + len(words[i] & asked)) / (tokens[i] + BREAK_TOKENS) for i in waiting
+        }
         best = max(waiting, key=lambda i: (worth[i], -i))
         waiting.remove(best)
         if kept and worth[best] <= least_worth:
             break
         if not kept or tokens[best] <= left:
             kept.append(best)
-            heard |= words[best]
+            covered_words |= words[best]
             left -= tokens[best]
     return sorted(kept)
 
 
 def condensed(text: str, asked: AbstractSet[str], limit_tokens: int = SLOT_TOKENS) -> str:
-    """The text, or of a long one the sentences that share most with the question, in their order.
+    """Return the text, or of a long one the sentences that share most words with the question, in their order.
 
     A sentence counts its distinct terms; ties go to the earlier one. At least one sentence stays, cut if it must be.
     """
@@ -163,7 +165,7 @@ def condensed(text: str, asked: AbstractSet[str], limit_tokens: int = SLOT_TOKEN
 
 
 def without_head(text: str) -> str:
-    """What a slot tells, without the day and the name in front of it."""
+    """Return the text of a slot without the day and the speaker in front of it."""
     return _HEAD.sub("", text, count=1) if _HEAD.match(text) else text
 
 
@@ -173,12 +175,12 @@ def _sentence(text: str) -> str:
 
 
 def _cut(sentence: str, limit_tokens: int) -> str:
-    """The beginning of a sentence, whole words where there are any, at three characters a token."""
+    """Return the beginning of a sentence, in whole words where there are any, at three characters a token."""
     begun = sentence[: 3 * limit_tokens]
     return (begun.rsplit(" ", 1)[0] if " " in begun else begun).rstrip(" ,;:") + "…"
 
 
 def _day(node: Node) -> str:
-    """The day in four tokens instead of ISO's seven."""
+    """Return the day in four tokens instead of ISO's seven."""
     at = node.created_at
     return f"{at.day} {SHORT_MONTHS[at.month - 1]} {at.year}" if at else ""

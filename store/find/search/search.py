@@ -24,7 +24,7 @@ from ..index.projection import is_turn
 from ..index.scope import EVERYTHING, Scope
 from .fusion import fuse_by_reciprocal_rank, fuse_by_score
 from .query_text import read_query
-from .supersession import LOOKED_AT, Ties, newest_first, ties_of
+from .supersession import LOOKED_AT, Links, links_of, newest_first
 
 BY_DEFAULT = (Level.SESSION, Level.FACT)
 """Scenarios and profiles retell many facts: they answer when asked for, and would crowd out what they retell."""
@@ -105,13 +105,13 @@ class Ranking:
     """The answer before it is worded, and how it came about.
 
     `terms` are the stems of the question's telling words. `tells_facts`: turns stand for the facts drawn from them.
-    `ties` say what took whose place. `scope` is what may be brought in beside the candidates.
+    `links` say what took whose place. `scope` is what may be brought in beside the candidates.
     """
 
     candidates: list[Candidate]
     terms: frozenset[str] = frozenset()
     tells_facts: bool = False
-    ties: Ties = field(default_factory=Ties)
+    links: Links = field(default_factory=Links)
     scope: Scope = EVERYTHING
     timings_ms: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -213,11 +213,11 @@ class Search:
     def _put_newest_first(self, ranking: Ranking) -> None:
         """Let what took another's place, or contradicts it, stand right before it, found or not."""
         top = ranking.candidates[:LOOKED_AT]
-        ranking.ties = ties_of([candidate.unit for candidate in top], ranking.terms, self._catalog, ranking.scope)
-        if not ranking.ties.newer and not ranking.ties.opposed:
+        ranking.links = links_of([candidate.unit for candidate in top], ranking.terms, self._catalog, ranking.scope)
+        if not ranking.links.newer and not ranking.links.opposed:
             return
         known = {candidate.unit: candidate for candidate in ranking.candidates}
-        order = newest_first([candidate.unit for candidate in top], ranking.ties)
+        order = newest_first([candidate.unit for candidate in top], ranking.links)
         missing = self._catalog.units([unit for unit in order if unit not in known], ranking.scope)
         known |= {unit: Candidate(unit, role) for unit, role in missing.values()}
         ahead = [known[unit] for unit in order if unit in known]

@@ -21,7 +21,7 @@ from ...model import Corrupt, NodeId, NotFound, StoreBusy
 from ..database import Connections, integrity_problems, open_database, preallocate_wal, transaction, translated
 from ..unwritable import can_be_written, copy_to_memory
 from .journal import BLIND, Entry, sha256
-from .questions import Asked, Gap, Probe, asked_of_row
+from .questions import Gap, PastQuestion, Probe, past_question_of_row
 from .records import RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row, stored, unpacked
 from .salvage import carry_over, set_aside
 from .schema import MIGRATIONS
@@ -469,9 +469,9 @@ class Ledger:
             found.setdefault(node_id, {})[verdict] = times
         return found
 
-    def asked(self) -> list[Asked]:
+    def asked(self) -> list[PastQuestion]:
         """The questions that are kept, newest first."""
-        return [asked_of_row(row) for row in self._ask(Asked.SELECT)]
+        return [past_question_of_row(row) for row in self._ask(PastQuestion.SELECT)]
 
     def probes(self) -> list[Probe]:
         """The questions of which it is known what was of use, newest first."""

@@ -42,7 +42,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PastQuestion:
     """A question with what was shown for it, as one row."""
 
     SELECT: ClassVar[str] = (
@@ -64,10 +64,10 @@ class Asked:
         return not self.gold and (self.declined or not self.near)
 
 
-def asked_of_row(row: Sequence[Any]) -> Asked:
-    """A row of `Asked.SELECT`."""
+def past_question_of_row(row: Sequence[Any]) -> PastQuestion:
+    """A row of `PastQuestion.SELECT`."""
     text, channel, times, last_at, shown, near, gold, declined = row
-    return Asked(
+    return PastQuestion(
         text,
         channel or None,
         times,

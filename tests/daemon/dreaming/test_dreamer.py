@@ -23,7 +23,7 @@ from dreamd.daemon.dreaming.orphans import mark
 from dreamd.daemon.settings import Settings
 from dreamd.pipelines.protocol import Progress
 from dreamd.pipelines.settings import IdleSettings, LimitSettings, PipelineSettings, PreemptionSettings
-from dreamd.store.changes.runs import AppliedRun, Refused
+from dreamd.store.changes.runs import AppliedRun, SkippedAction
 from dreamd.store.find.index.catalog import Content
 from dreamd.store.keep.ledger.records import Run
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -70,7 +70,7 @@ class FakeStore:
         self.summaries: list[Mapping[str, Any]] = []
         self.recorded: list[Run] = []
         self.slow: Slow | None = None
-        self.refused: tuple[Refused, ...] = ()
+        self.refused: tuple[SkippedAction, ...] = ()
         self.fails: dict[str, Exception] = {}
         self.ledger = self
         self.obstacle: StoreError | None = None
@@ -203,7 +203,7 @@ def test_the_digest_tells_what_was_left_out_when_it_became_real(bed: Callable[..
         "page = f'# d\\n\\n<!-- dream {request.run_id} -->\\n\\nAll.\\n'\n"
         "say(Done(changeset_path=changeset(), derived={'digests/2026-11-21.md': page}))"
     )
-    it.store.refused = (Refused("facts/a.md", "a", "the file was changed in the meantime"),)
+    it.store.refused = (SkippedAction("facts/a.md", "a", "the file was changed in the meantime"),)
     it.dream()
     digest = (it.paths.vault / "digests/2026-11-21.md").read_text()
     assert "> **1 change was left out:** the file was changed in the meantime (1).\n\nAll." in digest

@@ -16,7 +16,7 @@ from dreamd.pipelines.report.run_report import RunReport, open_pairs
 from dreamd.pipelines.report.sections import MOST_NAMED, summarize
 from dreamd.pipelines.stages.lint import Finding
 from dreamd.pipelines.workspace.view import History
-from dreamd.store.changes.decisions import mark_of
+from dreamd.store.changes.decisions import pair_key
 from dreamd.store.keep import okf
 from dreamd.store.keep.ledger.records import Run
 from dreamd.store.model import Action, ActionKind, Kind, Level, Memory, Status
@@ -294,7 +294,7 @@ def test_decisions_that_wait_are_those_that_no_person_has_made() -> None:
     source = FakeSource()
     source.files |= {memory.path: okf.from_memory(memory) for memory in (a, b)}
     assert [{m.node_id for m in pair} for pair in open_pairs(source.view())] == [{a.node_id, b.node_id}]
-    decided = History(tombstones=frozenset({mark_of(b.node_id, a.node_id)}))
+    decided = History(tombstones=frozenset({pair_key(b.node_id, a.node_id)}))
     assert open_pairs(source.view(decided)) == []
     source.files[b.path] = okf.from_memory(replace(b, superseded_by=a.node_id, status=Status.DEPRECATED))
     assert open_pairs(source.view()) == []

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from dreamd.pipelines.stages import consolidate, drift
 from dreamd.pipelines.workspace.view import History, View
-from dreamd.store.changes.decisions import mark_of
+from dreamd.store.changes.decisions import pair_key
 from dreamd.store.model import Level, Memory
 
 from tests.pipelines.fakes import MAY_8, NOW, FakeSource
@@ -84,7 +84,7 @@ def test_what_a_person_decided_is_not_asked_again(undone: bool) -> None:
     source.add("s1", ("user", "I submitted my cover letter to Greg for a review on April 10."))
     source.add("s2", ("user", "I have never submitted my cover letter to Greg."), at=MAY_8 + timedelta(days=1))
     one, other = (memory.node_id for memory in facts(dreamt(source)).values())
-    history = History(tombstones=frozenset({mark_of(one, other)} if undone else ()))
+    history = History(tombstones=frozenset({pair_key(one, other)} if undone else ()))
     assert any(memory.contradicts for memory in facts(dreamt(source, history)).values()) is not undone
 
 

@@ -45,30 +45,30 @@ def sick(paths: StorePaths, disk: Replacing) -> Iterator[MemoryStore]:
 @pytest.mark.timeout(50)  # nobody waits for the time that was given
 def test_a_disk_that_refuses_ends_no_thread_and_keeps_nobody_waiting(sick: MemoryStore, disk: Replacing) -> None:
     sick.remember(OLDER, channel="shop").result()
-    assert sick.settle_kinship()
+    assert sick.settle_links()
     disk.refuses = True
     newer = sick.remember(NEWER, channel="shop").result()
-    assert sick.parts.kinship.settle(60)
-    assert sick.parts.kinship._errands.failed == 1
-    assert not sick.settle_kinship(60)
+    assert sick.parts.linker.settle(60)
+    assert sick.parts.linker._work.failed == 1
+    assert not sick.settle_links(60)
     assert sick.parts.writer.trouble is not None
     assert newer in {hit.node_id for hit in sick.recall("peer review draft deadline", channel="shop").hits}
-    sick.parts.kinship.remembered(newer)
-    assert sick.parts.kinship.settle(60)
+    sick.parts.linker.on_remembered(newer)
+    assert sick.parts.linker.settle(60)
 
 
 def test_a_full_disk_costs_the_tie_and_the_next_one_is_made(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.remember(OLDER, channel="shop").result()
-    assert store.settle_kinship()
+    assert store.settle_links()
     with monkeypatch.context() as full:
         full.setattr(store.parts.changes, "apply", _is_full)
         store.remember(NEWER, channel="shop").result()
-        assert store.settle_kinship()
-    assert store.parts.kinship._errands.failed == 1
+        assert store.settle_links()
+    assert store.parts.linker._work.failed == 1
     newest = store.remember("The deadline of the peer review draft was moved to April 30.", channel="shop").result()
-    assert store.settle_kinship()
+    assert store.settle_links()
     assert [hit.node_id for hit in store.recall("peer review draft deadline", channel="shop").hits] == [newest]
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.ledger.questions import MOST_QUESTIONS, Asked, prune_questions, record_question
+from dreamd.store.keep.ledger.questions import MOST_QUESTIONS, PastQuestion, prune_questions, record_question
 from dreamd.store.keep.ledger.records import clear_flag
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, NotFound, SessionHead
@@ -22,8 +22,8 @@ def talk(store: MemoryStore, *texts: str, role: str = "user", session: str = "s1
     store.observe(SessionHead(session, "shop", started_at=at), [NewTurn(role, text, at) for text in texts]).result()
 
 
-def asked(store: MemoryStore) -> list[Asked]:
-    assert store.parts.follow_up.settle(10)
+def asked(store: MemoryStore) -> list[PastQuestion]:
+    assert store.parts.relevance.settle(10)
     store.parts.writer.write(clear_flag("none")).result()  # what may be written later is written with this
     return store.ledger.asked()
 

@@ -6,7 +6,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from dreamd.store.changes.decisions import Choice, decision_id, mark_of, with_body
+from dreamd.store.changes.decisions import Choice, decision_id, pair_key, with_body
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep import okf
 from dreamd.store.keep.okf.conformance import conformance
@@ -52,7 +52,7 @@ def put(store: MemoryStore, *memories: Memory) -> None:
         )
         for m in memories
     )
-    assert store.apply(Changeset(run_id=f"put-{memories[0].node_id}", actions=actions)).refused == ()
+    assert store.apply(Changeset(run_id=f"put-{memories[0].node_id}", actions=actions)).skipped == ()
 
 
 def conflicting(store: MemoryStore) -> tuple[Memory, Memory]:
@@ -96,14 +96,14 @@ def test_a_choice_settles_it_and_undo_opens_it_again(
     assert [memory in vouched for memory in pair] == list(lives)
     for memory in vouched:
         assert "human:ann" in str(meta(store, memory)["verified"])
-    assert mark_of(*(memory.node_id for memory in pair)) in store.ledger.tombstones()
+    assert pair_key(*(memory.node_id for memory in pair)) in store.ledger.tombstones()
     for memory in pair:
         assert conformance(memory.path, store.vault.read(memory.path)) == []
 
-    assert store.undo(done.run_id).refused == ()
+    assert store.undo(done.run_id).skipped == ()
     assert [store.vault.read(memory.path) for memory in pair] == before
     assert len(store.decisions()) == 1
-    assert mark_of(*(memory.node_id for memory in pair)) not in store.ledger.tombstones()
+    assert pair_key(*(memory.node_id for memory in pair)) not in store.ledger.tombstones()
 
 
 def test_keeping_the_newer_one_dates_the_change(store: MemoryStore) -> None:

@@ -60,7 +60,7 @@ def open_store(paths: StorePaths, clock: Clock) -> Iterator[Callable[[], MemoryS
 def shelves(store: MemoryStore, count: int) -> list[str]:
     """Remember so much; return the paths, in order."""
     ids = [store.remember(f"Shelf {n} holds screws of size {n}").result() for n in range(count)]
-    assert store.settle_kinship(SETTLED_S)
+    assert store.settle_links(SETTLED_S)
     return [store.show(node_id).path for node_id in ids]
 
 
@@ -335,7 +335,7 @@ def test_a_session_deleted_while_it_goes_on_is_a_run_before_its_file_is_made_ane
     store.settle_deletions()
     assert [turn.external_id for turn in store.catalog.turns("s1")] == ["4"]
     (run,) = deletions(store)
-    assert [refused.path for refused in store.undo(run.run_id).refused] == [path]
+    assert [refused.path for refused in store.undo(run.run_id).skipped] == [path]
     full.unlink()
     assert store.undo(run.run_id).restored == 1
     assert full.read_bytes() == held
@@ -388,7 +388,7 @@ def test_what_was_deleted_may_be_remembered_again_and_then_undo_names_the_file(s
     assert store.remember("The boat is green").result() == node_id
     assert store.show(node_id).live
     undone = store.undo(run.run_id)
-    assert [(refused.path, undone.restored) for refused in undone.refused] == [(path, 0)]
+    assert [(refused.path, undone.restored) for refused in undone.skipped] == [(path, 0)]
     assert store.show(node_id).live
 
 
@@ -400,7 +400,7 @@ def test_a_place_that_is_taken_meanwhile_is_a_named_conflict(store: MemoryStore)
     (store.paths.vault / path).write_text("Something else is here now.\n")
     with pytest.raises(Conflict, match=path):
         store.restore(node_id)
-    (refused,) = store.undo(deletions(store)[0].run_id).refused
+    (refused,) = store.undo(deletions(store)[0].run_id).skipped
     assert refused.path == path
     assert (store.paths.vault / path).read_text() == "Something else is here now.\n"
 
@@ -561,7 +561,7 @@ class Hands(RuleBasedStateMachine):
     def remember(self, n: int) -> None:
         text = f"Locker {n} belongs to number {n * 7}"
         self.acknowledged[self.store.remember(text).result()] = text
-        assert self.store.settle_kinship(SETTLED_S)
+        assert self.store.settle_links(SETTLED_S)
 
     @precondition(lambda self: self.files())
     @rule(seed=st.integers(0, 99), share=st.sampled_from([0.0, 0.1, 0.9, 1.0]))

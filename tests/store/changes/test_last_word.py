@@ -63,7 +63,7 @@ class LastWord(RuleBasedStateMachine):
     @rule(text=st.sampled_from(TEXTS))
     def remember(self, text: str) -> None:
         node_id = self.store.remember(text).result()
-        assert self.store.settle_kinship(SETTLED_S)
+        assert self.store.settle_links(SETTLED_S)
         self.said[node_id] = text
         hits = self.store.recall(text, limit=100).hits
         is_found = any(hit.node_id == node_id or normal_form(hit.text) == normal_form(text) for hit in hits)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from dreamd.store.changes.link_edits import TieEdits
+from dreamd.store.changes.link_edits import LinkEdits
 from dreamd.store.keep import okf
 from dreamd.store.keep.ledger.journal import sha256
 from dreamd.store.model import Level, Memory
@@ -25,38 +25,38 @@ def files() -> dict[str, bytes]:
     return {f"facts/{name}.md": written(name) for name in ("a", "b", "c")}
 
 
-def after(ties: TieEdits) -> dict[str, Memory]:
-    return {action.node_id: okf.to_memory(action.path, okf.parse(action.content or b"")) for action in ties.actions()}
+def after(edits: LinkEdits) -> dict[str, Memory]:
+    return {action.node_id: okf.to_memory(action.path, okf.parse(action.content or b"")) for action in edits.actions()}
 
 
 def test_a_file_is_written_once_however_many_ties_it_has(files: dict[str, bytes]) -> None:
-    ties = TieEdits(files.get, "link")
-    ties.supersede(fact("a"), fact("c"), "pair:a+c")
-    ties.supersede(fact("b"), fact("c"), "pair:b+c")
-    ties.contradict(fact("a"), fact("c"), "pair:a+c")
-    found = after(ties)
+    edits = LinkEdits(files.get, "link")
+    edits.supersede(fact("a"), fact("c"), "pair:a+c")
+    edits.supersede(fact("b"), fact("c"), "pair:b+c")
+    edits.contradict(fact("a"), fact("c"), "pair:a+c")
+    found = after(edits)
     assert (found["a"].superseded_by, found["a"].valid_to, found["a"].contradicts) == ("c", MAY_8, ("c",))
     assert (found["c"].supersedes, found["c"].contradicts) == (("a", "b"), ("a",))
-    assert [(action.fingerprint, action.reason) for action in ties.actions()] == [
+    assert [(action.fingerprint, action.reason) for action in edits.actions()] == [
         ("pair:a+c", "changed since"),
         ("pair:a+c", "it changes an older fact"),
         ("pair:b+c", "changed since"),
     ]
-    assert all(action.pre_sha256 == sha256(files[action.path]) for action in ties.actions())
+    assert all(action.pre_sha256 == sha256(files[action.path]) for action in edits.actions())
 
 
 def test_what_a_file_lists_already_stays_and_is_not_listed_twice(files: dict[str, bytes]) -> None:
     files["facts/a.md"] = written("a", contradicts=["x", "b"])
-    ties = TieEdits(files.get, "link")
-    ties.contradict(fact("a"), fact("b"), "pair:a+b")
-    assert {name: memory.contradicts for name, memory in after(ties).items()} == {"b": ("a",)}
+    edits = LinkEdits(files.get, "link")
+    edits.contradict(fact("a"), fact("b"), "pair:a+b")
+    assert {name: memory.contradicts for name, memory in after(edits).items()} == {"b": ("a",)}
 
 
 def test_a_file_that_is_gone_or_has_no_frontmatter_stays_as_it_is(files: dict[str, bytes]) -> None:
     a, b, c = fact("a"), fact("b"), fact("c")
     files["facts/a.md"] = b"only words\n"
     del files["facts/b.md"]
-    ties = TieEdits(files.get, "link")
-    ties.supersede(a, c, "pair:a+c")
-    ties.supersede(b, c, "pair:b+c")
-    assert after(ties).keys() == {"c"}
+    edits = LinkEdits(files.get, "link")
+    edits.supersede(a, c, "pair:a+c")
+    edits.supersede(b, c, "pair:b+c")
+    assert after(edits).keys() == {"c"}

@@ -89,7 +89,7 @@ CHANGES = (action("a.md", b"a", b"A"), action("b.md", b"b", None), action("d.md"
 def test_a_changeset_is_applied_with_its_cursors_and_its_record(store: Store) -> None:
     store.hold(HELD)
     applied = store.changes.apply(dream("run-1", *CHANGES), kind="dream", now=NOW, summary={"facts": 1})
-    assert (applied.applied, applied.refused) == (3, ())
+    assert (applied.applied, applied.skipped) == (3, ())
     assert store.files() == {"a.md": b"A", "c.md": b"c", "d.md": b"d"}
     assert store.ledger.cursors("consolidate") == {"s1": 12}
     run = store.ledger.run("run-1")
@@ -107,7 +107,7 @@ def test_undo_brings_everything_back_and_leaves_tombstones(store: Store) -> None
     store.hold(HELD)
     store.changes.apply(dream("run-1", *CHANGES), kind="dream", now=NOW)
     undone = store.changes.undo("run-1", now=NOW)
-    assert (undone.restored, undone.refused) == (3, ())
+    assert (undone.restored, undone.skipped) == (3, ())
     assert store.files() == HELD
     assert named(store.ledger.tombstones()) == {"L1:a.md", "L1:b.md", "L1:d.md"}
     assert store.ledger.cursors("consolidate") == {"s1": 12}
@@ -129,7 +129,7 @@ def test_what_was_undone_is_not_applied_again(store: Store) -> None:
     store.changes.undo("run-1", now=NOW)
     applied = store.changes.apply(dream("run-2", *CHANGES), kind="dream", now=NOW)
     assert applied.applied == 0
-    assert len(applied.refused) == 3
+    assert len(applied.skipped) == 3
     assert store.files() == HELD
     assert store.ledger.run("run-2").state == "nothing"
 
@@ -146,7 +146,7 @@ def test_a_file_edited_since_the_plan_is_kept_and_named(store: Store) -> None:
     store.edit("a.md", b"a person's")
     applied = store.changes.apply(dream("run-1", *CHANGES), kind="dream", now=NOW)
     assert applied.applied == 2
-    assert [refused.path for refused in applied.refused] == ["a.md"]
+    assert [refused.path for refused in applied.skipped] == ["a.md"]
     assert store.files() == {"a.md": b"a person's", "c.md": b"c", "d.md": b"d"}
     assert store.changes.undo("run-1", now=NOW).restored == 2
     assert store.files() == HELD | {"a.md": b"a person's"}
@@ -155,7 +155,7 @@ def test_a_file_edited_since_the_plan_is_kept_and_named(store: Store) -> None:
 def test_a_file_made_since_the_plan_is_kept_and_named(store: Store) -> None:
     store.hold({"d.md": b"somebody else's"})
     applied = store.changes.apply(dream("run-1", action("d.md", None, b"d")), kind="dream", now=NOW)
-    assert [refused.reason for refused in applied.refused] == ["there is a file already"]
+    assert [refused.reason for refused in applied.skipped] == ["there is a file already"]
     assert store.files() == {"d.md": b"somebody else's"}
 
 
@@ -165,7 +165,7 @@ def test_a_file_edited_since_the_run_stays_and_the_rest_is_undone(store: Store) 
     store.edit("a.md", b"a person's")
     undone = store.changes.undo("run-1", now=NOW)
     assert undone.restored == 2
-    assert [refused.path for refused in undone.refused] == ["a.md"]
+    assert [refused.path for refused in undone.skipped] == ["a.md"]
     assert store.files() == HELD | {"a.md": b"a person's"}
     assert store.ledger.run("run-1").state == "partly_undone"
     store.edit("a.md", b"A")
@@ -182,7 +182,7 @@ def test_a_node_that_others_rest_on_is_not_taken_from_under_them(store: Store) -
     )
     store.citing = {"d": ["outside.md"], "e": ["d.md"], "f": []}
     undone = store.changes.undo("run-1", now=NOW)
-    assert {refused.path: refused.reason for refused in undone.refused} == {
+    assert {refused.path: refused.reason for refused in undone.skipped} == {
         "d.md": "outside.md rests on it",
         "e.md": "d.md rests on it",
     }
@@ -192,7 +192,7 @@ def test_a_node_that_others_rest_on_is_not_taken_from_under_them(store: Store) -
 def test_nodes_of_the_run_may_rest_on_each_other(store: Store) -> None:
     store.changes.apply(dream("run-1", action("d.md", None, b"d"), action("e.md", None, b"e")), kind="dream", now=NOW)
     store.citing = {"d": ["e.md"], "e": ["e.md"]}
-    assert store.changes.undo("run-1", now=NOW).refused == ()
+    assert store.changes.undo("run-1", now=NOW).skipped == ()
     assert store.files() == {}
 
 
@@ -202,7 +202,7 @@ def test_several_actions_on_one_file_are_one_way_there_and_back(store: Store) ->
     more = (action("d.md", b"d", None), action("c.md", b"c", None), action("c.md", None, b"C"))
     store.changes.apply(dream("run-1", *steps, *more), kind="dream", now=NOW)
     assert store.files() == {"a.md": b"AA", "b.md": b"b", "c.md": b"C"}
-    assert store.changes.undo("run-1", now=NOW).refused == ()
+    assert store.changes.undo("run-1", now=NOW).skipped == ()
     assert store.files() == HELD
 
 
@@ -211,7 +211,7 @@ def test_what_a_run_left_out_is_no_conflict_when_it_is_undone(store: Store) -> N
     changes = (action("a.md", b"a", b"A"), action("a.md", b"another", b"B"))
     assert store.changes.apply(dream("run-1", *changes), kind="dream", now=NOW).applied == 1
     undone = store.changes.undo("run-1", now=NOW)
-    assert (undone.restored, undone.refused) == (1, ())
+    assert (undone.restored, undone.skipped) == (1, ())
     assert store.files() == HELD
     assert store.ledger.run("run-1").state == "undone"
 
@@ -261,7 +261,7 @@ def test_a_crash_after_the_journal_is_finished_by_the_next_start(tmp_path: Path)
     assert store.writer.barrier(10)
     assert store.files() == {"a.md": b"A", "b.md": b"edited while it was down", "c.md": b"c", "d.md": b"d"}
     assert [done.state for done in store.ledger.actions("run-1")] == ["applied", "conflict", "applied"]
-    assert store.changes.undo("run-1", now=NOW).refused == ()
+    assert store.changes.undo("run-1", now=NOW).skipped == ()
     assert store.files() == HELD | {"b.md": b"edited while it was down"}
     store.close()
 
@@ -292,10 +292,10 @@ def test_history_expires_though_no_dream_ever_lands(store: Store) -> None:
 def test_who_undoes_too_early_is_told_what_to_undo_first(store: Store) -> None:
     store.changes.apply(dream("first", action("a.md", None, b"1")), kind="daily", now=NOW)
     store.changes.apply(dream("then", action("a.md", b"1", b"2")), kind="daily", now=NOW)
-    (refused,) = store.changes.undo("first", now=NOW).refused
+    (refused,) = store.changes.undo("first", now=NOW).skipped
     assert "`dreamctl undo then`" in refused.reason
     for run_id in ("then", "first"):
-        assert store.changes.undo(run_id, now=NOW).refused == ()
+        assert store.changes.undo(run_id, now=NOW).skipped == ()
     assert "a.md" not in store.files()
 
 
@@ -339,11 +339,11 @@ def test_undoing_every_run_backwards_restores_every_byte(
                 for path, content in wanted.items()
                 if content != before.get(path)
             ]
-            assert store.changes.apply(dream(f"run-{number}", *actions), kind="dream", now=NOW).refused == ()
+            assert store.changes.apply(dream(f"run-{number}", *actions), kind="dream", now=NOW).skipped == ()
             states.append({path: content for path, content in wanted.items() if content is not None})
             assert store.files() == states[-1]
         for number in reversed(range(len(later))):
-            assert store.changes.undo(f"run-{number}", now=NOW).refused == ()
+            assert store.changes.undo(f"run-{number}", now=NOW).skipped == ()
             assert store.files() == states[number]
         store.close()
 
@@ -360,8 +360,8 @@ def test_an_edit_that_was_undone_is_not_made_again_whenever_and_by_whomever(stor
 
     store.changes.apply(archive("run-1", NOW), kind="dream", now=NOW)
     store.changes.undo("run-1", now=NOW)
-    (refused,) = store.changes.apply(archive("run-2", NOW + timedelta(days=1)), kind="dream", now=NOW).refused
+    (refused,) = store.changes.apply(archive("run-2", NOW + timedelta(days=1)), kind="dream", now=NOW).skipped
     assert refused.reason == "it was undone, forgotten or rejected before"
     again = okf.edit(fact, {"tags": ["other"]})
     edit = replace(action("facts/a.md", fact, again), fingerprint=None)
-    assert store.changes.apply(dream("run-3", edit), kind="dream", now=NOW).refused == ()
+    assert store.changes.apply(dream("run-3", edit), kind="dream", now=NOW).skipped == ()

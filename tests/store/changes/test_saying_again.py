@@ -30,7 +30,7 @@ def store(paths: StorePaths) -> Iterator[MemoryStore]:
 
 def say(store: MemoryStore, text: str) -> str:
     node_id = store.remember(text).result()
-    assert store.settle_kinship(60)
+    assert store.settle_links(60)
     return node_id
 
 
@@ -102,10 +102,10 @@ def test_what_holds_and_is_said_again_is_counted_and_makes_no_run(store: MemoryS
 
 def test_what_is_read_again_from_elsewhere_is_not_said_again(store: MemoryStore) -> None:
     store.remember(BERLIN, created_at=START - timedelta(days=9)).result()
-    assert store.settle_kinship(60)
+    assert store.settle_links(60)
     madrid = say(store, MADRID)
     store.remember(BERLIN, created_at=START - timedelta(days=9)).result()
-    assert store.settle_kinship(60)
+    assert store.settle_links(60)
     assert found(store) == {madrid}
     assert store.ledger.reinforced() == {}
 
@@ -166,7 +166,7 @@ def test_undoing_the_run_that_made_the_newer_brings_the_older_back(store: Memory
     store.apply(Changeset(run_id="linked", actions=(tie, back)), kind="link")
     assert found(store) == {node_id}
     undone = store.undo("dream")
-    assert (undone.restored, undone.refused) == (1, ())
+    assert (undone.restored, undone.skipped) == (1, ())
     assert found(store) == {berlin}
     assert "superseded_by" not in okf.parse(store.vault.read(shown.path)).meta
 
@@ -184,7 +184,7 @@ def test_a_run_is_undone_though_what_it_made_was_said_again_and_linked_since(sto
     madrid = say(store, MADRID)
     assert found(store) == {madrid}
     undone = store.undo("dream")
-    assert (undone.restored, undone.refused) == (1, ())
+    assert (undone.restored, undone.skipped) == (1, ())
     assert store.catalog.node(node_id) is None
 
 
@@ -246,21 +246,21 @@ def test_what_was_said_again_while_a_dream_was_planned_is_not_put_away_by_it(sto
     )
     say(store, BERLIN)
     applied = store.apply(Changeset(run_id="dream", actions=(hide,)), started_at=began)
-    assert [refused.reason for refused in applied.refused] == ["it was said again in the meantime"]
+    assert [refused.reason for refused in applied.skipped] == ["it was said again in the meantime"]
     assert berlin in found(store)
 
 
 def test_what_was_said_again_while_the_newer_was_looked_at_holds(store: MemoryStore) -> None:
-    berlin, apply = say(store, BERLIN), store.parts.kinship._apply
+    berlin, apply = say(store, BERLIN), store.parts.linker._apply
 
     def meanwhile(changeset: Changeset, note: str) -> None:
         if not store.ledger.reinforced():
             store.remember(BERLIN).result()
         apply(changeset, note)
 
-    store.parts.kinship._apply = meanwhile
+    store.parts.linker._apply = meanwhile
     store.remember(MADRID).result()
-    assert store.settle_kinship(60)
+    assert store.settle_links(60)
     assert found(store) == {berlin}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
-from dreamd.store.changes.edits import edit_mark
+from dreamd.store.changes.edits import edit_key
 from dreamd.store.changes.runs import fingerprint
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep import okf
@@ -88,7 +88,7 @@ class Undoing(RuleBasedStateMachine):
     @initialize(text=st.sampled_from(TEXTS))
     def begin(self, text: str) -> None:
         self.store.remember(f"A note: it {text}", channel="wood").result()
-        assert self.store.settle_kinship(SETTLED_S)  # what is dreamt next is not there yet: it has no kin
+        assert self.store.settle_links(SETTLED_S)  # what is dreamt next is not there yet: it has no kin
         self.files = vault_files(self.store)
 
     @rule(wanted=wanted)
@@ -108,7 +108,7 @@ class Undoing(RuleBasedStateMachine):
             action = action_of(path, name, before, after, fingerprint(new) if new else None)
             actions.append(action)
             put(planned, path, after)
-            marks = {mark for mark in (action.fingerprint, edit_mark(path, before, after)) if mark}
+            marks = {mark for mark in (action.fingerprint, edit_key(path, before, after)) if mark}
             # What the model holds for refused is left out by the store; later ones on its path fail their guard.
             if marks & self.forbidden or now.get(path) != before:
                 continue
@@ -146,7 +146,7 @@ class Undoing(RuleBasedStateMachine):
         while more := {p for p in made - refused if self.citing(p) - (chains.keys() - refused) - {p}}:
             refused |= more
         undone = self.store.undo(run.run_id)
-        assert {refusal.path for refusal in undone.refused} == refused
+        assert {refusal.path for refusal in undone.skipped} == refused
         assert undone.restored == len(chains) - len(refused)
         for path in chains.keys() - refused:
             put(self.files, path, chains[path][0])

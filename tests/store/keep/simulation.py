@@ -228,7 +228,7 @@ class Simulation(Machine):
             run_id=run_id, actions=tuple(actions), cursors={("consolidate", "s0"): world.cursors["s0"]}
         )
         applied = self.changes.apply(changeset, kind="dream", now=NOW)
-        assert not applied.refused, applied
+        assert not applied.skipped, applied
 
     def undo(self) -> None:
         """Undo the last run, which nothing has touched since only if no fact was written over; then it is named."""
@@ -250,7 +250,7 @@ class Simulation(Machine):
         if left < len(actions):
             world.runs[run_id] = "partly_undone" if left else "undone"
         undone = self.changes.undo(run_id, now=NOW)
-        assert len(undone.refused) == left, undone
+        assert len(undone.skipped) == left, undone
 
     def rest(self) -> None:
         self.writer.rest(self.rng.choice((0.1, 2.0)))

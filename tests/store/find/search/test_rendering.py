@@ -1,4 +1,4 @@
-"""Telling: what an envelope says of a memory in few words."""
+"""Rendering of a memory for an envelope."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from dreamd.store.find.index.projection import Node
-from dreamd.store.find.search.rendering import BRIEF_TOKENS, Telling, Unit, condensed, without_head, worth_telling
+from dreamd.store.find.search.rendering import BRIEF_TOKENS, Rendering, Unit, condensed, select_sentences, without_head
 from dreamd.store.model import Kind, Level
 from dreamd.store.text.chunking import estimate_tokens
 from dreamd.store.text.terms import term_stems
@@ -44,71 +44,73 @@ def test_condensed_stays_in_its_bounds(budget: int) -> None:
 
 
 @given(sentences=SENTENCES, limit=st.integers(1, 60))
-def test_what_is_worth_telling_fits_and_is_never_nothing(sentences: list[str], limit: int) -> None:
-    kept = worth_telling(sentences, NOTHING, NOTHING, limit_tokens=limit)
+def test_selected_sentences_fit_the_budget_and_are_never_none(sentences: list[str], limit: int) -> None:
+    kept = select_sentences(sentences, NOTHING, NOTHING, limit_tokens=limit)
     assert kept == sorted(set(kept))
     assert kept
     assert len(kept) == 1 or sum(estimate_tokens(sentences[i]) for i in kept) <= limit
 
 
 @given(sentences=SENTENCES)
-def test_of_what_is_worth_telling_nothing_is_told_twice(sentences: list[str]) -> None:
-    kept = worth_telling(sentences * 2, NOTHING, NOTHING, limit_tokens=10_000)
+def test_no_sentence_is_selected_twice(sentences: list[str]) -> None:
+    kept = select_sentences(sentences * 2, NOTHING, NOTHING, limit_tokens=10_000)
     assert len({sentences[i % len(sentences)] for i in kept}) == len(kept)
 
 
-def test_what_the_envelope_said_already_gives_way_to_what_is_new() -> None:
+def test_a_sentence_that_adds_words_comes_before_one_that_repeats_the_envelope() -> None:
     sentences = ["Otto sold the red kayak to Ann.", "The river froze in March."]
-    assert worth_telling(sentences, NOTHING, NOTHING, limit_tokens=10) == [0]
-    assert worth_telling(sentences, NOTHING, term_stems(sentences[0]), limit_tokens=10) == [1]
+    assert select_sentences(sentences, NOTHING, NOTHING, limit_tokens=10) == [0]
+    assert select_sentences(sentences, NOTHING, term_stems(sentences[0]), limit_tokens=10) == [1]
 
 
-def test_what_was_asked_for_counts_for_more() -> None:
+def test_words_of_the_question_count_twice() -> None:
     sentences = ["Otto sold the red kayak.", "The river froze hard early."]
-    assert worth_telling(sentences, term_stems("When did the river freeze?"), NOTHING, limit_tokens=10) == [1]
+    assert select_sentences(sentences, term_stems("When did the river freeze?"), NOTHING, limit_tokens=10) == [1]
 
 
-def test_a_turn_is_told_by_its_facts_where_they_are_fewer_tokens() -> None:
+def test_a_turn_is_rendered_by_its_facts_where_they_are_fewer_tokens() -> None:
     long = turn("Well, you know, I think that yesterday, after all that, I bought a red kayak from Otto, honestly!")
     kayak = fact("Ann bought a red kayak from Otto.")
-    told = Unit(long, [kayak]).told(NOTHING, NOTHING, in_full=True)
-    assert (told.text(), told.nodes) == (f"1 Nov 2026: {kayak.text}", [kayak])
+    rendered = Unit(long, [kayak]).render(NOTHING, NOTHING, in_full=True)
+    assert (rendered.text(), rendered.nodes) == (f"1 Nov 2026: {kayak.text}", [kayak])
     short = turn("A red kayak!")
-    told = Unit(short, [kayak]).told(NOTHING, NOTHING, in_full=True)
-    assert (told.text(), told.nodes) == ("1 Nov 2026, user: A red kayak!", [short])
+    rendered = Unit(short, [kayak]).render(NOTHING, NOTHING, in_full=True)
+    assert (rendered.text(), rendered.nodes) == ("1 Nov 2026, user: A red kayak!", [short])
 
 
-def test_a_person_is_told_in_full_and_an_assistant_briefly() -> None:
+def test_a_users_turn_is_rendered_in_full_and_an_assistants_in_brief() -> None:
     facts = [fact(f"Boat {name} has a hull of {name} wood, and it floats well there.", name) for name in "abcdefghij"]
     text = " ".join(fact.text for fact in facts) * 2
-    assert Unit(turn(text), facts[:4]).told(NOTHING, NOTHING, in_full=True).nodes == facts[:4]
+    assert Unit(turn(text), facts[:4]).render(NOTHING, NOTHING, in_full=True).nodes == facts[:4]
     for unit, in_full in ((Unit(turn(text), facts), False), (Unit(turn(text, "assistant"), facts), True)):
-        told = unit.told(NOTHING, NOTHING, in_full)
-        assert told.nodes != facts
-        assert estimate_tokens(told.words) <= BRIEF_TOKENS
+        rendered = unit.render(NOTHING, NOTHING, in_full)
+        assert rendered.nodes != facts
+        assert estimate_tokens(rendered.words) <= BRIEF_TOKENS
 
 
-def test_what_is_past_its_day_is_told_as_out_of_date() -> None:
+def test_a_fact_past_its_stale_after_is_noted_as_out_of_date() -> None:
     gone = replace(fact("The parser is in src/parse.py."), stale_after=AT + timedelta(days=3))
     unit = Unit(turn("You know, the parser, as far as I remember, is in src/parse.py, isn't it?"), [gone])
-    told = [replace(unit, now=AT + timedelta(days=days)).told(NOTHING, NOTHING, in_full=True).text() for days in (2, 3)]
-    assert told == [f"1 Nov 2026: {gone.text}", f"1 Nov 2026, out of date: {gone.text}"]
+    rendered = [
+        replace(unit, now=AT + timedelta(days=days)).render(NOTHING, NOTHING, in_full=True).text() for days in (2, 3)
+    ]
+    assert rendered == [f"1 Nov 2026: {gone.text}", f"1 Nov 2026, out of date: {gone.text}"]
 
 
-def test_what_is_disputed_or_changed_is_said_so() -> None:
-    disputed = Unit(turn("The kayak is red."), (), contradicts=("other",)).told(NOTHING, NOTHING, True)
+def test_a_disputed_or_superseded_memory_is_noted_as_such() -> None:
+    disputed = Unit(turn("The kayak is red."), (), contradicts=("other",)).render(NOTHING, NOTHING, True)
     assert disputed.text() == "1 Nov 2026, user, disputed: The kayak is red."
     assert disputed.text({"1 Nov 2026"}) == "- user, disputed: The kayak is red."
-    changed = Unit(turn("The kayak is red."), (), changed=True).told(NOTHING, NOTHING, True)
+    changed = Unit(turn("The kayak is red."), (), changed=True).render(NOTHING, NOTHING, True)
     assert changed.text() == "1 Nov 2026, user, changed since: The kayak is red."
 
 
 @given(
-    told=st.text(min_size=1, max_size=40).filter(lambda text: text == text.strip() and "\n" not in text),
+    rendered=st.text(min_size=1, max_size=40).filter(lambda text: text == text.strip() and "\n" not in text),
     role=st.sampled_from(["user", "assistant"]),
     marks=st.booleans(),
     under=st.booleans(),
 )
-def test_what_a_slot_tells_is_what_is_left_without_its_head(told: str, role: str, marks: bool, under: bool) -> None:
-    telling = Telling("1 Nov 2026", f"{role}, disputed" if marks else role, told, ())
-    assert without_head(telling.text({"1 Nov 2026"} if under else ())) == told
+def test_without_head_returns_the_words_of_a_slot(rendered: str, role: str, marks: bool, under: bool) -> None:
+    rendering = Rendering("1 Nov 2026", f"{role}, disputed" if marks else role, rendered, ())
+    assert without_head(rendering.text({"1 Nov 2026"} if under else ())) == rendered

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dreamd.store.find.search.supersession import Ties, newest_first
+from dreamd.store.find.search.supersession import Links, newest_first
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,21 +11,21 @@ PAIRS = st.dictionaries(st.sampled_from(UNITS), st.lists(st.sampled_from(UNITS),
 
 
 def test_who_disagrees_with_the_newer_disagrees_with_what_it_took_the_place_of() -> None:
-    ties = Ties(newer={"old": ["new"]}, opposed={"denial": ["new"]})
-    assert ties.disputes("old") == ties.disputes("new") == ("denial",)
-    assert ties.disputes("denial") == ("new",)
-    assert ties.disputes("other") == ()
+    links = Links(newer={"old": ["new"]}, opposed={"denial": ["new"]})
+    assert links.disputes("old") == links.disputes("new") == ("denial",)
+    assert links.disputes("denial") == ("new",)
+    assert links.disputes("other") == ()
 
 
 def test_what_took_its_place_comes_right_before_it_and_what_it_disagrees_with_right_after() -> None:
-    assert newest_first(["a", "old", "b"], Ties(newer={"old": ["new"]})) == ["a", "new", "old", "b"]
-    assert newest_first(["a", "denial", "b"], Ties(opposed={"denial": ["told"]})) == ["a", "denial", "told", "b"]
+    assert newest_first(["a", "old", "b"], Links(newer={"old": ["new"]})) == ["a", "new", "old", "b"]
+    assert newest_first(["a", "denial", "b"], Links(opposed={"denial": ["told"]})) == ["a", "denial", "told", "b"]
 
 
 @given(order=st.lists(st.sampled_from(UNITS), unique=True), newer=PAIRS, opposed=PAIRS)
 def test_nothing_is_lost_or_told_twice(
     order: list[str], newer: dict[str, list[str]], opposed: dict[str, list[str]]
 ) -> None:
-    placed = newest_first(order, Ties(newer, opposed))
+    placed = newest_first(order, Links(newer, opposed))
     assert set(order) <= set(placed)
     assert len(set(placed)) == len(placed)
