@@ -1,4 +1,4 @@
-"""Which channel a folder belongs to: its git repository where there is one, else the folder itself."""
+"""The channel of a folder: its git repository where there is one, else the folder itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def channel_of_folder(path: Path) -> str:
     subfolders and worktrees share one channel. Elsewhere, and for a folder that is not on this machine: the folder's
     name and the hash of its path. Reads the file system, starts no process.
     """
-    if not path.is_absolute():  # another system's path, told by a transcript: not to be taken as relative to here
+    if not path.is_absolute():  # another system's path, from a transcript: not relative to this folder
         return _channel(PureWindowsPath(path).name, path)
     try:
         folder = path.resolve()
@@ -32,7 +32,7 @@ def channel_of_folder(path: Path) -> str:
 
 
 def project_root(folder: Path) -> Path:
-    """The folder that a working directory belongs to: the top of its git repository or worktree, else itself."""
+    """Return the top of the git repository or worktree of a working directory, else the directory itself."""
     folder = folder.resolve()
     for candidate in (folder, *folder.parents):
         try:
@@ -61,7 +61,7 @@ def _git_common_dir(folder: Path) -> Path | None:
 
 
 def _git_dir(entry: Path) -> Path | None:
-    """The common dir that a `.git` entry leads to: itself, or through the `gitdir:` and `commondir` of a worktree."""
+    """Return the common dir of a `.git` entry: itself, or that of a worktree by its `gitdir:` and `commondir`."""
     git_dir = entry
     if entry.is_file():
         word, _, target = entry.read_text(encoding="utf-8").strip().partition(": ")

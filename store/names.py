@@ -1,4 +1,4 @@
-"""What a channel, a session, an agent, a memory or a tag may be called. Every door asks here.
+"""Rules for the names of channels, sessions, agents, memories and tags, for every entrance to the store.
 
 A name stands in paths, in frontmatter, in a terminal and in a command that a person types: one line, of bounded length,
 that does not begin with a dot. A label (a tag, an outside id, a speaker) may begin with one.
@@ -40,7 +40,7 @@ def label_complaint(text: str) -> str:
 
 
 def channel_complaint(text: str) -> str:
-    """Say why nothing can be kept in a channel of this name, as the end of a sentence; "" where it can."""
+    """Say why a channel to keep something in cannot have this name, as the end of a sentence; "" if it can."""
     return "means all channels" if text == "*" else complaint(text)
 
 
@@ -84,10 +84,10 @@ def _checked_by(complaint_of: Callable[[str], str]) -> AfterValidator:
 _Bounded = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
 
 Name = Annotated[_Bounded, _checked_by(complaint)]
-"""A session, an agent, a memory; a channel to look in."""
+"""The name of a session, an agent or a memory; or of a channel to search."""
 
 Channel = Annotated[_Bounded, _checked_by(channel_complaint)]
-"""A channel to keep something in: not `*`, which means all of them."""
+"""The name of a channel to keep something in: not `*`, which means all of them."""
 
 Label = Annotated[_Bounded, _checked_by(label_complaint)]
 """A tag, an outside id, a speaker."""

@@ -1,4 +1,4 @@
-"""The store's own settings: how things are found and kept, with units and defaults."""
+"""The store's own settings, with units and defaults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class EmbeddingSettings(BaseModel):
-    """Which model turns text into vectors: `minilm` is shipped, `stub` is for tests, others are fastembed's names."""
+    """The embedding model: `minilm` is shipped, `stub` is for tests, others are fastembed's names."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -18,7 +18,7 @@ class EmbeddingSettings(BaseModel):
 
 
 class SearchSettings(BaseModel):
-    """How the arms of recall are cut, fused and scored."""
+    """Limits, fusion and weights of the two arms of recall, keyword and vector."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -30,7 +30,7 @@ class SearchSettings(BaseModel):
 
 
 class ChunkSettings(BaseModel):
-    """How long texts are cut before they are embedded."""
+    """Size and overlap of the chunks that are embedded."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -39,7 +39,7 @@ class ChunkSettings(BaseModel):
 
 
 class StoreSettings(BaseModel):
-    """Everything the store is told."""
+    """All settings of the store."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

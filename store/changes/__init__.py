@@ -1,1 +1,1 @@
-"""What changes the memory: what comes in, runs and their undo, edits, deletions and decisions."""
+"""Changes to the memory: intake, runs and their undo, edits, deletions and decisions."""

@@ -1,6 +1,6 @@
-"""Decisions: two living memories that contradict each other wait for a person, who says which one holds.
+"""Decisions about two live memories that contradict each other: a person chooses the one that holds.
 
-What is decided is a run like any other: `undo` takes it back. Its tombstone keeps dreams from asking again.
+A decision is applied as a run, so that `undo` reverts it; its tombstone keeps dreams from asking again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXCERPT_CHARS: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A turn that a memory rests on."""
+    """A turn that a memory cites."""
 
     node_id: NodeId
     role: str
@@ -37,7 +37,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two memories. `since` is from when it holds, as far as that is known."""
+    """One of the two memories. `since`: it has held since then, where that is known."""
 
     node_id: NodeId
     path: str
@@ -50,7 +50,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A question that only a person can answer. `decision_id` is the same as long as the two memories are."""
+    """A question that only a person can answer. `decision_id` depends on the two memories alone."""
 
     decision_id: str
     older: Side
@@ -58,17 +58,17 @@ class Decision:
 
 
 def pair_key(one: NodeId, other: NodeId) -> str:
-    """What a tombstone forbids once a person has decided about two memories, whichever is named first."""
+    """Return the key of the tombstone for a decision about two memories, in either order."""
     return "pair:" + "+".join(sorted((one, other)))
 
 
 def decision_id(one: NodeId, other: NodeId) -> str:
-    """The short name of a decision about two memories."""
+    """Return the short id of a decision about two memories."""
     return sha256(pair_key(one, other).encode()).hexdigest()[:8]
 
 
 class Decisions:
-    """Finds what is open, and plans what a person decides. `read` raises NotFound for a file that is gone."""
+    """Lists open decisions and plans the actions of a choice. `decided` returns the keys of all tombstones."""
 
     def __init__(self, catalog: Catalog, vault: Vault, decided: Callable[[], Iterable[str]]) -> None:
         self._catalog = catalog
@@ -76,7 +76,7 @@ class Decisions:
         self._decided = decided
 
     def open(self) -> list[Decision]:
-        """Every pair of living memories of which one says that it contradicts the other, the newest first."""
+        """Return each pair of live memories of which one says that it contradicts the other, newest first."""
         closed = frozenset(self._decided())
         pairs = {tuple(sorted(pair)): pair for pair in self._catalog.conflicts()}
         found = [self._decision(*pair) for pair in pairs.values() if pair_key(*pair) not in closed]
@@ -85,7 +85,7 @@ class Decisions:
         )
 
     def find(self, name: str) -> Decision:
-        """An open decision by its id, or by a memory that is part of no other. Raises NotFound, InvalidInput."""
+        """Find an open decision by its id or by one of its memories. Raises NotFound; InvalidInput for several."""
         waiting = self.open()
         found = [d for d in waiting if d.decision_id == name] or [
             d for d in waiting if name in (d.older.node_id, d.newer.node_id)
@@ -102,20 +102,20 @@ class Decisions:
     def actions(
         self, decision: Decision, choice: Choice, by: str, now: datetime, text: str = "", title: str = ""
     ) -> tuple[Action, ...]:
-        """What a choice does to the two files. `edit` gives the newer one a `text`, and lets it hold."""
+        """Plan the changes of a choice to the two files. `edit` gives the newer one a new `text`, and lets it hold."""
         older, newer = self._memory(decision.older.path), self._memory(decision.newer.path)
-        vouched = {"by": f"human:{by}", "at": now.isoformat()}
+        verified = {"by": f"human:{by}", "at": now.isoformat()}
         if choice == "both":
-            changes = (_settled(older, newer, vouched), _settled(newer, older, vouched))
-            reason = "both hold, a person says"
+            changes = (_settled(older, newer, verified), _settled(newer, older, verified))
+            reason = "a person decided that both hold"
         elif choice == "older":
             rejected = {
                 "status": Status.DEPRECATED.value,
                 "archived_at": now.isoformat(),
                 "superseded_by": older.node_id,
             }
-            changes = (_settled(older, newer, vouched), _settled(newer, older) | rejected)
-            reason = "the older one holds, a person says"
+            changes = (_settled(older, newer, verified), _settled(newer, older) | rejected)
+            reason = "a person decided that the older one holds"
         else:
             since = decision.newer.since or now
             ended = {"superseded_by": newer.node_id, "valid_to": since.isoformat()}
@@ -124,12 +124,12 @@ class Decisions:
                 "valid_from": since.isoformat(),
             }
             begun |= {"title": title} if choice == "edit" else {}
-            changes = (_settled(older, newer) | ended, _settled(newer, older, vouched) | begun)
-            reason = "the newer one holds, a person says"
-        mark = pair_key(older.node_id, newer.node_id)
+            changes = (_settled(older, newer) | ended, _settled(newer, older, verified) | begun)
+            reason = "a person decided that the newer one holds"
+        key = pair_key(older.node_id, newer.node_id)
         return (
-            self._replace(older, changes[0], reason, mark),
-            self._replace(newer, changes[1], reason, mark, text if choice == "edit" else None),
+            self._replace(older, changes[0], reason, key),
+            self._replace(newer, changes[1], reason, key, text if choice == "edit" else None),
         )
 
     def _decision(self, one: NodeId, other: NodeId) -> Decision | None:
@@ -153,55 +153,55 @@ class Decisions:
         return okf.to_memory(path, okf.parse(self._vault.read(path)))
 
     def _replace(
-        self, memory: Memory, changes: Mapping[str, Any], reason: str, mark: str, text: str | None = None
+        self, memory: Memory, changes: Mapping[str, Any], reason: str, key: str, text: str | None = None
     ) -> Action:
         data = self._vault.read(memory.path)
         content = okf.edit(data, changes)
         content = content if text is None else with_body(content, text)
         return Action.replacing(
-            memory.path, memory.node_id, data, content, stage=REVIEW, reason=reason, fingerprint=mark
+            memory.path, memory.node_id, data, content, stage=REVIEW, reason=reason, fingerprint=key
         )
 
 
 def with_body(data: bytes, text: str) -> bytes:
-    """A file with another body; its frontmatter stays byte for byte."""
+    """Return a file with another body; its frontmatter stays byte for byte."""
     body = okf.parse(data).body.encode()
     if not data.endswith(body):
-        raise InvalidInput("the file is not UTF-8", hint="Mend it by hand first.")
+        raise InvalidInput("the file is not UTF-8", hint="Repair it by hand first.")
     return data[: len(data) - len(body)] + f"\n{text}\n".encode()
 
 
 def restoring(node: Node, data: bytes, successor: NodeId | None) -> Action:
-    """The action that brings an archived memory back, or one whose successor is gone.
+    """Return the action that restores an archived memory, or one whose successor is gone.
 
-    Raises InvalidInput for one that is neither; `successor` is the last that took its place, of those still there.
+    `successor` is the last one that superseded it and is still there. Raises InvalidInput for any other memory.
     """
     meta = okf.parse(data).meta
     if successor is not None:
-        hint = f"`dreamctl forget {successor}` takes that one back, and so brings this one back."
-        raise InvalidInput(f"{successor} has taken its place", hint=hint)
+        hint = f"`dreamctl forget {successor}` removes that one, and so restores this one."
+        raise InvalidInput(f"{successor} has superseded it", hint=hint)
     if not is_over(meta):
         raise InvalidInput(f"{node.node_id} is not archived", hint=f"`dreamctl show {node.node_id}` says what it is.")
     content = okf.edit(data, revival(meta))
-    reason = "brought back by its person"
+    reason = "restored by a person"
     return Action.replacing(node.path, node.node_id, data, content, stage="restore", reason=reason)
 
 
 def is_reviewed(meta: Mapping[str, object]) -> bool:
-    """Whether a person has vouched for a memory (`verified: [{by: human:…}]`)."""
+    """Return True if a person has verified a memory (`verified: [{by: human:…}]`)."""
     listed = meta.get("verified")
     return isinstance(listed, list) and any(
         isinstance(entry, Mapping) and str(entry.get("by", "")).startswith("human:") for entry in listed
     )
 
 
-def _settled(memory: Memory, other: Memory, vouched: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What every choice does: the two contradict each other no more, and what holds is vouched for."""
+def _settled(memory: Memory, other: Memory, verified: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the changes of every choice: the contradiction ends, and a memory that holds is verified."""
     left = [node_id for node_id in memory.contradicts if node_id != other.node_id]
     changes: dict[str, Any] = {"contradicts": left or None}
-    if vouched is not None:
+    if verified is not None:
         listed = memory.extra.get("verified")
-        changes["verified"] = [*(listed if isinstance(listed, list) else ()), dict(vouched)]
+        changes["verified"] = [*(listed if isinstance(listed, list) else ()), dict(verified)]
     return changes
 
 

@@ -1,4 +1,4 @@
-"""A deletion by hand as an action of a run: what the file held is the pre-image that `undo` brings back."""
+"""A deletion by hand as an action of a run: the file's content is the pre-image that `undo` restores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .runs import DELETED, fingerprint
 
 
 def deletion(path: str, image: bytes, *, is_session: bool, now: datetime) -> Action:
-    """Return what a person did who deleted a file; like what is forgotten, no dream proposes it again."""
+    """Return the action for a file deleted by hand; as after `forget`, no dream proposes its memory again."""
     document = okf.parse(image)
     memory = okf.to_memory(path, document, now)
     return Action(
@@ -29,7 +29,7 @@ def deletion(path: str, image: bytes, *, is_session: bool, now: datetime) -> Act
 
 
 def record_deletion(run_id: str, ordinal: int, action: Action, image: bytes, now: datetime) -> list[Write]:
-    """Write a deletion that has happened, with what the file held."""
+    """Record a deletion that has happened, with the content of the file."""
     writes = [record_action(run_id, ordinal, action, (packed(image), None), None), *release([action.path])]
     if action.fingerprint:
         writes.append(leave_tombstone(action.fingerprint, run_id, now, action.reason))

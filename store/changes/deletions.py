@@ -1,7 +1,7 @@
-"""Deletions by hand: a file that vanishes becomes a run that `undo` takes back; too many at once are not believed.
+"""Deletions by hand: a file that vanishes becomes a run that `undo` reverts; too many at once are withheld.
 
-Nothing is unlearned of a file that is gone before a run in the ledger holds its content. What is withheld stays so
-until it is back or a person accepts that it is gone.
+The index unlearns a vanished file only after a run in the ledger holds its content. A withheld file stays known until
+it is back, or until a person accepts that it is gone.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ logger = logging.getLogger(__name__)
 
 VANISHED_SHARE: Final = 0.2
 VANISHED_AT_LEAST: Final = 10
-"""More files gone at once than this is a folder that was moved or not mounted, not a person who forgets."""
+"""At least so many files gone, and more than this share, mean a folder that was moved or not mounted: withheld."""
 
 SETTLE_S: Final = 1.0
-"""A file that is still gone so long after the last one vanished was deleted: editors that remove a file and write it
-anew, and moves, which the watcher sees in two halves, are done by then."""
+"""A file that is still gone this long after the last one vanished was deleted: editors that remove and rewrite a file,
+and moves, which the watcher sees in two halves, are done by then."""
 
 SETTLE_AT_MOST_S: Final = 10.0
-"""While files go on vanishing, they are waited for so long, to be one run."""
+"""The longest wait while more files vanish, so that they become one run."""
 
 RETRY_S: Final = 30.0
 AT_ONCE: Final = 64
-"""So many files are one transaction."""
+"""Files in one transaction."""
 
 
 class Deletions:
-    """Decides what becomes of files that are gone. Every method may be called from any thread but the writer's.
+    """Records, withholds or releases vanished files. Every method may be called from any thread but the writer's.
 
     `may_unlearn`, `is_there` and `suspect` are called by the index and never wait. `recorded` is called after a run.
     """
@@ -69,38 +69,40 @@ class Deletions:
         self._closed = False
 
     def start(self, opened: OpenIndex, writer: Writer) -> None:
-        """Begin to decide."""
+        """Take the index and the writer, which are opened later; call this before any other method."""
         self._opened, self._writer = opened, writer
 
     def stop(self) -> None:
-        """End; what is not decided yet is found again at the next start."""
+        """Stop; files that are not decided yet are found again at the next start."""
         with self._gate:
             self._closed = True
             if self._timer is not None:
                 self._timer.cancel()
-        with self._deciding:  # what has begun ends
+        with self._deciding:  # a decision that has begun ends
             pass
 
-    # ---- asked by the index
+    # ---- called by the index
 
     def may_unlearn(self, file: FileRow, image: bytes | None) -> bool:
-        """Tell whether a run has recorded this file's deletion: what we delete ourselves is unlearned at once."""
+        """Return True if a run has recorded this file's deletion: files that we delete are unlearned at once."""
         if image is not None and file.path not in self._withheld:
             try:
                 if self._is_recorded(file.path, image, file.seen_ns):
                     return True
             except StoreError as error:
-                logger.warning("a file that is gone stays known: the ledger cannot be asked (%s)", type(error).__name__)
+                logger.warning(
+                    "a file that is gone stays in the index: the ledger cannot be read (%s)", type(error).__name__
+                )
         self.suspect([file.path])
         return False
 
     def is_there(self, path: str) -> None:
-        """Take note that a file is there: one that was withheld is back."""
+        """Note that a file is there: one that was withheld is back."""
         if path in self._withheld:
             self._look_in(0.0)
 
     def before_anew(self, path: str) -> Vanished:
-        """Return what is to be kept of a file that is gone when we are about to make it. In the writer's thread."""
+        """Return what must be kept of a vanished file that is about to be created. Runs in the writer's thread."""
         if self._vault.look() is not None:
             return Vanished()
         try:
@@ -113,7 +115,7 @@ class Deletions:
         return Vanished(recording=self._rows(run, [(path, image)], 0))
 
     def suspect(self, paths: Iterable[str]) -> None:
-        """Look at these, which are gone, again in a moment."""
+        """Look at these vanished files again after SETTLE_S."""
         seen_s = time.monotonic()
         with self._gate:
             fresh = {path: seen_s for path in paths if path not in self._suspects and path not in self._withheld}
@@ -121,19 +123,19 @@ class Deletions:
         if fresh:
             self._look_in(SETTLE_S)
 
-    # ---- asked by people
+    # ---- called for requests
 
     @property
     def withheld(self) -> tuple[str, ...]:
-        """The files that are gone and still known, until they are back or a person accepts it."""
+        """The vanished files that stay in the index until they are back or a person accepts their loss."""
         return tuple(sorted(self._withheld))
 
     def is_withheld(self, path: str) -> bool:
-        """Tell whether a file is withheld, or was and is just back."""
+        """Return True if a file is withheld, or was until a moment ago."""
         return path in self._withheld
 
     def find(self, node_id: NodeId) -> Deleted | None:
-        """Return a memory that is withheld, or was deleted by hand, as its file was."""
+        """Return the file of a memory that is withheld or was deleted by hand."""
         path = self._opened.catalog.path_of(node_id)
         if path is None:
             return self._ledger.last_deletion(node_id, DELETED)
@@ -141,7 +143,7 @@ class Deletions:
         return None if image is None else Deleted(path, image, None)
 
     def recall(self, lost: Iterable[LostFile]) -> None:
-        """Take up files that are gone and that only an older index knew: learn them, to be judged as any other."""
+        """Add vanished files that only an older index knew to this one, so that they are decided like any other."""
         for file in lost:
             known = self._opened.catalog.known_files([file.path])
             if known or file.path in self._withheld or self._vault.exists(file.path):
@@ -155,7 +157,7 @@ class Deletions:
                 self._opened.index.apply_held(file.path, file.image, file.mtime_ns)
 
     def relearn(self) -> None:
-        """Let an index that was made anew know what is withheld, from what the ledger holds of it."""
+        """Add the withheld files to a rebuilt index, from the content in the ledger."""
         known = self._opened.catalog.known_files(self._withheld)
         since_ns = int(self._now().timestamp() * 1e9)
         for path in sorted(self._withheld - known):
@@ -166,13 +168,13 @@ class Deletions:
     # ---- deciding
 
     def look(self, *, at_once: bool = False, accept: bool = False) -> None:
-        """Release what is back, withhold what is too much, and record what has settled, or all that is gone `at_once`.
+        """Release files that are back, withhold too many, record those gone for long enough, or all of them `at_once`.
 
-        `accept` believes that all that is gone was meant to go, as one run that `undo` takes back.
-        Raises StoreError while the ledger does not take it; then everything stays known.
+        `accept` records all missing files as deleted on purpose, in one run that `undo` reverts. Raises StoreError
+        while the ledger cannot be written; then all of them stay in the index.
         """
         with self._deciding:
-            if self._closed or self._vault.look() is not None:  # of a vault that is away nothing can be said
+            if self._closed or self._vault.look() is not None:  # no file of a vault that is away can be judged
                 return
             self._release([path for path in self._withheld if self._vault.exists(path)])
             gone = self._without_moved(self._still_gone())
@@ -186,7 +188,7 @@ class Deletions:
     def _still_gone(self) -> list[str]:
         known = self._opened.catalog.known_files(self._suspects)
         gone = sorted(path for path in known if not self._vault.exists(path))
-        self._acquit(self._suspects.keys() - set(gone))
+        self._clear_suspicion(self._suspects.keys() - set(gone))
         return gone
 
     def _are_too_many(self, gone: Sequence[str]) -> bool:
@@ -196,7 +198,7 @@ class Deletions:
         return missing >= VANISHED_AT_LEAST and missing > VANISHED_SHARE * self._opened.catalog.counts()["files"]
 
     def _without_moved(self, gone: Collection[str]) -> list[str]:
-        """Let go of files of which nothing is left that another file does not say now."""
+        """Unlearn moved files, whose nodes all belong to other files now; return the rest."""
         catalog = self._opened.catalog
         if gone or self._withheld:
             self._opened.index.reread_doubles()
@@ -205,11 +207,11 @@ class Deletions:
         if moved:
             self._release(moved & self._withheld)
             self._opened.index.unlearn(sorted(moved))
-            self._acquit(moved)
+            self._clear_suspicion(moved)
         return [path for path in gone if path not in moved]
 
     def _renamed(self, gone: Collection[str]) -> set[str]:
-        """Find the files whose id comes from their path and whose bytes are at another one."""
+        """Return the files whose id comes from their path and whose bytes now lie at another path."""
         nameless: dict[int, list[str]] = {}
         for path in gone:
             image = self._opened.images.of(path)
@@ -224,7 +226,7 @@ class Deletions:
             images = [(path, self._opened.images.of(path)) for path in paths]
             self._writer.write(*(withhold(path, self._now(), image) for path, image in images)).result()
             self._withheld |= set(paths)
-            self._acquit(paths)
+            self._clear_suspicion(paths)
 
     def _release(self, paths: Collection[str]) -> None:
         if paths:
@@ -232,7 +234,7 @@ class Deletions:
             self._withheld -= set(paths)
 
     def _record(self, gone: Sequence[str], *, given_up: bool = False) -> None:
-        """Make one run of these deletions. What is not known to the last byte is withheld, unless `given_up`."""
+        """Record these deletions as one run. A file whose content is not held whole is withheld, unless `given_up`."""
         run: Run | None = None
         for paths in _slices(gone):
             images = {path: self._image(path) for path in paths}
@@ -245,14 +247,14 @@ class Deletions:
                 )
                 run, recorded = self._writer.submit(partial(self._plan, run, known)).result()
                 self._unlearn(recorded)
-                self._acquit(paths)
+                self._clear_suspicion(paths)
         if run is not None:
             self._recorded()
 
     def _plan(
         self, run: Run, files: Sequence[tuple[str, bytes]], pending: PendingFiles
     ) -> Planned[tuple[Run, list[str]]]:
-        """Plan the rows of these deletions, of files that are still gone when it comes to it."""
+        """Plan the rows of these deletions, for the files that are still gone in the writer's thread."""
         first = run.summary["deleted"]
         gone = [(path, image) for path, image in files if not pending.exists(path)]
         if not gone:
@@ -275,7 +277,7 @@ class Deletions:
     def _unlearn(self, paths: Collection[str]) -> None:
         self._withheld -= set(paths)
         self._opened.index.unlearn(paths)
-        self._acquit(paths)
+        self._clear_suspicion(paths)
 
     def _image(self, path: str) -> bytes | None:
         held = self._ledger.withheld_image(path) if path in self._withheld else None
@@ -284,9 +286,9 @@ class Deletions:
     def _is_recorded(self, path: str, image: bytes, seen_ns: int) -> bool:
         return self._ledger.deletion_is_recorded(path, image, datetime.fromtimestamp(seen_ns / 1e9, UTC))
 
-    # ---- waiting for the moment
+    # ---- the timer
 
-    def _acquit(self, paths: Iterable[str]) -> None:
+    def _clear_suspicion(self, paths: Iterable[str]) -> None:
         with self._gate:
             for path in paths:
                 self._suspects.pop(path, None)
@@ -313,8 +315,8 @@ class Deletions:
         try:
             self.look()
             again_s = max(self._due_in_s(), SETTLE_S)
-        except Exception as error:  # a job's boundary: all stays known, and is looked at again
-            logger.warning("deletions by hand wait to be recorded (%s)", type(error).__name__)
+        except Exception as error:  # the thread's boundary: the files stay known and are looked at again
+            logger.warning("deletions by hand could not be recorded yet (%s)", type(error).__name__)
         if self._suspects:
             self._look_in(again_s)
 
@@ -324,13 +326,13 @@ def _summary(deleted: int) -> dict[str, Any]:
 
 
 def bringing_back(node_id: NodeId, deleted: Deleted) -> Action:
-    """Return the action that makes a deleted file again."""
+    """Return the action that restores a deleted file."""
     return Action(
         kind=ActionKind.CREATE,
         path=deleted.path,
         node_id=node_id,
         stage="restore",
-        reason="brought back by its person",
+        reason="restored by a person",
         content=deleted.image,
     )
 

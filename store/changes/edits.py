@@ -1,4 +1,4 @@
-"""Edits: what a change does to a memory that is there, named, so that one which was undone is not made again."""
+"""Keys of edits, under which a tombstone forbids an edit that was undone."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _OF_THE_RUN: Final = frozenset({"run", "body_sha256"})
 
 
 def edit_key(path: str, before: bytes | None, after: bytes | None) -> str | None:
-    """Name what an edit does, whenever it is done: the words, evidence and standing it changes, not the times it sets.
+    """Return the key of an edit by the words, evidence and status that it changes, not by the times that it sets.
 
-    None for what makes a new file: that has a fingerprint of its own.
+    None for a new file, which has a fingerprint of its own.
     """
     if before is None:
         return None
     if after is None:
         return f"edit:{_digest(path, 'delete')}"
     old, new = okf.parse(before), okf.parse(after)
-    done = sorted(_changes(old.meta, new.meta))
+    parts = sorted(_changes(old.meta, new.meta))
     if _words(old.body) != _words(new.body):
-        done.append(f"says {_words(new.body)}")
-    return f"edit:{_digest(path, *done)}" if done else None
+        parts.append(f"says {_words(new.body)}")
+    return f"edit:{_digest(path, *parts)}" if parts else None
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
@@ -39,7 +39,7 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _items(value: Any) -> set[str]:
-    """A value as the things in it, without the times beside them."""
+    """Return the items of a value as JSON, without their times."""
     listed = value if isinstance(value, list) else [] if value is None else [value]
     return {json.dumps(_timeless(item), sort_keys=True, default=str) for item in listed}
 

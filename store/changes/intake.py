@@ -1,4 +1,4 @@
-"""What comes in, as plans for the writer: a memory to remember, turns of a session to keep. Redacted, and once only."""
+"""Plans for the writer that keep a memory, or the turns of a session: redacted, and each once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ..text.controls import without_controls
 from .revival import Reviving
 
 SESSIONS_IN_MIND = 64
-"""Sessions whose known turns are kept in memory between appends; others are read again from their file."""
+"""Sessions whose external ids stay in memory between appends; others are read again from their file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What became of a session's turns. `redacted` counts secrets taken out of those that were added."""
+    """Counts of a session's turns; `redacted` are the secrets removed from those that were added."""
 
     session_id: NodeId
     added: int
@@ -37,7 +37,7 @@ class Observed:
 
 @dataclass(slots=True)
 class _Known:
-    """A session's file as far as it is read: where the next turn goes, and which ones are there."""
+    """The state of a session's file: its size, the next ordinal, and the external ids that it holds."""
 
     size: int
     next_ordinal: int
@@ -46,10 +46,10 @@ class _Known:
 
 
 class SessionPlans:
-    """Makes plans that append to sessions; they run in the writer's thread, and what this keeps is used there alone.
+    """Makes plans that append to sessions; they run in the writer's thread, and its state is used there alone.
 
-    `vanished` tells of a file that is about to be made, what a file of the same path held that is gone: that goes on
-    where it is withheld; else its deletion is written down first.
+    `vanished` returns what a missing file of the path that is about to be created held: a withheld file is continued,
+    the deletion of any other is recorded first.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class SessionPlans:
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
     def observe(self, head: SessionHead, turns: Sequence[NewTurn]) -> Plan[Observed]:
-        """Plan to append what is not there yet. A turn is known by its external id; one without is always new."""
+        """Plan to append the turns that are not there yet. A turn is known by its external id; one without is new."""
         head = replace(head, session_id=session.session_id(head.session_id))
         clean, secrets = [], []
         for turn in turns:
@@ -128,11 +128,11 @@ def _parsed(data: bytes, session_id: NodeId) -> _Known:
 
 
 class Remembering:
-    """The plan to keep a memory. The same content in the same channel is there already, under the same id.
+    """The plan to keep a memory. The same content in the same channel has the same id.
 
-    What was forgotten may be remembered again: its `tombstone` is lifted. What is known is said again: it is counted,
-    or holds again; without `said_now`, as of what is read from elsewhere, it only is known. `is_known` says, once it
-    was planned, that nothing changes.
+    A forgotten memory may be remembered again: its `tombstone` is lifted. A known one is reinforced, or revived where
+    it held no more; without `said_now` (an import) it is left as it is. `is_known` is set once the plan has run and
+    changes nothing.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Remembering:
     ) -> None:
         self.is_known = False
         self._memory = memory
-        self._content = okf.from_memory(memory)  # not in the writer's thread, where everybody waits
+        self._content = okf.from_memory(memory)  # not in the writer's thread, for which all writes wait
         self._reviving = reviving
         self._run_id = run_id
         self._now = now
@@ -155,27 +155,27 @@ class Remembering:
         self._said_now = said_now
 
     def __call__(self, files: PendingFiles) -> Planned[NodeId]:
-        """Create its file, or let what is there be said again. Runs in the writer's thread."""
-        for memory in self._names():
+        """Create its file, or reinforce the memory that is there. Runs in the writer's thread."""
+        for memory in self._candidates():
             path = self._reviving.path_of(memory.node_id) or memory.path
             path = path if files.exists(path) else memory.path
             if not files.exists(path):
                 content = self._content if memory is self._memory else okf.from_memory(memory)
                 lifted = (records.lift_tombstone(self._tombstone),) if self._tombstone else ()
                 return Planned(memory.node_id, (FileChange("create", path, content),), lifted)
-            if self._says(okf.to_memory(path, okf.parse(files.read(path)))):
+            if self._has_content(okf.to_memory(path, okf.parse(files.read(path)))):
                 planned = Planned(memory.node_id)
                 if self._said_now:
                     planned = self._reviving.plan(files, memory.node_id, path, self._run_id, self._now)
                 self.is_known = not planned.changes
                 return planned
-        raise AssertionError("names never end")
+        raise AssertionError("candidates never end")
 
-    def _says(self, there: Memory) -> bool:
+    def _has_content(self, there: Memory) -> bool:
         return okf.fact_id(there.channel, there.text) == self._memory.node_id
 
-    def _names(self) -> Iterator[Memory]:
-        """The memory under its own id; then under others, since a file may keep its id and be given another text."""
+    def _candidates(self) -> Iterator[Memory]:
+        """Yield the memory under its own id, then under others: a file with that id may hold another text."""
         memory = self._memory
         yield memory
         for number in count(2):
@@ -190,16 +190,16 @@ def check_names(channel: str, names: Iterable[str | None] = (), labels: Iterable
     found += [("tag", label, label_complaint(label)) for label in labels]
     for what, given, why in found:
         if why:
-            raise InvalidInput(f"{given[:40]!r} is no {what}: it {why}", hint="Give it one short line of words.")
+            raise InvalidInput(f"{given[:40]!r} is no {what}: it {why}", hint="Use one short line of words.")
 
 
 def clean_title(title: str) -> str:
-    """Return what may be kept of a title, on one line."""
+    """Return a title on one line, without secrets."""
     return redact(" ".join(title.replace("\x00", "").split())).text
 
 
 def clean_text(text: str) -> str:
-    """What may be kept of a text. Raises InvalidInput when nothing is left."""
+    """Return a text without control characters and secrets. Raises InvalidInput when nothing is left."""
     kept = redact(without_controls(text).strip()).text
     if not kept:
         raise InvalidInput("there is no text to remember", hint="Give a sentence: `dreamctl remember TEXT`.")

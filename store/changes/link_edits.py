@@ -1,6 +1,6 @@
-"""Ties: what two memories' files say of each other, that one took the other's place or that they disagree.
+"""Edits of the keys that link two memories' files: one superseded the other, or they contradict each other.
 
-What changes is gathered, so that a file is written once however many ties it has.
+Edits are gathered, so that a file with several links is written once.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from ..model import Action, InvalidInput, Memory, NodeId
 from .standing import released
 
 Linked = Memory | Node
-"""One of the two, as it is known to whoever ties them; what its file lists by now is read from there."""
+"""One of the two memories, as the caller has it; the links that its file lists are read from the file."""
 
 
 @dataclass(slots=True)
 class _File:
-    """A file before and after; why it changes, and what an undo forbids, are those of its first change."""
+    """A file before and after its edits; `reason` and `tombstone_key` are those of the first edit."""
 
     node_id: NodeId
     before: bytes
     after: bytes
     reason: str = ""
-    mark: str | None = None
+    tombstone_key: str | None = None
 
 
 class LinkEdits:
-    """Gathers what changes in the frontmatter of each file. `read` gives a file of the vault, None where it is gone.
+    """Gathers changes to the frontmatter of files. `read` returns a file of the vault, None where it is gone.
 
-    A file without frontmatter is a person's and stays as it is.
+    A file without frontmatter is a person's and is left as it is. `tombstone_key` names a change for the tombstone
+    that an undo of it leaves.
     """
 
     def __init__(self, read: Callable[[str], bytes | None], stage: str) -> None:
@@ -41,41 +42,42 @@ class LinkEdits:
         self._stage = stage
         self._files: dict[str, _File] = {}
 
-    def supersede(self, older: Linked, newer: Linked, mark: str) -> None:
-        """Let the newer take the older's place, from when it holds."""
+    def supersede(self, older: Linked, newer: Linked, tombstone_key: str) -> None:
+        """Mark the older as superseded by the newer, from the time since which that one holds."""
         ended = {"superseded_by": newer.node_id} | ({"valid_to": newer.since.isoformat()} if newer.since else {})
-        self.edit(older, ended, "changed since", mark)
+        self.edit(older, ended, "a newer fact changes it", tombstone_key)
         listed = self.standing(newer).supersedes
-        self.edit(newer, {"supersedes": _with(listed, older)}, "it changes an older fact", mark)
+        self.edit(newer, {"supersedes": _with(listed, older)}, "it changes an older fact", tombstone_key)
 
-    def contradict(self, older: Linked, newer: Linked, mark: str) -> None:
-        """Link two that cannot both hold; both stay, until a person decides."""
+    def contradict(self, older: Linked, newer: Linked, tombstone_key: str) -> None:
+        """Link two that cannot both hold; both stay live until a person decides."""
         for one, other, reason in (
-            (older, newer, "something contradicts it"),
-            (newer, older, "it contradicts another"),
+            (older, newer, "another memory contradicts it"),
+            (newer, older, "it contradicts another memory"),
         ):
             listed = self.standing(one).contradicts
-            self.edit(one, {"contradicts": _with(listed, other)}, reason, mark)
+            self.edit(one, {"contradicts": _with(listed, other)}, reason, tombstone_key)
 
     def release(self, older: Linked, gone: Linked, heir: Linked | None) -> None:
-        """Let an older memory, whose successor goes away, hold again, or give way to the `heir` of its place."""
+        """Revive a memory whose successor `gone` is removed, or mark it as superseded by the `heir` of that one."""
         file = self._file(older)
         with contextlib.suppress(InvalidInput):  # a file that cannot be edited stays; nothing hides it
             file.after = released(file.after, heir.node_id if heir else None)
-            file.reason = file.reason or "what took its place goes away"
+            file.reason = file.reason or "the memory that superseded it is removed"
         if heir is not None:
             listed = [node_id for node_id in self.standing(heir).supersedes if node_id != gone.node_id]
             self.edit(heir, {"supersedes": list(dict.fromkeys((*listed, older.node_id)))}, "it changes an older fact")
 
-    def edit(self, one: Linked, changes: Mapping[str, Any], reason: str, mark: str | None = None) -> None:
-        """Change keys of one memory's file. `mark` is what a tombstone forbids once it was undone."""
+    def edit(self, one: Linked, changes: Mapping[str, Any], reason: str, tombstone_key: str | None = None) -> None:
+        """Change keys of one memory's file."""
         file = self._file(one)
         if okf.parse(file.after).meta:
             file.after = okf.edit(file.after, changes)
-            file.reason, file.mark = file.reason or reason, file.mark or mark
+            file.reason = file.reason or reason
+            file.tombstone_key = file.tombstone_key or tombstone_key
 
     def standing(self, one: Linked) -> Memory:
-        """A memory as its file says by now."""
+        """Return a memory as its file stands after the edits so far."""
         return okf.to_memory(one.path, okf.parse(self._file(one).after))
 
     def actions(self) -> list[Action]:
@@ -88,7 +90,7 @@ class LinkEdits:
                 file.after,
                 stage=self._stage,
                 reason=file.reason,
-                fingerprint=file.mark,
+                fingerprint=file.tombstone_key,
             )
             for path, file in self._files.items()
             if file.after != file.before

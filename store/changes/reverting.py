@@ -1,6 +1,6 @@
-"""Reverting: what a run changed in a file is put back, and what was linked since stays.
+"""Reverting of a run's change to a file, while links that were added since stay.
 
-Links are the product's own: a later run that ties a memory to another must not keep an earlier run from being undone.
+Links are the product's own: a later run that links a memory to another must not keep an earlier run from being undone.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from ..keep import okf
 from ..model import Conflict, InvalidInput
 
 LISTS: Final = frozenset({"supersedes", "contradicts", "reinforced"})
-"""Keys whose entries are put back one by one."""
+"""Keys whose entries are reverted one by one."""
 
 LINKS: Final = LISTS | {"superseded_by", "valid_from", "valid_to"}
-"""The keys that runs change which only link memories, or let one hold again."""
+"""The keys that only link memories or revive one."""
 
 
 def reverted(before: bytes | None, after: bytes | None, current: bytes | None) -> bytes | None:
-    """The file as it would be without a run that made `after` of `before`; None where there would be none.
+    """Return the `current` file without the change from `before` to `after`; None for no file.
 
-    Raises Conflict, which says why, where something else than links has changed since, or the same link has.
+    Raises Conflict, with the reason, where anything but links has changed since, or the same link has.
     """
     if current == after:
         return before
@@ -32,7 +32,7 @@ def reverted(before: bytes | None, after: bytes | None, current: bytes | None) -
         raise Conflict("the file is no longer as the run left it")
     if before is None:
         return None
-    changes = {key: _put_back(key, old.meta, left.meta, now.meta) for key in _changed(old.meta, left.meta)}
+    changes = {key: _reverted_value(key, old.meta, left.meta, now.meta) for key in _changed(old.meta, left.meta)}
     try:
         content = okf.edit(current, changes)
         return content if old.body == now.body else okf.with_body_of(content, before)
@@ -44,8 +44,8 @@ def _changed(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
     return (key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
 
 
-def _put_back(key: str, old: Mapping[str, Any], left: Mapping[str, Any], now: Mapping[str, Any]) -> Any:
-    """What a key that the run changed is to hold."""
+def _reverted_value(key: str, old: Mapping[str, Any], left: Mapping[str, Any], now: Mapping[str, Any]) -> Any:
+    """Return the reverted value of a key that the run changed."""
     if now.get(key) == left.get(key) or now.get(key) == old.get(key):
         return old.get(key)
     if key not in LISTS:

@@ -1,4 +1,4 @@
-"""Revival: what is said again after something took its place, or after it faded, holds again and takes that place."""
+"""Revival of a superseded or archived memory that is said again: it holds again and supersedes its successor."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from ..model import Action, InvalidInput, NodeId
 from .standing import is_over, last_successor, revival
 
 REMEMBER: Final = "remember"
-"""The kind of run that this makes, and its stage."""
+"""The kind of the run of a revival, and its stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reviving:
-    """Lets memories hold again. `path_of` says where one lay when the index last looked.
+    """Revives memories. `path_of` returns a memory's path as the index last saw it.
 
-    `say_the_same` compares two texts: what is known in other words already is told by those.
+    `say_the_same` compares two texts: a live successor that says the same in other words is reinforced instead.
     """
 
     path_of: Callable[[NodeId], str | None]
     say_the_same: Callable[[str, str], bool]
 
     def plan(self, files: PendingFiles, node_id: NodeId, path: str, run_id: str, now: datetime) -> Planned[NodeId]:
-        """Plan to let the memory of a file hold again, from now on, as one run; one that holds is only counted.
+        """Plan to revive the memory of a file from `now` on, as one run; one that holds is only reinforced.
 
-        What took its place, if it is still there, gives its place back. Raises InvalidInput where the frontmatter
-        cannot be edited, NotFound where there is no file.
+        Its successor, if it is still there, becomes superseded by it. Raises InvalidInput where the frontmatter cannot
+        be edited, NotFound where there is no file.
         """
         data = files.read(path)
         meta = okf.parse(data).meta
@@ -43,7 +43,7 @@ class Reviving:
             return Planned(node_id, writes=(records.reinforce(node_id, now),))
         newer = last_successor(node_id, lambda other: data if other == node_id else self._read(files, other))
         standing = self._read(files, newer) if newer else None
-        if newer and standing and self._is_told_by(standing, data):
+        if newer and standing and self._is_repeated_by(standing, data):
             return Planned(node_id, writes=(records.reinforce(newer, now),))
         edits = [_Edit(node_id, path, data, okf.edit(data, _holding_again(meta, newer, now)))]
         if newer and standing:
@@ -56,8 +56,8 @@ class Reviving:
         path = self.path_of(node_id)
         return files.read(path) if path and files.exists(path) else None
 
-    def _is_told_by(self, newer: bytes, older: bytes) -> bool:
-        """Whether the newer file, which holds, says the same as the older."""
+    def _is_repeated_by(self, newer: bytes, older: bytes) -> bool:
+        """Return True if the newer file holds and says the same as the older."""
         document = okf.parse(newer)
         return not is_over(document.meta) and self.say_the_same(document.body, okf.parse(older).body)
 

@@ -1,4 +1,4 @@
-"""Applying a run's changes to the vault, and undoing them: guarded by hashes, recorded with both images."""
+"""Application of a run's changes to the vault, and their undo: guarded by hashes, recorded with both images."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ from .reverting import reverted
 FORGET: Final = "forget"
 REVIEW: Final = "review"
 DELETED: Final = "deleted"
-"""What a person does: a run that leaves its tombstones when it is applied, and lifts them when it is undone."""
+"""The kinds of run that a person starts: they leave their tombstones when applied and lift them when undone."""
 
 UNDO: Final = "undo"
-"""The kind of run that holds what an undo did to files beside its run's own."""
+"""The kind of the run that records what an undo changed in files beside those of the undone run."""
 
 FORBIDDEN: Final = "it was undone, forgotten or rejected before"
 CHANGED: Final = "the file was changed in the meantime"
-"""Why an action is left out."""
+"""The reasons for a skipped action (this and FORBIDDEN)."""
 
 _PERSONAL: Final = frozenset({FORGET, REVIEW, DELETED})
 
 HISTORY_DAYS: Final = 90
 HISTORY_BYTES: Final = 2**30
 PRUNED_EVERY: Final = 100
-"""So many runs after each other let go of old history, whether or not a dream ever lands."""
+"""Runs between two removals of old history, whether or not a dream is ever applied."""
 
 _SETTLE_S: Final = 120.0
 
@@ -67,7 +67,7 @@ class Expired(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class SkippedAction:
-    """An action that was not carried out, and why, in a sentence."""
+    """An action that was not carried out, and the reason as a sentence."""
 
     path: str
     node_id: NodeId
@@ -76,9 +76,9 @@ class SkippedAction:
 
 @dataclass(frozen=True, slots=True)
 class AppliedRun:
-    """What became of a changeset: how many actions are in the vault, and which were left out.
+    """The outcome of a changeset: the number of applied actions, and those that were skipped.
 
-    `undone`: it was taken back at once.
+    `undone`: the run was undone at once.
     """
 
     run_id: str
@@ -89,7 +89,7 @@ class AppliedRun:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What became of an undo: how many files are as before the run, and which stay as they are."""
+    """The outcome of an undo: the number of restored files, and those that stay as they are."""
 
     run_id: str
     restored: int
@@ -97,16 +97,16 @@ class Undone:
 
 
 _run_numbers = itertools.count(secrets.randbelow(2**16))
-"""From a number of chance on: another process, in the same microsecond, hardly counts alike."""
+"""Starts at random, so that two processes in the same microsecond hardly make the same id."""
 
 
 def new_run_id(now: datetime, kind: str) -> str:
-    """The name of a run: it sorts by time, and two that begin at the same instant do not share it."""
+    """Return the id of a run: it sorts by time, and differs for two runs of the same instant."""
     return f"{now:%Y%m%d-%H%M%S-%f}-{kind}-{next(_run_numbers) % 2**16:04x}"
 
 
 def fingerprint(memory: Memory) -> str:
-    """Name what a tombstone forbids: a fact by its words, what rests on others by what it rests on.
+    """Return the key under which a tombstone forbids a memory: of a fact its words, of a page its sources.
 
     Case, punctuation, spacing and formatting do not count; channel and level do.
     """
@@ -120,7 +120,7 @@ def fingerprint(memory: Memory) -> str:
 
 @dataclass(slots=True)
 class _Step:
-    """An action on its way: `before` is the file that it was planned against; `refusal` says why it is left out."""
+    """An action to apply: `before` is the file that it was planned against, `refusal` the reason to skip it."""
 
     ordinal: int
     action: Action
@@ -131,7 +131,7 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Reversal:
-    """How a file was found, and how it is to be (None: gone); `refusal` says why it stays."""
+    """A file as found and as it shall be restored (None: no file); `refusal` is the reason to leave it."""
 
     path: str
     node_id: NodeId
@@ -140,7 +140,7 @@ class _Reversal:
     refusal: str = ""
 
     def changes(self, run_id: str, ordinal: int) -> list[FileChange]:
-        """The change that makes it so, if it takes one."""
+        """Return the change that restores the file, if it differs."""
         if self.restored == self.seen:
             return []
         left = _hash(self.seen)
@@ -148,17 +148,17 @@ class _Reversal:
         return [FileChange(kind, self.path, self.restored or b"", 0, left, run_id, ordinal)]
 
     def goes_with_links(self, left_by_run: str | None) -> bool:
-        """Whether a file goes that was linked since the run made it."""
+        """Return True if a file is removed to which links were added since the run created it."""
         return self.restored is None and self.seen is not None and _hash(self.seen) != left_by_run
 
     def record(self, run_id: str, ordinal: int) -> Write:
-        """Write it as an action of a run of its own."""
+        """Record it as an action of a run of its own."""
         action = Action(
             kind=ActionKind.DELETE if self.restored is None else ActionKind.REPLACE,
             path=self.path,
             node_id=self.node_id,
             stage=UNDO,
-            reason="what it is linked to was undone",
+            reason="a memory that it is linked to was undone",
             pre_sha256=_hash(self.seen),
             content=self.restored,
         )
@@ -169,8 +169,8 @@ class _Reversal:
 class Changes:
     """Applies and undoes runs through the writer. Call from any thread but the writer's; both wait for the files.
 
-    `citing` names the paths of the living memories that rest on a node, `replaced_by` of those whose place it took;
-    `settle` waits until what was acknowledged can be found.
+    `citing` returns the paths of the live memories that cite a node, `replaced_by` of those that it superseded;
+    `settle` waits until acknowledged writes can be found.
     """
 
     def __init__(
@@ -300,7 +300,7 @@ class Changes:
         return Undone(run_id, len(restored), refused)
 
     def _reversal(self, path: str, chain: Sequence[RecordedAction]) -> _Reversal:
-        """What becomes of a path that a run changed, as far as its own file says."""
+        """Plan the reversal of one path that a run changed, from its own file alone."""
         seen = self._vault.read_if_any(path)
         if _hash(seen) == chain[-1].post_sha256:
             return _Reversal(path, chain[0].node_id, seen, chain[0].pre_image)
@@ -308,14 +308,14 @@ class Changes:
             restored = reverted(chain[0].pre_image, chain[-1].post_image, seen)
         except Conflict as error:
             later = self._ledger.run_that_left(path, _hash(seen) or "")
-            why = f"{error}: `dreamctl undo {later}` takes back what was done since" if later else str(error)
+            why = f"{error}: `dreamctl undo {later}` reverts the later change" if later else str(error)
             return _Reversal(path, chain[0].node_id, seen, seen, why)
         return _Reversal(path, chain[0].node_id, seen, restored)
 
     def _objections(
         self, chains: Mapping[str, Sequence[RecordedAction]], reversals: Mapping[str, _Reversal]
     ) -> dict[str, str]:
-        """Say of each path that cannot be restored why; what rests on such a path cannot be either."""
+        """Return the reason for each path that cannot be restored; a path that such a file cites cannot be either."""
         refusals = {path: reversal.refusal for path, reversal in reversals.items() if reversal.refusal}
         created = {path: chain[0].node_id for path, chain in chains.items() if chain[0].pre_sha256 is None}
         citing = {path: set(self._citing(node_id)) - {path} for path, node_id in created.items()}
@@ -327,7 +327,7 @@ class Changes:
             refusals.update(more)
 
     def _released(self, reversals: Mapping[str, _Reversal]) -> list[_Reversal]:
-        """The other files whose memories gave way to one that goes, as they are once they hold again."""
+        """Plan the revival of memories outside the run that a node which is removed had superseded."""
         released = []
         for goes in [reversal.node_id for reversal in reversals.values() if reversal.restored is None]:
             for path in sorted(set(self._replaced_by(goes)) - reversals.keys()):
@@ -359,8 +359,8 @@ class Changes:
             changes += reversals[path].changes(run.run_id, chain[-1].ordinal)
             for action in chain:
                 writes.append(records.action_undone(run.run_id, action.ordinal))
-                if run.kind not in _PERSONAL and (mark := edit_key(path, action.pre_image, action.post_image)):
-                    writes.append(records.leave_tombstone(mark, run.run_id, now, "undone"))
+                if run.kind not in _PERSONAL and (key := edit_key(path, action.pre_image, action.post_image)):
+                    writes.append(records.leave_tombstone(key, run.run_id, now, "undone"))
                 if action.fingerprint and run.kind in _PERSONAL:
                     writes.append(records.lift_tombstone(action.fingerprint))
                 elif action.fingerprint:
@@ -383,7 +383,7 @@ class Changes:
     # ---- history
 
     def prune(self, now: datetime) -> int:
-        """Let go of images older than 90 days or beyond 1 GiB, oldest first; return how many runs that made final."""
+        """Remove images older than 90 days or beyond 1 GiB, oldest first; return how many runs that expires."""
         cutoff = now - timedelta(days=HISTORY_DAYS)
         expired, held_bytes = [], 0
         for run_id, started_at, size_bytes in self._ledger.image_sizes():
@@ -399,7 +399,7 @@ class Changes:
             self._runs_to_pruning = PRUNED_EVERY
             self.prune(now)
 
-    # ---- the ways to the vault
+    # ---- the writer
 
     def _submit(self, plan: Callable[[PendingFiles], Planned[None]]) -> Future[None]:
         return self._writer.submit(plan)
@@ -418,14 +418,14 @@ def _objection(action: Action, before: bytes | None, forbidden: Collection[str])
 
 
 def _puts_away(step: _Step) -> bool:
-    """Whether an action lets a memory hold no more that held."""
+    """Return True if an action deletes, archives or supersedes a memory that held."""
     if step.before is None or step.action.content is None:
         return step.before is not None
     return standing.is_over(okf.parse(step.action.content).meta) and not standing.is_over(okf.parse(step.before).meta)
 
 
 def _moved_on(files: PendingFiles, path: str, seen: bytes | None) -> bool:
-    """Tell whether an acknowledged write that is not visible yet makes a file other than what was seen."""
+    """Return True if an acknowledged write that is not in the file yet changes what was seen."""
     if not files.is_ahead(path):
         return False
     return files.exists(path) != (seen is not None) or (seen is not None and files.read(path) != seen)

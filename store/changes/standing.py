@@ -1,4 +1,4 @@
-"""Standing: what a memory's file says of its own life: that it was put away, or what took its place."""
+"""The standing of a memory as its file states it: archived, superseded or live."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..keep import okf
 from ..model import NodeId, Status
 
 ENDINGS: Final = ("superseded_by", "valid_to", "archived_at")
-"""The keys that say that a memory does not hold any more."""
+"""The keys of a memory that no longer holds."""
 
 
 def is_over(meta: Mapping[str, Any]) -> bool:
-    """Whether its own file says that a memory was put away, or that something took its place."""
+    """Return True if a memory's frontmatter says that it was archived or superseded."""
     return (
         bool(meta.get("superseded_by"))
         or meta.get("archived_at") is not None
@@ -22,7 +22,7 @@ def is_over(meta: Mapping[str, Any]) -> bool:
 
 
 def revival(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys to change so that a memory lives again."""
+    """Return the changes to the keys that make a memory live again."""
     changes: dict[str, Any] = dict.fromkeys(ENDINGS)
     if meta.get("status") == Status.DEPRECATED.value:
         changes["status"] = Status.STABLE.value
@@ -30,7 +30,7 @@ def revival(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def released(data: bytes, heir: NodeId | None) -> bytes:
-    """A file whose successor goes away: its memory lives again, or gives way to the `heir` that took that one's place.
+    """Return a file whose successor is removed: live again, or superseded by the `heir`, that one's own successor.
 
     Raises InvalidInput where the frontmatter cannot be edited.
     """
@@ -42,9 +42,9 @@ def released(data: bytes, heir: NodeId | None) -> bytes:
 def last_successor(
     node_id: NodeId, read: Callable[[NodeId], bytes | None], gone: Collection[NodeId] = ()
 ) -> NodeId | None:
-    """The last of those that took a memory's place, one after the other, as far as their files are there.
+    """Return the last of a memory's successors whose file is there.
 
-    None where there is none, and where they go in a circle. Those that are `gone` count as passed through.
+    None where there is none, and where the successors form a circle. Those in `gone` are passed through.
     """
     seen, last = {node_id}, None
     data = read(node_id)

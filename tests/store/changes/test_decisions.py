@@ -174,7 +174,7 @@ def test_only_what_is_archived_can_be_brought_back(store: MemoryStore) -> None:
     put(store, living, replaced)
     with pytest.raises(InvalidInput, match="not archived"):
         store.restore(living.node_id)
-    with pytest.raises(InvalidInput, match=f"{living.node_id} has taken its place"):
+    with pytest.raises(InvalidInput, match=f"{living.node_id} has superseded it"):
         store.restore(replaced.node_id)
     with pytest.raises(NotFound):
         store.restore("nobody")

@@ -83,7 +83,7 @@ class LastWord(RuleBasedStateMachine):
         node_id = data.draw(st.sampled_from(sorted(self.said)))
         if (node := self.store.catalog.node(node_id)) and not node.live:
             if last_successor(node_id, self.store.parts.lookup.read):
-                with pytest.raises(InvalidInput, match="has taken its place"):
+                with pytest.raises(InvalidInput, match="has superseded it"):
                     self.store.restore(node_id)
             else:
                 self.store.restore(node_id)

@@ -38,9 +38,9 @@ def test_a_file_is_written_once_however_many_ties_it_has(files: dict[str, bytes]
     assert (found["a"].superseded_by, found["a"].valid_to, found["a"].contradicts) == ("c", MAY_8, ("c",))
     assert (found["c"].supersedes, found["c"].contradicts) == (("a", "b"), ("a",))
     assert [(action.fingerprint, action.reason) for action in edits.actions()] == [
-        ("pair:a+c", "changed since"),
+        ("pair:a+c", "a newer fact changes it"),
         ("pair:a+c", "it changes an older fact"),
-        ("pair:b+c", "changed since"),
+        ("pair:b+c", "a newer fact changes it"),
     ]
     assert all(action.pre_sha256 == sha256(files[action.path]) for action in edits.actions())
 

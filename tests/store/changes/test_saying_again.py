@@ -130,7 +130,7 @@ def test_forgetting_the_newer_brings_the_older_back_and_undo_takes_it_away_again
     forgotten = store.forget(madrid)
     assert found(store) == {berlin}
     assert {"superseded_by", "valid_to"}.isdisjoint(okf.parse(store.vault.read(store.show(berlin).path)).meta)
-    assert store.undo(forgotten.run_id).refused == ()
+    assert store.undo(forgotten.run_id).skipped == ()
     assert found(store) == {madrid}
     assert {node: store.vault.read(store.show(node).path) for node in (berlin, madrid)} == before
 
@@ -203,7 +203,7 @@ def test_a_file_deleted_by_hand_hides_nothing(store: MemoryStore) -> None:
 def test_each_piece_of_advice_leads_on_until_it_is_back(store: MemoryStore, texts: tuple[str, ...]) -> None:
     oldest, *others = (say(store, text) for text in texts)
     for _ in others:
-        with pytest.raises(InvalidInput, match="has taken its place") as refused:
+        with pytest.raises(InvalidInput, match="has superseded it") as refused:
             store.restore(oldest)
         command, newer = refused.value.hint.split("`")[1].split()[1:]
         assert command == "forget"
