@@ -66,6 +66,11 @@ def test_the_contracts_hold() -> None:
         ("ipc/planted.py", "def late() -> None:\n    from ..llm import planted_target"),
         ("store/planted.py", "import httpx"),
         ("pipelines/planted.py", "import ollama"),
+        ("pipelines/stages/planted.py", "from ..report import planted_target"),
+        ("pipelines/stages/planted.py", "from ..gate import planted_target"),
+        ("pipelines/pages/planted.py", "from ..stages import planted_target"),
+        ("pipelines/workspace/planted.py", "from ..pages import planted_target"),
+        ("pipelines/language/planted.py", "from ..extract import planted_target"),
     ],
 )
 def test_a_planted_violation_is_caught(bare_house: Path, tmp_path: Path, module: str, statement: str) -> None:
@@ -86,6 +91,7 @@ def test_a_planted_violation_is_caught(bare_house: Path, tmp_path: Path, module:
         ("pipelines/planted.py", "from ..llm import planted_target"),
         ("ipc/planted.py", "from ..store import planted_target"),
         ("llm/planted.py", "import httpx"),
+        ("pipelines/stages/planted.py", "from ..pages import planted_target"),
     ],
 )
 def test_an_arrow_that_is_drawn_may_be_used(bare_house: Path, tmp_path: Path, module: str, statement: str) -> None:
