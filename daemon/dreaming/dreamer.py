@@ -393,7 +393,7 @@ class Dreamer:
         """Undo a dream that made recall worse after all, say so in its run, and answer what is left of its digest."""
         from ...pipelines.report.html import disowned
 
-        note = f"it was undone by itself: on the real thing, {reason}"
+        note = f"it made recall worse once it was applied: {reason}"
         logger.warning("dream {}: {}", request.run_id, note)
         self._store.undo(request.run_id)
         run = self._store.ledger.run(request.run_id)

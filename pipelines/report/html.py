@@ -36,7 +36,7 @@ from .sections import (
     summarize,
 )
 
-UNDONE = "Nothing of this is real:"
+UNDONE = "This dream was undone:"
 _STYLE = Path(__file__).with_name("page.css")
 _END = "\n<!-- no more dreams -->\n"
 _MARKDOWN_LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")

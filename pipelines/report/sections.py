@@ -142,7 +142,7 @@ def asked_by(gate: GateResult) -> str:
     """Say how many of the gate's questions agents asked, and how many it made itself."""
     kinds = (
         (gate.probes - gate.synthetic, "that your agents asked"),
-        (gate.synthetic, "made of what was there"),
+        (gate.synthetic, "made from the memory"),
     )
     return " and ".join(f"{count(number, 'question')} {origin}" for number, origin in kinds if number)
 
@@ -212,11 +212,13 @@ def _gate(report: RunReport) -> Iterator[Line]:
         return
     if gate.probes:
         yield Line(
-            f"Tried with {asked_by(gate)}: recall {gate.recall_before:.3f} before, {gate.recall_after:.3f} after; "
+            f"Tested with {asked_by(gate)}: recall {gate.recall_before:.3f} before, {gate.recall_after:.3f} after; "
             f"{gate.gained} better, {gate.lost} worse."
         )
     elif report.actions or gate.dropped:
-        yield Line("Nothing was asked yet, and there was too little to make questions of: recall was not tried.")
+        yield Line(
+            "Recall was not tested: no question was asked yet, and the memory is too small to make questions from."
+        )
 
 
 def _waiting(report: RunReport) -> list[Group]:

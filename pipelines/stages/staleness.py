@@ -91,13 +91,13 @@ def _of_project(view: View, fact: Memory, missing: Sequence[str], now: datetime)
         if not marked:
             return None
         tense = {"tense": "current"} if fact.tense == "past" else {}
-        return _Change({GONE: None, "stale_after": None, **tense}, "what it names is back", "back", 0)
+        return _Change({GONE: None, "stale_after": None, **tense}, "what it names exists again", "files back", 0)
     if marked or cursor == _number(missing) or fact.tense in {"past", "future"} or "stale_after" in fact.extra:
         return None
     changes: dict[str, Any] = {"stale_after": now.isoformat(), GONE: list(missing)}
     if fact.tense:
         changes["tense"] = "past"
-    return _Change(changes, f"{', '.join(missing[:3])} is not in the project any more", "gone", _number(missing))
+    return _Change(changes, f"{', '.join(missing[:3])} is not in the project any more", "files gone", _number(missing))
 
 
 def _of_time(view: View, fact: Memory, now: datetime) -> _Change | None:
@@ -107,13 +107,13 @@ def _of_time(view: View, fact: Memory, now: datetime) -> _Change | None:
     until = okf.instant(fact.extra.get("stale_after"))
     if until and until <= now and cursor != _number((until.isoformat(),)):
         cursor = _number((until.isoformat(),))
-        return _Change({"tense": "past"}, f"it held until {format_date(until.date())}", "ran out", cursor)
+        return _Change({"tense": "past"}, f"it held until {format_date(until.date())}", "expired", cursor)
     day = _last_day(fact)
     if until or fact.tense != "future" or day is None or cursor == _number((str(day),)):
         return None
     if datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=2) > now:  # in whatever time zone
         return None
-    return _Change({"tense": "past"}, f"{format_date(day)} has passed", "passed", _number((str(day),)))
+    return _Change({"tense": "past"}, f"{format_date(day)} has passed", "dates passed", _number((str(day),)))
 
 
 def _last_day(fact: Memory) -> date | None:

@@ -1,4 +1,4 @@
-"""The last look: a dream that makes the real memory worse after all is undone by itself, and says so."""
+"""The check after applying: a dream that makes recall of the living store worse is undone, and says so."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ def test_a_dream_that_makes_it_worse_is_undone_and_says_so(store: MemoryStore, p
     assert store.recall("blue ladder attic studio", channel="shop").hits[0].text == NOTE
     (run,) = store.runs()
     assert (run.run_id, run.state) == (result.run_id, "undone")
-    assert "undone by itself" in run.summary["note"]
+    assert "made recall worse" in run.summary["note"]
     digest = (paths.vault / "digests" / "2026-11-21.md").read_text()
-    assert digest.startswith(f"# The night\n\n<!-- dream {result.run_id} -->\n\n> **Nothing of this is real:**")
+    assert digest.startswith(f"# The night\n\n<!-- dream {result.run_id} -->\n\n> **This dream was undone:**")
     assert store.ledger.asked() == []
 
 

@@ -249,8 +249,8 @@ def test_what_was_left_out_is_counted_by_its_reason(render: Callable[..., str]) 
     ("synthetic", "expected"),
     [
         (0, "with 40 questions that your agents asked: recall 0.612"),
-        (39, "with 1 question that your agents asked and 39 questions made of what was there: recall 0.612"),
-        (40, "with 40 questions made of what was there: recall 0.612"),
+        (39, "with 1 question that your agents asked and 39 questions made from the memory: recall 0.612"),
+        (40, "with 40 questions made from the memory: recall 0.612"),
     ],
 )
 def test_the_gate_says_who_asked(synthetic: int, expected: str) -> None:
@@ -260,7 +260,7 @@ def test_the_gate_says_who_asked(synthetic: int, expected: str) -> None:
 
 
 def test_a_gate_that_had_nothing_to_ask_says_so_where_there_was_something_to_try() -> None:
-    assert "recall was not tried" in markdown.render(report(action(fact("Learned")), gate=GateResult()))
+    assert "Recall was not tested" in markdown.render(report(action(fact("Learned")), gate=GateResult()))
     assert "The gate" not in markdown.render(report(gate=GateResult()))
 
 

@@ -140,7 +140,7 @@ def test_a_fact_whose_file_is_gone_is_marked_and_unmarked_when_it_is_back(folder
     assert night(source, history, NOW + DAY)[0] == []
     (folder / "src" / "kept").rename(folder / "src" / "app.py")
     reasons, history = night(source, history, NOW + 2 * DAY)
-    assert reasons == ["what it names is back"]
+    assert reasons == ["what it names exists again"]
     assert source.files[one.path] == before
     (folder / "src" / "app.py").unlink()
     assert len(night(source, history, NOW + 3 * DAY)[0]) == 1
