@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from dreamd.daemon.cli.main import COMMANDS
 
 from tests.bench.daemon_under_test import DaemonUnderTest
 from tests.system.commands import plain, typed
@@ -135,6 +136,20 @@ def test_the_files_that_a_page_names_are_there(page: str) -> None:
     links = {target for target in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in target}
     assert not [link for link in links if not ((ROOT / page).parent / link).exists()]
     assert not [path for path in A_PATH.findall(text) if not (ROOT / path).exists()]
+
+
+def test_the_readme_lists_every_command() -> None:
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("| Command | Does |")[2].partition("\n\n")[0]
+    first_cells = " ".join(line.split("|")[1] for line in table.splitlines()[2:])
+    assert {name.split()[0] for name in re.findall(r"`([^`]+)`", first_cells)} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", ".pre-commit-config.yaml", ".ci/run"])
+def test_the_make_targets_that_a_page_names_are_there(page: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^ {4}|entry: |step )make ([a-z-]+)", (ROOT / page).read_text(encoding="utf-8"), re.M))
+    assert named
+    assert named <= targets
 
 
 # -- a stage
