@@ -14,9 +14,9 @@ from .gate.gate import Gate
 from .gate.shadow_index import ShadowIndex
 from .pause_signal import Attention
 from .protocol import SPENT, Done, Progress, RunRequest
+from .registry import COMPACTION, Stage
 from .report.finish import finish
 from .report.outcome import ModelUse
-from .stages.registry import COMPACTION, Stage
 from .steps import OnProgress, Steps
 from .workspace.checkpoint import Memo
 from .workspace.embedding import CachedEmbedder, cache_copy

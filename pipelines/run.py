@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from . import registry
 from .gate.gate import Gate
+from .registry import Stage
 from .report.outcome import Outcome
-from .stages import registry
 from .stages.lint import Linted
-from .stages.registry import Stage
 from .workspace.proposals import Planned
 from .workspace.view import View
 

@@ -6,7 +6,7 @@ from datetime import time
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from .stages.registry import DEFAULT_SWITCHES, Stage
+from .registry import DEFAULT_SWITCHES, Stage
 
 
 class ScheduleSettings(BaseModel):

@@ -35,13 +35,21 @@ def run_contracts(root: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="session")
 def bare_house(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build a package with our folders and nothing in them: the ground to plant violations in."""
+    """Build a package with our modules and nothing in them: the ground to plant violations in."""
     root = tmp_path_factory.mktemp("house")
-    for package in PYPROJECT["tool"]["setuptools"]["packages"]:
-        folder = root / Path(*package.split("."))
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "__init__.py").touch()
+    for module in [ROOT / "__init__.py", *modules_of(ROOMS)]:
+        file = root / "dreamd" / module.relative_to(ROOT)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
     return root
+
+
+def planted(bare_house: Path, tmp_path: Path, module: str, statement: str) -> subprocess.CompletedProcess[str]:
+    """Write a statement into an empty module that exists, and run the contracts."""
+    shutil.copytree(bare_house / "dreamd", tmp_path / "dreamd")
+    assert (tmp_path / "dreamd" / module).exists()
+    (tmp_path / "dreamd" / module).write_text(statement + "\n")
+    return run_contracts(tmp_path)
 
 
 def test_the_contracts_hold() -> None:
@@ -50,57 +58,118 @@ def test_the_contracts_hold() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_without_a_violation_the_contracts_hold_there_too(bare_house: Path, tmp_path: Path) -> None:
+    done = planted(bare_house, tmp_path, "store/model.py", "")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("module", "statement"),
     [
-        ("ipc/planted.py", "from ..pipelines import planted_target"),
-        ("ipc/planted.py", "from ..llm import planted_target"),
-        ("ipc/planted.py", "from ..daemon import planted_target"),
-        ("pipelines/planted.py", "from ..ipc import planted_target"),
-        ("pipelines/planted.py", "from ..daemon import planted_target"),
-        ("store/find/planted.py", "from ...llm import planted_target"),
-        ("store/keep/planted.py", "from ...ipc import planted_target"),
-        ("store/planted.py", "from ..pipelines import planted_target"),
-        ("llm/planted.py", "from ..store import planted_target"),
-        ("llm/planted.py", "from ..daemon import planted_target"),
-        ("ipc/planted.py", "def late() -> None:\n    from ..llm import planted_target"),
-        ("store/planted.py", "import httpx"),
-        ("pipelines/planted.py", "import ollama"),
-        ("pipelines/stages/planted.py", "from ..report import planted_target"),
-        ("pipelines/stages/planted.py", "from ..gate import planted_target"),
-        ("pipelines/pages/planted.py", "from ..stages import planted_target"),
-        ("pipelines/workspace/planted.py", "from ..pages import planted_target"),
-        ("pipelines/language/planted.py", "from ..extract import planted_target"),
+        ("ipc/params.py", "from ..pipelines import run"),
+        ("ipc/params.py", "from ..llm import model"),
+        ("ipc/params.py", "from ..daemon import app"),
+        ("pipelines/run.py", "from ..ipc import client"),
+        ("pipelines/run.py", "from ..daemon import app"),
+        ("store/find/search/search.py", "from ....llm import model"),
+        ("store/keep/database.py", "from ...ipc import client"),
+        ("store/memory.py", "from ..pipelines import run"),
+        ("llm/model.py", "from ..store import memory"),
+        ("llm/model.py", "from ..daemon import app"),
+        ("ipc/params.py", "def late() -> None:\n    from ..llm import model"),
+        ("store/memory.py", "import httpx"),
+        ("pipelines/run.py", "import ollama"),
     ],
 )
-def test_a_planted_violation_is_caught(bare_house: Path, tmp_path: Path, module: str, statement: str) -> None:
-    shutil.copytree(bare_house / "dreamd", tmp_path / "dreamd")
-    for room in ROOMS:
-        (tmp_path / "dreamd" / room / "planted_target.py").touch()
-    (tmp_path / "dreamd" / module).write_text(statement + "\n")
-    done = run_contracts(tmp_path)
+def test_an_arrow_between_rooms_that_is_not_drawn_is_caught(
+    bare_house: Path, tmp_path: Path, module: str, statement: str
+) -> None:
+    done = planted(bare_house, tmp_path, module, statement)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "BROKEN" in done.stdout
-    assert "planted" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("module", "statement"),
     [
-        ("daemon/planted.py", "from ..ipc import planted_target"),
-        ("pipelines/planted.py", "from ..llm import planted_target"),
-        ("ipc/planted.py", "from ..store import planted_target"),
-        ("llm/planted.py", "import httpx"),
-        ("pipelines/stages/planted.py", "from ..pages import planted_target"),
+        ("pipelines/report/sections.py", "from .. import run"),
+        ("pipelines/stages/drift.py", "from ..report import sections"),
+        ("pipelines/stages/drift.py", "from ..gate import gate"),
+        ("pipelines/gate/gate.py", "from ..stages import drift"),
+        ("pipelines/workspace/view.py", "from ..stages import drift"),
+        ("pipelines/grounding/verify.py", "from ..workspace import view"),
+        ("pipelines/extract/facts.py", "from ..grounding import verify"),
+        ("pipelines/language/dates.py", "from ..extract import facts"),
+        ("store/background/worker.py", "from .. import memory"),
+        ("store/changes/runs.py", "from ..background import worker"),
+        ("store/find/index/index.py", "from ...changes import runs"),
+        ("store/keep/writer/writer.py", "from ...find.index import index"),
+        ("store/keep/database.py", "from ..text import chunking"),
+        ("store/text/chunking.py", "from ..keep import database"),
+        ("store/model.py", "from .keep import database"),
+        ("store/find/index/index.py", "from ..search import search"),
+        ("store/keep/okf/document.py", "from ..writer import writer"),
+        ("store/keep/files/vault.py", "from ..ledger import ledger"),
+        ("ipc/protocol.py", "from .server import server"),
+        ("ipc/server/server.py", "from .. import store_methods"),
+        ("daemon/methods/control.py", "from .. import app"),
+        ("daemon/dreaming/dreamer.py", "from ..methods import control"),
+        ("daemon/host/install.py", "from ..dreaming import dreamer"),
+    ],
+)
+def test_an_arrow_that_runs_back_up_within_a_room_is_caught(
+    bare_house: Path, tmp_path: Path, module: str, statement: str
+) -> None:
+    done = planted(bare_house, tmp_path, module, statement)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "BROKEN" in done.stdout
+
+
+def test_a_circle_of_two_modules_is_caught(bare_house: Path, tmp_path: Path) -> None:
+    shutil.copytree(bare_house / "dreamd", tmp_path / "dreamd")
+    folder = tmp_path / "dreamd" / "store" / "find" / "search"
+    (folder / "fusion.py").write_text("from . import search\n")
+    (folder / "search.py").write_text("def late() -> None:\n    from . import fusion\n")
+    done = run_contracts(tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "No cycles are allowed in dreamd.store.find.search" in done.stdout
+
+
+def test_a_new_module_must_be_given_its_place(bare_house: Path, tmp_path: Path) -> None:
+    shutil.copytree(bare_house / "dreamd", tmp_path / "dreamd")
+    (tmp_path / "dreamd" / "pipelines" / "helpers.py").touch()
+    done = run_contracts(tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "helpers" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "statement"),
+    [
+        ("daemon/app.py", "from ..ipc.server import server"),
+        ("pipelines/run.py", "from ..llm import model"),
+        ("ipc/store_methods.py", "from ..store import memory"),
+        ("llm/ollama.py", "import httpx"),
+        ("pipelines/stages/drift.py", "from ..workspace import view"),
+        ("store/memory.py", "from .find.search import search"),
     ],
 )
 def test_an_arrow_that_is_drawn_may_be_used(bare_house: Path, tmp_path: Path, module: str, statement: str) -> None:
-    shutil.copytree(bare_house / "dreamd", tmp_path / "dreamd")
-    for room in ROOMS:
-        (tmp_path / "dreamd" / room / "planted_target.py").touch()
-    (tmp_path / "dreamd" / module).write_text(statement + "\n")
-    done = run_contracts(tmp_path)
+    done = planted(bare_house, tmp_path, module, statement)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+MOST_FILES = 16
+
+
+def test_no_folder_holds_more_files_than_one_can_take_in() -> None:
+    folders = {folder for module in modules_of(ROOMS) for folder in [module.parent]}
+    crowded = {
+        folder.relative_to(ROOT).as_posix(): number
+        for folder in folders
+        if (number := len([file for file in folder.glob("*.py") if file.name != "__init__.py"])) > MOST_FILES
+    }
+    assert crowded == {}
 
 
 @pytest.mark.parametrize("module", ["dreamd.ipc.client"])

@@ -191,7 +191,7 @@ def plan(view: View, now: datetime) -> Planned:
 def add_stage(workshop: Workshop) -> None:
     workshop.add("pipelines/stages/labels.py", STAGE.lstrip())
     workshop.edit(
-        "pipelines/stages/registry.py",
+        "pipelines/registry.py",
         (r"^    DECAY = ", '    LABELS = "labels"\n'),
         (r"^    Step\(Stage.LINT,", '    Step(Stage.LABELS, "labels", "labels"),\n'),
     )

@@ -10,10 +10,10 @@ from datetime import datetime
 from ...store.keep.okf.conformance import conformance
 from ...store.keep.redaction import redact
 from ...store.model import NodeId
+from ..registry import Stage
 from ..workspace.proposals import Planned
 from ..workspace.view import View
 from . import repairs
-from .registry import Stage
 from .repairs import File
 
 STAGE = "lint"

@@ -20,7 +20,7 @@ import psutil
 from dreamd.daemon.dreaming.child import CHILD, Child, DreamError
 from dreamd.pipelines import run
 from dreamd.pipelines.protocol import Done, Progress, RunRequest
-from dreamd.pipelines.stages.registry import Stage
+from dreamd.pipelines.registry import Stage
 from dreamd.pipelines.steps import Steps
 from dreamd.pipelines.workspace.snapshot import Snapshot
 from dreamd.pipelines.workspace.view import Vectors, View

@@ -17,9 +17,9 @@ from dreamd.pipelines import run
 from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.protocol import Done
+from dreamd.pipelines.registry import Stage
 from dreamd.pipelines.run import Step
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
-from dreamd.pipelines.stages.registry import Stage
 from dreamd.pipelines.workspace.proposals import Planned, body_hash
 from dreamd.pipelines.workspace.view import View
 from dreamd.store.find.embedding.embedding import StubEmbedder

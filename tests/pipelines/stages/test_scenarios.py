@@ -5,7 +5,7 @@ import pytest
 from dreamd.pipelines import run
 from dreamd.pipelines.pages import clusters
 from dreamd.pipelines.pages.topics import Vocabulary, title_of
-from dreamd.pipelines.stages.registry import Stage
+from dreamd.pipelines.registry import Stage
 from dreamd.pipelines.workspace.view import History, View
 from dreamd.store.keep import okf
 from dreamd.store.keep.okf.conformance import conformance

@@ -6,16 +6,10 @@ name, `View.cursor` gives back at the next dream.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ..workspace.proposals import Planned
-    from ..workspace.view import View
+from typing import Any
 
 
 class Stage(StrEnum):
@@ -36,17 +30,16 @@ COMPACTION = frozenset({Stage.CONSOLIDATE, Stage.DRIFT})
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One module of this folder, at its place in a dream. `name` is that of its actions, reports and cursors."""
+    """One module of `stages`, at its place in a dream. `name` is that of its actions, reports and cursors."""
 
     switch: Stage
     module: str
     name: str
     weekly_only: bool = False
 
-    def plan(self) -> Callable[[View, datetime], Planned]:
-        """Import the module and return its `plan`."""
-        plan: Callable[[View, datetime], Planned] = import_module(f".{self.module}", __package__).plan
-        return plan
+    def plan(self) -> Any:
+        """Import the module and return its `plan(view, now)`; it proposes changes (`workspace.proposals.Planned`)."""
+        return import_module(f".stages.{self.module}", __package__).plan
 
 
 # In this order: facts, what they change, the pages made of them; mending and fading come last.

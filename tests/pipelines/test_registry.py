@@ -13,8 +13,8 @@ import pytest
 from dreamd.pipelines import run, stages
 from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
+from dreamd.pipelines.registry import COMPACTION, STEPS, Stage, Step
 from dreamd.pipelines.settings import PipelineSettings
-from dreamd.pipelines.stages.registry import COMPACTION, STEPS, Stage, Step
 from dreamd.pipelines.workspace.proposals import Planned
 from dreamd.pipelines.workspace.view import View
 from dreamd.store.find.embedding.embedding import StubEmbedder
@@ -54,7 +54,7 @@ def test_a_name_is_given_once_and_every_switch_has_its_steps() -> None:
 def test_the_settings_load_no_stage() -> None:
     code = "import sys, dreamd.pipelines.settings; print(sorted(m for m in sys.modules if 'pipelines.stages.' in m))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['dreamd.pipelines.stages.registry']"
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_stage_gets_its_cursor_back_the_next_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
