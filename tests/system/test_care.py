@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from dreamd.store.keep import okf
 from dreamd.store.keep.files.vault import is_kept
-from dreamd.store.model import Kind, Level, Memory
+from dreamd.store.model import Memory
 
+from tests import memories
 from tests.bench.daemon_under_test import DaemonUnderTest
 from tests.system.waiting import until
 
@@ -56,22 +57,9 @@ def put(daemon: DaemonUnderTest, *memories: Memory) -> None:
     until(lambda: known <= {each["node_id"] for each in daemon.call("list", level="L1", limit=1000)["memories"]})
 
 
-def fact(text: str, at: datetime = LONG_AGO, **more: Any) -> Memory:
-    node_id = okf.fact_id("shop", text)
-    return Memory(
-        node_id=node_id,
-        level=Level.FACT,
-        kind=Kind.FACT,
-        title=text,
-        text=text,
-        channel="shop",
-        created_at=at,
-        certainty=0.95,
-        run="20250101-030000-daily-0000",
-        path=okf.path_for(Level.FACT, text, node_id),
-        extra={"learned_at": at.isoformat()},
-        **more,
-    )
+def fact(text: str, at: datetime = LONG_AGO, **fields: Any) -> Memory:
+    learned = {"learned_at": at.isoformat()}
+    return memories.fact(text, "shop", created_at=at, certainty=0.95, extra=learned, **fields)
 
 
 def chat(folder: Path) -> Path:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from dreamd.pipelines.gate.gate import Dropped, GateResult
@@ -21,6 +22,7 @@ from dreamd.store.keep import okf
 from dreamd.store.keep.ledger.records import Run
 from dreamd.store.model import Action, ActionKind, Kind, Level, Memory, Status
 
+from tests import memories
 from tests.pipelines.fakes import NOW, FakeSource
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "path", "rect", "circle"}
@@ -58,19 +60,10 @@ class Reader(HTMLParser):
         return " ".join(" ".join(self.texts).split())
 
 
-def fact(text: str, **more: object) -> Memory:
-    node_id = okf.fact_id("proj", text)
-    return Memory(
-        node_id=node_id,
-        level=Level.FACT,
-        kind=Kind.FACT,
-        title=text,
-        text=text,
-        channel="proj",
-        created_at=NOW - timedelta(days=100),
-        path=f"facts/{node_id}.md",
-        **({"extra": {"learned_at": (NOW - timedelta(days=100)).isoformat()}} | more),  # type: ignore[arg-type]
-    )
+def fact(text: str, **fields: Any) -> Memory:
+    learned_at = NOW - timedelta(days=100)
+    defaults: dict[str, Any] = {"created_at": learned_at, "extra": {"learned_at": learned_at.isoformat()}}
+    return memories.fact(text, **(defaults | fields))
 
 
 def action(memory: Memory, kind: ActionKind = ActionKind.CREATE, reason: str = "said in s1") -> Action:

@@ -15,6 +15,7 @@ from dreamd.store.keep.ledger.ledger import Reinforced, Usage
 from dreamd.store.keep.ledger.questions import Probe
 from dreamd.store.model import Kind, Level, Memory
 
+from tests.memories import fact
 from tests.pipelines.fakes import MAY_8, NOW, FakeSource
 
 SETTINGS = DecaySettings()
@@ -25,23 +26,12 @@ def days(number: float) -> timedelta:
 
 
 def memory(
-    text: str = "The build takes nine minutes.", kind: Kind = Kind.FACT, *, learned: datetime = NOW, **more: Any
+    text: str = "The build takes nine minutes.", kind: Kind = Kind.FACT, *, learned: datetime = NOW, **fields: Any
 ) -> Memory:
-    """A fact as a dream would have written it, said long before it was learned."""
-    node_id = okf.fact_id("proj", text)
-    extra: dict[str, Any] = {"learned_at": learned.isoformat(), **more.pop("extra", {})}
-    fields: dict[str, Any] = {"run": "run-0", "certainty": 0.95, "created_at": MAY_8, "sources": ("s1#1",)}
-    return Memory(
-        node_id=node_id,
-        level=Level.FACT,
-        kind=kind,
-        title=text,
-        text=text,
-        channel="proj",
-        path=okf.path_for(Level.FACT, text, node_id),
-        extra=extra,
-        **(fields | more),
-    )
+    """Build a fact that was said long before it was learned."""
+    extra = {"learned_at": learned.isoformat(), **fields.pop("extra", {})}
+    defaults: dict[str, Any] = {"certainty": 0.95, "created_at": MAY_8, "sources": ("s1#1",)}
+    return fact(text, kind=kind, extra=extra, **(defaults | fields))
 
 
 def source_of(*memories: Memory) -> FakeSource:

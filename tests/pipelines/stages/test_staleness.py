@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dreamd.pipelines.language import deadlines
@@ -13,6 +14,7 @@ from dreamd.pipelines.workspace.view import History
 from dreamd.store.keep import okf
 from dreamd.store.model import Action, ActionKind, Kind, Level, Memory
 
+from tests import memories
 from tests.pipelines.fakes import MAY_8, NOW, FakeSource
 
 DAY = timedelta(days=1)
@@ -29,20 +31,9 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def fact(text: str, *, said: datetime = MAY_8, **more: object) -> Memory:
-    """A fact as a dream would have written it."""
-    node_id = okf.fact_id("proj", text)
-    fields: dict[str, object] = {"run": "run-0", "tense": "current", "kind": Kind.FACT, "sources": ("s1#1",)}
-    return Memory(
-        node_id=node_id,
-        level=Level.FACT,
-        title=text,
-        text=text,
-        channel="proj",
-        created_at=said,
-        path=okf.path_for(Level.FACT, text, node_id),
-        **(fields | more),  # type: ignore[arg-type]
-    )
+def fact(text: str, *, said: datetime = MAY_8, **fields: Any) -> Memory:
+    defaults: dict[str, Any] = {"tense": "current", "sources": ("s1#1",), "created_at": said}
+    return memories.fact(text, **(defaults | fields))
 
 
 def source_of(*facts: Memory, folder: Path | None = None) -> FakeSource:

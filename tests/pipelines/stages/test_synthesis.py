@@ -13,24 +13,14 @@ from dreamd.store.keep.ledger.questions import Gap, Probe
 from dreamd.store.keep.okf.conformance import conformance
 from dreamd.store.model import Action, ActionKind, Kind, Level, Memory
 
+from tests import memories
 from tests.pipelines.fakes import MAY_8, NOW, FakeSource
 
 
 def fact(text: str, session: str, channel: str = "proj") -> Memory:
-    node_id = okf.fact_id(channel, text)
-    return Memory(
-        node_id=node_id,
-        level=Level.FACT,
-        kind=Kind.FACT,
-        title=text,
-        text=text,
-        channel=channel,
-        created_at=MAY_8 + timedelta(days=int(session.strip("s"))),
-        sources=(f"{session}#1",),
-        run="run-0",
-        path=f"facts/{node_id}.md",
-        extra={"learned_at": NOW.isoformat()},
-    )
+    at = MAY_8 + timedelta(days=int(session.strip("s")))
+    learned = {"learned_at": NOW.isoformat()}
+    return memories.fact(text, channel, created_at=at, sources=(f"{session}#1",), extra=learned)
 
 
 def scenario(name: str, *facts: Memory, channel: str = "proj") -> Memory:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dreamd.store.changes.decisions import Choice, decision_id, pair_key, with_body
@@ -11,8 +12,10 @@ from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep import okf
 from dreamd.store.keep.okf.conformance import conformance
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import Action, ActionKind, Changeset, InvalidInput, Kind, Level, Memory, NotFound
+from dreamd.store.model import Action, ActionKind, Changeset, InvalidInput, Memory, NotFound
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
+
+from tests import memories
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 SETTINGS = StoreSettings(embedding=EmbeddingSettings(model="stub"))
@@ -29,20 +32,8 @@ def store(tmp_path: Path) -> Iterator[MemoryStore]:
     opened.close()
 
 
-def fact(text: str, days_ago: int, **more: object) -> Memory:
-    node_id = okf.fact_id("shop", text)
-    return Memory(
-        node_id=node_id,
-        level=Level.FACT,
-        kind=Kind.FACT,
-        title=text,
-        text=text,
-        channel="shop",
-        created_at=NOW - timedelta(days=days_ago),
-        run="run-0",
-        path=okf.path_for(Level.FACT, text, node_id),
-        **more,  # type: ignore[arg-type]
-    )
+def fact(text: str, days_ago: int, **fields: Any) -> Memory:
+    return memories.fact(text, "shop", created_at=NOW - timedelta(days=days_ago), **fields)
 
 
 def put(store: MemoryStore, *memories: Memory) -> None:

@@ -1,0 +1,130 @@
+"""The rules for a stage's actions: what each refuses, in which words, and how many exceptions it allows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from dreamd.pipelines.gate.action_checks import ActionChecker, Losses
+from dreamd.pipelines.workspace.view import History
+from dreamd.store.keep import okf
+from dreamd.store.keep.ledger.ledger import Usage
+from dreamd.store.model import Action, ActionKind, Level, Memory, Status
+
+from tests.memories import fact
+from tests.pipelines.fakes import MAY_8, NOW, FakeSource
+
+LADDER = fact("Marek keeps the blue ladder in the attic.", created_at=MAY_8, sources=("s1#1",))
+NEWER = fact("Priya keeps the blue ladder in the attic now.", created_at=MAY_8 + timedelta(days=9), sources=("s1#2",))
+
+
+def source_of(*memories: Memory) -> FakeSource:
+    source = FakeSource()
+    source.add("s1", ("Ann", LADDER.text), ("Ann", NEWER.text), *(("Ann", f"Nothing of {n}.") for n in range(9)))
+    source.files = {memory.path: okf.from_memory(memory) for memory in memories}
+    return source
+
+
+def action(path: str, node_id: str, content: bytes | None) -> Action:
+    kind = ActionKind.DELETE if content is None else ActionKind.REPLACE
+    return Action(kind=kind, path=path, node_id=node_id, stage="planted", reason="planted", content=content)
+
+
+def written(memory: Memory) -> Action:
+    return action(memory.path, memory.node_id, okf.from_memory(memory))
+
+
+def reasons(source: FakeSource, *actions: Action, history: History | None = None) -> list[str]:
+    return ActionChecker(source.view(history), NOW).check(actions)[0]
+
+
+def test_a_fact_that_its_turn_states_passes() -> None:
+    assert reasons(source_of(), written(LADDER), written(NEWER)) == []
+
+
+def test_new_facts_must_be_supported_by_the_turns_they_cite() -> None:
+    strays = [fact(f"The mayor of Lisbon sells windmill {name}.", sources=("s1#3",)) for name in ("Ada", "Bo", "Cy")]
+    assert reasons(source_of(), *map(written, [LADDER, *strays])) == [
+        "3 of 4 new facts are not supported by the turns they cite"
+    ]
+
+
+def test_one_stray_fact_is_an_exception() -> None:
+    stray = fact("The mayor of Lisbon sells windmills.", sources=("s1#3",))
+    assert reasons(source_of(), written(LADDER), written(stray)) == []
+
+
+def test_new_memories_must_cite_a_source_that_exists() -> None:
+    unfounded = [replace(LADDER, sources=("s1#99",)), replace(NEWER, sources=())]
+    assert reasons(source_of(), *map(written, unfounded)) == ["2 new memories cite no source that exists"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"text": "Marek sells ladders."}, "facts reworded: 1"),
+        ({"channel": "elsewhere"}, "facts moved to another channel, level or time: 1"),
+        ({"sources": ()}, "facts that lose evidence: 1"),
+        ({"superseded_by": "nothing"}, "facts superseded by a missing memory: 1"),
+    ],
+)
+def test_a_fact_keeps_its_words_its_place_and_its_evidence(changes: dict[str, Any], reason: str) -> None:
+    assert reasons(source_of(LADDER), written(replace(LADDER, **changes))) == [reason]
+
+
+def test_no_fact_is_deleted() -> None:
+    gone = action(LADDER.path, LADDER.node_id, None)
+    assert reasons(source_of(LADDER), gone) == ["facts deleted: 1"]
+
+
+def test_no_session_is_changed() -> None:
+    changed = action("sessions/2023/05/08/s1.md", "s1", b"# Another\n")
+    assert reasons(source_of(), changed) == ["sessions changed: 1"]
+
+
+def test_a_fact_is_superseded_by_a_newer_one_only() -> None:
+    source = source_of(LADDER, NEWER)
+    assert reasons(source, written(replace(LADDER, superseded_by=NEWER.node_id))) == []
+    assert reasons(source, written(replace(NEWER, superseded_by=LADDER.node_id))) == [
+        "newer facts superseded by older ones: 1"
+    ]
+
+
+def test_a_memory_that_is_in_use_is_not_archived() -> None:
+    archived = written(replace(LADDER, status=Status.DEPRECATED, archived_at=NOW))
+    assert reasons(source_of(LADDER), archived) == []
+    used = History(usage={LADDER.node_id: Usage(1, NOW - timedelta(days=1))})
+    assert reasons(source_of(LADDER), archived, history=used) == ["memories archived though in use: 1"]
+
+
+def test_a_memory_is_not_archived_soon_after_it_was_learned() -> None:
+    young = replace(LADDER, extra={"learned_at": (NOW - timedelta(days=3)).isoformat()})
+    archived = written(replace(young, status=Status.DEPRECATED, archived_at=NOW))
+    assert reasons(source_of(young), archived) == ["memories archived too soon after they were learned: 1"]
+
+
+def test_a_page_that_a_person_wrote_is_not_changed() -> None:
+    page = replace(LADDER, level=Level.PROFILE, path="profiles/proj/tools.md", node_id="tools")
+    changed = written(replace(page, text="- Marek sells ladders."))
+    assert "pages changed that a person wrote or edited: 1" in reasons(source_of(page), changed)
+
+
+def test_a_refused_stage_leaves_the_losses_of_the_run_as_they_were() -> None:
+    checker = ActionChecker(source_of(LADDER, NEWER).view(), NOW)
+    _, losses = checker.check([written(replace(LADDER, superseded_by=NEWER.node_id))])
+    assert (losses.replaced, checker.losses.replaced) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("taken", "reasons"),
+    [
+        ({"archived": 10, "replaced": 50, "pages_gone": 10}, []),
+        ({"archived": 11}, ["it would archive 11 facts, one run may archive 10"]),
+        ({"replaced": 51}, ["it would supersede 51 facts, one run may supersede 50"]),
+        ({"pages_gone": 11}, ["it would remove 11 pages, one run may remove 10"]),
+    ],
+)
+def test_what_one_run_may_take_is_bounded(taken: dict[str, int], reasons: list[str]) -> None:
+    assert list(Losses(living=1000, pages=40, **taken).beyond()) == reasons

@@ -1,0 +1,96 @@
+"""Probes: generated from an index always alike, asked of it, and compared before and after a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from dreamd.pipelines.gate.gate import probes_of, worse
+from dreamd.pipelines.gate.probes import FEWEST_WORDS, ProbeGenerator, Score, ask, replaced_by, spread
+from dreamd.pipelines.gate.shadow_index import ShadowIndex
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.keep.ledger.questions import Probe
+from dreamd.store.memory import MemoryStore, StorePaths
+
+from tests.pipelines.fakes import NOW, SETTINGS
+
+NOTES = [
+    f"The {thing} of the {place} is kept by {who} in {month}"
+    for thing, who in (("copper kettle", "Ines"), ("spare battery", "Priya"), ("blue ladder", "Marek"))
+    for place, month in (("workshop", "March"), ("harbour office", "April"), ("old mill", "August"))
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MemoryStore]:
+    paths = StorePaths(
+        tmp_path / "vault", tmp_path / "ledger.db", tmp_path / "index.db", tmp_path / "vectors.db", tmp_path / "runs"
+    )
+    store = MemoryStore.open(paths, SETTINGS, StubEmbedder(), lambda: NOW)
+    for note in NOTES:
+        store.remember(note, channel="shop").result()
+    store.settle(60)
+    yield store
+    store.close()
+
+
+def generator_of(store: MemoryStore) -> ProbeGenerator:
+    return ProbeGenerator(cast(ShadowIndex, SimpleNamespace(catalog=store.catalog)))
+
+
+def test_synthetic_probes_are_the_same_every_time_and_find_their_memory(store: MemoryStore) -> None:
+    cases = generator_of(store).synthetic(5)
+    assert cases == generator_of(store).synthetic(5)
+    assert len(cases) == 5
+    for case in cases:
+        assert case.synthetic
+        assert len(case.words) >= FEWEST_WORDS
+        assert ask(store, case) == Score(recall=1.0, coverage=1.0)
+
+
+def test_a_question_of_a_person_is_kept_for_its_living_gold_alone(store: MemoryStore) -> None:
+    node_id = store.list(channel="shop")[0].node_id
+    generator = generator_of(store)
+    assert generator.real([Probe("Who keeps it?", "shop", ("gone",))]) == []
+    (case,) = generator.real([Probe("Who keeps it?", "shop", ("gone", node_id))])
+    assert (case.probe.gold, case.synthetic) == ((node_id,), False)
+
+
+def test_at_least_a_quarter_of_the_probes_are_synthetic(store: MemoryStore) -> None:
+    node_id = store.list(channel="shop")[0].node_id
+    past = [Probe(f"Question {n}?", "shop", (node_id,)) for n in range(20)]
+    assert [case.synthetic for case in probes_of(generator_of(store), past, 8)] == [False] * 6 + [True] * 2
+
+
+def test_a_memory_that_supersedes_none_replaces_none(store: MemoryStore) -> None:
+    assert replaced_by(store, store.list(channel="shop")[0].node_id) == set()
+
+
+def test_ids_are_spread_alike_in_whatever_order_they_come() -> None:
+    ids = [f"node-{n}" for n in range(50)]
+    assert spread(ids, 7) == spread(ids[::-1], 7)
+    assert len(spread(ids, 7)) == 7
+
+
+GOOD = Score(recall=1.0, coverage=0.9)
+
+
+@pytest.mark.parametrize(
+    ("after", "reasons"),
+    [
+        ([GOOD] * 100, []),
+        ([replace(GOOD, recall=0.6), *[GOOD] * 99], []),
+        (
+            [replace(GOOD, recall=0.0)] * 2 + [GOOD] * 98,
+            ["2 of 100 questions would find less, and 0 more", "recall would drop by 0.020"],
+        ),
+        ([replace(GOOD, coverage=0.6)] * 100, ["coverage of the expected words would drop by 0.30"]),
+    ],
+)
+def test_recall_and_coverage_may_drop_by_little_only(after: list[Score], reasons: list[str]) -> None:
+    assert worse([GOOD] * 100, after) == reasons
+    assert worse([], []) == []
