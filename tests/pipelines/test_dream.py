@@ -59,7 +59,7 @@ def store(paths: StorePaths) -> Iterator[MemoryStore]:
 
 
 @pytest.mark.parametrize(("spent", "asked"), [({}, 3), ({"calls_spent": 2}, 1), ({"calls_spent": 9}, 0)])
-def test_what_a_night_may_ask_of_a_model_is_less_what_its_other_dreams_asked(
+def test_the_models_allowance_is_shared_by_the_dreams_of_a_day(
     store: MemoryStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch, spent: dict[str, int], asked: int
 ) -> None:
     model = ScriptedModel(lambda prompt: {"facts": []})
@@ -96,7 +96,7 @@ def test_the_folder_of_a_channel_is_where_its_sessions_ran(
     assert project_root(folder / "src") == folder
 
 
-def test_what_commands_a_terminal_reaches_neither_memories_nor_pages(store: MemoryStore, paths: StorePaths) -> None:
+def test_terminal_control_sequences_reach_neither_memories_nor_pages(store: MemoryStore, paths: StorePaths) -> None:
     """Neither by the store's doors nor from a file that somebody put there."""
     evil = "I prefer the \x1b]0;owned\x07 tea\x9b2J of\x07 Assam\u202e in the morning.\x1b[31m"
     store.observe(SessionHead("e1", "shop", title=f"T {evil}"), [NewTurn("user", evil, NOW, "e")]).result()
@@ -201,7 +201,7 @@ def test_the_child_plans_and_ends(store: MemoryStore, paths: StorePaths) -> None
     assert read_changeset(last.changeset_path).run_id == "run-1"
 
 
-def test_the_child_says_why_it_failed_without_a_persons_text(tmp_path: Path, paths: StorePaths) -> None:
+def test_a_failure_is_reported_without_a_persons_text(tmp_path: Path, paths: StorePaths) -> None:
     request = request_of(paths, "run-1")
     with _child() as child:
         assert child.stdin is not None

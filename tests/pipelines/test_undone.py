@@ -66,7 +66,7 @@ def nights(tmp_path: Path) -> Iterator[Nights]:
     made.store.close()
 
 
-def test_two_nights_are_undone_backwards_to_the_byte_and_not_dreamt_again(nights: Nights) -> None:
+def test_two_dreams_are_undone_backwards_to_the_byte_and_not_proposed_again(nights: Nights) -> None:
     nights.hear(SESSIONS[:4])
     nights.dream(1)
     nights.hear(SESSIONS[4:8])
@@ -86,7 +86,7 @@ def test_two_nights_are_undone_backwards_to_the_byte_and_not_dreamt_again(nights
     assert nights.dream(4) is None
 
 
-def test_an_earlier_night_keeps_what_a_later_one_or_a_person_built_on(nights: Nights) -> None:
+def test_undoing_an_earlier_dream_keeps_what_later_edits_rest_on(nights: Nights) -> None:
     nights.hear(SESSIONS[:4])
     nights.dream(1)
     fact = next(path for path in sorted(nights.files()) if path.startswith("facts/"))

@@ -208,7 +208,7 @@ HARMFUL = [
 
 
 @pytest.mark.parametrize("plan", HARMFUL, ids=lambda plan: plan.__name__)
-def test_a_stage_that_damages_is_dropped_and_the_rest_is_dreamt(
+def test_a_harmful_stage_is_dropped_and_the_others_are_kept(
     plan: Plan, paths: StorePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done, actions = dreamt_with(plan, paths, tmp_path, monkeypatch)
@@ -266,7 +266,7 @@ def other_formatting(view: View, rng: random.Random) -> Iterator[Action]:
     [nothing, archive_two_that_nobody_used, a_newer_note_of_the_same, other_formatting],
     ids=lambda p: p.__name__,
 )
-def test_a_stage_that_does_no_harm_passes(
+def test_a_harmless_stage_passes(
     plan: Plan, paths: StorePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done, _ = dreamt_with(plan, paths, tmp_path, monkeypatch)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from dreamd.pipelines.pages import clusters
 from dreamd.pipelines.pages.clusters import LARGEST, SMALLEST, cluster
 from dreamd.pipelines.workspace.view import Vectors
 
@@ -41,3 +43,20 @@ def test_equal_rows_are_one_group_and_a_large_one_is_bounded() -> None:
     large, small = cluster(vectors)
     assert len(large) == LARGEST
     assert small == [*range(LARGEST + 20, LARGEST + 25)]
+
+
+def test_clusters_are_bounded_and_the_same_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(7)
+    centres = rng.normal(size=(6, 64))
+    points = np.repeat(centres, 30, axis=0) + 0.25 * rng.normal(size=(180, 64))
+    vectors = np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True), np.float32)[rng.permutation(180)]
+    found = clusters.cluster(vectors)
+    assert found == clusters.cluster(vectors)
+    assert len(found) >= 6
+    rows = [row for group in found for row in group]
+    assert len(rows) == len(set(rows))
+    monkeypatch.setattr(clusters, "MOST_POINTS", 90)
+    bounded = clusters.cluster(vectors)
+    assert any(row >= 90 for group in bounded for row in group)
+    assert all(clusters.SMALLEST <= len(group) <= clusters.LARGEST for group in [*found, *bounded])
+    assert clusters.cluster(vectors[:5]) == []

@@ -35,7 +35,7 @@ def made(contents: Sequence[Content], digests: Sequence[str] = (), runs: Sequenc
     return found
 
 
-def test_every_file_is_listed_also_what_is_archived_or_lies_elsewhere() -> None:
+def test_every_file_is_listed_archived_ones_and_those_of_other_folders_too() -> None:
     contents = [
         fact(1),
         fact(2, is_live=False),
@@ -56,7 +56,7 @@ def test_every_file_is_listed_also_what_is_archived_or_lies_elsewhere() -> None:
     assert "[How]" not in found["index.md"]
 
 
-def test_of_many_files_each_month_has_a_page() -> None:
+def test_a_large_folder_has_a_page_for_each_month() -> None:
     contents = [fact(number) for number in range(MOST_PER_PAGE + 200)]
     found = made([*contents, contents[0]._replace(path="facts/undated.md", at=None)])
     assert sorted(listed(found)) == sorted([*(content.path for content in contents), "facts/undated.md", "log.md"])
@@ -64,7 +64,7 @@ def test_of_many_files_each_month_has_a_page() -> None:
     assert max(text.count("\n") for text in found.values()) < 40
 
 
-def test_a_title_is_neither_a_link_nor_a_line_of_its_own() -> None:
+def test_markup_in_a_title_is_escaped() -> None:
     found = made([fact(1, title="a\n](http://x) [b]\x1b[2J\u202e <i>")])
     (line,) = found["facts/index.md"].splitlines()[2:]
     assert line == "* [a )(http://x) (b) \\<i>](/facts/f1.md) - 2026-11-20, shop"

@@ -15,7 +15,7 @@ from tests.pipelines.fakes import NOW, FakeSource
 SAID = ("Ann", "I moved to Oslo in 2019."), ("Bob", "Nice! I bought a red boat."), ("Ann", "Great!")
 
 
-def test_a_fact_a_file_with_its_evidence() -> None:
+def test_each_fact_gets_a_file_that_cites_its_turn() -> None:
     source = FakeSource()
     source.add("s1", *SAID)
     view = source.view()
@@ -37,7 +37,7 @@ def test_a_fact_a_file_with_its_evidence() -> None:
     assert all(conformance(action.path, action.content or b"") == [] for action in planned.actions)
 
 
-def test_a_second_night_without_news_changes_nothing() -> None:
+def test_a_second_run_without_new_turns_changes_nothing() -> None:
     source = FakeSource()
     source.add("s1", *SAID)
     view = source.view()
@@ -47,7 +47,7 @@ def test_a_second_night_without_news_changes_nothing() -> None:
     assert (again.actions, again.cursors, again.counts) == ([], {}, {})
 
 
-def test_a_session_that_grew_is_read_on() -> None:
+def test_a_session_is_read_from_its_cursor() -> None:
     source = FakeSource()
     source.add("s1", ("Ann", "Where did you go?"))
     view = source.view()
@@ -60,7 +60,7 @@ def test_a_session_that_grew_is_read_on() -> None:
     assert grown.cursors == {("consolidate", "s1"): 2}
 
 
-def test_what_is_said_again_gains_evidence() -> None:
+def test_a_repeated_fact_gains_evidence() -> None:
     source = FakeSource()
     source.add("s1", *SAID)
     view = source.view()
@@ -81,7 +81,7 @@ def test_what_is_said_again_gains_evidence() -> None:
     assert okf.parse(content).meta["sources"][-1]["resource"] == "/sessions/2023/05/08/s2.md"
 
 
-def test_what_is_said_twice_in_a_night_is_one_fact() -> None:
+def test_a_fact_repeated_within_a_run_is_one_fact() -> None:
     source = FakeSource()
     source.add("s1", ("Ann", "I moved to Oslo."), ("Bob", "Sure."), ("Ann", "I moved to Oslo!"))
     planned = consolidate.plan(source.view(), NOW)

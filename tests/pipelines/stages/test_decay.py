@@ -87,7 +87,7 @@ def test_feedback_moves_trust_within_bounds() -> None:
     assert decay.trust({"used": 99}) == 2.0
 
 
-def test_what_answered_a_question_is_trusted_more() -> None:
+def test_answering_a_question_raises_trust() -> None:
     one = memory()
     probes = [Probe("how long?", "proj", ("s1#1",)), Probe("what takes nine minutes?", None, (one.node_id,))]
     found = UsageEvidence(History(probes=probes), (), SETTINGS).confidence_in(one)
@@ -134,7 +134,7 @@ def test_imported_history_counts_from_when_it_was_learned() -> None:
     ],
     ids=["reviewed", "curated", "a person's own", "open question", "said in three sessions", "reinforced twice"],
 )  # fmt: skip
-def test_what_a_person_vouched_for_or_said_again_stays(kept: Memory) -> None:
+def test_confirmed_and_repeated_facts_do_not_fade(kept: Memory) -> None:
     assert faded(source_of(kept), NOW + days(4000)) == []
 
 
@@ -150,7 +150,7 @@ def test_repetitions_in_the_ledger_add_to_those_in_the_file() -> None:
     assert UsageEvidence(History(reinforced={plain.node_id: again}), (), SETTINGS).confidence_in(plain) is None
 
 
-def test_what_a_person_edited_stays() -> None:
+def test_a_fact_that_a_person_edited_does_not_fade() -> None:
     one = memory()
     source = source_of(one)
     source.files[one.path] = source.files[one.path].replace(b"nine minutes", b"ten minutes")
@@ -163,7 +163,7 @@ def test_what_an_agent_kept_fades_and_what_a_person_kept_does_not() -> None:
     assert faded(source_of(agents, mine), NOW + days(400)) == [agents.node_id]
 
 
-def test_use_and_repetition_count_from_when_they_happened() -> None:
+def test_use_and_repetition_restart_the_fading() -> None:
     used, through_turn, on_page, repeated = (memory(f"Number {word} is here.") for word in ("one", "two", "six", "ten"))
     through_turn = memory(through_turn.text, sources=("s2#7",))
     repeated = memory(
@@ -197,13 +197,13 @@ def test_the_number_that_fades_in_a_run_is_bounded() -> None:
     assert decay.most_per_run(5000, SETTINGS) == 50
 
 
-def test_what_was_brought_back_by_an_undo_is_not_archived_again() -> None:
+def test_a_restored_memory_is_not_archived_again() -> None:
     one = memory()
     history = History(tombstones=frozenset({decay.tombstone_key(one.node_id)}))
     assert faded(source_of(one), NOW + days(4000), history) == []
 
 
-def test_the_forecast_names_the_days_and_reads_no_young_file() -> None:
+def test_the_forecast_gives_moments_and_reads_no_young_file() -> None:
     soon, later, young = memory("Soon."), memory("Later.", Kind.CORRECTION), memory("Young.", created_at=NOW + days(80))
     source = source_of(soon, later, young)
     read: list[str] = []
@@ -219,7 +219,7 @@ def test_the_forecast_names_the_days_and_reads_no_young_file() -> None:
     assert young.path not in read
 
 
-def test_what_a_dream_learns_again_carries_the_moment() -> None:
+def test_a_repetition_is_dated() -> None:
     source = FakeSource()
     source.add("s1", ("Ann", "I moved to Oslo in 2019."))
     view = source.view()
@@ -243,7 +243,7 @@ def test_what_a_dream_learns_again_carries_the_moment() -> None:
     ],
     ids=["faded", "put away by hand", "superseded"],
 )
-def test_what_faded_comes_back_when_it_is_said_again(gone: dict[str, str], comes_back: bool) -> None:
+def test_an_archived_fact_returns_when_it_is_repeated(gone: dict[str, str], comes_back: bool) -> None:
     source = FakeSource()
     source.add("s1", ("Ann", "I moved to Oslo in 2019."))
     view = source.view()

@@ -25,7 +25,7 @@ def facts(view: View) -> dict[str, Memory]:
     return {memory.text: memory for memory in held if memory is not None and memory.level is Level.FACT}
 
 
-def test_an_update_takes_the_older_ones_place() -> None:
+def test_an_update_supersedes_the_older_fact() -> None:
     source = FakeSource()
     source.add("s1", ("user", "My API integration module has 65% test coverage after the first run."))
     source.add(
@@ -41,7 +41,7 @@ def test_an_update_takes_the_older_ones_place() -> None:
     assert new.superseded_by is None
 
 
-def test_what_is_denied_and_was_told_waits_for_its_person_with_both_sides_living() -> None:
+def test_a_denied_statement_waits_for_a_decision_with_both_sides_living() -> None:
     source = FakeSource()
     source.add("s1", ("user", "I submitted my cover letter to Greg for a review on April 10."))
     source.add("s2", ("user", "I have never submitted my cover letter to Greg."), at=MAY_8 + timedelta(days=1))
@@ -51,14 +51,14 @@ def test_what_is_denied_and_was_told_waits_for_its_person_with_both_sides_living
     assert {memory.node_id for memory in view.memories(Level.FACT)} == {told.node_id, denied.node_id}
 
 
-def test_nobody_contradicts_themself_in_one_breath() -> None:
+def test_facts_of_one_turn_do_not_contradict_each_other() -> None:
     source = FakeSource()
     text = "I have never obtained an API key for this project. Please help me obtain an API key for the project."
     source.add("s1", ("user", text))
     assert not any(memory.contradicts for memory in facts(dreamt(source)).values())
 
 
-def test_what_happened_after_it_never_had_is_news_and_no_contradiction() -> None:
+def test_a_first_time_after_a_never_is_no_contradiction() -> None:
     source = FakeSource()
     source.add("s1", ("user", "I have never used Zotero for my citations."))
     source.add("s2", ("user", "I downloaded Zotero for my citations."), at=MAY_8 + timedelta(days=1))
@@ -88,7 +88,7 @@ def test_what_a_person_decided_is_not_asked_again(undone: bool) -> None:
     assert any(memory.contradicts for memory in facts(dreamt(source, history)).values()) is not undone
 
 
-def test_a_second_night_without_news_changes_nothing() -> None:
+def test_a_second_run_without_new_turns_changes_nothing() -> None:
     source = FakeSource()
     source.add("s1", ("user", "I submitted my cover letter to Greg for a review on April 10."))
     source.add("s2", ("user", "I have never submitted my cover letter to Greg."), at=MAY_8 + timedelta(days=1))

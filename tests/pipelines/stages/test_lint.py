@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import pytest
 from dreamd.pipelines.stages import consolidate, lint
-from dreamd.pipelines.stages.repairs import clean_tags
 from dreamd.pipelines.workspace.proposals import body_hash
 from dreamd.pipelines.workspace.view import History
 from dreamd.store.keep import okf
@@ -35,7 +33,7 @@ def test_a_healthy_vault_has_no_findings() -> None:
     assert _problems(_dreamt()) == {}
 
 
-def test_what_is_wrong_is_named() -> None:
+def test_every_kind_of_problem_is_reported() -> None:
     source = _dreamt()
     source.files["facts/broken.md"] = b"---\ntype: [\n---\n\ntext\n"
     source.files["notes/links.md"] = b"---\ntype: Note\n---\n\n[gone](/facts/none.md) [there](/facts/broken.md)\n"
@@ -128,13 +126,13 @@ def test_a_link_on_a_persons_page_is_named_not_mended() -> None:
     assert f"lies at /{path} now" in found.problem
 
 
-def test_arrows_and_footnotes_that_lead_nowhere_are_named() -> None:
+def test_links_and_footnotes_without_a_target_are_reported() -> None:
     source, _ = _with_page("- a claim [^m1] [^m7]", "supersedes:\n- nobody\n")
     told = [finding.problem for finding in lint.plan(source.view(), NOW).findings if finding.check == "links"]
     assert told == ["its footnote m7 has no source", "it supersedes nobody, which is not there"]
 
 
-def test_a_successor_whose_predecessor_does_not_know_of_it_is_named() -> None:
+def test_a_one_sided_supersession_is_reported() -> None:
     source, path = _with_page("nothing")
     node_id = str(okf.parse(source.files[path]).meta["node_id"])
     page = "scenarios/page--page.md"
@@ -143,15 +141,7 @@ def test_a_successor_whose_predecessor_does_not_know_of_it_is_named() -> None:
     assert told == [f"it supersedes {node_id}, which does not name it as its successor"]
 
 
-@pytest.mark.parametrize(
-    ("tags", "clean"),
-    [(["a", "A", " b  c ", "#d", ""], ["a", "b c", "d"]), (["a", "b"], ["a", "b"]), (["a", 1], None), ("a, b", None)],
-)
-def test_tags_are_tidied_up(tags: object, clean: list[str] | None) -> None:
-    assert clean_tags(tags) == clean
-
-
-def test_tags_and_a_missing_type_are_mended_in_one_action() -> None:
+def test_all_repairs_of_a_file_are_one_action() -> None:
     source = _dreamt()
     (path,) = source.files
     source.files[path] = okf.edit(source.files[path], {"tags": ["Ann", "ann", " "], "type": None})
@@ -162,7 +152,7 @@ def test_tags_and_a_missing_type_are_mended_in_one_action() -> None:
     assert repair.reason == "its type was missing; its tags were cleaned up"
 
 
-def test_a_persons_edits_are_not_fought() -> None:
+def test_a_file_that_a_person_edited_is_not_repaired() -> None:
     source = _dreamt()
     (path,) = source.files
     source.files[path] = okf.edit(source.files[path].replace(b"Oslo", b"Bergen"), {"tags": ["a", "A"]})
@@ -180,7 +170,7 @@ def test_a_repair_that_was_undone_is_not_made_again() -> None:
     assert lint.plan(source.view(History(tombstones=frozenset({repair.fingerprint}))), NOW).actions == []
 
 
-def test_half_read_sessions_and_missing_vectors_are_named() -> None:
+def test_unread_turns_and_missing_vectors_are_reported() -> None:
     source = FakeSource()
     source.add("s1", ("Ann", "one"), ("Ann", "two"), ("Ann", "three"))
     source.add("s2", ("Ann", "one"))
@@ -192,7 +182,7 @@ def test_half_read_sessions_and_missing_vectors_are_named() -> None:
     assert told["embeddings"].startswith("7 pieces")
 
 
-def test_what_is_gone_hides_nothing_for_good_and_what_is_there_still_does() -> None:
+def test_a_memory_lives_again_only_if_its_successor_is_gone() -> None:
     source = _dreamt()
     (path,) = source.files
     node_id = str(okf.parse(source.files[path]).meta["node_id"])

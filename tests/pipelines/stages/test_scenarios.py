@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import numpy as np
-import pytest
 from dreamd.pipelines import run
-from dreamd.pipelines.pages import clusters
-from dreamd.pipelines.pages.topics import Vocabulary, title_of
 from dreamd.pipelines.registry import Stage
 from dreamd.pipelines.workspace.view import History, View
 from dreamd.store.keep import okf
@@ -102,7 +98,7 @@ def test_a_page_whose_facts_are_gone_is_archived() -> None:
     assert page.node_id not in {memory.node_id for memory in _scenarios(view)}
 
 
-def test_profiles_say_what_is_stable() -> None:
+def test_profiles_hold_the_stable_facts_by_topic() -> None:
     source = FakeSource()
     source.add(
         "s1",
@@ -125,27 +121,3 @@ def test_a_persons_own_page_is_never_overwritten() -> None:
     source.add("s1", ("user", "I prefer tabs over spaces. I love short functions. Always add type hints."))
     source.files["profiles/proj/the-person.md"] = b"---\ntype: Note\n---\n\nMine.\n"
     assert "profiles/proj/the-person.md" not in {action.path for action in _dream(source).actions}
-
-
-def test_titles_are_made_of_telling_words() -> None:
-    texts = ["Ann feeds the horses.", "Ann rides horses in the stable.", "A stable needs straw, Ann says."]
-    vocabulary = Vocabulary([*texts, "Bob reads.", "Bob writes."])
-    assert title_of(texts, vocabulary) == "Ann: horses, stable"
-    assert title_of(["..."], vocabulary) == "Miscellany"
-
-
-def test_clusters_are_bounded_and_the_same_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(7)
-    centres = rng.normal(size=(6, 64))
-    points = np.repeat(centres, 30, axis=0) + 0.25 * rng.normal(size=(180, 64))
-    vectors = np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True), np.float32)[rng.permutation(180)]
-    found = clusters.cluster(vectors)
-    assert found == clusters.cluster(vectors)
-    assert len(found) >= 6
-    rows = [row for group in found for row in group]
-    assert len(rows) == len(set(rows))
-    monkeypatch.setattr(clusters, "MOST_POINTS", 90)
-    bounded = clusters.cluster(vectors)
-    assert any(row >= 90 for group in bounded for row in group)
-    assert all(clusters.SMALLEST <= len(group) <= clusters.LARGEST for group in [*found, *bounded])
-    assert clusters.cluster(vectors[:5]) == []

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from dreamd.pipelines.language import deadlines
 from dreamd.pipelines.stages import profiles, refresh, scenarios, staleness
-from dreamd.pipelines.stages import project_files as project
-from dreamd.pipelines.stages.project_files import Project
 from dreamd.pipelines.workspace.view import History
 from dreamd.store.keep import okf
 from dreamd.store.model import Action, ActionKind, Kind, Level, Memory
@@ -18,17 +16,6 @@ from tests import memories
 from tests.pipelines.fakes import MAY_8, NOW, FakeSource
 
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A project: a source file, a makefile, a package list."""
-    root = tmp_path / "proj"
-    (root / "src").mkdir(parents=True)
-    (root / "src" / "app.py").write_text("")
-    (root / "Makefile").write_text("CC := gcc\nlint: deps\n\truff check\ndeps:\n\ttrue\n")
-    (root / "package.json").write_text('{"scripts": {"build": "vite"}}')
-    return root
 
 
 def fact(text: str, *, said: datetime = MAY_8, **fields: Any) -> Memory:
@@ -59,61 +46,6 @@ def meta(source: FakeSource, memory: Memory) -> dict[str, object]:
 # ---- what is in the project
 
 
-@pytest.mark.parametrize(
-    ("text", "gone"),
-    [
-        ("The user keeps the entry point in `src/app.py`.", ()),
-        ("The user keeps the entry point in src/main.py.", ("src/main.py",)),
-        ("The user: see `app.py` in src.", ()),
-        ("The user runs `make lint` before a push.", ()),
-        ("The user runs `make docs` before a push.", ("make docs",)),
-        ("To release, run make publish.", ("make publish",)),
-        ("The user wants to make sure that it works.", ()),
-        ("The user builds with npm run build.", ()),
-        ("The user builds with `npm run bundle`.", ("npm run bundle",)),
-        ("The docs are at https://example.org/src/none.html and cover TCP/IP.", ()),
-        ("The user looks at ../other/secret.py and `/etc/none.conf`.", ()),
-        ("All of `src/*.py` and `src/{a,b}.py` are formatted.", ()),
-    ],
-)
-def test_what_a_text_names_is_looked_for(folder: Path, text: str, gone: tuple[str, ...]) -> None:
-    assert Project([folder]).missing(text) == gone
-
-
-def test_an_absolute_path_is_looked_for_within_the_project_only(folder: Path) -> None:
-    project = Project([folder])
-    assert project.missing(f"It is `{folder}/src/none.py`.") == (f"{folder}/src/none.py",)
-    assert project.missing(f"It is `{folder.parent}/none/none.py`.") == ()
-
-
-def test_a_path_may_be_named_from_a_part_of_the_project(folder: Path) -> None:
-    (folder / "backend" / "api").mkdir(parents=True)
-    (folder / "backend" / "api" / "views.py").write_text("")
-    assert Project([folder]).missing("The views are in `api/views.py`.") == ()
-
-
-def test_no_symbolic_link_is_followed(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (folder / "link").symlink_to(tmp_path / "elsewhere")
-    (folder / "Makefile").unlink()
-    (tmp_path / "elsewhere" / "Makefile").write_text("other:\n")
-    (folder / "Makefile").symlink_to(tmp_path / "elsewhere" / "Makefile")
-    project = Project([folder])
-    assert project.missing("It is `link/none.py`, made by `make lint`.") == ()
-
-
-def test_looks_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(project, "MOST_LOOKS", 8)
-    looking = Project([folder])
-    named = [f"`src/none{n}.py`" for n in range(50)]
-    assert 0 < len(looking.missing(" ".join(named))) < 9
-
-
-def test_targets_that_come_from_elsewhere_are_not_judged(folder: Path) -> None:
-    (folder / "Makefile").write_text("include more.mk\nlint:\n")
-    assert Project([folder]).missing("Run `make docs`.") == ()
-
-
 # ---- facts about it
 
 
@@ -137,7 +69,7 @@ def test_a_fact_whose_file_is_gone_is_marked_and_unmarked_when_it_is_back(folder
     assert len(night(source, history, NOW + 3 * DAY)[0]) == 1
 
 
-def test_a_person_who_takes_the_mark_away_has_the_last_word(folder: Path) -> None:
+def test_a_mark_that_a_person_removed_is_not_set_again(folder: Path) -> None:
     one = fact("The user keeps the entry point in `src/main.py`.")
     source = source_of(one, folder=folder)
     before = source.files[one.path]
@@ -164,19 +96,19 @@ def test_a_mark_that_was_undone_is_not_made_again(folder: Path) -> None:
         {"status": "deprecated"},
     ],
 )
-def test_what_was_what_will_be_and_what_a_person_wrote_is_let_alone(folder: Path, of: dict[str, object]) -> None:
+def test_past_and_future_facts_and_those_of_a_person_are_not_marked(folder: Path, of: dict[str, object]) -> None:
     one = fact("The user keeps the entry point in `src/main.py`.", **of)  # type: ignore[arg-type]
     source = source_of(one, folder=folder)
     assert night(source)[0] == []
 
 
-def test_a_folder_that_is_empty_or_gone_says_nothing(tmp_path: Path) -> None:
+def test_an_empty_or_missing_project_folder_marks_nothing(tmp_path: Path) -> None:
     one = fact("The user keeps the entry point in `src/main.py`.")
     assert night(source_of(one))[0] == []
     assert night(source_of(one, folder=tmp_path))[0] == []
 
 
-def test_so_many_are_marked_a_night(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_marks_in_a_run_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staleness, "MOST_MARKED", 3)
     source = source_of(*(fact(f"The user has `src/none{n}.py`.") for n in range(5)), folder=folder)
     reasons, history = night(source)
@@ -202,11 +134,11 @@ def test_so_many_are_marked_a_night(folder: Path, monkeypatch: pytest.MonkeyPatc
         ("Ann will go hiking.", None),
     ],
 )
-def test_the_last_day_that_a_text_names(text: str, last: date | None) -> None:
+def test_the_deadline_is_the_last_day_that_a_text_names(text: str, last: date | None) -> None:
     assert deadlines.last_named(text, MAY_8.date()) == last
 
 
-def test_what_was_to_come_is_past_when_its_day_has_passed() -> None:
+def test_a_future_fact_becomes_past_after_its_day() -> None:
     one = fact("Ann will start on 3 May 2024.", tense="future")
     later = fact("Ann will move in 2031.", tense="future")
     source = source_of(one, later)
@@ -219,7 +151,7 @@ def test_what_was_to_come_is_past_when_its_day_has_passed() -> None:
     assert night(source, history)[0] == []
 
 
-def test_what_held_until_a_day_is_past_after_it() -> None:
+def test_a_fact_becomes_past_after_its_stale_after() -> None:
     one = fact("The code of the door is 4711.", extra={"stale_after": "2026-11-20T00:00:00+00:00"})
     source = source_of(one)
     assert night(source, now=NOW - 3 * DAY)[0] == []
@@ -259,7 +191,7 @@ def with_pages(*facts: Memory) -> tuple[FakeSource, History]:
     return source, source.take(view)
 
 
-def test_a_superseded_fact_leaves_its_pages_the_same_night() -> None:
+def test_a_superseded_fact_leaves_its_pages_in_the_same_run() -> None:
     old, new, *others = themes()
     source, history = with_pages(old, new, *others)
     view = source.view(history)
@@ -293,7 +225,7 @@ def test_a_fact_that_is_far_from_its_scenario_leaves_it() -> None:
     assert set(after.sources) == set(page.sources)
 
 
-def test_a_profile_of_which_nothing_is_left_is_archived_once() -> None:
+def test_a_profile_without_facts_is_archived_once() -> None:
     facts = preferences(3)
     source = source_of(*facts)
     view = source.view()

@@ -84,7 +84,7 @@ def all_near(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("all_near")
-def test_scenarios_are_related_by_what_is_rare_in_both_and_say_why() -> None:
+def test_scenarios_that_share_rare_words_are_related_with_the_reason() -> None:
     memories = harbour()
     source = source_of(*memories)
     view, actions = dreamt(source)
@@ -102,7 +102,7 @@ def test_scenarios_are_related_by_what_is_rare_in_both_and_say_why() -> None:
     assert "scenario-sailing" in [link.target for link in memory_links(whole) if link.kind == "relates"]
 
 
-def test_what_is_rare_in_both_and_far_in_meaning_is_not_related(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scenarios_far_in_meaning_are_not_related_whatever_they_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(related, "NEAR", 1.01)
     _, actions = dreamt(source_of(*harbour()))
     assert not [action for action in actions if action.reason.startswith("related")]
@@ -137,7 +137,7 @@ def test_a_persons_own_relation_stays_and_ours_go_when_they_no_longer_hold() -> 
     assert relates(source, work) == [mine]
 
 
-def test_an_insight_tells_facts_word_by_word_and_cites_their_scenarios() -> None:
+def test_an_insight_quotes_facts_and_cites_their_scenarios() -> None:
     memories = harbour()
     source = source_of(*memories)
     view, actions = dreamt(source)
@@ -190,7 +190,7 @@ def test_facts_that_answer_the_same_questions_are_linked() -> None:
     assert dreamt(source, History(cursors=history.cursors, probes=probes))[1] == []
 
 
-def test_none_has_more_relations_than_a_person_reads() -> None:
+def test_the_relations_of_a_memory_are_bounded() -> None:
     hub = fact("It is the hub.", "s0")
     spokes = [fact(f"Spoke {n} is long.", f"s{n}") for n in range(1, 20)]
     probes = [Probe(f"{n} {again}", None, ("s0#1", f"s{n}#1")) for n in range(1, 20) for again in range(2)]
@@ -198,7 +198,7 @@ def test_none_has_more_relations_than_a_person_reads() -> None:
     assert len(found) == related.MOST_RELATIONS
 
 
-def test_questions_that_come_back_are_one_gap() -> None:
+def test_similar_questions_are_one_gap() -> None:
     gaps = [
         Gap("Where is the spare key?", None, 2, NOW),
         Gap("Where is the spare key?", "proj", 3, NOW - timedelta(days=1)),
@@ -215,7 +215,7 @@ def test_nothing_is_synthesised_while_learning_is_off() -> None:
     assert dreamt(source, History(channels_off=frozenset({"proj"})))[1] == []
 
 
-def test_what_names_something_is_told_by_where_it_stands() -> None:
+def test_nouns_are_recognised_by_their_place_in_a_sentence() -> None:
     texts = [
         "Art brings joy.",
         "The art of it brings people together.",

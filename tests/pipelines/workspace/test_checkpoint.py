@@ -32,7 +32,7 @@ def filled(path: Path, limit_bytes: int = 2**20) -> None:
     memo.close()
 
 
-def test_what_is_put_is_there_at_once_and_after_a_restart(path: Path) -> None:
+def test_a_unit_can_be_read_at_once_and_after_a_restart(path: Path) -> None:
     memo = Memo(path)
     memo.put(key_of("a"), b"one")
     other = Memo(path)  # as a dream that begins while the first was killed
@@ -42,7 +42,7 @@ def test_what_is_put_is_there_at_once_and_after_a_restart(path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_every_torn_end_leaves_the_whole_units_before_it_and_can_be_written_on(path: Path) -> None:
+def test_a_torn_end_is_cut_off_and_whole_units_stay(path: Path) -> None:
     filled(path)
     whole = path.read_bytes()
     for size in random.Random(3).sample(range(len(whole)), 60):
@@ -59,7 +59,7 @@ def test_every_torn_end_leaves_the_whole_units_before_it_and_can_be_written_on(p
         again.close()
 
 
-def test_a_damaged_unit_is_not_there(path: Path) -> None:
+def test_a_damaged_unit_is_absent(path: Path) -> None:
     filled(path)
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
@@ -80,7 +80,7 @@ def test_a_file_of_another_version_or_no_such_file_at_all_is_begun_anew(path: Pa
     assert len(Memo(path)) == 1
 
 
-def test_its_size_is_bounded(path: Path) -> None:
+def test_the_size_of_the_file_is_bounded(path: Path) -> None:
     filled(path, limit_bytes=500)
     assert path.stat().st_size <= 500
     memo = Memo(path, 500)
@@ -97,7 +97,7 @@ def test_different_parts_have_different_names(lists: list[list[str | bytes]]) ->
     assert len({key_of(*parts) for parts in lists}) == len(plain)
 
 
-def test_once_makes_it_once(path: Path) -> None:
+def test_a_unit_is_computed_once(path: Path) -> None:
     made: list[int] = []
 
     def make() -> bytes:

@@ -1,0 +1,47 @@
+"""The sections of the account: how actions are sorted, what the gate reports, how long lists are cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from dreamd.pipelines.gate.gate import GateResult
+from dreamd.pipelines.report import html, markdown
+from dreamd.pipelines.report.sections import MOST_NAMED, summarize
+from dreamd.store.model import ActionKind
+
+from tests.pipelines.report.reports import Reader, action, fact, report
+
+
+@pytest.mark.parametrize(
+    ("synthetic", "expected"),
+    [
+        (0, "with 40 questions that your agents asked: recall 0.612"),
+        (39, "with 1 question that your agents asked and 39 questions made from the memory: recall 0.612"),
+        (40, "with 40 questions made from the memory: recall 0.612"),
+    ],
+)
+def test_the_gate_tells_questions_of_agents_from_synthetic_ones(synthetic: int, expected: str) -> None:
+    gate = GateResult(40, 0.612, 0.655, 1, 4, synthetic=synthetic)
+    text = markdown.render(report(action(fact("Learned")), gate=gate))
+    assert expected in text
+
+
+def test_a_gate_without_questions_says_that_recall_was_not_tested() -> None:
+    assert "Recall was not tested" in markdown.render(report(action(fact("Learned")), gate=GateResult()))
+    assert "The gate" not in markdown.render(report(gate=GateResult()))
+
+
+def test_a_long_list_says_how_many_lines_it_leaves_out() -> None:
+    many = [action(fact(f"Fact {n}")) for n in range(MOST_NAMED + 5)]
+    assert "… and 5 more" in markdown.render(report(*many))
+    assert "… and 5 more" in Reader(html.render(report(*many))).text
+
+
+def test_a_memory_created_and_changed_in_one_run_counts_as_new() -> None:
+    one = fact("It is new")
+    done = summarize([action(one), action(replace(one, tags=("x",)), ActionKind.REPLACE)])
+    assert [memory.title for memory in done.facts] == ["It is new"]
+    assert done.changed == []
+    asked = summarize([action(one), action(replace(one, contradicts=("x",)), ActionKind.REPLACE)])
+    assert (len(asked.facts), len(asked.contradicted)) == (1, 1)
