@@ -34,7 +34,7 @@ class IdleSettings(BaseModel):
     quiet_when_overdue_s: float = Field(60, ge=0)
     load_per_core: float = Field(0.5, gt=0)
     battery_percent: float = Field(50, ge=0, le=100)
-    ask_desktop: bool = Field(True, description="where it tells, wait until the person has left the desk")
+    ask_desktop: bool = Field(True, description="where the desktop reports it, wait until the person has left")
     away_s: float = Field(300, ge=0, description="so long without a touch is away (macOS; elsewhere the desktop says)")
     resume_quiet_s: float = Field(120, ge=0, description="a dream that gave way goes on after so much quiet")
     resume_quiet_by_hand_s: float = Field(2, ge=0, description="the same for one that a person asked for")

@@ -1,4 +1,4 @@
-"""Clusters of facts by their embeddings; the same facts give the same clusters every night."""
+"""Clusters of facts by their embeddings; the same facts give the same clusters in every run."""
 
 from __future__ import annotations
 

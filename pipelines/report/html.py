@@ -23,7 +23,6 @@ from .run_report import RunReport
 from .sections import (
     LEVEL_NAMES,
     ActionSummary,
-    Group,
     Line,
     Section,
     asked_by,
@@ -197,15 +196,11 @@ def _section(section: Section) -> Iterator[str]:
             yield f"<h3>{escape(group.title)}</h3>"
         yield "<ul>"
         yield from (f"<li>{_line(line)}</li>" for line in group.lines)
-        if rest := _rest(group):
+        if group.rest:
+            rest = _CODE.sub(r"<code>\1</code>", escape(group.rest))
             yield f'<li class="more">{rest}</li>'
         yield "</ul>"
     yield "</section>"
-
-
-def _rest(group: Group) -> str:
-    more = f"… and {group.more:,} more" if group.more else ""
-    return _coded("; ".join(part for part in (more, group.more_hint) if part))
 
 
 def _line(line: Line) -> str:
@@ -213,11 +208,6 @@ def _line(line: Line) -> str:
     if line.path:
         text = f'<a href="../{quote(line.path)}">{text}</a>'
     return f'{text} <span class="note">{escape(line.note)}</span>' if line.note else text
-
-
-def _coded(text: str) -> str:
-    """Escape our own words and set what stands between backticks as code."""
-    return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def _numbers(report: RunReport) -> Iterator[str]:

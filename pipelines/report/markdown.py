@@ -13,7 +13,7 @@ from itertools import pairwise
 from ...store.keep.okf.document import PRODUCER
 from ...store.text.controls import plain
 from .run_report import RunReport
-from .sections import Group, Line, Section, cost, headline, holdings, lead, sections, summarize
+from .sections import Line, Section, cost, headline, holdings, lead, sections, summarize
 
 MOST_ACCOUNTS = 12
 BETWEEN = "\n---\n\n"
@@ -63,13 +63,8 @@ def _section(section: Section) -> Iterator[str]:
         if group.title:
             yield from (f"### {_plain(group.title)}", "")
         yield from (f"- {_line(line)}" for line in group.lines)
-        if rest := _rest(group):
-            yield f"- {rest}"
-
-
-def _rest(group: Group) -> str:
-    more = f"… and {group.more:,} more" if group.more else ""
-    return "; ".join(part for part in (more, group.more_hint) if part)
+        if group.rest:
+            yield f"- {group.rest}"
 
 
 def _line(line: Line) -> str:

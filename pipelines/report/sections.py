@@ -44,6 +44,12 @@ class Group:
     more: int = 0
     more_hint: str = ""
 
+    @property
+    def rest(self) -> str:
+        """The last line of the group, on what is left out; "" if there is nothing to say."""
+        more = f"… and {self.more:,} more" if self.more else ""
+        return "; ".join(part for part in (more, self.more_hint) if part)
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -120,7 +126,7 @@ def sections(report: RunReport, summary: ActionSummary) -> list[Section]:
         Section("Changed", _pairs(summary.changed)),
         Section("Contradicted", _pairs([*summary.superseded, *summary.contradicted])),
         Section("Gone stale", _pairs(summary.stale)),
-        Section("Faded", _faded(summary)),
+        Section("Faded", _pairs(summary.faded, "`dreamctl restore ID` brings one back")),
         Section("Problems found", _found(report, {"secrets", "links", "orphans"})),
         Section("Refused", _one(_refused(report))),
         Section("Asked and not found", _one(Line(gap) for gap in report.gaps)),
@@ -159,15 +165,12 @@ def count(number: int, what: str, plural: str = "") -> str:
 
 
 def _learned(facts: Sequence[Memory]) -> Iterator[Group]:
+    rank = {kind: place for place, kind in enumerate(_WORTH_READING)}
     for channel in sorted({fact.channel for fact in facts}):
         here = [fact for fact in facts if fact.channel == channel]
-        ranked = sorted(here, key=lambda fact: (_rank(fact), -(fact.certainty or 0), fact.node_id))
+        ranked = sorted(here, key=lambda fact: (rank.get(fact.kind, len(rank)), -(fact.certainty or 0), fact.node_id))
         lines = [Line(fact.title, fact.path, fact.kind.value) for fact in ranked[:MOST_NAMED]]
         yield Group(lines, f"{channel}: {count(len(here), 'fact')}", len(here) - len(lines))
-
-
-def _rank(fact: Memory) -> int:
-    return _WORTH_READING.index(fact.kind) if fact.kind in _WORTH_READING else len(_WORTH_READING)
 
 
 def _new_pages(pages: Sequence[Memory]) -> Iterator[Line]:
@@ -176,13 +179,8 @@ def _new_pages(pages: Sequence[Memory]) -> Iterator[Line]:
         yield Line(page.title, page.path, f"new {page.kind.value}, from {rests_on}")
 
 
-def _pairs(pairs: Sequence[tuple[Memory, str]]) -> list[Group]:
-    return _one(Line(memory.title, memory.path, reason) for memory, reason in pairs)
-
-
-def _faded(summary: ActionSummary) -> list[Group]:
-    hint = "`dreamctl restore ID` brings one back"
-    return _one((Line(memory.title, memory.path, reason) for memory, reason in summary.faded), hint=hint)
+def _pairs(pairs: Sequence[tuple[Memory, str]], hint: str = "") -> list[Group]:
+    return _one((Line(memory.title, memory.path, reason) for memory, reason in pairs), hint=hint)
 
 
 def _found(report: RunReport, checks: set[str]) -> list[Group]:

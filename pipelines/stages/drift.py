@@ -58,7 +58,11 @@ def plan(view: View, now: datetime) -> Planned:
     for channel, facts in _by_channel(view).items():
         since = view.cursor(STAGE, channel)
         whole = now.timestamp() - since >= WHOLE_EVERY.total_seconds()
-        fresh = {fact.node_id for fact in facts if whole or _is_fresh(fact, view.run_id, since)}
+        fresh = {
+            fact.node_id
+            for fact in facts
+            if whole or fact.run == view.run_id or (fact.created_at and fact.created_at.timestamp() > since)
+        }
         if whole:
             planned.cursors[STAGE, channel] = int(now.timestamp())
         if fresh:
@@ -83,10 +87,6 @@ def _said(fact: Memory) -> tuple[float, str, int, NodeId]:
     session, _, ordinal = turn.partition("#")
     at = fact.created_at.timestamp() if fact.created_at else 0.0
     return at, session, int(ordinal) if ordinal.isdigit() else 0, fact.node_id
-
-
-def _is_fresh(fact: Memory, run_id: str, since: int) -> bool:
-    return fact.run == run_id or (fact.created_at is not None and fact.created_at.timestamp() > since)
 
 
 def _related(view: View, facts: Sequence[Memory], fresh: set[NodeId]) -> list[_Found]:
@@ -157,8 +157,8 @@ def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:
     edits = LinkEdits(view.read, STAGE)
     gone: set[NodeId] = set()
     for one in sorted(found, key=lambda one: (one.relation is not Comparison.UPDATES, -one.weight)):
-        mark = pair_key(one.older.node_id, one.newer.node_id)
-        if view.is_forbidden(mark) or {one.older.node_id, one.newer.node_id} & gone:
+        tombstone_key = pair_key(one.older.node_id, one.newer.node_id)
+        if view.is_forbidden(tombstone_key) or {one.older.node_id, one.newer.node_id} & gone:
             continue
         older, newer = view.memory(one.older.node_id), view.memory(one.newer.node_id)
         if older is None or newer is None or newer.node_id in older.contradicts:
@@ -168,8 +168,8 @@ def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:
         if one.relation is Comparison.UPDATES:
             gone.add(older.node_id)
             planned.count("superseded")
-            edits.supersede(older, newer, mark)
+            edits.supersede(older, newer, tombstone_key)
         else:
             planned.count("contradictions")
-            edits.contradict(older, newer, mark)
+            edits.contradict(older, newer, tombstone_key)
     planned.actions += edits.actions()

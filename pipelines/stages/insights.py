@@ -105,7 +105,11 @@ def _distinct(themes: Sequence[Theme]) -> list[Theme]:
 
 
 def _page(view: View, channel: str, theme: Theme, scenarios: Mapping[NodeId, Memory], now: datetime) -> Memory:
-    ordered = sorted(theme.facts, key=lambda node_id: (_began(theme.facts[node_id]), node_id))
+    began = {
+        node_id: min((fact.created_at.timestamp() for fact in held if fact.created_at), default=0.0)
+        for node_id, held in theme.facts.items()
+    }
+    ordered = sorted(theme.facts, key=lambda node_id: (began[node_id], node_id))
     labels = okf.source_ids(ordered)
     lines: list[str] = []
     for node_id in ordered:
@@ -137,7 +141,3 @@ def _page(view: View, channel: str, theme: Theme, scenarios: Mapping[NodeId, Mem
         path=okf.path_for(Level.SCENARIO, theme.word, node_id, channel),
         extra={"learned_at": now.isoformat(), BY_HAND: body_hash(text)},
     )
-
-
-def _began(facts: Sequence[Memory]) -> float:
-    return min((fact.created_at.timestamp() for fact in facts if fact.created_at), default=0.0)

@@ -50,8 +50,8 @@ class Project:
     def missing(self, text: str) -> tuple[str, ...]:
         """Return the files and commands that a text names and the project does not have, as the text names them."""
         gone = [name for name in paths_in(text) if not self._has_path(name)]
-        gone += [f"make {name}" for name in _named(_MAKE, text) if not self._has_target(name)]
-        gone += [f"npm run {name}" for name in _named(_SCRIPT, text) if not self._has_script(name)]
+        gone += [f"make {n}" for n in _named(_MAKE, text) if self._targets is not None and n not in self._targets]
+        gone += [f"npm run {n}" for n in _named(_SCRIPT, text) if self._scripts is not None and n not in self._scripts]
         return tuple(dict.fromkeys(gone))
 
     def _has_path(self, name: str) -> bool:
@@ -95,12 +95,6 @@ class Project:
                 return sorted(entry.name for entry, _ in zip(scan, range(MOST_SUBFOLDERS), strict=False))
         except OSError:
             return []
-
-    def _has_target(self, name: str) -> bool:
-        return self._targets is None or name in self._targets
-
-    def _has_script(self, name: str) -> bool:
-        return self._scripts is None or name in self._scripts
 
     @cached_property
     def _targets(self) -> set[str] | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from hashlib import sha256
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
 from ..pages import bullets
 from ..pages.clusters import JOINS_AT, LARGEST, LEAVES_BELOW, SMALLEST, centre, cluster, nearest
 from ..pages.topics import Vocabulary, title_of
-from ..workspace.proposals import BY_HAND, Planned, archive, body_hash, create, newest, replace_text
+from ..workspace.proposals import BY_HAND, Planned, archive, body_hash, create, cursor_of, newest, replace_text
 from ..workspace.view import Vectors, View
 
 STAGE = "scenarios"
@@ -37,7 +36,7 @@ def plan(view: View, now: datetime) -> Planned:
     paths = {memory.node_id: memory.path for memory in view.memories(Level.FACT)}
     for channel in view.steps.counted(_channels(view), "channels"):
         facts = sorted(view.memories(Level.FACT, channel), key=_newest_first)
-        fingerprint = _fingerprint(facts)
+        fingerprint = cursor_of(f"{fact.node_id} {fact.text}" for fact in facts)
         if view.cursor(STAGE, channel) == fingerprint:
             continue
         planned.cursors[STAGE, channel] = fingerprint
@@ -62,12 +61,6 @@ def _channels(view: View) -> list[str]:
 
 def _newest_first(fact: Memory) -> tuple[float, NodeId]:
     return (-fact.created_at.timestamp() if fact.created_at else 0.0, fact.node_id)
-
-
-def _fingerprint(facts: Sequence[Memory]) -> int:
-    """Hash a set of facts to a number; it is kept as the channel's cursor."""
-    digest = sha256("\0".join(sorted(f"{fact.node_id} {fact.text}" for fact in facts)).encode()).digest()
-    return int.from_bytes(digest[:6], "big")
 
 
 def _groups(view: View, channel: str, facts: Sequence[Memory], vectors: Vectors) -> list[_Group]:

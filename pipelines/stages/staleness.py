@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from hashlib import sha256
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ...store.changes.decisions import is_reviewed
@@ -19,7 +18,7 @@ from ...store.keep import okf
 from ...store.model import Action, Level, Memory
 from ..language.dates import format_date
 from ..language.deadlines import last_named
-from ..workspace.proposals import Planned, is_curated
+from ..workspace.proposals import Planned, cursor_of, is_curated
 from ..workspace.view import View
 from .project_files import Project
 
@@ -92,12 +91,14 @@ def _of_project(view: View, fact: Memory, missing: Sequence[str], now: datetime)
             return None
         tense = {"tense": "current"} if fact.tense == "past" else {}
         return _Change({GONE: None, "stale_after": None, **tense}, "what it names exists again", "files back", 0)
-    if marked or cursor == _number(missing) or fact.tense in {"past", "future"} or "stale_after" in fact.extra:
+    if marked or cursor == cursor_of(missing) or fact.tense in {"past", "future"} or "stale_after" in fact.extra:
         return None
     changes: dict[str, Any] = {"stale_after": now.isoformat(), GONE: list(missing)}
     if fact.tense:
         changes["tense"] = "past"
-    return _Change(changes, f"{', '.join(missing[:3])} is not in the project any more", "files gone", _number(missing))
+    return _Change(
+        changes, f"{', '.join(missing[:3])} is not in the project any more", "files gone", cursor_of(missing)
+    )
 
 
 def _of_time(view: View, fact: Memory, now: datetime) -> _Change | None:
@@ -105,20 +106,16 @@ def _of_time(view: View, fact: Memory, now: datetime) -> _Change | None:
         return None
     cursor = view.cursor(STAGE, fact.node_id)
     until = okf.instant(fact.extra.get("stale_after"))
-    if until and until <= now and cursor != _number((until.isoformat(),)):
-        cursor = _number((until.isoformat(),))
+    if until and until <= now and cursor != cursor_of([until.isoformat()]):
+        cursor = cursor_of([until.isoformat()])
         return _Change({"tense": "past"}, f"it held until {format_date(until.date())}", "expired", cursor)
-    day = _last_day(fact)
-    if until or fact.tense != "future" or day is None or cursor == _number((str(day),)):
+    said = fact.valid_from or fact.created_at
+    day = last_named(fact.text, said.date()) if said else None
+    if until or fact.tense != "future" or day is None or cursor == cursor_of([str(day)]):
         return None
     if datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=2) > now:  # in whatever time zone
         return None
-    return _Change({"tense": "past"}, f"{format_date(day)} has passed", "dates passed", _number((str(day),)))
-
-
-def _last_day(fact: Memory) -> date | None:
-    said = fact.valid_from or fact.created_at
-    return last_named(fact.text, said.date()) if said else None
+    return _Change({"tense": "past"}, f"{format_date(day)} has passed", "dates passed", cursor_of([str(day)]))
 
 
 def _action(view: View, fact: Memory, data: bytes, change: _Change, tombstone_key: str) -> Action | None:
@@ -128,8 +125,3 @@ def _action(view: View, fact: Memory, data: bytes, change: _Change, tombstone_ke
     return Action.replacing(
         fact.path, fact.node_id, data, content, stage=STAGE, reason=change.reason, fingerprint=tombstone_key
     )
-
-
-def _number(words: Sequence[str]) -> int:
-    """Hash a cause to a number; it is kept as the fact's cursor."""
-    return int.from_bytes(sha256("\0".join(sorted(words)).encode()).digest()[:6], "big")

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from hashlib import sha256
 
 import numpy as np
 
 from ...store.keep.ledger.questions import Gap
 from ...store.model import ActionKind, Kind, Level, Memory
-from ..workspace.proposals import Planned
+from ..workspace.proposals import Planned, cursor_of
 from ..workspace.view import View
 from . import insights, related
 
@@ -31,7 +30,7 @@ def plan(view: View, now: datetime) -> Planned:
         return planned
     for channel in sorted({scenario.channel for scenario in _scenarios(view)} - view.history.channels_off):
         scenarios = [scenario for scenario in _scenarios(view) if scenario.channel == channel]
-        fingerprint = _fingerprint(scenarios)
+        fingerprint = cursor_of(f"{scenario.node_id} {scenario.text}" for scenario in scenarios)
         if view.cursor(STAGE, channel) != fingerprint:
             planned.cursors[STAGE, channel] = fingerprint
             _compare(view, channel, scenarios, now, planned)
@@ -79,9 +78,3 @@ def _link_used_together(view: View, planned: Planned) -> None:
 
 def _scenarios(view: View) -> list[Memory]:
     return [page for page in view.memories(Level.SCENARIO) if page.kind is Kind.SCENARIO]
-
-
-def _fingerprint(scenarios: Sequence[Memory]) -> int:
-    """Hash the state of a channel's scenarios to a number; it is kept as the channel's cursor."""
-    state = "\0".join(sorted(f"{scenario.node_id} {scenario.text}" for scenario in scenarios))
-    return int.from_bytes(sha256(state.encode()).digest()[:6], "big")

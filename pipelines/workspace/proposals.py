@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -122,6 +122,11 @@ def is_curated(memory: Memory) -> bool:
     if memory.run is None:
         return "agent_id" not in memory.extra
     return okf.fact_id(memory.channel, memory.text) != memory.node_id
+
+
+def cursor_of(parts: Iterable[str]) -> int:
+    """Hash a set of texts to a number that can be kept as a cursor, so that an equal set is not worked on again."""
+    return int.from_bytes(sha256("\0".join(sorted(parts)).encode()).digest()[:6], "big")
 
 
 def newest(moments: Sequence[datetime | None]) -> datetime | None:
