@@ -17,14 +17,14 @@ from .roles import role_of
 NodeId = str
 
 Verdict = Literal["useful", "not-useful", "rejected"]
-"""What somebody says of a memory that was shown: it helped, it did not, it should not have been shown at all."""
+"""A person's feedback on a memory that was shown: it helped, it did not, it should not have been shown at all."""
 
 GLOBAL_CHANNEL = "_global"
 ALL_CHANNELS = "*"
 
 
 class StoreError(Exception):
-    """The base of what this room raises. `hint` is a sentence that says what to do next."""
+    """Base of the errors of this room. `hint` is a sentence that says what to do next."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -36,11 +36,11 @@ class NotFound(StoreError):
 
 
 class InvalidInput(StoreError):
-    """What was given cannot be kept; the message says what is wrong with it."""
+    """The input cannot be kept; the message says why."""
 
 
 class StoreBusy(StoreError):
-    """Another process, or a full queue, holds what is needed; trying again later helps."""
+    """Another process, or a full queue, is in the way; a later try helps."""
 
 
 class IndexDamaged(StoreBusy):
@@ -64,7 +64,7 @@ class Conflict(StoreError):
 
 
 class Level(StrEnum):
-    """How far a memory is from what was said: L0 the session itself, L3 the profile."""
+    """The distance of a memory from its session: L0 the session itself, L3 the profile."""
 
     SESSION = "L0"
     FACT = "L1"
@@ -73,7 +73,7 @@ class Level(StrEnum):
 
 
 class Kind(StrEnum):
-    """What sort of thing a memory states."""
+    """The kind of a memory."""
 
     TURN = "turn"
     SESSION = "session"
@@ -113,7 +113,7 @@ class NewTurn:
 
 @dataclass(frozen=True, slots=True)
 class SessionHead:
-    """What is known of a session besides its turns; `session_id` is its node id."""
+    """A session without its turns; `session_id` is its node id."""
 
     session_id: NodeId
     channel: str
@@ -191,17 +191,17 @@ class Memory:
 
     @property
     def is_archived(self) -> bool:
-        """Whether it was put away, by its own file."""
+        """Return True if its own file says that it was archived."""
         return self.status is Status.DEPRECATED or self.archived_at is not None
 
     @property
     def is_live(self) -> bool:
-        """Whether it holds: it is neither archived nor superseded."""
+        """Return True if it still holds: it is neither archived nor superseded."""
         return not self.is_archived and self.superseded_by is None
 
     @property
     def since(self) -> datetime | None:
-        """From when it holds, as far as that is known: since it was said, or said again after something else held."""
+        """Return from when it holds, if known: since it was said, or said again after something else held."""
         return self.valid_from or self.created_at
 
 
@@ -250,7 +250,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What `context` hands to an agent; `tokens` is an upper estimate of the text's, `notes` say what limits it."""
+    """The answer of `context` to an agent; `tokens` is an upper estimate, `notes` say what limits it."""
 
     text: str
     tokens: int
@@ -260,7 +260,7 @@ class Envelope:
 
 
 class ActionKind(StrEnum):
-    """What an action does to one file."""
+    """The effect of an action on its file."""
 
     CREATE = "create"
     REPLACE = "replace"
@@ -296,7 +296,7 @@ class Action:
         reason: str,
         fingerprint: str | None = None,
     ) -> Self:
-        """The action that gives a file, which holds `before`, other content."""
+        """Return the action that replaces the content `before` of a file."""
         return cls(
             kind=ActionKind.REPLACE,
             path=path,

@@ -1,4 +1,4 @@
-"""Who speaks in a turn: a part in a conversation, by one word each, or a person by name."""
+"""Roles: the speaker of a turn, as one word for each part in a conversation or as a person's name."""
 
 from __future__ import annotations
 

@@ -121,8 +121,8 @@ def kept_and_read(text: str) -> object:
 
 def of_a_dream(text: str) -> object:
     """A turn as a dream reads it."""
-    said = evidence.Evidence(text)
-    return evidence.read(said), qa_pairs.statements(qa_pairs.Exchange(said, said)), content.content_stems(text)
+    said = evidence.SourceSentence(text)
+    return evidence.read(said), qa_pairs.statements(qa_pairs.QaPair(said, said)), content.content_stems(text)
 
 
 WORDS: dict[str, Callable[[str], object]] = {

@@ -1,4 +1,4 @@
-"""Kinds: what sort of thing a sentence states, when it holds, and how sure it is, by cheap rules that can be read."""
+"""Classification of a sentence: the kind, tense, certainty and provenance of its fact, by cheap, readable rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RULES = tuple(
     (kind, re.compile(rf"(?<!\w){phrases(kind.value)}(?!\w)", re.IGNORECASE))
     for kind in (Kind.CORRECTION, Kind.NEGATIVE, Kind.DECISION, Kind.PREFERENCE, Kind.PROCEDURE)
 )
-"""Which words make which kind; the first that fits counts."""
+"""The words of each kind; the first that match decide."""
 
 _PAST = re.compile(
     r"\b(?:was|were|had|did|went|got|made|took|saw|came|found|met|bought|won|lost|started|finished|joined|visited|moved"
@@ -40,8 +40,8 @@ _IN_THE_PAST_DONE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Nature:
-    """What a sentence is: the frontmatter that its fact will carry."""
+class FactAttributes:
+    """The attributes of a fact, for its frontmatter."""
 
     kind: Kind
     tense: str
@@ -49,14 +49,14 @@ class Nature:
     provenance: str
 
 
-def nature(text: str, speaker: Speaker) -> Nature:
-    """Tell what an original, not yet rewritten, sentence is."""
+def classify(text: str, speaker: Speaker) -> FactAttributes:
+    """Classify an original sentence, before it is decontextualized."""
     tense = _tense(text)
     standing = speaker is Speaker.USER and is_standing(text)
     kind = Kind.PREFERENCE if standing else _kind(text, tense)
     if kind is Kind.CORRECTION and speaker is Speaker.PEER and text.lower().startswith("actually"):
         kind = Kind.EPISODE if tense == "past" else Kind.FACT  # among people it is a filler
-    return Nature(kind, tense, _certainty(text, speaker), _provenance(kind, speaker))
+    return FactAttributes(kind, tense, _certainty(text, speaker), _provenance(kind, speaker))
 
 
 def _kind(text: str, tense: str) -> Kind:

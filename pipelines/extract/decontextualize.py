@@ -1,4 +1,4 @@
-"""Rewriting: a sentence made to stand alone: its speaker's name for "I", the other's for "you", dates for "yesterday".
+"""Decontextualization: a sentence made to stand alone: names for "I" and "you", dates for "yesterday".
 
 Numbers, names and negations are never touched, nor what stands in quotation marks or in code.
 """
@@ -25,20 +25,20 @@ _GENERIC_YOU = re.compile(rf"\b{phrases('generic_you')}\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Voices:
-    """Who speaks and to whom. `people` is true of two persons in conversation, false of a person and an assistant."""
+class Participants:
+    """The speaker and the addressee. `people` is true of two persons, false of a person and an assistant."""
 
     speaker: str
     addressee: str | None = None
     people: bool = True
 
 
-def stand_alone(text: str, voices: Voices, said_on: date | None) -> str:
-    """The text with pronouns of the conversation named and relative dates resolved, on one line."""
+def decontextualize(text: str, participants: Participants, said_on: date | None) -> str:
+    """Return the text on one line, with names for the pronouns of the conversation and relative dates resolved."""
     line = " ".join(text.split())
     if said_on:
         line = _dated(line, said_on)
-    named = _Named(voices, is_generic(line, voices), _they_is_clear(line, voices))
+    named = _Named(participants, is_generic(line, participants), _they_is_clear(line, participants))
     rewritten = "".join(piece if opaque else named.rewrite(piece) for piece, opaque in _pieces(line))
     return rewritten[:1].upper() + rewritten[1:]
 
@@ -51,17 +51,17 @@ def _dated(line: str, said_on: date) -> str:
     return line
 
 
-def is_generic(line: str, voices: Voices) -> bool:
-    """Whether "you" is anybody; who says "I love how you paint" means somebody."""
-    return voices.people and not re.match(r"(?:I|My)\b", line) and bool(_GENERIC_YOU.search(line))
+def is_generic(line: str, participants: Participants) -> bool:
+    """Check for a generic "you"; in "I love how you paint" it is the addressee."""
+    return participants.people and not re.match(r"(?:I|My)\b", line) and bool(_GENERIC_YOU.search(line))
 
 
-def _they_is_clear(line: str, voices: Voices) -> bool:
-    """Whether "they" after the user's name can only be the user: between two persons it could be both.
+def _they_is_clear(line: str, participants: Participants) -> bool:
+    """Check that "they" after the user's name can only be the user: between two persons it could be both.
 
     "The user is planning their trip, and they have booked a room" is as long as what was said, and reads as it.
     """
-    return not voices.people and _OTHERS.isdisjoint(re.findall(r"[a-z']+", line.replace("’", "'").lower()))
+    return not participants.people and _OTHERS.isdisjoint(re.findall(r"[a-z']+", line.replace("’", "'").lower()))
 
 
 def _pieces(line: str) -> Iterator[tuple[str, bool]]:
@@ -74,12 +74,12 @@ def _pieces(line: str) -> Iterator[tuple[str, bool]]:
 
 
 class _Named:
-    """Walks over the words of one sentence and remembers what the verb must agree with."""
+    """One pass over the words of a sentence, which remembers what the verb must agree with."""
 
-    def __init__(self, voices: Voices, generic_you: bool, they_is_clear: bool) -> None:
-        self._voices = voices
+    def __init__(self, participants: Participants, generic_you: bool, they_is_clear: bool) -> None:
+        self._participants = participants
         self._they_is_clear = they_is_clear
-        self._generic_you = generic_you or voices.addressee is None
+        self._generic_you = generic_you or participants.addressee is None
         self._speaker_named = False
 
     def rewrite(self, text: str) -> str:
@@ -107,7 +107,9 @@ class _Named:
             if not long or (token.lower() in {"im", "ive", "u", "ur"} and token.isupper()):
                 yield token
                 continue
-            if (self._generic_you and long.startswith("you")) or (long.startswith("we") and not self._voices.people):
+            if (self._generic_you and long.startswith("you")) or (
+                long.startswith("we") and not self._participants.people
+            ):
                 yield token
                 continue
             pronoun, _, rest = long.partition(" ")
@@ -118,7 +120,7 @@ class _Named:
 
     def _pronoun(self, spoken: str, tokens: list[str], position: int) -> str | None:
         word = spoken.lower()
-        speaker = self._voices.speaker
+        speaker = self._participants.speaker
         if word == "i" and (spoken.isupper() or _alone(tokens, position)):
             again = None if _with_company(tokens, position) else self._speaker_again(word)
             self._speaker_named = True
@@ -130,7 +132,7 @@ class _Named:
         if word in {"you", "your", "yours", "yourself"}:
             return None if self._generic_you else self._addressed(word)
         if (
-            self._voices.people
+            self._participants.people
             and not self._speaker_named
             and word in {"we", "our"}
             and _opens_clause(tokens, position)
@@ -140,13 +142,13 @@ class _Named:
         return None
 
     def _speaker_again(self, word: str) -> str | None:
-        """The pronoun for a speaker who was named before in this sentence, where it is clear."""
+        """Return the pronoun for a speaker named before in this sentence, where it is clear."""
         again = self._speaker_named and self._they_is_clear
         self._speaker_named = True
         return _LATER[word] if again else None
 
     def _addressed(self, word: str) -> str | None:
-        addressee = self._voices.addressee
+        addressee = self._participants.addressee
         if addressee is None or word == "yourself":
             return None if addressee is None else "themselves"
         return addressee if word == "you" else _possessive(addressee)
@@ -182,7 +184,7 @@ class _Named:
         return position
 
     def _agree_coordinated(self, tokens: list[str], at: int, verb: str) -> None:
-        """ "runs and reads": the second of two verbs follows the first where nothing stands between them."""
+        """Inflect the second of two verbs as the first, where nothing stands between them: "runs and reads"."""
         after = [token.lower() for token in tokens[at + 1 : at + 5]]
         if is_present(verb) and len(after) == 4 and after[1] == "and" and is_present(after[3]):
             tokens[at + 4] = third_person(after[3])
@@ -206,7 +208,7 @@ def _agree_with_they(out: list[str], tokens: list[str], position: int) -> None:
 
 
 def _opens_clause(tokens: list[str], position: int) -> bool:
-    """Whether "we" begins what is said: elsewhere it is often everybody ("what we can do")."""
+    """Check that "we" begins the sentence or a clause: elsewhere it is often generic ("what we can do")."""
     before = [token.strip().lower() for token in tokens[:position] if token.strip()]
     return (
         not before
@@ -222,7 +224,7 @@ def _alone(tokens: list[str], position: int) -> bool:
 
 
 def _with_company(tokens: list[str], position: int) -> bool:
-    """ "My kids and I": the verb stays plural."""
+    """Check for company ("My kids and I"): the verb stays plural."""
     before = [token for token in tokens[:position] if not token.isspace()]
     clause = max((at for at, token in enumerate(before) if not token.isalpha() and "'" not in token), default=-1) + 1
     before = before[clause + 1 if before[clause : clause + 1] == ["and"] else clause :]
@@ -234,7 +236,7 @@ def _follows(tokens: list[str], position: int, text: str) -> bool:
 
 
 def _object_of(tokens: list[str], position: int) -> bool:
-    """Whether "you" is an object ("proud of you for", "has taken you hours"), so that the next word is not its verb."""
+    """Check for "you" as an object ("proud of you for", "has taken you hours"): the next word is not its verb."""
     before = tokens[position - 2].lower() if position >= 2 else ""
     return before in lexicon("before_objects")
 

@@ -1,4 +1,4 @@
-"""Duplicates: two texts that say the same, and never two that differ by one word that matters.
+"""Duplicates: texts that say the same, and never two that differ in a word that matters.
 
 Embeddings cannot tell "purple" from "cyan" (cosine .96), so what decides is that the same words stand in the same
 order, but for articles, fillers, contractions and punctuation. A number, a name, a date, a negation, a colour, a tense
@@ -22,9 +22,9 @@ class Known:
             self.add(node_id, text)
 
     def add(self, node_id: NodeId, text: str) -> None:
-        """Remember a statement; the first of several that say the same keeps the place."""
+        """Add a statement; of several that say the same the first stays."""
         self._by_form.setdefault(normal_form(text), node_id)
 
     def same_as(self, text: str) -> NodeId | None:
-        """The known statement that says what the text says."""
+        """Return the known statement with the same normal form."""
         return self._by_form.get(normal_form(text))

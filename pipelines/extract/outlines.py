@@ -18,13 +18,13 @@ _NUMBERED = re.compile(r"^(?:step )?\d+[.:)]\s*", re.IGNORECASE)
 
 
 def conclusions(sentences: Sequence[Sentence], names: frozenset[str]) -> list[str]:
-    """The first sentences that decide, conclude, or tell what was done."""
+    """Return the first sentences that decide, conclude, or report what was done."""
     spoken = [plain(sentence.text) for sentence in sentences if sentence.shape not in {"heading", "row"}]
     return [text for text in spoken if judge(text, Speaker.ASSISTANT, names).kept][:MOST_CONCLUSIONS]
 
 
 def points(sentences: Sequence[Sentence]) -> list[str]:
-    """The headings and bold openings, which say what an answer is about; [] for fewer than two."""
+    """Return the headings and bold openings, the subjects of an answer; [] for fewer than two."""
     found: list[str] = []
     for sentence in sentences:
         bold = _BOLD_OPENING.match(sentence.text)

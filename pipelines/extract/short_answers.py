@@ -1,4 +1,4 @@
-"""Answers: what is said in reply to a question and does not stand without it ("Where did you go? – To Sweden.")."""
+"""Short answers: replies that do not stand without their question ("Where did you go? – To Sweden.")."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEANS = re.compile(
     r"|so|also|plus|then|because|which|especially|even)\b",
     re.IGNORECASE,
 )
-"""How a sentence begins that points back at what was said before."""
+"""Openings of a sentence that point back to the one before."""
 _HAS_VERB = re.compile(
     r"\b(?:I|we|you|he|she|they|my|our|here)\b|'s\b|\b(?:is|are|was|were|has|have|had|will|can|check)\b", re.IGNORECASE
 )
@@ -35,7 +35,7 @@ _KIND_WORDS = re.compile(
 
 
 def question_of(turn: Turn, answerer: str) -> str | None:
-    """The last thing that a turn asks, if it wants to know something and is short enough to be carried along."""
+    """Return the last question of a turn, if it is no pleasantry and short enough to be carried along."""
     asked = [sentence.text for sentence in split(turn.text) if is_question(sentence.text)]
     if not asked or len(words(asked[-1])) > LONGEST_QUESTION_WORDS:
         return None
@@ -45,7 +45,7 @@ def question_of(turn: Turn, answerer: str) -> str | None:
 
 
 def short_answer(sentences: Sequence[Sentence], asker: str | None) -> str | None:
-    """The first thing said, trimmed, if it is no sentence of its own or points back."""
+    """Return the first sentence, trimmed, if it has no verb of its own or points back."""
     for sentence in sentences:
         trimmed = trim(plain(sentence.text), asker)
         weight = len(content_words(trimmed))
@@ -57,6 +57,6 @@ def short_answer(sentences: Sequence[Sentence], asker: str | None) -> str | None
 
 
 def yes_or_no(sentences: Sequence[Sentence]) -> str | None:
-    """The first thing said, if it says yes or no and hardly more."""
+    """Return the first sentence if it says yes or no and hardly more."""
     said = sentences[0].text if sentences else ""
     return said if _YES_OR_NO.fullmatch(said) else None

@@ -1,4 +1,4 @@
-"""Trimming: what surrounds a statement and says nothing: "Wow,", "Thanks, Mel!", ", can you help me with that?"."""
+"""Trimming: drops the empty words around a statement: "Wow,", "Thanks, Mel!", ", can you help me with that?"."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _MARKUP = re.compile(
 
 
 def plain(text: str) -> str:
-    """The text without emphasis and with links as their words."""
+    """Return the text without emphasis, its links as their words."""
     return _MARKUP.sub(lambda match: match[0] if match[0][0] == "`" else match[1] or "", text).strip()
 
 
 def trim(text: str, addressee: str | None) -> str:
-    """The sentence without its lead-ins and the name of the one it is said to; "" when that was all."""
+    """Drop a sentence's lead-ins and the name of its addressee; "" if no other word is left."""
     trimmed = text
     while True:
         before = trimmed
@@ -51,7 +51,7 @@ def trim(text: str, addressee: str | None) -> str:
 
 
 def without_request(text: str) -> str:
-    """The statement of "I'm trying to …, can you help me with that?"; a request that says more stays, shorter."""
+    """Keep the statement of "I'm trying to …, can you help me with that?"; a request that says more stays, shorter."""
     stated = _LEADS_TO_CODE.sub("", text).strip()
     match = _REQUEST_TAIL.search(stated)
     if match and match.start() and len(salient_words(stated[: match.start()])) >= 3:
@@ -62,12 +62,12 @@ def without_request(text: str) -> str:
 
 
 def request_weight(text: str) -> int:
-    """How many words of a request say what it is about."""
+    """Count the words of a request that say what it is about."""
     return sum(word not in lexicon("request_words") for word in salient_words(text))
 
 
 def _without_vocative(text: str, addressee: str) -> str:
-    """Without "Mel," at the start or ", Mel" at the end; short forms of the name count."""
+    """Drop "Mel," at the start and ", Mel" at the end; short forms of the name count."""
     name = rf"(?:{re.escape(addressee)}|{_nickname(addressee)})"
     text = re.sub(rf"^{_GREETING}\s+{name}\s*[,!.:–-]+\s+(?=\S)", "", text, flags=re.IGNORECASE)
     text = re.sub(rf"^{_GREETING}\s+{name}\s*[!.…]*$", "", text, flags=re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Omissions: what a claim may leave out of a sentence without saying something else.
+"""Omissions: the parts of a sentence that a claim may leave out without changing the meaning.
 
 A part goes only at a seam: a clause with its own subject, a because or a which, a phrase at the end, an aside. What the
 rest hangs on stays: conditions always; negations, modal verbs and thoughts unless they go with the whole clause that
@@ -39,7 +39,7 @@ class Omission:
 
 
 def is_free(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a token may come or go anywhere: marks, articles, fillers that no negation rules."""
+    """Check for a token that may come or go anywhere: marks, articles, fillers outside a negation."""
     token = tokens[at]
     if token.may_lack or token.shape == "mark":
         return True
@@ -51,7 +51,7 @@ def is_free(tokens: Sequence[Token], at: int) -> bool:
 
 
 def beginnings(tokens: Sequence[Token]) -> list[Omission]:
-    """What may be left out before the first word that is kept."""
+    """Return the omissions that are allowed before the first word kept."""
     found = []
     for end in range(1, len(tokens) - 1):
         last, part = tokens[end - 1], tokens[:end]
@@ -72,7 +72,7 @@ def beginnings(tokens: Sequence[Token]) -> list[Omission]:
 
 
 def ending(tokens: Sequence[Token], start: int) -> Omission | None:
-    """What may be left out after the last word that is kept."""
+    """Return the omission that is allowed after the last word kept, if any."""
     part = tokens[start:]
     if _has(part, "conditions") or start < 2:
         return None
@@ -103,7 +103,7 @@ def ending(tokens: Sequence[Token], start: int) -> Omission | None:
 
 
 def asides(tokens: Sequence[Token], start: int) -> list[Omission]:
-    """What may be left out between two words that are kept: an aside between marks, before the verb goes on."""
+    """Return the omissions that are allowed between two words kept: an aside between marks, before the verb goes on."""
     if tokens[start].form not in _OPENING:
         return []
     found = []
@@ -120,7 +120,7 @@ def asides(tokens: Sequence[Token], start: int) -> list[Omission]:
 
 
 def changes_meaning(tokens: Sequence[Token], omissions: Iterable[Omission], text: str) -> bool:
-    """Whether what is left out, taken together, makes the rest say something else."""
+    """Check whether the omissions together change the meaning of the rest."""
     made = list(omissions)
     gone = {at for omission in made for at in range(omission.start, omission.end)}
     kept = [token for at, token in enumerate(tokens) if at not in gone and not token.may_lack]
@@ -147,7 +147,7 @@ def _has(part: Iterable[Token], name: str) -> bool:
 
 
 def _hangs(part: Sequence[Token], rest: Sequence[Token]) -> bool:
-    """Whether what follows depends on a part: "When I was in Rome, I met …" tells of once, "When it rains, …" not."""
+    """Check that what follows depends on a part: "When it rains, …" does, "When I was in Rome, I met …" not."""
     past = lexicon("irregular_past")
     once = part[0].form == "when" and all(any(token.form in past for token in side) for side in (part, rest))
     return _has(part[1:] if once else part, "conditions")
@@ -169,7 +169,7 @@ def _is_lead_in(part: Sequence[Token], last: Token) -> bool:
 
 
 def _opens_clause(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a clause with a subject of its own begins here."""
+    """Check for the beginning of a clause with its own subject."""
     token = tokens[at]
     if token.form in _SUBJECTS or (token.person and not token.form.endswith("'s")):
         return True
@@ -179,7 +179,7 @@ def _opens_clause(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _is_adverbial(part: Sequence[Token]) -> bool:
-    """Whether a part before a comma tells when, where or why: it may go, what follows holds without it."""
+    """Check for an adverbial part before a comma (when, where, why): what follows holds without it."""
     first = part[0].form
     return (
         first == "when"
@@ -190,7 +190,7 @@ def _is_adverbial(part: Sequence[Token]) -> bool:
 
 
 def _coordinated(tokens: Sequence[Token], start: int, rest: Sequence[Token]) -> Omission | None:
-    """An "and …" at the end: a clause of its own, or a second verb after a finished first part."""
+    """Return the omission of an "and …" at the end: its own clause, or a second verb after a finished first part."""
     if len(rest) < 2 or any(token.form in {"between", "both"} for token in tokens[:start]):
         return None
     following = rest[1]
@@ -204,7 +204,7 @@ def _coordinated(tokens: Sequence[Token], start: int, rest: Sequence[Token]) -> 
 
 
 def _after_object(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a phrase stands finished before here: a determiner, an owner or a date lies a word or three back."""
+    """Check that the phrase before is finished: a determiner, an owner or a date lies one to three words back."""
     before = tokens[max(0, at - 4) : at]
     if not before or before[-1].shape == "mark":
         return False
@@ -217,7 +217,7 @@ def _after_object(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _may_split_phrase(tokens: Sequence[Token], comma: int) -> bool:
-    """Whether a comma may stand between two adjectives: "a big, red dog"."""
+    """Check for a comma that may stand between two adjectives: "a big, red dog"."""
     before, after = tokens[max(0, comma - 3) : comma], tokens[comma + 1 : comma + 2]
     if not after or after[0].shape != "word":
         return False
@@ -234,7 +234,7 @@ def _may_split_phrase(tokens: Sequence[Token], comma: int) -> bool:
 
 
 def _leaves_question(tokens: Sequence[Token], made: Sequence[Omission]) -> bool:
-    """Whether the part that asks is one that was left out, and what is kept is no question itself."""
+    """Check that the question was left out, and the rest is none itself."""
     if tokens[0].form in _QUESTIONS:
         return False
     last = max(made, key=lambda omission: omission.end, default=None)
@@ -245,7 +245,7 @@ def _leaves_question(tokens: Sequence[Token], made: Sequence[Omission]) -> bool:
 
 
 def _dangles(last: Token) -> bool:
-    """Whether nothing may end with this word."""
+    """Check for a word that cannot be the last."""
     return last.shape == "word" and (
         last.form
         in _AUXILIARIES | _COORDINATORS | {"a", "an", "the", "its", "to", "of", "or", "not", "very", "than", "as"}

@@ -27,12 +27,12 @@ _ROLE = re.compile(r"\b(system|user|assistant|human|ai|model|tool|developer|inst
 
 @cache
 def prompt(name: str) -> str:
-    """The text of one prompt, with its {places}."""
+    """Return the template of one prompt, with its {places}."""
     return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
 
 
 def filled(name: str, turns: Sequence[str]) -> str:
-    """A prompt with these turns as its record, numbered from 1."""
+    """Fill a prompt with these turns as its record, numbered from 1."""
     lines = [{"turn": number, "said": harmless(text)} for number, text in enumerate(turns, start=1)]
     record = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
     fence = sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
@@ -40,7 +40,7 @@ def filled(name: str, turns: Sequence[str]) -> str:
 
 
 def harmless(text: str) -> str:
-    """A text on one line, in which no mark of a role, a template or a fence is whole; a person reads it as before."""
+    """Return a text on one line in which no mark of a role, a template or a fence is whole; it reads as before."""
     line = " ".join(_INVISIBLE.sub(" ", text).split())
     line = _INST.sub(lambda mark: f"({mark[1]}{mark[2]})", line.translate(_MARKS))
     line = _HASHES.sub(lambda mark: mark[0][0], line)

@@ -1,4 +1,4 @@
-"""Exchanges: a question with its answer, told as the statements that the two make together.
+"""Question-answer pairs: the statements that a question and its answer make together.
 
 "Where did you move from?" – "Sweden." states that she moved from Sweden; "Do you like it?" – "No." that she does not.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..language.inflection import past_of
-from .tokens import Evidence, Token, read
+from .tokens import SourceSentence, Token, read
 
 _WH = frozenset("what where when who which how whose".split())
 _BE_LIKE = frozenset("is was has had will would can could should may might must".split())
@@ -22,18 +22,18 @@ _LONGEST_ANSWER = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """What one asked, and the first sentence with which the other answered."""
+class QaPair:
+    """A question, and the first sentence of the other's answer."""
 
-    question: Evidence
-    answer: Evidence
+    question: SourceSentence
+    answer: SourceSentence
 
 
 @lru_cache(maxsize=1024)
-def statements(exchange: Exchange) -> tuple[tuple[Token, ...], ...]:
-    """What question and answer state together, in each order of words that says it."""
-    asked = [token for token in read(exchange.question) if token.shape != "mark" or token.form == ","]
-    answered = list(read(exchange.answer))
+def statements(pair: QaPair) -> tuple[tuple[Token, ...], ...]:
+    """Return the statements that question and answer make together, one for each order of words."""
+    asked = [token for token in read(pair.question) if token.shape != "mark" or token.form == ","]
+    answered = list(read(pair.answer))
     told = [token for token in answered if token.shape != "mark"]
     if not asked or not told or len(told) > _LONGEST_ANSWER or "?" in {token.form for token in answered}:
         return ()
@@ -43,7 +43,7 @@ def statements(exchange: Exchange) -> tuple[tuple[Token, ...], ...]:
 
 
 def _from_question_word(asked: list[Token]) -> list[Token]:
-    """The question without what leads to it: "Cool, where did …", "So, do you …"."""
+    """Drop what leads to a question: "Cool, where did …", "So, do you …"."""
     opens = _WH | _BE_LIKE | _DO
     starts = [at for at, token in enumerate(asked) if token.form == ","]
     for comma in reversed(starts):
@@ -74,7 +74,7 @@ def _yes_or_no(asked: Sequence[Token], told: Sequence[Token]) -> Iterator[Sequen
 
 
 def _told(asked: Sequence[Token], told: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """A question for a thing, with the thing in its place: at the end, or in front where it is the subject."""
+    """Put the answer into a question for a thing: at the end, or in front where it is the subject."""
     for at in range(1, min(5, len(asked))):
         if asked[at].form not in _BE_LIKE | _DO:
             continue
@@ -107,7 +107,7 @@ def _verb(auxiliary: Token, rest: Sequence[Token], denied: list[Token]) -> list[
 
 
 def _preposition(question: Sequence[Token]) -> list[Token]:
-    """What may stand before an answer that was given without it."""
+    """Return the prepositions that may stand before a bare answer."""
     words = [token.form for token in question]
     fitting = {"when": "in", "where": "in"}.get(words[0], "for" if words[:2] == ["how", "long"] else "")
     return [Token(fitting, fitting, may_lack=True)] if fitting else []

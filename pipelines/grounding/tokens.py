@@ -1,4 +1,4 @@
-"""Evidence: a sentence as it was said, word by word, with who each "I" is and which day each "yesterday" was.
+"""Tokens: a source sentence word by word, each "I" with its person and each "yesterday" with its day.
 
 Claims are read the same way, so that the two can be compared: a person of the conversation becomes `@name`, whatever
 they are called; contractions are long; a date is the days that it spans, however it is written.
@@ -24,7 +24,7 @@ from ...store.text.vocabulary import (
     WEEKDAYS,
 )
 from ...store.text.word_lists import lexicon
-from ..extract.decontextualize import Voices, is_generic
+from ..extract.decontextualize import Participants, is_generic
 from ..extract.trimming import plain
 from ..language import dates
 from ..language.inflection import is_participle, is_present
@@ -61,14 +61,14 @@ _IS_SUBJECT = frozenset("it that this he she there here what who where how every
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """One sentence that was said; without `voices` it is told of third persons, as a fact is.
+class SourceSentence:
+    """One sentence that was said; without `participants` it is told of third persons, as a fact is.
 
     `before` is what the same speaker said just before it: whom "he" and "she" may mean.
     """
 
     text: str
-    voices: Voices | None = None
+    participants: Participants | None = None
     said_on: date | None = None
     before: str = ""
 
@@ -82,9 +82,9 @@ class Token:
     shape: Shape = "word"
     days: tuple[date, date] | None = None
     is_verb: bool = False
-    """Whether it is the verb of one spoken of in the first or second person: in a claim it may take an -s."""
+    """True for the verb of a first or second person: in a claim it may take an -s."""
     may_lack: bool = False
-    """Whether a claim may leave it out: it was added to make a sentence of a question and its answer."""
+    """True if a claim may leave it out: it was added to make a sentence of a question and its answer."""
     means: str = ""
     """The form of the name that this pronoun stands for, where only one can be meant."""
 
@@ -95,17 +95,19 @@ class Token:
 
 
 @lru_cache(maxsize=4096)
-def read(evidence: Evidence) -> tuple[Token, ...]:
-    """The tokens of what was said."""
+def read(evidence: SourceSentence) -> tuple[Token, ...]:
+    """Return the tokens of a source sentence."""
     line = _line(evidence.text)
     spans = [(found.start, found.end, found.first, found.last, found.wording) for found in _relative(line, evidence)]
-    generic = bool(evidence.voices) and is_generic(line, evidence.voices) if evidence.voices else False
-    tokens = list(_tokens(line, spans, evidence.voices, generic))
+    generic = (
+        bool(evidence.participants) and is_generic(line, evidence.participants) if evidence.participants else False
+    )
+    tokens = list(_tokens(line, spans, evidence.participants, generic))
     return tuple(_with_meanings(_with_verbs(tokens), evidence))
 
 
-def read_claim(claim: str, evidence: Evidence) -> tuple[Token, ...]:
-    """The tokens of what is claimed of some evidence."""
+def read_claim(claim: str, evidence: SourceSentence) -> tuple[Token, ...]:
+    """Return the tokens of a claim about a source sentence."""
     line = _line(claim)
     spans: list[tuple[int, int, date, date, str]] = []
     for found in _relative(_line(evidence.text), evidence):
@@ -115,19 +117,19 @@ def read_claim(claim: str, evidence: Evidence) -> tuple[Token, ...]:
             for match in re.finditer(rf"\b{bare}(?!\w)", line, re.IGNORECASE)
         ]
     spans += [(found.start, found.end, found.first, found.last, found.wording) for found in _relative(line, evidence)]
-    return tuple(_with_verbs(list(_tokens(line, _apart(spans), evidence.voices, generic=False))))
+    return tuple(_with_verbs(list(_tokens(line, _apart(spans), evidence.participants, generic=False))))
 
 
 def _line(text: str) -> str:
     return " ".join(plain(text.translate(_APOSTROPHES)).split())
 
 
-def _relative(line: str, evidence: Evidence) -> list[dates.Resolved]:
+def _relative(line: str, evidence: SourceSentence) -> list[dates.Resolved]:
     return dates.find(line, evidence.said_on) if evidence.said_on else []
 
 
 def _apart(spans: list[tuple[int, int, date, date, str]]) -> list[tuple[int, int, date, date, str]]:
-    """The spans in order, without those inside another."""
+    """Return the spans in order, without those inside another."""
     apart: list[tuple[int, int, date, date, str]] = []
     for span in sorted(spans, key=lambda span: (span[0], -span[1])):
         if not apart or span[0] >= apart[-1][1]:
@@ -136,29 +138,29 @@ def _apart(spans: list[tuple[int, int, date, date, str]]) -> list[tuple[int, int
 
 
 def _tokens(
-    line: str, spans: Sequence[tuple[int, int, date, date, str]], voices: Voices | None, generic: bool
+    line: str, spans: Sequence[tuple[int, int, date, date, str]], participants: Participants | None, generic: bool
 ) -> Iterator[Token]:
     done = 0
     for start, end, first, last, wording in spans:
-        yield from _undated(line[done:start], voices, generic)
+        yield from _undated(line[done:start], participants, generic)
         yield Token(
             f"on {wording.lower().removeprefix('on ').removeprefix('in ')}", line[start:end], "date", (first, last)
         )
         done = end
-    yield from _undated(line[done:], voices, generic)
+    yield from _undated(line[done:], participants, generic)
 
 
-def _undated(text: str, voices: Voices | None, generic: bool) -> Iterator[Token]:
-    """The tokens of a stretch without relative dates."""
+def _undated(text: str, participants: Participants | None, generic: bool) -> Iterator[Token]:
+    """Yield the tokens of a stretch without relative dates."""
     done = 0
     for match in _ABSOLUTE.finditer(text):
         token = _absolute(match)
         if token is None:
             continue
-        yield from _words(text[done : match.start()], voices, generic)
+        yield from _words(text[done : match.start()], participants, generic)
         yield token
         done = match.end()
-    yield from _words(text[done:], voices, generic)
+    yield from _words(text[done:], participants, generic)
 
 
 def _absolute(match: re.Match[str]) -> Token | None:
@@ -182,22 +184,22 @@ def _absolute(match: re.Match[str]) -> Token | None:
         return None
 
 
-def _words(text: str, voices: Voices | None, generic: bool) -> Iterator[Token]:
-    people = _people(voices)
+def _words(text: str, participants: Participants | None, generic: bool) -> Iterator[Token]:
+    people = _people(participants)
     done = 0
     for match in people.finditer(text) if people else ():
-        yield from _plain_words(text[done : match.start()], voices, generic)
-        yield Token(_named(match, voices), match[0])
+        yield from _plain_words(text[done : match.start()], participants, generic)
+        yield Token(_named(match, participants), match[0])
         done = match.end()
-    yield from _plain_words(text[done:], voices, generic)
+    yield from _plain_words(text[done:], participants, generic)
 
 
 @lru_cache(maxsize=256)
-def _people(voices: Voices | None) -> re.Pattern[str] | None:
-    """How the two who talk are called, in a claim or by each other."""
-    if voices is None:
+def _people(participants: Participants | None) -> re.Pattern[str] | None:
+    """Return the pattern of the names by which the two participants are called."""
+    if participants is None:
         return None
-    both = [("a", voices.speaker, voices.addressee), ("b", voices.addressee, voices.speaker)]
+    both = [("a", participants.speaker, participants.addressee), ("b", participants.addressee, participants.speaker)]
     return re.compile(
         "|".join(
             rf"\b(?P<{who}>{'|'.join(_callings(name, other or ''))})"
@@ -209,7 +211,7 @@ def _people(voices: Voices | None) -> re.Pattern[str] | None:
 
 
 def _callings(name: str, other: str) -> list[str]:
-    """A name, its first word, and what is left of that when it is cut short; longest first."""
+    """Return a name, its first word, and the short forms of that, longest first."""
     if name.startswith("the "):
         return [f"(?i:{re.escape(name)}|(?<!the ){re.escape(name[4:])}(?='s| ))"]
     first = name.split()[0]
@@ -217,15 +219,15 @@ def _callings(name: str, other: str) -> list[str]:
     return [re.escape(calling) for calling in dict.fromkeys([name, first, *short])]
 
 
-def _named(match: re.Match[str], voices: Voices | None) -> str:
-    assert voices is not None
+def _named(match: re.Match[str], participants: Participants | None) -> str:
+    assert participants is not None
     groups = match.groupdict()
-    who, name = ("a", voices.speaker) if groups.get("a") else ("b", voices.addressee or "")
+    who, name = ("a", participants.speaker) if groups.get("a") else ("b", participants.addressee or "")
     owner = {"'s": "'s", "'": "'s", "-self": "-self", None: ""}[groups.get(f"{who}s")]
     return f"@{name.lower()}{'&' if groups.get(f'{who}o') else ''}{owner}"
 
 
-def _plain_words(text: str, voices: Voices | None, generic: bool) -> Iterator[Token]:
+def _plain_words(text: str, participants: Participants | None, generic: bool) -> Iterator[Token]:
     for match in _WORD.finditer(text):
         said = match[0]
         if match["mark"]:
@@ -234,7 +236,7 @@ def _plain_words(text: str, voices: Voices | None, generic: bool) -> Iterator[To
         elif match["number"]:
             yield Token(_number(said), said)
         else:
-            yield from _spoken(said, voices, generic)
+            yield from _spoken(said, participants, generic)
 
 
 def _number(said: str) -> str:
@@ -242,33 +244,33 @@ def _number(said: str) -> str:
     return re.sub(r"(?<=\d)(?:st|nd|rd|th)$", "th", bare)
 
 
-def _spoken(said: str, voices: Voices | None, generic: bool) -> Iterator[Token]:
-    """The tokens of one written word: contractions long, persons of the conversation named."""
+def _spoken(said: str, participants: Participants | None, generic: bool) -> Iterator[Token]:
+    """Yield the tokens of one written word: contractions long, persons of the conversation named."""
     whole = said.lower()
     closing = whole.endswith("'")
     whole = whole.rstrip("'")
     if whole in _LONG_FORMS:
         for part in _LONG_FORMS[whole].split():
-            yield _one(part, said, voices, generic)
+            yield _one(part, said, participants, generic)
         return
     for suffix, long in _LONG_ENDINGS.items():
         if whole.endswith(suffix) and len(whole) > len(suffix):
-            yield _one(whole.removesuffix(suffix), said, voices, generic)
+            yield _one(whole.removesuffix(suffix), said, participants, generic)
             yield Token(_SAME.get(long, long), said)
             return
-    yield _one(whole, said, voices, generic)
+    yield _one(whole, said, participants, generic)
     if closing:
         yield Token("'s" if whole.endswith("s") else "'", said, "word" if whole.endswith("s") else "mark")
 
 
-def _one(word: str, said: str, voices: Voices | None, generic: bool) -> Token:
-    if voices is not None:
+def _one(word: str, said: str, participants: Participants | None, generic: bool) -> Token:
+    if participants is not None:
         if word in _OWN and not (said == "ME" and len(said) == 2):
-            return Token(f"@{voices.speaker.lower()}{_OWN[word]}", said)
-        if word in _OTHER and voices.addressee and not generic:
-            return Token(f"@{voices.addressee.lower()}{_OTHER[word]}", said)
+            return Token(f"@{participants.speaker.lower()}{_OWN[word]}", said)
+        if word in _OTHER and participants.addressee and not generic:
+            return Token(f"@{participants.addressee.lower()}{_OTHER[word]}", said)
         if word in _COMPANY:
-            return Token(f"@{voices.speaker.lower()}&{_COMPANY[word]}", said)
+            return Token(f"@{participants.speaker.lower()}&{_COMPANY[word]}", said)
     return Token(_SAME.get(plain := _DIGITS.get(word, word), plain), said)
 
 
@@ -290,20 +292,20 @@ def _with_verbs(tokens: Sequence[Token]) -> Iterator[Token]:
         yield token
 
 
-def _with_meanings(tokens: Iterator[Token], evidence: Evidence) -> Iterator[Token]:
+def _with_meanings(tokens: Iterator[Token], evidence: SourceSentence) -> Iterator[Token]:
     """Say whom "he", "she" and "his" mean, where the sentence before names one person and no other."""
-    name = _only_name(evidence.before, evidence.voices)
+    name = _only_name(evidence.before, evidence.participants)
     for token in tokens:
         if name and token.form in {"he", "she", "his"}:
             token = replace(token, means=f"{name}'s" if token.form == "his" else name)
         elif token.form in lexicon("people") or (_is_name(token) and not token.person):
-            name = ""  # somebody else comes in between
+            name = ""  # another person comes in between
         yield token
 
 
-def _only_name(before: str, voices: Voices | None) -> str:
-    """The form of the one name with which the sentence before begins, if it speaks of no other person."""
-    tokens = list(_tokens(_line(before), [], voices, generic=False)) if before else []
+def _only_name(before: str, participants: Participants | None) -> str:
+    """Return the form of the name that begins the sentence before, if that names no other person."""
+    tokens = list(_tokens(_line(before), [], participants, generic=False)) if before else []
     spoken = [token for token in tokens if token.shape == "word"]
     if not spoken or any(token.person or token.form in lexicon("people") for token in spoken):
         return ""

@@ -1,1 +1,1 @@
-"""Language: dates, sentences, words."""
+"""English for the dreams: sentences, dates, verbs, nouns, content words."""

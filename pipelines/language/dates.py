@@ -16,7 +16,7 @@ from ...store.text.vocabulary import MONTHS, NUMBER_WORDS, WEEKDAYS
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}  # first month, northern
 _NUMBERS = {word: number for word, number in NUMBER_WORDS.items() if 1 <= number <= 12}
 _COUNTS = {"a": 1, "an": 1, "couple": 2} | _NUMBERS
-_MOST_YEARS = 150  # "4000 years ago" is history, not a date of somebody's life
+_MOST_YEARS = 150  # "4000 years ago" is history, not a date of a person's life
 
 _DAY_PART = "morning|afternoon|evening|night"
 _UNIT = "day|night|week|weekend|month|year"
@@ -68,7 +68,7 @@ class Resolved:
 
 
 def resolve(text: str, said_on: date) -> str:
-    """The text with its relative dates made absolute; every other character stays."""
+    """Make the relative dates of a text absolute; every other character stays."""
     pieces, done = [], 0
     for found in find(text, said_on):
         pieces += [text[done : found.start], found.wording]
@@ -77,24 +77,24 @@ def resolve(text: str, said_on: date) -> str:
 
 
 def find(text: str, said_on: date) -> list[Resolved]:
-    """The relative dates of a text that was said on a day, in order."""
+    """Return the relative dates of a text that was said on a day, in order."""
     plain = text.replace("’", "'")
     readings = (_read(match, plain, said_on) for match in _RELATIVE.finditer(plain))
     return [reading for reading in readings if reading]
 
 
 def format_date(day: date) -> str:
-    """`7 May 2023`."""
+    """Format a day as `7 May 2023`."""
     return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
 
 
 def format_month(day: date) -> str:
-    """`May 2023`."""
+    """Format a month as `May 2023`."""
     return f"{MONTHS[day.month - 1]} {day.year}"
 
 
 def add_months(day: date, months: int) -> date:
-    """The first day of the month that lies so many months away."""
+    """Return the first day of the month so many months away."""
     index = day.year * 12 + day.month - 1 + months
     return date(index // 12, index % 12 + 1, 1)
 

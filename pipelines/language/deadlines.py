@@ -1,4 +1,4 @@
-"""Days: the last one that a text names, to tell whether what it says is still to come."""
+"""Deadlines: the last day that a text names, after which what it says is past."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NAMED = re.compile(
     re.VERBOSE,
 )
 _AFTER = timedelta(days=14)
-"""What is after a day ("the weekend after 9 June 2023") is over by then."""
+"""Time after which "after" a day ("the weekend after 9 June 2023") is over."""
 
 
 def last_named(text: str, said_on: date) -> date | None:
-    """The last day of everything that a text dates; None where it dates nothing.
+    """Return the last day that a text names; None for a text without dates.
 
     A day without a year is the first such day from when it was said.
     """

@@ -40,7 +40,7 @@ _DOUBLES = re.compile(r"^[^aeiou]*[aeiou][^aeiouwxy]$")
 
 
 def third_person(verb: str) -> str:
-    """The form after "she" of a lower-case word found after "I" or "you": a past form or a modal stays as it is."""
+    """Return the third person of a lower-case verb found after "I" or "you"; a past form or a modal stays."""
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]
     if verb in _NEGATED:
@@ -49,7 +49,7 @@ def third_person(verb: str) -> str:
 
 
 def is_present(verb: str) -> bool:
-    """Whether the word reads as a verb in its base form; what is not known to be none counts as one."""
+    """Check for a verb in its base form; an unknown word counts as one."""
     if verb in lexicon("odd_verbs"):
         return True
     return (
@@ -63,7 +63,7 @@ def is_present(verb: str) -> bool:
 
 
 def with_s(verb: str) -> str:
-    """The base form with its -s."""
+    """Return the base form with its -s."""
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]
     if _CONSONANT_Y.search(verb):
@@ -72,12 +72,12 @@ def with_s(verb: str) -> str:
 
 
 def is_participle(word: str) -> bool:
-    """Whether "I'd WORD" means "I had WORD"."""
+    """Check that "I'd WORD" means "I had WORD"."""
     return word in lexicon("participles") or (word.endswith("ed") and word not in lexicon("odd_verbs"))
 
 
 def past_of(verb: str) -> str:
-    """The past form of a verb in its base form."""
+    """Return the past form of a verb in its base form."""
     if verb in _PAST:
         return _PAST[verb]
     if verb.endswith("e"):

@@ -1,4 +1,4 @@
-"""Nouns: which words of many texts name something, told by where they stand; no grammar is needed for that.
+"""Nouns: the words of many texts that name something, found by their place in the sentence, without a grammar.
 
 "The art of it" and "Caroline's art" name something, "brings joy" does not bring a thing called brings.
 """
@@ -31,7 +31,7 @@ _SENTENCE_ENDS = frozenset('.!?:-–—"“(')
 
 
 def nouns_of(texts: Iterable[str]) -> dict[str, str]:
-    """The nouns and names of some texts: stem to the commonest way of writing it."""
+    """Map the stems of the nouns and names in some texts to their commonest spelling."""
     times: Counter[str] = Counter()
     named: Counter[str] = Counter()
     shapes: dict[str, Counter[str]] = defaultdict(Counter)
@@ -49,12 +49,12 @@ def nouns_of(texts: Iterable[str]) -> dict[str, str]:
 
 
 def stems_in(text: str, nouns: Iterable[str]) -> set[str]:
-    """Which of the nouns a text holds."""
+    """Return those of the nouns that a text contains."""
     return {stem(word.lower()) for word, _ in _words(text)} & set(nouns)
 
 
 def _words(text: str) -> Iterable[tuple[str, bool]]:
-    """The words that could be nouns, each with whether it stands where one does."""
+    """Yield the words that could be nouns; True for one in the place of a noun."""
     unfit = lexicon("stop_words") | lexicon("light_words") | UNFIT_FOR_TITLES
     tokens = _TOKEN.findall(_IMAGE.sub(" ", text).replace("’", "'"))
     for place, token in enumerate(tokens):

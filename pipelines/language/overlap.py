@@ -17,7 +17,7 @@ LONGEST_SOURCE = 2000
 
 
 def overlap(text: str, said: Sequence[str], names: str = "") -> float:
-    """The share of a text's content words that stand in one or the other of its sources in the same order, 0 to 1.
+    """Return the share of a text's content words that occur in one of its sources in the same order, 0 to 1.
 
     The longest common subsequence with each source, the better of them taken. `names` may stand anywhere and do not
     count. 1 for a text without other content words.
@@ -39,7 +39,7 @@ def _shared(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def invents(text: str, said: Sequence[str]) -> bool:
-    """Whether a text holds a number, dates apart, or a negation of which its sources say nothing."""
+    """Check a text for a number, dates apart, or a negation that no source contains."""
     everything = " ".join(said)
     if NEGATION.search(text) and not NEGATION.search(everything):
         return True
@@ -47,7 +47,7 @@ def invents(text: str, said: Sequence[str]) -> bool:
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """The length of the longest common subsequence."""
+    """Return the length of the longest common subsequence."""
     row = [0] * (len(other) + 1)
     for stem in one:
         diagonal = 0

@@ -13,7 +13,7 @@ Shape = Literal["prose", "item", "heading", "row"]
 
 _WRAPPED_FROM = 60  # a line this long without a full stop was broken by width, a shorter one by its writer
 LONGEST_CHARS = 600
-"""What runs on for longer without an end is cut after a comma: a list that was pasted, a breathless account."""
+"""A longer sentence is cut after a comma: it is a pasted list, or runs on without a full stop."""
 
 _CLAUSE_END = re.compile(r"[,;:]\s+")
 _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
@@ -39,11 +39,11 @@ class Sentence:
     end: int
     shape: Shape = "prose"
     block: int = 0
-    """Which paragraph, item or heading of the text this is part of, counted from 0."""
+    """The number of its paragraph, item or heading in the text, from 0."""
 
 
 def split(text: str) -> list[Sentence]:
-    """The sentences of a text in order; code blocks, rules and images of text are none."""
+    """Return the sentences of a text in order, without code blocks, rules and images of text."""
     sentences: list[Sentence] = []
     for number, (start, end, shape) in enumerate(_blocks(text)):
         sentences += [Sentence(text[a:b], a, b, shape, number) for a, b in _cut(text, start, end)]
@@ -51,7 +51,7 @@ def split(text: str) -> list[Sentence]:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, Shape]]:
-    """Spans of paragraphs, items, headings and table rows outside code fences."""
+    """Yield the spans of paragraphs, items, headings and table rows outside code fences."""
     fence = ""
     open_block: tuple[int, int, Shape] | None = None
     offset = 0
@@ -133,7 +133,7 @@ def _ends(before: str, stop: str, after: str) -> bool:
 
 
 def _bounded(block: str, begin: int, end: int, offset: int) -> Iterator[tuple[int, int]]:
-    """The piece in parts of LONGEST_CHARS at most, cut after a comma, else between words, else anywhere."""
+    """Cut a piece into parts of at most LONGEST_CHARS, after a comma, else between words, else anywhere."""
     while end - begin > LONGEST_CHARS:
         cut = begin + LONGEST_CHARS
         ends = [match.end() for match in _CLAUSE_END.finditer(block, begin, cut)]

@@ -1,1 +1,1 @@
-"""Words: normal form, terms, chunks, token counts, and the comparison of two statements."""
+"""The home of words: lists and tables, normal form, stems, terms, chunks, token counts, comparison of statements."""

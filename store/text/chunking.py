@@ -1,4 +1,4 @@
-"""Long texts are cut where they can be cut: at headings, paragraphs, lines, sentences, words."""
+"""Chunking: a long text is cut at headings, paragraphs, lines, sentences or words, the best that there is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def chunk(
     overlap_tokens: int = 40,
     count: Callable[[str], int] = estimate_tokens,
 ) -> list[Chunk]:
-    """Cut a text into chunks of at most `max_tokens`; a text that needs no cut is one chunk with the node's own id.
+    """Cut a text into chunks of at most `max_tokens`; a text that fits is one chunk with the node's own id.
 
     Every character is in some chunk. A chunk begins with the end of the one before it, at most `overlap_tokens` of it,
     unless a heading begins there. `heading` is the path of headings above its first new character. Linear in the text.
@@ -62,7 +62,7 @@ class _Cutter:
         self._paragraphs = _paragraph_starts(text, fences)
 
     def chunks(self) -> Iterator[tuple[int, int, str]]:
-        """Start, end and heading of each chunk, in order."""
+        """Yield start, end and heading of each chunk, in order."""
         path: list[_Heading] = []
         headings = iter([*self._headings, _Heading(len(self._text) + 1, 1, "")])
         following = next(headings)
@@ -73,7 +73,7 @@ class _Cutter:
             yield self._overlapped(section_start, start, end), end, " > ".join(h.title for h in path if h.title)
 
     def _spans(self, start: int, end: int, headings: Sequence[_Heading]) -> Iterator[tuple[int, int, int]]:
-        """(section start, start, end) of each chunk's own text: sections together while they fit, else cut further."""
+        """Yield (section start, start, end) of each chunk's own text: sections are joined while they fit."""
         inner = [heading for heading in headings if heading.offset > start]
         if self._fits(start, end):
             yield start, start, end
@@ -88,7 +88,7 @@ class _Cutter:
                 yield from self._spans(begin, stop, below)
 
     def _grouped(self, cuts: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Neighbouring sections joined while they fit together; one that does not fit alone stays alone."""
+        """Join neighbouring sections while they fit together; one that does not fit stays alone."""
         begin, used = cuts[0], 0
         for cut, following in pairwise(cuts):
             tokens = self._count(self._text[cut:following])
@@ -99,7 +99,7 @@ class _Cutter:
         yield begin, cuts[-1]
 
     def _windows(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Pieces of a stretch without headings, each ending at the best place in its last half."""
+        """Yield pieces of a stretch without headings, each ending at the best place in its last half."""
         while not self._fits(start, end):
             stop = self._best_end(start, self._reach(start, end, self._room))
             yield start, stop
@@ -107,7 +107,7 @@ class _Cutter:
         yield start, end
 
     def _reach(self, start: int, end: int, tokens: int) -> int:
-        """As far from `start` as so many tokens reach, roughly; one character at least."""
+        """Return about where so many tokens from `start` end; one character on at least."""
         stop = min(end, start + 4 * tokens)
         while stop > start + 1:
             used = self._count(self._text[start:stop])
@@ -117,7 +117,7 @@ class _Cutter:
         return stop
 
     def _best_end(self, start: int, reach: int) -> int:
-        """The best place to cut in (start, reach]: paragraph, line, sentence, word, or right at the reach."""
+        """Return the best place to cut in (start, reach]: paragraph, line, sentence, word, or right at the reach."""
         half = start + (reach - start) // 2
         place = bisect_right(self._paragraphs, reach)
         if place and self._paragraphs[place - 1] > half:
@@ -132,7 +132,7 @@ class _Cutter:
         return reach
 
     def _overlapped(self, section_start: int, start: int, end: int) -> int:
-        """Where a chunk begins when it repeats the end of the one before: a sentence's or a word's start."""
+        """Return where a chunk begins that repeats the end of the one before: a sentence's or a word's start."""
         if start == section_start or not self._overlap:
             return start
         earliest = max(section_start, start - 4 * self._overlap)
@@ -152,7 +152,7 @@ class _Cutter:
 
 
 def _read_marks(text: str) -> tuple[list[_Heading], list[tuple[int, int]]]:
-    """The headings outside code fences, and the fences; one that is never closed goes on to the end."""
+    """Return the headings outside code fences, and the fences; one that is never closed goes on to the end."""
     headings: list[_Heading] = []
     fences: list[tuple[int, int]] = []
     opened: tuple[int, str] | None = None
@@ -172,7 +172,7 @@ def _read_marks(text: str) -> tuple[list[_Heading], list[tuple[int, int]]]:
 
 
 def _paragraph_starts(text: str, fences: Sequence[tuple[int, int]]) -> list[int]:
-    """Where a paragraph begins, outside code fences; a fence is a paragraph."""
+    """Return the starts of the paragraphs outside code fences; a fence is a paragraph."""
     begins = [begin for begin, _ in fences]
     starts = set(begins) | {min(len(text), end + 1) for _, end in fences}
     for blank in _BLANK_LINES.finditer(text):

@@ -25,14 +25,14 @@ class Comparison(StrEnum):
 
 
 SHARED_STEMS, SHARED_PART = 2, 0.4
-"""What the surroundings of two values must share: so many stems, and this part of the smaller one's."""
+"""Least overlap of the surroundings of two values: so many stems, and this part of the smaller set."""
 
 WHOLE_PART, WHOLE_PART_OF_COUNTS, WHOLE_PART_OF_FEW = 0.35, 0.2, 0.5
-"""What the whole texts must share of the smaller one's stems: less where both count the same thing, more where the
-surroundings of their values share no more than so many stems."""
+"""Least overlap of the whole texts, as a part of the smaller set of stems: less where both count the same thing, more
+where the surroundings of their values share no more than SHARED_STEMS."""
 
 DENIED_PART = 0.5
-"""What a denial must share with what it denies: DENIED_STEMS, and this part of the stems that it denies."""
+"""Least overlap of a denial with an assertion, beside DENIED_STEMS: this part of the denial's stems."""
 
 DONE = 0.5
 """Added to the overlap where the same verb form occurs: "completed" is nearer to a denial than "to complete"."""

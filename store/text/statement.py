@@ -16,13 +16,13 @@ FEW_STEMS = 5
 """With fewer content words than these in its clause, a value's surroundings reach into the clauses beside it."""
 
 LABEL_CHARS = 60
-"""How far before a number the word that names it ("sprint 4") is looked for."""
+"""Characters before a number in which its label ("sprint 4") is looked for."""
 
 DENIED_STEMS = 2
 """A denial of fewer stems is left out: it could not share as many with what it denies."""
 
 LONGEST_CHARS, MOST_VALUES = 4_000, 32
-"""What is read of a text: one that is longer, or holds more values, is a document or a table, no one statement."""
+"""Bounds of one statement, in characters and values; beyond them a text is a document or a table."""
 
 _MONTH = "|".join(sorted({*SHORT_MONTHS, *MONTH_NUMBERS, "sept"}, key=len, reverse=True))
 _VALUE = re.compile(
@@ -61,7 +61,7 @@ _NEVER = re.compile(
     re.IGNORECASE,
 )
 _ANTECEDENT = re.compile(r"(?<!\S)(\S+),? (?:which|that) [^,;.!?]*$")
-"""What a relative clause is about: "Zotero, which I have never used"."""
+"""The antecedent of a relative clause: "Zotero, which I have never used"."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How many tokens a text costs, without a tokenizer: the cost of each word is worked out once and remembered."""
+"""Token count: an estimate of a text's tokens without a tokenizer; the cost of each word is cached."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REMEMBERED = 50_000
 
 
 def estimate_tokens(text: str) -> int:
-    """An upper estimate of what a typical tokenizer makes of a text, two special tokens included.
+    """Return an upper estimate of a text's tokens in a typical tokenizer, two special tokens included.
 
     At least a token for each four characters, and at least what the shipped model's WordPiece vocabulary needs word by
     word, where a blank line, three digits, a letter of another script count one, an emoji three. On the LoCoMo and
@@ -47,7 +47,7 @@ def beginning(text: str, limit_tokens: int) -> str:
 
 
 class _Costs(dict[str, int]):
-    """What stands between two spaces → its tokens, worked out when first asked for."""
+    """A run without spaces to its number of tokens, computed on first use."""
 
     def __missing__(self, run: str) -> int:
         cost = sum(map(_pieces.__getitem__, _PIECE.findall(run)))
@@ -59,7 +59,7 @@ class _Costs(dict[str, int]):
 
 
 class _Pieces(dict[str, int]):
-    """A word or a mark → its tokens."""
+    """A word or a mark to its number of tokens, computed on first use."""
 
     def __missing__(self, piece: str) -> int:
         cost = _cost(piece)

@@ -37,7 +37,7 @@ INFORMAL_CONTRACTIONS: Final = {
     "ain't": "is not", "'cause": "because", "cuz": "because", "im": "i am", "ive": "i have",
     "dont": "do not", "didnt": "did not", "doesnt": "does not", "cant": "can not", "wont": "will not", "isnt": "is not",
 }  # fmt: skip
-"""How people write in haste: for what compares a claim with what was said, not for what tells two statements apart."""
+"""Hasty spellings: for comparing a claim with its source, not for telling two statements apart."""
 
 PRONOUN_CONTRACTIONS: Final = {
     "i'm": "i am", "im": "i am", "i've": "i have", "ive": "i have", "i'll": "i will", "i'd": "i 'd",

@@ -6,9 +6,9 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 
-from dreamd.pipelines.extract.decontextualize import Voices
-from dreamd.pipelines.grounding.qa_pairs import Exchange
-from dreamd.pipelines.grounding.tokens import Evidence
+from dreamd.pipelines.extract.decontextualize import Participants
+from dreamd.pipelines.grounding.qa_pairs import QaPair
+from dreamd.pipelines.grounding.tokens import SourceSentence
 from dreamd.pipelines.grounding.verify import ground
 
 from .claims import Claim, draw
@@ -46,8 +46,8 @@ def _scripted(claims: list[Claim], options: Options) -> Iterator[Row]:
 def is_accepted(claim: Claim) -> bool:
     """Whether grounding lets a claim pass on the sentence that it cites, and the question before it."""
     said = claim.said
-    answer = Evidence(said.text, Voices(said.speaker, said.other), said.day)
-    cited: list[Evidence | Exchange] = [answer]
+    answer = SourceSentence(said.text, Participants(said.speaker, said.other), said.day)
+    cited: list[SourceSentence | QaPair] = [answer]
     if said.asked:
-        cited.append(Exchange(Evidence(said.asked, Voices(said.other, said.speaker), said.day), answer))
+        cited.append(QaPair(SourceSentence(said.asked, Participants(said.other, said.speaker), said.day), answer))
     return ground(claim.text, cited).is_grounded

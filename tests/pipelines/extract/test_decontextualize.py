@@ -4,13 +4,13 @@ import re
 from datetime import date
 
 import pytest
-from dreamd.pipelines.extract.decontextualize import ASSISTANT, USER, Voices, stand_alone
+from dreamd.pipelines.extract.decontextualize import ASSISTANT, USER, Participants, decontextualize
 from dreamd.pipelines.language.inflection import third_person
 from hypothesis import given
 from hypothesis import strategies as st
 
-PEOPLE = Voices("Caroline", "Melanie")
-SESSION = Voices(USER, ASSISTANT, people=False)
+PEOPLE = Participants("Caroline", "Melanie")
+SESSION = Participants(USER, ASSISTANT, people=False)
 DAY = date(2023, 7, 15)
 
 
@@ -40,7 +40,7 @@ DAY = date(2023, 7, 15)
     ],
 )
 def test_people(said: str, told: str) -> None:
-    assert stand_alone(said, PEOPLE, DAY) == told
+    assert decontextualize(said, PEOPLE, DAY) == told
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_people(said: str, told: str) -> None:
     ],
 )
 def test_a_session_with_an_assistant(said: str, told: str) -> None:
-    assert stand_alone(said, SESSION, DAY) == told
+    assert decontextualize(said, SESSION, DAY) == told
 
 
 def test_names_that_end_in_s() -> None:
-    assert stand_alone("my dog", Voices("James"), None) == "James' dog"
+    assert decontextualize("my dog", Participants("James"), None) == "James' dog"
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ words = st.sampled_from(
 @given(st.lists(words, min_size=1, max_size=14))
 def test_numbers_names_and_negations_survive(said: list[str]) -> None:
     text = " ".join(said)
-    for voices in (PEOPLE, SESSION):
-        told = stand_alone(text, voices, None)
+    for participants in (PEOPLE, SESSION):
+        told = decontextualize(text, participants, None)
         for number in re.findall(r"\d[\d.]*", text):
             assert number in told
         for word in ("Sweden", "Anna", "blue"):
@@ -124,4 +124,4 @@ def _negations(text: str) -> int:
     ],
 )
 def test_a_user_named_once_is_they_where_nobody_else_is(said: str, told: str) -> None:
-    assert stand_alone(said, SESSION, None) == told
+    assert decontextualize(said, SESSION, None) == told

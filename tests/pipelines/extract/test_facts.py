@@ -24,7 +24,7 @@ def test_a_fact_stands_alone_and_cites_its_turn() -> None:
     assert draft.text == "Caroline went to a support group on 7 May 2023."
     assert draft.sources == ("s1#2",)
     assert draft.at is not None
-    assert (draft.nature.kind, draft.nature.tense, draft.nature.certainty) == (Kind.EPISODE, "past", 0.95)
+    assert (draft.attributes.kind, draft.attributes.tense, draft.attributes.certainty) == (Kind.EPISODE, "past", 0.95)
     assert draft.about == "Caroline"
 
 
@@ -94,8 +94,8 @@ def test_only_new_turns_become_facts() -> None:
 )
 def test_kinds(text: str, kind: Kind) -> None:
     (draft,) = drafts_of(turns(("user", text)))
-    assert draft.nature.kind is kind
-    assert draft.nature.provenance == ("user_corrected" if kind is Kind.CORRECTION else "user_stated")
+    assert draft.attributes.kind is kind
+    assert draft.attributes.provenance == ("user_corrected" if kind is Kind.CORRECTION else "user_stated")
 
 
 SHORTER = {STAND_INS: 0.8, REAL: 0.75}

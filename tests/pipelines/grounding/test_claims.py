@@ -12,7 +12,7 @@ from dreamd.llm.budget import Allowance, Asker
 from dreamd.llm.model import LlmError, LlmRefused, LlmUnavailable
 from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines.extract.facts import drafts_of
-from dreamd.pipelines.grounding.claims import Extracted, extract
+from dreamd.pipelines.grounding.claims import Extraction, extract
 from dreamd.pipelines.stages import consolidate
 from dreamd.store.keep import okf
 from dreamd.store.model import Turn
@@ -37,13 +37,13 @@ def asker(say: Callable[[str], Said], allowance: Allowance | None = None, **sett
     return Asker(model, LlmSettings(**settings), allowance), model
 
 
-def extracted(say: Callable[[str], Said], said: list[Turn] | None = None, **settings: Any) -> Extracted:
+def extracted(say: Callable[[str], Said], said: list[Turn] | None = None, **settings: Any) -> Extraction:
     given = said or turns(*TALK)
     it, _ = asker(say, **settings)
     return extract(given, 1, drafts_of(given), it, lambda parts, make: make(), lambda done, total: None)
 
 
-def texts(found: Extracted) -> list[str]:
+def texts(found: Extraction) -> list[str]:
     return [draft.text for draft in found.drafts]
 
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from dreamd.pipelines.extract.decontextualize import ASSISTANT, USER, Voices
-from dreamd.pipelines.grounding.qa_pairs import Exchange
-from dreamd.pipelines.grounding.tokens import Evidence
+from dreamd.pipelines.extract.decontextualize import ASSISTANT, USER, Participants
+from dreamd.pipelines.grounding.qa_pairs import QaPair
+from dreamd.pipelines.grounding.tokens import SourceSentence
 from dreamd.pipelines.grounding.verify import Refusal, ground
 from hypothesis import given
 from hypothesis import strategies as st
 
-ANN = Voices("Ann", "Bob")
-BOB = Voices("Bob", "Ann")
+ANN = Participants("Ann", "Bob")
+BOB = Participants("Bob", "Ann")
 MAY_8 = date(2023, 5, 8)
 
 
-def said(text: str, voices: Voices | None = ANN, before: str = "") -> Evidence:
-    return Evidence(text, voices, MAY_8, before)
+def said(text: str, participants: Participants | None = ANN, before: str = "") -> SourceSentence:
+    return SourceSentence(text, participants, MAY_8, before)
 
 
-def is_grounded(text: str, claim: str, voices: Voices | None = ANN, before: str = "") -> bool:
-    return ground(claim, [said(text, voices, before)]).is_grounded
+def is_grounded(text: str, claim: str, participants: Participants | None = ANN, before: str = "") -> bool:
+    return ground(claim, [said(text, participants, before)]).is_grounded
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_what_says_anything_else_is_refused(text: str, claim: str) -> None:
     ],
 )
 def test_a_question_and_its_answer_state_something(question: str, answer: str, claim: str) -> None:
-    assert ground(claim, [Exchange(said(question, BOB), said(answer))]).is_grounded
+    assert ground(claim, [QaPair(said(question, BOB), said(answer))]).is_grounded
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_question_and_its_answer_state_something(question: str, answer: str, c
     ],
 )
 def test_nor_anything_else(question: str, answer: str, claim: str) -> None:
-    assert not ground(claim, [Exchange(said(question, BOB), said(answer))]).is_grounded
+    assert not ground(claim, [QaPair(said(question, BOB), said(answer))]).is_grounded
 
 
 def test_he_is_who_was_named_just_before_if_there_was_no_other() -> None:
@@ -213,10 +213,12 @@ def test_he_is_who_was_named_just_before_if_there_was_no_other() -> None:
 
 
 def test_a_person_and_an_assistant() -> None:
-    voices = Voices(USER, ASSISTANT, people=False)
-    assert is_grounded("I use pytest for my tests.", "The user uses pytest for the user's tests.", voices)
-    assert is_grounded("I use pytest for my tests.", "The user uses pytest for their tests.", voices)
-    assert not is_grounded("I use pytest for my tests.", "The assistant uses pytest for the user's tests.", voices)
+    participants = Participants(USER, ASSISTANT, people=False)
+    assert is_grounded("I use pytest for my tests.", "The user uses pytest for the user's tests.", participants)
+    assert is_grounded("I use pytest for my tests.", "The user uses pytest for their tests.", participants)
+    assert not is_grounded(
+        "I use pytest for my tests.", "The assistant uses pytest for the user's tests.", participants
+    )
 
 
 def test_facts_are_told_of_third_persons() -> None:
