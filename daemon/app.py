@@ -16,8 +16,7 @@ from .. import __version__
 from ..ipc.paths import default_socket_path
 from ..ipc.server.listener import adopt_listener, open_listener
 from ..ipc.server.server import Server
-from ..store.find.embedding.embedding import embedder_for
-from ..store.memory import MemoryStore
+from ..store import MemoryStore, embedder_for
 from .clock import local_now, utc_now
 from .dreaming.dreamer import Dreamer
 from .dreaming.idle import Activity

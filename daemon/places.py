@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..store.memory import StorePaths
+from ..store import StorePaths
 from .settings import Settings
 
 

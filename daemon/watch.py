@@ -9,8 +9,7 @@ from pathlib import Path
 
 from loguru import logger
 
-from ..store.keep.files.vault import is_kept
-from ..store.keep.unwritable import is_full
+from ..store import is_full, is_kept
 from .settings import WatchSettings
 
 # The kernel's queue holds 16,384 events (fs.inotify.max_queued_events), and a file that is moved in makes several. A

@@ -12,8 +12,7 @@ from pathlib import Path
 from loguru import logger
 from pydantic import BaseModel, ValidationError
 
-from ..store import model
-from ..store.keep.unwritable import is_full
+from ..store import is_full, model
 from .protocol import (
     BUSY,
     CANCELLED,

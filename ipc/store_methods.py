@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..store.keep.deadline import within
+from ..store import within
 from ..store.model import Kind, NewTurn, SessionHead
 from ..store.names import Name
 from .answers import ContextAnswer, FeedbackAnswer, ListAnswer, PurgeAnswer, RecallAnswer, ShowAnswer
@@ -43,7 +43,7 @@ ANSWER_S = 20.0
 """A search or a page that takes longer is broken off; its client was told before, or has left."""
 
 if TYPE_CHECKING:
-    from ..store.memory import MemoryStore
+    from ..store import MemoryStore
     from ..store.results import Forgotten
 
 AnyParams = TypeVar("AnyParams", bound=Params)

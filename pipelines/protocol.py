@@ -18,7 +18,7 @@ from ..store.settings import StoreSettings
 from .settings import PipelineSettings
 
 if TYPE_CHECKING:
-    from ..store.memory import StorePaths
+    from ..store import StorePaths
 
 RunKind = Literal["daily", "weekly", "compaction"]
 PAUSE, RESUME = b"p", b"r"

@@ -1,1 +1,95 @@
-"""What is kept and how it is found."""
+"""What is kept and how it is found. Other rooms use what `__all__` names, and the modules of values beside this one.
+
+Each name is loaded when it is first asked for (PEP 562): `dreamd.store.settings` lies on the way of every `dreamctl`
+command, which needs neither SQLite nor numpy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .changes.runs import AppliedRun, SkippedAction
+    from .find.embedding.embedding import Embedder, embedder_for
+    from .keep.deadline import within
+    from .keep.files.vault import is_digest, is_kept
+    from .keep.ledger.records import LANDED, LINK, Run
+    from .keep.ledger.salvage import discard as discard_ledgers
+    from .keep.ledger.salvage import salvage as salvage_ledgers
+    from .keep.okf.document import parse as parse_document
+    from .keep.okf.notes import date_of as note_date
+    from .keep.okf.notes import has_unreadable_date
+    from .keep.okf.notes import title_of as note_title
+    from .keep.okf.session import session_id
+    from .keep.unwritable import is_full
+    from .memory import MemoryStore
+    from .offline import check_closed
+    from .operations.decay_inputs import DecayInputs
+    from .paths import StorePaths
+    from .text.controls import without_controls
+    from .text.vocabulary import MONTH_NUMBERS
+
+__all__ = [
+    "LANDED",
+    "LINK",
+    "MONTH_NUMBERS",
+    "AppliedRun",
+    "DecayInputs",
+    "Embedder",
+    "MemoryStore",
+    "Run",
+    "SkippedAction",
+    "StorePaths",
+    "check_closed",
+    "discard_ledgers",
+    "embedder_for",
+    "has_unreadable_date",
+    "is_digest",
+    "is_full",
+    "is_kept",
+    "note_date",
+    "note_title",
+    "parse_document",
+    "salvage_ledgers",
+    "session_id",
+    "within",
+    "without_controls",
+]
+
+_HOMES = {
+    "LANDED": "keep.ledger.records",
+    "LINK": "keep.ledger.records",
+    "MONTH_NUMBERS": "text.vocabulary",
+    "AppliedRun": "changes.runs",
+    "DecayInputs": "operations.decay_inputs",
+    "Embedder": "find.embedding.embedding",
+    "MemoryStore": "memory",
+    "SkippedAction": "changes.runs",
+    "Run": "keep.ledger.records",
+    "StorePaths": "paths",
+    "check_closed": "offline",
+    "discard_ledgers": "keep.ledger.salvage:discard",
+    "embedder_for": "find.embedding.embedding",
+    "has_unreadable_date": "keep.okf.notes",
+    "is_digest": "keep.files.vault",
+    "is_full": "keep.unwritable",
+    "is_kept": "keep.files.vault",
+    "note_date": "keep.okf.notes:date_of",
+    "note_title": "keep.okf.notes:title_of",
+    "parse_document": "keep.okf.document:parse",
+    "salvage_ledgers": "keep.ledger.salvage:salvage",
+    "session_id": "keep.okf.session",
+    "within": "keep.deadline",
+    "without_controls": "text.controls",
+}
+"""The module of each name, with its name there after a colon where that is another."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load an exported name from its home, once."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, original = _HOMES[name].partition(":")
+    value = globals()[name] = getattr(import_module(f".{module}", __name__), original or name)
+    return value

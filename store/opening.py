@@ -215,6 +215,7 @@ class Parts:
         open_parts.callback(self._end_sweep)
 
     def _build_questions(self) -> None:
+        """Build what answers questions and learns from the answers."""
         self.relevance = RelevanceFeedback(self.writer.later, self.is_busy, self.ledger.asked)
         self.feedback = Feedback(
             self.relevance,
@@ -240,6 +241,7 @@ class Parts:
         )
 
     def _build_runs(self) -> None:
+        """Build what changes the memory in runs."""
         self.runs = Runs(
             self.changes,
             self.ledger,
@@ -268,6 +270,7 @@ class Parts:
         )
 
     def _build_upkeep(self) -> None:
+        """Build what looks after the store."""
         self.pages = Pages(self.derived, self.catalog, self.vault, self.paths.vault, self.visibility)
         self.health = Health(
             self.vault,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ...store.keep.ledger.records import Run
+from ...store import Run
 
 DREAMS = ("daily", "weekly", "compaction")
 """The kinds of run that are dreams."""

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 from loguru import logger
 
-from ...store.keep import okf
-from ...store.keep.files.vault import is_digest
-from ...store.keep.ledger.records import LINK
+from ...store import LINK, is_digest
 
 if TYPE_CHECKING:
-    from ...store.memory import MemoryStore
+    from ...store import MemoryStore
 
 LOG_RUNS = 1000
 
@@ -36,23 +34,20 @@ class DerivedPages:
         from ...pipelines.report import catalogue  # what it needs has time until the first dream
 
         store = self._store
-        store.settle()
-        ours = store.derived.ours()
+        there = store.pages.contents()
+        ours = store.pages.written()
         zone = self._local_now().tzinfo
         assert zone is not None
-        there = [
-            one for one in store.catalog.contents() if store.vault.exists(one.path)
-        ]  # what is gone is known a while
         wanted: dict[str, str | None] = dict(
             catalogue.pages(
                 there,
                 [path for path in ours if is_digest(path)],
                 store.runs(LOG_RUNS, hidden=[LINK]),
                 zone,
-                self._description,
+                store.pages.description,
             )
         )
-        if not store.derived.is_ours("index.md"):
+        if not store.pages.may_write("index.md"):
             wanted = {"log.md": wanted["log.md"]}
         gone = [path for path in ours if path not in wanted and not is_digest(path)]
         store.write_derived(wanted | dict.fromkeys(gone))
@@ -61,11 +56,11 @@ class DerivedPages:
         """Say in its digest that a run was undone (`kept`: but for so many changes), and make the catalogue true."""
         from ...pipelines.report.html import disowned, noted
 
-        if not self._store.derived.ours():
+        if not self._store.pages.written():
             return  # no dream has landed yet
         pages: dict[str, str] = {}
         for path in self._digests_of(run_id):
-            text = (self._store.vault.read_if_any(path) or b"").decode("utf-8", "replace")
+            text = self._store.pages.text(path)
             if kept:
                 pages[path] = noted(text, run_id, "Partly undone:", f"{kept} of its changes stayed.")
             else:
@@ -75,8 +70,4 @@ class DerivedPages:
     def _digests_of(self, run_id: str) -> list[str]:
         """The pages of the day that a dream's name begins with."""
         day = f"digests/{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}"
-        return [path for path in self._store.derived.ours() if path in (f"{day}.md", f"{day}.html")]
-
-    def _description(self, path: str) -> str:
-        data = self._store.vault.read_if_any(path)
-        return "" if data is None else okf.to_memory(path, okf.parse(data)).description
+        return [path for path in self._store.pages.written() if path in (f"{day}.md", f"{day}.html")]

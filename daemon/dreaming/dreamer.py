@@ -21,9 +21,7 @@ from loguru import logger
 
 from ...pipelines.changeset_file import read_changeset
 from ...pipelines.protocol import Done, MessageError, Progress, RunKind, RunRequest
-from ...store.changes.runs import AppliedRun, SkippedAction
-from ...store.keep.files.vault import is_digest
-from ...store.keep.ledger.records import Run
+from ...store import AppliedRun, Run, SkippedAction, is_digest
 from ...store.model import ActionKind, Changeset, NotFound, StoreError
 from ..settings import Settings
 from .budget import DREAMS, NIGHT, Spent, spent_tonight
@@ -34,7 +32,7 @@ from .orphans import mark, removed_orphans
 from .preemption import Preemption
 
 if TYPE_CHECKING:
-    from ...store.memory import MemoryStore, StorePaths
+    from ...store import MemoryStore, StorePaths
 
 __all__ = ["DreamBusy", "DreamError", "DreamResult", "Dreamer"]
 
@@ -396,7 +394,7 @@ class Dreamer:
         note = f"it made recall worse once it was applied: {reason}"
         logger.warning("dream {}: {}", request.run_id, note)
         self._store.undo(request.run_id)
-        run = self._store.ledger.run(request.run_id)
+        run = self._store.run(request.run_id)
         self._store.record_run(replace(run, summary={**run.summary, "note": note}))
         told = f"{note}. Nothing of it is proposed again."
         return {path: disowned(text, request.run_id, told) for path, text in done.derived.items()}
@@ -408,7 +406,7 @@ class Dreamer:
 
     def _known(self, run_id: str) -> Run | None:
         with contextlib.suppress(NotFound):
-            return self._store.ledger.run(run_id)
+            return self._store.run(run_id)
         return None
 
 

@@ -14,14 +14,14 @@ from loguru import logger
 
 from ...pipelines.protocol import RunKind
 from ...pipelines.settings import PipelineSettings, ScheduleSettings
-from ...store.keep.ledger.records import LANDED
+from ...store import LANDED
 from .budget import DREAMS
 from .dreamer import DreamBusy, Dreamer, DreamError
 from .idle import Activity, LoadMeter, Machine, Verdict, judge
 from .presence import is_away
 
 if TYPE_CHECKING:
-    from ...store.memory import MemoryStore
+    from ...store import MemoryStore
 
 HISTORY_RUNS = 200
 """So many of each kind, without those that gave way: they cost nothing, and there may be dozens in one day."""

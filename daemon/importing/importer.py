@@ -17,7 +17,7 @@ from .detect import read
 from .reading.items import Item, NoteRead, Remark, SessionRead, Skipped, UnreadableFile, UnsupportedFile
 
 if TYPE_CHECKING:
-    from ...store.memory import MemoryStore
+    from ...store import MemoryStore
 
 MAX_SKIPPED = 1000
 MAX_NAMED = 5

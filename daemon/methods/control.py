@@ -33,7 +33,7 @@ from .dreams import DreamMethods, refuse_if_paused
 from .review import ReviewMethods
 
 if TYPE_CHECKING:
-    from ...store.memory import MemoryStore
+    from ...store import MemoryStore
     from ..dreaming.dreamer import Dreamer
     from ..dreaming.schedule import Schedule
     from ..settings import Settings
@@ -92,7 +92,7 @@ class ControlMethods:
         self._started_s = started_s
         self._stop = stop
         self._socket_problem = socket_problem
-        self._dreams = DreamMethods(store, dreamer, settings.vault)
+        self._dreams = DreamMethods(store, dreamer)
         self._llm_problem = ""
         self._llm_asked_s = -LLM_ASKED_AGAIN_S
 

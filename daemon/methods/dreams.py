@@ -6,7 +6,6 @@ import asyncio
 import datetime
 import re
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from loguru import logger
@@ -26,17 +25,14 @@ from ...ipc.call import Call
 from ...ipc.protocol import NOT_FOUND, ProtocolError, Refused
 from ...ipc.store_methods import Handler, Name, NoParams, Params, instant
 from ...pipelines.protocol import Progress, RunKind
-from ...store.changes.runs import SkippedAction
-from ...store.keep import okf
-from ...store.keep.files.vault import is_digest
-from ...store.keep.ledger.records import LINK, Run
+from ...store import LINK, Run, SkippedAction
 from ...store.model import NotFound, StoreError
 from ..clock import local_now
 from ..dreaming.derived import DerivedPages
 from ..dreaming.dreamer import Dreamer, DreamResult
 
 if TYPE_CHECKING:
-    from ...store.memory import MemoryStore
+    from ...store import MemoryStore
 
 
 _DREAM_MARK = re.compile(r"<!-- dream (\S+) -->")
@@ -77,11 +73,10 @@ class DigestParams(Params):
 class DreamMethods:
     """The methods; dreams are had in the server's loop, the others run in its threads."""
 
-    def __init__(self, store: MemoryStore, dreamer: Dreamer, vault: Path) -> None:
+    def __init__(self, store: MemoryStore, dreamer: Dreamer) -> None:
         self._pages = DerivedPages(store, local_now)
         self._store = store
         self._dreamer = dreamer
-        self._vault = vault
         self._unwaited: set[asyncio.Task[Any]] = set()
 
     def handlers(self) -> dict[str, Handler]:
@@ -158,7 +153,7 @@ class DreamMethods:
 
     def undo(self, params: UndoParams, call: Call) -> UndoAnswer:
         """Take a run back. One that was taken back before is left, and `already` says so."""
-        already = self._store.ledger.run(params.run_id).state == "undone"
+        already = self._store.run(params.run_id).state == "undone"
         undone = self._store.undo(params.run_id)
         try:
             self._pages.undone(params.run_id, len(undone.skipped))
@@ -173,28 +168,24 @@ class DreamMethods:
 
     def digest(self, params: DigestParams, call: Call) -> DigestAnswer:
         """A day's digest as it lies in the vault, without its frontmatter."""
-        wanted = f"{params.date.isoformat()}.md" if params.date else "*.md"
-        found = sorted(path for path in self._vault.glob(f"digests/{wanted}") if is_digest(f"digests/{path.name}"))
-        if not found:
+        digest = self._store.pages.digest(params.date)
+        if digest is None:
             what = f"no digest of {params.date}" if params.date else "no digest yet"
             hint = "A dream that changes something writes one: `dreamctl dream daily --wait`."
             raise ProtocolError(f"There is {what}.", hint, NOT_FOUND)
-        path = found[-1]
-        page = path.with_suffix(".html")
-        text = okf.parse(path.read_bytes()).body
-        told_of = dict.fromkeys(_DREAM_MARK.findall(text))
+        told_of = dict.fromkeys(_DREAM_MARK.findall(digest.text))
         undone = [run_id for run_id in told_of if self._is_undone(run_id)]
         return {
-            "date": path.stem,
-            "path": str(path),
-            "page": str(page) if page.exists() else None,
-            "text": text,
+            "date": digest.date,
+            "path": str(digest.path),
+            "page": str(digest.page) if digest.page else None,
+            "text": digest.text,
             "undone": undone,
         }
 
     def _is_undone(self, run_id: str) -> bool:
         try:
-            return self._store.ledger.run(run_id).undone_at is not None
+            return self._store.run(run_id).undone_at is not None
         except NotFound:  # the ledger is another than that of the vault
             return False
 

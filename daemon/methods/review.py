@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,17 +12,12 @@ from ...ipc.answers import DecayAnswer, LeakAnswer, ReviewAnswer
 from ...ipc.call import Call
 from ...ipc.protocol import Refused
 from ...ipc.store_methods import Handler, Name, NoParams, Params, instant, plain
-from ...store.keep.files.vault import Vault
-from ...store.keep.ledger.records import LANDED
-from ...store.keep.redaction import redact
-from ...store.model import Kind, Level, Memory, NotFound
+from ...store import LANDED
 from ..clock import utc_now
 from ..settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ...store.memory import MemoryStore
+    from ...store import MemoryStore
 
 MOST_FADING = 500
 MOST_DECISIONS = 50
@@ -72,25 +66,20 @@ class ReviewMethods:
         }
 
     def decay_preview(self, params: DecayParams, call: Call) -> DecayAnswer:
-        """What would fade within so many days, read from the index and the files; nothing is changed."""
+        """Return what would fade within so many days; nothing is changed."""
         from ...pipelines.stages import decay
-        from ...pipelines.workspace.view import History
 
-        store, settings, now = self._store, self._settings.pipelines.decay, utc_now()
-        store.settle()
-        history = History(
-            tombstones=frozenset(store.ledger.tombstones()),
-            usage=store.ledger.usage(),
-            feedback=store.ledger.feedback(),
-            probes=store.ledger.probes(),
-            reinforced=store.ledger.reinforced(),
-        )
-        evidence = decay.UsageEvidence(history, store.catalog.resting(), settings)
-        found = decay.forecast(self._facts(call), _reader(store.vault), evidence, settings, now, params.days)
+        now = utc_now()
+
+        def on_progress(done: int) -> None:
+            call.raise_if_cancelled()
+            call.progress("decay", done)
+
+        found = decay.preview(self._store.decay_inputs(), self._settings.pipelines.decay, now, params.days, on_progress)
         return {
             "days": params.days,
-            "most_a_night": decay.most_per_run(store.catalog.counts()["facts"], settings),
-            "total": len(found),
+            "most_a_night": found.most_per_run,
+            "total": len(found.fading),
             "fading": [
                 {
                     "node_id": confidence.memory.node_id,
@@ -100,7 +89,7 @@ class ReviewMethods:
                     "confidence": round(confidence.at(now), 3),
                     "fades_at": instant(at),
                 }
-                for at, confidence in found[:MOST_FADING]
+                for at, confidence in found.fading[:MOST_FADING]
             ],
         }
 
@@ -123,34 +112,14 @@ class ReviewMethods:
             raise Refused("An edit, and nothing else, comes with a text.", "`dreamctl review ID --edit TEXT`.")
         return self._store.decide(params.decision, params.keep, params.by or _login(), params.text)
 
-    def _facts(self, call: Call) -> Iterator[Memory]:
-        """Every living fact, as little of it as the index is asked for."""
-        for done, (node_id, path, at) in enumerate(self._store.catalog.old_facts(utc_now())):
-            if done % 1000 == 0:
-                call.raise_if_cancelled()
-                call.progress("decay", done)
-            yield Memory(node_id=node_id, level=Level.FACT, kind=Kind.FACT, title="", text="", path=path, created_at=at)
-
     def _leaks(self) -> list[LeakAnswer]:
-        """The files that the latest dream named and that still hold what looks like a secret."""
+        """Return the files that the latest dream named and that still hold what looks like a secret."""
         runs = self._store.runs(RUNS_LOOKED_AT, kinds=LINTING, states=LANDED)
-        summaries = [run.summary for run in runs if "leaks" in run.summary]
-        found: list[LeakAnswer] = []
-        for node_id in summaries[0]["leaks"] if summaries else ():
-            path = self._store.catalog.path_of(node_id)
-            data = _reader(self._store.vault)(path) if path else None
-            if path and data and (kinds := sorted(set(redact(data.decode("utf-8", "replace")).found))):
-                found.append({"node_id": node_id, "path": path, "kinds": ", ".join(kinds)})
-        return found
-
-
-def _reader(vault: Vault) -> Callable[[str], bytes | None]:
-    def read(path: str) -> bytes | None:
-        with contextlib.suppress(NotFound):
-            return vault.read(path)
-        return None
-
-    return read
+        named = next((run.summary["leaks"] for run in runs if "leaks" in run.summary), ())
+        return [
+            {"node_id": leak.node_id, "path": leak.path, "kinds": ", ".join(leak.kinds)}
+            for leak in self._store.leaks(named)
+        ]
 
 
 def _login() -> str:

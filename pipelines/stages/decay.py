@@ -6,10 +6,11 @@ A memory's confidence is a pure function of time, so the day on which it fades i
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import exp, log
+from typing import TYPE_CHECKING
 
 from ...store.changes.decisions import is_reviewed
 from ...store.keep import okf
@@ -19,6 +20,9 @@ from ..language.dates import format_date
 from ..settings import DecaySettings
 from ..workspace.proposals import Planned, is_curated
 from ..workspace.view import History, View
+
+if TYPE_CHECKING:
+    from ...store import DecayInputs
 
 STAGE = "decay"
 DEFAULT_CERTAINTY = 0.7
@@ -35,6 +39,7 @@ TAU_OF = {
 
 _TRUST = {"used": 0.05, "useful": 0.05, "not_useful": -0.10, "rejected": -0.02}
 _MOST_TRUST = 2.0
+PROGRESS_EVERY = 1000
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 Read = Callable[[str], bytes | None]
@@ -195,6 +200,44 @@ def forecast(
         if (at := confidence.fades_at(settings)) <= horizon
     ]
     return sorted(found, key=lambda pair: (pair[0], pair[1].memory.node_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The facts that would fade, each with the moment, the soonest first; and how many may fade in one run."""
+
+    fading: Sequence[tuple[datetime, Confidence]]
+    most_per_run: int
+
+
+def preview(
+    inputs: DecayInputs,
+    settings: DecaySettings,
+    now: datetime,
+    days: int,
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> Preview:
+    """Return what would fade within some days if nothing happened; nothing is changed.
+
+    `on_progress` is called with the number of facts that were looked at, every PROGRESS_EVERY.
+    """
+    history = History(
+        tombstones=inputs.tombstones,
+        usage=inputs.usage,
+        feedback=inputs.feedback,
+        probes=inputs.probes,
+        reinforced=inputs.reinforced,
+    )
+
+    def counted(facts: Iterable[Memory]) -> Iterator[Memory]:
+        for done, fact in enumerate(facts):
+            if done % PROGRESS_EVERY == 0:
+                on_progress(done)
+            yield fact
+
+    evidence = UsageEvidence(history, inputs.citations, settings)
+    fading = forecast(counted(inputs.facts(now)), inputs.read, evidence, settings, now, days)
+    return Preview(fading, most_per_run(inputs.living, settings))
 
 
 def most_per_run(living: int, settings: DecaySettings) -> int:

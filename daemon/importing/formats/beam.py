@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ....store.keep.okf.session import session_id
+from ....store import session_id
 from ....store.model import NewTurn, SessionHead
 from ....store.names import as_channel
 from ..reading.items import SessionRead, Skipped

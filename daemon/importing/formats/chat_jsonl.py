@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ....store.keep.okf.session import session_id
+from ....store import session_id
 from ....store.model import GLOBAL_CHANNEL, NewTurn, SessionHead
 from ....store.names import as_channel, as_name
 from ....store.roles import Role, role_of

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ....store import session_id
 from ....store.channel import channel_of_folder
-from ....store.keep.okf.session import session_id
 from ....store.model import NewTurn, NodeId, SessionHead
 from ....store.roles import Role
 from ..reading.batches import Pieces

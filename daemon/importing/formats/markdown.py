@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ....store.keep.okf.document import parse
-from ....store.keep.okf.notes import date_of, has_unreadable_date, title_of
+from ....store import has_unreadable_date, note_date, note_title, parse_document
 from ....store.model import Kind
 from ....store.names import as_channel, as_label
 from ..reading.files import opened
@@ -50,7 +49,7 @@ def read(path: Path) -> Iterator[NoteRead | Remark | Skipped]:
     except UnicodeDecodeError as error:
         yield Skipped(path, None, f"not UTF-8 at byte {error.start}")
         return
-    document = parse(data.removeprefix(_BOM))
+    document = parse_document(data.removeprefix(_BOM))
     body = tidy(document.body)
     if not body:
         yield Skipped(path, None, "a note without text")
@@ -63,14 +62,14 @@ def read(path: Path) -> Iterator[NoteRead | Remark | Skipped]:
 
 
 def _note(path: Path, meta: Mapping[str, Any], body: str, written_at: datetime) -> NoteRead:
-    title = tidy(title_of(path.name, meta, body)) or path.stem
+    title = tidy(note_title(path.name, meta, body)) or path.stem
     kind, channel = meta.get("kind"), meta.get("channel")
     return NoteRead(
         path=path,
         title=title,
         text=body if _names(body, title) else f"# {title}\n\n{body}",
         tags=_tags(meta.get("tags")),
-        created_at=date_of(path.name, meta) or written_at,
+        created_at=note_date(path.name, meta) or written_at,
         channel=as_channel(channel) or None if isinstance(channel, str) else None,
         kind=Kind(kind) if isinstance(kind, str) and kind in _NOTE_KINDS else None,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....store.text.controls import without_controls
+from ....store import without_controls
 
 MEMORY_TAG = "dreamd-memory"  # what we hand to agents comes tagged, and is never learned again
 MAX_TURN_CHARS = 100_000  # about 25,000 tokens: what is longer was pasted, not said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime
 
-from ....store.text.vocabulary import MONTH_NUMBERS
+from ....store import MONTH_NUMBERS
 
 _MILLISECONDS_FROM = 1e11  # as seconds this is the year 5138; what is larger counts milliseconds
 _LOCOMO = re.compile(r"(\d{1,2}):(\d\d) ?([ap])m on (\d{1,2}) (\w+),? (\d{4})", re.IGNORECASE)

@@ -64,15 +64,14 @@ class FakeStore:
 
     def __init__(self, vault: Path) -> None:
         self.vault = vault
-        self.derived = SimpleNamespace(ours=set[str], is_ours=lambda path: True)
-        self.catalog = SimpleNamespace(contents=list[Content])
+        self.pages = SimpleNamespace(contents=list[Content], written=set[str], may_write=lambda path: True)
+        self.pages.description = lambda path: ""
         self.applied: list[Changeset] = []
         self.summaries: list[Mapping[str, Any]] = []
         self.recorded: list[Run] = []
         self.slow: Slow | None = None
         self.refused: tuple[SkippedAction, ...] = ()
         self.fails: dict[str, Exception] = {}
-        self.ledger = self
         self.obstacle: StoreError | None = None
 
     def refuse_to_dream(self) -> None:
