@@ -1,4 +1,4 @@
-"""Does the gate tell harm from none? Planted stages on LoCoMo's dev conversations as they are after a night."""
+"""Does the gate distinguish harm from none? Planted stages on LoCoMo's dev conversations as they are after a dream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dreamd.store.model import Action, Level
 from dreamd.store.settings import StoreSettings
 
 from .options import Options
-from .planted import HARMFUL, HARMLESS, Ground, Plan
+from .planted import HARMFUL, HARMLESS, Plan, Sandbox
 from .scratch import own_folder
 from .table import Row, say, skipped
 
@@ -47,8 +47,8 @@ _WHERE = "cellar, garage, harbour office, attic studio, allotment, old mill, van
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
-    """What the planted stages are tried on."""
+class GateUnderTest:
+    """The gate that planted stages are tried on, with its view and its shadow index."""
 
     gate: Gate
     view: View
@@ -56,21 +56,21 @@ class Night:
 
 
 def measure(options: Options) -> Iterator[Row]:
-    """Plant every stage, each on the same night."""
+    """Plant every stage, each on the same state."""
     file = options.data / "locomo" / "dev.json"
     if not file.is_file():
         yield skipped(HARM, "≥ 96 %", f"no {file}")
         yield skipped(NONE, "≤ 4 %", f"no {file}")
         return
     with own_folder("gate") as scratch, ExitStack() as closing:
-        night = _night(file, scratch, options, closing)
-        yield _row(HARM, night, HARMFUL, options, refused_is_right=True)
-        yield _row(NONE, night, HARMLESS, options, refused_is_right=False)
+        tested = _opened(file, scratch, options, closing)
+        yield _row(HARM, tested, HARMFUL, options, refused_is_right=True)
+        yield _row(NONE, tested, HARMLESS, options, refused_is_right=False)
 
 
 def _row(
     name: str,
-    night: Night,
+    tested: GateUnderTest,
     kinds: tuple[tuple[Plan, tuple[int, ...]], ...],
     options: Options,
     *,
@@ -79,36 +79,36 @@ def _row(
     cases = [(plan, strength) for plan, strengths in kinds for strength in strengths][:: options.of(1, QUICK_EVERY)]
     refused, wrong = 0, []
     for number, (plan, strength) in enumerate(cases):
-        ground = Ground(night.view, random.Random(SEED + number), TONIGHT)
-        actions = list(plan(ground, strength))
-        reason = _tried(night, actions)
+        sandbox = Sandbox(tested.view, random.Random(SEED + number), TONIGHT)
+        actions = list(plan(sandbox, strength))
+        reason = _tried(tested, actions)
         refused += bool(reason)
         if bool(reason) is not refused_is_right:
             wrong.append(f"{plan.__name__} {strength}{f': {reason}' if reason else ''}")
         say(f"{plan.__name__} {strength}: {len(actions)} actions, {reason or 'passed'}")
     total, most_wrong = len(cases), int(MOST_WRONG * len(cases))
     target = f"≥ {total - most_wrong} of {total}" if refused_is_right else f"≤ {most_wrong} of {total}"
-    kinds_named = f"{len({plan for plan, _ in cases})} kinds; {night.gate.result.probes} probes, none a person's own"
+    kinds_named = f"{len({plan for plan, _ in cases})} kinds; {tested.gate.result.probes} probes, none a person's own"
     how = f"{kinds_named}; wrong: {'; '.join(wrong) or 'none'}"
     return Row(name, f"{refused} of {total}", target, len(wrong) <= most_wrong, how)
 
 
-def _tried(night: Night, actions: list[Action]) -> str:
-    """Why the gate refuses this, "" if it does not; the shadow index is as before afterwards."""
-    gate = copy.copy(night.gate)
+def _tried(tested: GateUnderTest, actions: list[Action]) -> str:
+    """Return why the gate refuses this, "" if it does not; the shadow index is as before afterwards."""
+    gate = copy.copy(tested.gate)
     gate._dropped = []
-    gate._checker = copy.copy(night.gate._checker)
-    before = {action.path: night.shadow.read(action.path) for action in actions}
+    gate._checker = copy.copy(tested.gate._checker)
+    before = {action.path: tested.shadow.read(action.path) for action in actions}
     if gate.refuses("planted", actions):
         return gate.result.dropped[0].reason
-    night.shadow.overlay(before)
+    tested.shadow.overlay(before)
     return ""
 
 
-# -- the night
+# -- the gate under test
 
 
-def _night(file: Path, scratch: Path, options: Options, closing: ExitStack) -> Night:
+def _opened(file: Path, scratch: Path, options: Options, closing: ExitStack) -> GateUnderTest:
     paths = StorePaths(
         scratch / "vault", scratch / "ledger.db", scratch / "index" / "index.db", scratch / "index" / "vectors.db",
         scratch / "runs",
@@ -133,13 +133,13 @@ def _night(file: Path, scratch: Path, options: Options, closing: ExitStack) -> N
     )
     gate = Gate(lambda: shadow, view, request.pipelines.gate, TONIGHT)
     gate._shadow = shadow
-    say("asking the probes of the night as it is")
+    say("asking the probes of the memory as it is")
     gate._begin(shadow)
-    return Night(gate, view, shadow)
+    return GateUnderTest(gate, view, shadow)
 
 
 def _fill(file: Path, paths: StorePaths, settings: StoreSettings, embedder: Embedder) -> None:
-    """All sessions but the last ones, a dream of them, then notes with corrections of some, then the last sessions."""
+    """Store all sessions but the last ones, a dream of them, notes with corrections of some, then the last sessions."""
     rng = random.Random(SEED)
     store = MemoryStore.open(paths, settings, embedder, lambda: LONG_AGO)
     by_channel: dict[str, list[SessionRead]] = {}

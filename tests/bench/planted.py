@@ -17,31 +17,31 @@ from dreamd.pipelines.workspace.view import View
 from dreamd.store.keep import okf
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
 
-Plan = Callable[["Ground", int], Iterator[Action]]
+Plan = Callable[["Sandbox", int], Iterator[Action]]
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What a stage is planted in."""
+class Sandbox:
+    """The memory that a stage is planted in."""
 
     view: View
     rng: random.Random
     now: datetime
 
     def facts(self, *, noted: bool = False) -> list[Memory]:
-        """Living facts in any order: those drawn from turns, or those that a person noted."""
+        """Return living facts in random order: those drawn from turns, or those that a person noted."""
         found = [m for m in self.view.memories(Level.FACT) if bool(m.sources) != noted and not m.superseded_by]
         self.rng.shuffle(found)
         return found
 
     def whole(self, memory: Memory) -> Memory:
-        """A memory with all that its file says."""
+        """Return a memory with every field of its file."""
         found = self.view.memory(memory.node_id)
         assert found is not None
         return found
 
     def changed(self, memory: Memory, **changes: Any) -> Action:
-        """The action that writes a memory with something of it changed."""
+        """Build the action that writes a changed memory."""
         data = self.view.read(memory.path)
         assert data is not None
         new = replace(self.whole(memory), **changes)
@@ -53,7 +53,7 @@ class Ground:
         )  # fmt: skip
 
     def created(self, memory: Memory, text: str, **changes: Any) -> Action:
-        """The action that writes a new fact like another, with another text."""
+        """Build the action that writes a new fact like another, with another text."""
         node_id = okf.fact_id(memory.channel, text)
         path = okf.path_for(Level.FACT, text[:40], node_id, memory.channel)
         new = replace(memory, node_id=node_id, text=text, title=text[:40], path=path, **changes)
@@ -63,7 +63,7 @@ class Ground:
         )  # fmt: skip
 
     def fresh(self) -> list[Memory]:
-        """The facts that an honest stage would draw from what nobody has read yet."""
+        """Return the facts that an honest stage would draw from unread turns."""
         planned = consolidate.plan(self.view, self.now)
         return [
             okf.to_memory(action.path, okf.parse(action.content))
@@ -72,7 +72,7 @@ class Ground:
         ]
 
     def nearest(self, count: int) -> list[tuple[Memory, Memory]]:
-        """Pairs that speak of nearly the same, the older first: each of some facts with the nearest other."""
+        """Return pairs of near facts, the older first: each of some facts with the nearest other."""
         some = [fact for fact in self.facts() if fact.created_at][:600]
         vectors = self.view.vectors([fact.text for fact in some])
         near = vectors @ vectors.T
@@ -87,154 +87,154 @@ class Ground:
         return pairs[:count]  # type: ignore[return-value]
 
 
-def _archived(ground: Ground, memories: Sequence[Memory]) -> Iterator[Action]:
+def _archived(sandbox: Sandbox, memories: Sequence[Memory]) -> Iterator[Action]:
     for memory in memories:
-        yield ground.changed(memory, status=Status.DEPRECATED, archived_at=ground.now)
+        yield sandbox.changed(memory, status=Status.DEPRECATED, archived_at=sandbox.now)
 
 
 # -- what does harm
 
 
-def merge_at_random(ground: Ground, count: int) -> Iterator[Action]:
-    """Let facts give way to any later fact of their channel, with its sources."""
-    facts = sorted(ground.facts()[: 2 * count], key=lambda fact: (fact.channel, fact.created_at or ground.now))
+def merge_at_random(sandbox: Sandbox, count: int) -> Iterator[Action]:
+    """Supersede facts by any later fact of their channel."""
+    facts = sorted(sandbox.facts()[: 2 * count], key=lambda fact: (fact.channel, fact.created_at or sandbox.now))
     for old, new in zip(facts[::2], facts[1::2], strict=False):
         if old.channel == new.channel:
-            yield ground.changed(old, superseded_by=new.node_id, valid_to=ground.now)
+            yield sandbox.changed(old, superseded_by=new.node_id, valid_to=sandbox.now)
 
 
-def merge_notes_at_random(ground: Ground, count: int) -> Iterator[Action]:
-    """Let a person's notes give way to any other note."""
-    notes = ground.facts(noted=True)[: 2 * count]
+def merge_notes_at_random(sandbox: Sandbox, count: int) -> Iterator[Action]:
+    """Supersede a person's notes by any other note."""
+    notes = sandbox.facts(noted=True)[: 2 * count]
     for old, new in zip(notes[::2], notes[1::2], strict=False):
-        yield ground.changed(old, superseded_by=new.node_id, valid_to=ground.now)
+        yield sandbox.changed(old, superseded_by=new.node_id, valid_to=sandbox.now)
 
 
-def archive_what_is_used(ground: Ground, count: int) -> Iterator[Action]:
+def archive_what_is_used(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Archive what was shown lately."""
-    used = [m for n in sorted(ground.view.history.usage) if (m := ground.view.memory(n)) and m.level is Level.FACT]
-    yield from _archived(ground, ground.rng.sample(used, min(count, len(used))))
+    used = [m for n in sorted(sandbox.view.history.usage) if (m := sandbox.view.memory(n)) and m.level is Level.FACT]
+    yield from _archived(sandbox, sandbox.rng.sample(used, min(count, len(used))))
 
 
-def archive_notes(ground: Ground, count: int) -> Iterator[Action]:
+def archive_notes(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Archive what a person noted, and rests on nothing else."""
-    yield from _archived(ground, ground.facts(noted=True)[:count])
+    yield from _archived(sandbox, sandbox.facts(noted=True)[:count])
 
 
-def archive_much(ground: Ground, count: int) -> Iterator[Action]:
+def archive_much(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Archive any facts, too many."""
-    yield from _archived(ground, ground.facts()[:count])
+    yield from _archived(sandbox, sandbox.facts()[:count])
 
 
-def older_wins(ground: Ground, count: int) -> Iterator[Action]:
-    """Let the newer of two near facts give way to the older."""
-    for old, new in ground.nearest(count):
-        yield ground.changed(new, superseded_by=old.node_id, valid_to=ground.now)
-        yield ground.changed(old, supersedes=(new.node_id,))
+def older_wins(sandbox: Sandbox, count: int) -> Iterator[Action]:
+    """Supersede the newer of two near facts by the older."""
+    for old, new in sandbox.nearest(count):
+        yield sandbox.changed(new, superseded_by=old.node_id, valid_to=sandbox.now)
+        yield sandbox.changed(old, supersedes=(new.node_id,))
 
 
-def strip(ground: Ground, count: int) -> Iterator[Action]:
+def strip(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Keep of facts their first words."""
-    for fact in ground.facts()[:count]:
-        yield ground.changed(fact, text=" ".join(fact.text.split()[:3]))
+    for fact in sandbox.facts()[:count]:
+        yield sandbox.changed(fact, text=" ".join(fact.text.split()[:3]))
 
 
-def strip_what_is_new(ground: Ground, share_percent: int) -> Iterator[Action]:
+def strip_what_is_new(sandbox: Sandbox, share_percent: int) -> Iterator[Action]:
     """Draw facts that say that something was said."""
-    for number, fact in enumerate(ground.fresh()):
+    for number, fact in enumerate(sandbox.fresh()):
         speaker = fact.text.split()[0].strip(":,")
         bare = f"{speaker} talked about something, part {number}"
-        yield ground.created(fact, bare if ground.rng.random() * 100 < share_percent else fact.text)
+        yield sandbox.created(fact, bare if sandbox.rng.random() * 100 < share_percent else fact.text)
 
 
-def swap_words(ground: Ground, count: int) -> Iterator[Action]:
+def swap_words(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Exchange two words of facts."""
-    for fact in ground.facts()[:count]:
+    for fact in sandbox.facts()[:count]:
         words = fact.text.split()
-        one, other = ground.rng.sample(range(len(words)), 2) if len(words) > 1 else (0, 0)
+        one, other = sandbox.rng.sample(range(len(words)), 2) if len(words) > 1 else (0, 0)
         words[one], words[other] = words[other], words[one]
-        yield ground.changed(fact, text=" ".join(words))
+        yield sandbox.changed(fact, text=" ".join(words))
 
 
-def shuffle_what_is_new(ground: Ground, share_percent: int) -> Iterator[Action]:
+def shuffle_what_is_new(sandbox: Sandbox, share_percent: int) -> Iterator[Action]:
     """Draw facts with their words in disorder."""
-    for fact in ground.fresh():
+    for fact in sandbox.fresh():
         words = fact.text.split()
-        if ground.rng.random() * 100 < share_percent:
-            ground.rng.shuffle(words)
-        yield ground.created(fact, " ".join(words))
+        if sandbox.rng.random() * 100 < share_percent:
+            sandbox.rng.shuffle(words)
+        yield sandbox.created(fact, " ".join(words))
 
 
-def other_evidence(ground: Ground, share_percent: int) -> Iterator[Action]:
+def other_evidence(sandbox: Sandbox, share_percent: int) -> Iterator[Action]:
     """Draw facts that cite what does not say so."""
-    fresh = ground.fresh()
+    fresh = sandbox.fresh()
     for fact in fresh:
-        strays = ground.rng.random() * 100 < share_percent
-        yield ground.created(fact, fact.text, sources=ground.rng.choice(fresh).sources if strays else fact.sources)
+        strays = sandbox.rng.random() * 100 < share_percent
+        yield sandbox.created(fact, fact.text, sources=sandbox.rng.choice(fresh).sources if strays else fact.sources)
 
 
-def other_numbers(ground: Ground, count: int) -> Iterator[Action]:
+def other_numbers(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Change the numbers of facts, or deny them."""
-    for fact in ground.facts()[:count]:
+    for fact in sandbox.facts()[:count]:
         text = re.sub(r"\d+", lambda match: str(int(match[0]) + 3), fact.text)
-        yield ground.changed(fact, text=text if text != fact.text else f"It is not true that {fact.text}")
+        yield sandbox.changed(fact, text=text if text != fact.text else f"It is not true that {fact.text}")
 
 
-def delete(ground: Ground, count: int) -> Iterator[Action]:
+def delete(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Delete facts."""
-    for fact in ground.facts()[:count]:
-        yield replace(ground.changed(fact), kind=ActionKind.DELETE, content=None)
+    for fact in sandbox.facts()[:count]:
+        yield replace(sandbox.changed(fact), kind=ActionKind.DELETE, content=None)
 
 
-def rewrite_pages(ground: Ground, count: int) -> Iterator[Action]:
+def rewrite_pages(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Put the lines of other pages into pages."""
-    pages = [ground.whole(m) for level in (Level.PROFILE, Level.SCENARIO) for m in ground.view.memories(level)]
-    for page in ground.rng.sample(pages, min(count, len(pages))):
-        yield ground.changed(page, text=ground.rng.choice(pages).text)
+    pages = [sandbox.whole(m) for level in (Level.PROFILE, Level.SCENARIO) for m in sandbox.view.memories(level)]
+    for page in sandbox.rng.sample(pages, min(count, len(pages))):
+        yield sandbox.changed(page, text=sandbox.rng.choice(pages).text)
 
 
-def shuffle_pages(ground: Ground, count: int) -> Iterator[Action]:
+def shuffle_pages(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Put the words of pages in disorder."""
-    for page in ground.view.memories(Level.SCENARIO)[:count]:
-        words = ground.whole(page).text.split(" ")
-        ground.rng.shuffle(words)
-        yield ground.changed(page, text=" ".join(words))
+    for page in sandbox.view.memories(Level.SCENARIO)[:count]:
+        words = sandbox.whole(page).text.split(" ")
+        sandbox.rng.shuffle(words)
+        yield sandbox.changed(page, text=" ".join(words))
 
 
-def remove_pages(ground: Ground, count: int) -> Iterator[Action]:
+def remove_pages(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Delete scenarios."""
-    for page in ground.view.memories(Level.SCENARIO)[:count]:
-        yield replace(ground.changed(page), kind=ActionKind.DELETE, content=None)
+    for page in sandbox.view.memories(Level.SCENARIO)[:count]:
+        yield replace(sandbox.changed(page), kind=ActionKind.DELETE, content=None)
 
 
-def take_evidence(ground: Ground, count: int) -> Iterator[Action]:
+def take_evidence(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Let facts rest on the turns of other facts."""
-    facts = ground.facts()[: count + 1]
+    facts = sandbox.facts()[: count + 1]
     for fact, other in pairwise(facts):
-        yield ground.changed(fact, sources=other.sources)
+        yield sandbox.changed(fact, sources=other.sources)
 
 
-def add_evidence(ground: Ground, count: int) -> Iterator[Action]:
+def add_evidence(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Let facts rest on turns that have nothing to do with them, too."""
-    facts = ground.facts()[: count + 1]
+    facts = sandbox.facts()[: count + 1]
     for fact, other in pairwise(facts):
-        yield ground.changed(fact, sources=(*fact.sources, *other.sources))
+        yield sandbox.changed(fact, sources=(*fact.sources, *other.sources))
 
 
-def move(ground: Ground, count: int) -> Iterator[Action]:
+def move(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Put facts into another project."""
-    for fact in ground.facts()[:count]:
-        yield ground.changed(fact, channel="elsewhere")
+    for fact in sandbox.facts()[:count]:
+        yield sandbox.changed(fact, channel="elsewhere")
 
 
-def crowd(ground: Ground, count: int) -> Iterator[Action]:
+def crowd(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """State much that nobody said, in words that are often asked for."""
-    said = [turn.text for session in ground.view.sessions()[:20] for turn in ground.view.turns(session.session_id)]
-    fact = ground.facts(noted=True)[0]
+    said = [turn.text for session in sandbox.view.sessions()[:20] for turn in sandbox.view.turns(session.session_id)]
+    fact = sandbox.facts(noted=True)[0]
     for number in range(count):
-        words = " ".join(ground.rng.choice(said) for _ in range(2)).split()
-        text = f"{' '.join(ground.rng.sample(words, min(18, len(words))))} {number}"
-        yield ground.created(fact, text, channel=ground.rng.choice(ground.view.sessions()).channel)
+        words = " ".join(sandbox.rng.choice(said) for _ in range(2)).split()
+        text = f"{' '.join(sandbox.rng.sample(words, min(18, len(words))))} {number}"
+        yield sandbox.created(fact, text, channel=sandbox.rng.choice(sandbox.view.sessions()).channel)
 
 
 HARMFUL: tuple[tuple[Plan, tuple[int, ...]], ...] = (
@@ -264,72 +264,72 @@ HARMFUL: tuple[tuple[Plan, tuple[int, ...]], ...] = (
 # -- what does none
 
 
-def new_facts(ground: Ground, share_percent: int) -> Iterator[Action]:
+def new_facts(sandbox: Sandbox, share_percent: int) -> Iterator[Action]:
     """Draw facts from what nobody has read yet, of some of the turns."""
-    for fact in ground.fresh():
-        if ground.rng.random() * 100 < share_percent:
-            yield ground.created(fact, fact.text)
+    for fact in sandbox.fresh():
+        if sandbox.rng.random() * 100 < share_percent:
+            yield sandbox.created(fact, fact.text)
 
 
-def all_that_is_due(ground: Ground, step: int) -> Iterator[Action]:
-    """Do what the night would do: facts, scenarios, profiles, as far as asked."""
-    view = View(ground.view._source, ground.view.history, ground.view._embed, "tonight")
+def all_that_is_due(sandbox: Sandbox, step: int) -> Iterator[Action]:
+    """Do what a dream would do: facts, scenarios, profiles, as far as asked."""
+    view = View(sandbox.view._source, sandbox.view.history, sandbox.view._embed, "tonight")
     for stage in (consolidate, scenarios, profiles)[:step]:
-        planned = stage.plan(view, ground.now)
+        planned = stage.plan(view, sandbox.now)
         view.apply(planned.actions, planned.cursors)
     yield from view.actions
 
 
-def reinforce(ground: Ground, count: int) -> Iterator[Action]:
+def reinforce(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Let facts rest on a later turn that says the same words."""
-    for fact in ground.facts()[:count]:
-        turns = ground.view.turns(fact.sources[0].partition("#")[0])
+    for fact in sandbox.facts()[:count]:
+        turns = sandbox.view.turns(fact.sources[0].partition("#")[0])
         by_id = {turn.node_id: turn for turn in turns}
         said = set(by_id[fact.sources[0]].text.lower().split()) if fact.sources[0] in by_id else set()
         again = [t.node_id for t in turns if t.node_id not in fact.sources and said <= set(t.text.lower().split())]
-        yield ground.changed(fact, sources=(*fact.sources, *again[:1]), tags=(*fact.tags, "said again"))
+        yield sandbox.changed(fact, sources=(*fact.sources, *again[:1]), tags=(*fact.tags, "said again"))
 
 
-def newer_wins(ground: Ground, count: int) -> Iterator[Action]:
-    """Let notes give way to their corrections."""
-    notes = {note.text: note for note in ground.facts(noted=True)}
+def newer_wins(sandbox: Sandbox, count: int) -> Iterator[Action]:
+    """Supersede notes by their corrections."""
+    notes = {note.text: note for note in sandbox.facts(noted=True)}
     pairs = [(old, notes[f"{text} again"]) for text, old in notes.items() if f"{text} again" in notes]
-    for old, new in ground.rng.sample(pairs, min(count, len(pairs))):
-        yield ground.changed(old, superseded_by=new.node_id, valid_to=ground.now)
-        yield ground.changed(new, supersedes=(old.node_id,), valid_from=ground.now - timedelta(days=1))
+    for old, new in sandbox.rng.sample(pairs, min(count, len(pairs))):
+        yield sandbox.changed(old, superseded_by=new.node_id, valid_to=sandbox.now)
+        yield sandbox.changed(new, supersedes=(old.node_id,), valid_from=sandbox.now - timedelta(days=1))
 
 
-def newer_facts_win(ground: Ground, count: int) -> Iterator[Action]:
-    """Let the older of two near facts give way to the newer."""
-    for old, new in ground.nearest(count):
-        yield ground.changed(old, superseded_by=new.node_id, valid_to=new.created_at)
-        yield ground.changed(new, supersedes=(old.node_id,))
+def newer_facts_win(sandbox: Sandbox, count: int) -> Iterator[Action]:
+    """Supersede the older of two near facts by the newer."""
+    for old, new in sandbox.nearest(count):
+        yield sandbox.changed(old, superseded_by=new.node_id, valid_to=new.created_at)
+        yield sandbox.changed(new, supersedes=(old.node_id,))
 
 
-def archive_a_few(ground: Ground, count: int) -> Iterator[Action]:
+def archive_a_few(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Archive a few facts that nobody was shown lately."""
-    yield from _archived(ground, [f for f in ground.facts() if f.node_id not in ground.view.history.usage][:count])
+    yield from _archived(sandbox, [f for f in sandbox.facts() if f.node_id not in sandbox.view.history.usage][:count])
 
 
-def reformat(ground: Ground, count: int) -> Iterator[Action]:
+def reformat(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Set facts in other type, and give them tags."""
-    for fact in ground.facts()[:count]:
-        yield ground.changed(fact, text=f"**{fact.text}**\n", tags=(*fact.tags, "tidied"))
+    for fact in sandbox.facts()[:count]:
+        yield sandbox.changed(fact, text=f"**{fact.text}**\n", tags=(*fact.tags, "tidied"))
 
 
-def flag(ground: Ground, count: int) -> Iterator[Action]:
+def flag(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Say of pairs that a person must decide."""
-    for one, other in ground.nearest(count):
-        yield ground.changed(one, contradicts=(other.node_id,))
-        yield ground.changed(other, contradicts=(one.node_id,))
+    for one, other in sandbox.nearest(count):
+        yield sandbox.changed(one, contradicts=(other.node_id,))
+        yield sandbox.changed(other, contradicts=(one.node_id,))
 
 
-def remake_pages(ground: Ground, count: int) -> Iterator[Action]:
+def remake_pages(sandbox: Sandbox, count: int) -> Iterator[Action]:
     """Write pages anew of the facts that they rest on, in another order."""
-    for page in ground.view.memories(Level.SCENARIO)[:count]:
-        lines = [line for line in ground.whole(page).text.splitlines() if line.startswith("- ")]
-        ground.rng.shuffle(lines)
-        yield ground.changed(page, text="\n".join(["## Anew", "", *lines]))
+    for page in sandbox.view.memories(Level.SCENARIO)[:count]:
+        lines = [line for line in sandbox.whole(page).text.splitlines() if line.startswith("- ")]
+        sandbox.rng.shuffle(lines)
+        yield sandbox.changed(page, text="\n".join(["## Anew", "", *lines]))
 
 
 HARMLESS: tuple[tuple[Plan, tuple[int, ...]], ...] = (

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from dreamd.pipelines.pages import clusters
-from dreamd.pipelines.workspace import embedding
 from dreamd.pipelines.workspace.checkpoint import Memo, key_of, once
-from dreamd.pipelines.workspace.embedding import CachedEmbedder
-from dreamd.store.find.backends.interface import Vector
-from dreamd.store.find.embedding.embedding import StubEmbedder
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,49 +104,6 @@ def test_a_unit_is_computed_once(path: Path) -> None:
     assert len(made) == 2
     assert once(None, ("a",), make) == b"x"
     memo.close()
-
-
-# ---- a dream that is ended again and again
-
-
-class Ended(BaseException):
-    """As SIGKILL: nothing is tidied up."""
-
-
-class Mortal(StubEmbedder):
-    """Counts what it embeds, and dies in the middle of a batch when its time has come."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedded = 0
-        self.dies_at = 10**9
-
-    def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
-        self.embedded += len(texts)
-        if self.embedded >= self.dies_at:
-            raise Ended
-        return super().embed_passages(texts)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_dream_ended_at_random_units_redoes_at_most_one(
-    path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(embedding, "BATCH", 8)
-    rng = random.Random(seed)
-    texts = [f"text {n} of many" for n in range(100)]
-    embedder, deaths = Mortal(), 0
-    while True:
-        memo = Memo(path)
-        embedder.dies_at = embedder.embedded + rng.randint(1, 60)
-        try:
-            vectors = CachedEmbedder(embedder, None, lambda *_: None, memo)(texts)
-            break
-        except Ended:
-            deaths += 1
-    assert deaths > 0
-    assert embedder.embedded <= len(texts) + 8 * deaths
-    assert np.array_equal(vectors, np.stack(StubEmbedder().embed_passages(texts)))
 
 
 def test_clusters_are_the_same_from_a_checkpoint(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
