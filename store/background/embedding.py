@@ -24,7 +24,7 @@ SLICE_TOKENS = 256
 long texts took 29 s on a busy machine)."""
 
 RETRY_S, SOON_S = 5.0, 0.2
-"""How long after a fault of the model or the disk, and of the index, the next attempt is made."""
+"""The wait before the next attempt after a fault of the model or the disk, and after one of the index."""
 
 
 class EmbedQueue:

@@ -40,7 +40,7 @@ NEAR_COSINE: Final = 0.35
 
 SAID_WITHIN: Final = timedelta(minutes=15)
 LOOKED_AT_WITHIN: Final = timedelta(minutes=30)
-"""How long after an answer a turn, or a lookup by id, counts as its use."""
+"""The time after an answer in which a turn, or a lookup by id, counts as its use."""
 
 QUESTIONS_IN_MIND: Final = 128
 """The last questions, held in memory, for which a use is looked for."""

@@ -16,10 +16,10 @@ MOST_WAITING: Final = 1000
 """Jobs that wait at most; later ones are turned away."""
 
 IDLE_WAIT_S: Final = 2.0
-"""How long background work waits for a moment without requests."""
+"""The longest wait of background work for a moment without requests."""
 
 IDLE_POLL_S: Final = 0.05
-"""How often it looks for one."""
+"""The interval at which it looks for one."""
 
 Job = Callable[[], None]
 

@@ -1,1 +1,1 @@
-"""How it is found: index, embedding, fusion, search."""
+"""Retrieval: index, embedding, fusion, search."""

@@ -1,1 +1,1 @@
-"""What is kept: the vault of files, the ledger, changes."""
+"""Durable storage: the vault of files, the ledger, and the writer of both."""

@@ -21,7 +21,7 @@ from .deadline import obey
 BUSY_TIMEOUT_MS = 5000
 
 DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, UnicodeDecodeError)
-"""How SQLite says that a file is not what it was: text that is not UTF-8 lay in a page that has no structure."""
+"""The exceptions by which SQLite reports damage; text that is not UTF-8 lay in a page without structure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[Migra
 
 
 def schema_version(connection: apsw.Connection) -> int:
-    """How many migrations the database has seen."""
+    """Return the number of migrations applied to the database."""
     rows: list[Any] = connection.execute("PRAGMA user_version").fetchall()
     return int(rows[0][0])
 
@@ -204,9 +204,9 @@ class _WatchedCursor(apsw.Cursor):
 
 
 def watch(connection: apsw.Connection, on_damage: Callable[[Exception], Exception]) -> None:
-    """Hand every sign of damage that a statement of this connection meets to `on_damage`; what that answers is raised.
+    """Pass every sign of damage that a statement of this connection meets to `on_damage`, and raise what it returns.
 
-    Whoever asks the database need not know of damage then: none is overlooked, in whichever thread it shows.
+    Callers need not handle damage then: none is overlooked, in whichever thread it shows.
     """
 
     def cursor(connection: apsw.Connection) -> _WatchedCursor:
@@ -228,7 +228,7 @@ class Connections:
         self._closed = False
 
     def get(self) -> apsw.Connection:
-        """This thread's connection."""
+        """Return this thread's connection."""
         connection: apsw.Connection | None = getattr(self._mine, "connection", None)
         if connection is None:
             connection = obey(self._opening())
@@ -241,7 +241,7 @@ class Connections:
         return connection
 
     def close(self) -> None:
-        """Close every thread's connection; nobody may be inside a query."""
+        """Close every thread's connection; no query may be running."""
         with self._lock:
             self._closed = True
             connections, self._all = self._all, []

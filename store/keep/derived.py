@@ -48,7 +48,7 @@ class DerivedFiles:
         return self._writer.submit(lambda files: self._plan(files, wanted)).result()
 
     def ours(self) -> set[str]:
-        """The paths at which we wrote last, whatever is there now."""
+        """Return the paths that we wrote last, whatever is there now."""
         return {name.removeprefix(FLAG) for name in self._ledger.flags(FLAG)}
 
     def is_ours(self, path: str) -> bool:
@@ -105,9 +105,9 @@ def _remembered(path: str, wanted: bytes | None) -> Write:
 
 
 def notes_on(foreign: Iterable[tuple[str, bytes]]) -> list[Problem]:
-    """What a person should know of files of theirs that have a derived file's name.
+    """Return notes on a person's files that have the name of a derived one.
 
-    Once, that we write none over them; and which of them recall leaves out though they are no table of contents.
+    One note that dreamd does not overwrite them, and one for each that recall leaves out though it is no catalogue.
     """
     found = list(foreign)
     if not found:

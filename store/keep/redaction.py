@@ -29,7 +29,7 @@ Finder = Callable[[str], Iterator[tuple[int, int, str]]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How one sort of secret is found.
+    """A rule that finds one sort of secret.
 
     Every text that holds one has one of `words` (lower-case) in it, and one of `marks` as it stands: a character or two
     that most texts lack and that is found ten times faster than a word.
@@ -59,7 +59,7 @@ def redact(text: str) -> Redacted:
 
 
 def _due(text: str) -> list[Rule]:
-    """The rules whose words occur, in the order of the table."""
+    """Return the rules whose words occur, in the order of the table."""
     lowered = text.lower()
     due: list[Rule] = []
     for marks, rules in _RULES_BY_MARKS:
@@ -212,7 +212,7 @@ def _is_token(value: str, found: re.Match[str]) -> bool:
 
 
 def _is_random(value: str, *, strong: bool) -> bool:
-    """Whether a value was drawn by a machine to be secret; `strong`: its name leaves no doubt, so a hash counts."""
+    """Return True if a value looks machine-made; `strong`: its name means a secret, so that a hash counts too."""
     if len(value) < _MIN_TOKEN or not _TOKEN_CHARACTERS.fullmatch(value) or not _has_digit_and_letter(value):
         return False
     if _UUID.search(value) or (_HEX.fullmatch(value) and not strong) or _is_wordy(value):
@@ -222,13 +222,13 @@ def _is_random(value: str, *, strong: bool) -> bool:
 
 
 def _is_wordy(value: str) -> bool:
-    """Whether a value is a name, a path or a sentence of words joined by marks, and not drawn at random."""
+    """Return True if a value is a name, a path or words joined by marks, and not random."""
     parts = [part for part in _SEPARATED.split(value) if part]
     return len(parts) > 1 and all(_WORD.fullmatch(part) for part in parts)
 
 
 def _is_reference(value: str) -> bool:
-    """Whether a value is code that names the secret: a variable, an attribute, a call, a template."""
+    """Return True if a value is code that names the secret: a variable, an attribute, a call, a template."""
     return (
         re.fullmatch(r"[A-Za-z_]\w*(?:(?:\.|->|::)\w+)+(?:\(.*)?|[A-Za-z]+(?:_[A-Za-z]+)+|\$.*|.*\{.*\}.*", value)
         is not None

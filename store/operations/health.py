@@ -108,7 +108,7 @@ class Health:
             )
         yield from self._delays()
         if conflicts:
-            yield f"{conflicts} changes gave way to files edited by hand."
+            yield f"{conflicts} changes were skipped: the files were edited by hand."
         yield from history_problems(self._ledger_path, self._ledger)
         if self._queue.problem:
             yield self._queue.problem

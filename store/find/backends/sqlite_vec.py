@@ -32,7 +32,7 @@ RESCORED = 200
 among the best 200 by signs, 99.9 % of the best 30 among 400."""
 
 TIES = 2_000
-"""Points of equal score that are told apart by id; a question that more points answer alike has no best answer."""
+"""Points of equal score that are ordered by id; a question with more of them has no best answer."""
 
 LAYOUT = """
 CREATE TABLE {name}_point(
@@ -45,7 +45,7 @@ CREATE TABLE {name}_vector(row INTEGER PRIMARY KEY, embedding BLOB NOT NULL);
 CREATE TABLE {name}_gone(row INTEGER PRIMARY KEY, stamp INTEGER NOT NULL);
 CREATE INDEX {name}_gone_stamp ON {name}_gone(stamp);
 """
-"""`stamp` counts the collection's changes: whoever holds its columns in memory reads what is newer than they are."""
+"""`stamp` counts the collection's changes: holders of its columns read the rows that are newer than these."""
 
 
 class SqliteVecStore:
@@ -66,7 +66,7 @@ class SqliteVecStore:
 
     def capabilities(self) -> Capabilities:
         """Both ways of searching."""
-        return Capabilities(vector=True, keyword=True)
+        return Capabilities(vector=True)
 
     def ensure_collection(self, name: str, dimension: int) -> None:
         """Make the collection if it is not there. Raises StoreError if it is there with another dimension."""
@@ -137,7 +137,7 @@ class SqliteVecStore:
             connection.executemany(f"REPLACE INTO {name}_gone VALUES (?, {stamp})", rows)
 
     def search_vector(self, name: str, vector: Vector, limit: int, where: Filter = ()) -> list[Match]:
-        """The nearest points by cosine: a coarse scan by signs under the filter, then the exact cosines of the best."""
+        """Return the nearest points by cosine: a coarse scan by signs, then the exact cosines of the best."""
         asked = np.asarray(vector, np.float32)
         if limit < 1 or not np.any(asked):
             return []
@@ -153,7 +153,7 @@ class SqliteVecStore:
             return _best(connection, name, np.array(scored, np.float64).reshape(-1, 2), limit)
 
     def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
-        """How near these points are; those without a vector, or unknown, are left out."""
+        """Return the cosines of these points; those without a vector, or unknown, are left out."""
         found = self._reader().execute(
             f"SELECT p.id, 1.0 - vec_distance_cosine(v.embedding, ?) FROM json_each(?) AS wanted "
             f"JOIN {name}_point AS p ON p.id = wanted.value JOIN {name}_vector AS v ON v.row = p.row",
@@ -162,7 +162,7 @@ class SqliteVecStore:
         return dict(found)
 
     def search_keyword(self, name: str, terms: Sequence[str], limit: int, where: Filter = ()) -> list[Match]:
-        """The best points by bm25 over any of the terms, rare ones first while their postings are in bounds."""
+        """Return the best points by bm25 over any of the terms, rare ones first while their postings are in bounds."""
         if limit < 1:
             return []
         with self._reading() as connection:
@@ -175,7 +175,7 @@ class SqliteVecStore:
             )
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
-        """The points that are there, in the order asked; vectors included."""
+        """Return the points that are there, in the order asked, with their vectors."""
         found = {
             row[0]: Point(row[0], row[1], row[2], _vector(row[4]), json.loads(row[3]))
             for row in self._reader().execute(
@@ -188,7 +188,7 @@ class SqliteVecStore:
         return [found[point_id] for point_id in ids if point_id in found]
 
     def count(self, name: str) -> int:
-        """How many points the collection holds."""
+        """Return the number of points in the collection."""
         return int(_one(self._reader(), f"SELECT count(*) FROM {name}_point"))
 
     def _insert(self, connection: apsw.Connection, name: str, stamp: int, points: list[tuple[int, Point]]) -> None:
@@ -266,7 +266,7 @@ class SqliteVecStore:
 
     @contextlib.contextmanager
     def _columns(self, connection: apsw.Connection, name: str) -> Iterator[Columns]:
-        """The collection's columns, brought up to the snapshot (or newer, when another thread's was)."""
+        """Return the collection's columns, brought up to the snapshot (or newer, by another thread)."""
         row = connection.execute("SELECT stamp, dimension, fields FROM collection WHERE name = ?", (name,)).fetchone()
         if row is None:
             raise NotFound(f"there is no collection {name}")
@@ -330,7 +330,7 @@ def _rows_of(connection: apsw.Connection, name: str, ids: list[str]) -> dict[str
 
 
 def _best(connection: apsw.Connection, name: str, scored: NDArray[np.float64], limit: int) -> list[Match]:
-    """The best of (row, score) pairs, ties by id; those that tie with the last are told apart too (within TIES)."""
+    """Return the best of (row, score) pairs, ties by id, also among those that tie with the last (within TIES)."""
     if len(scored) > limit:
         scores = scored[:, 1]
         last = np.partition(scores, len(scores) - limit)[len(scores) - limit]
@@ -354,7 +354,7 @@ def _vector(blob: bytes | None) -> Vector | None:
 
 
 def _rows_where(connection: apsw.Connection, name: str, condition: Condition) -> Rows:
-    """The rows that hold a condition on a field that is not held in memory: a slow scan of all payloads."""
+    """Return the rows for which a condition on a field without a column holds: a slow scan of all payloads."""
     field = "payload ->> ?"
     path = f'$."{condition.field}"'
     first = condition.values[0] if condition.values else None

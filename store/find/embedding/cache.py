@@ -53,7 +53,7 @@ class EmbeddingCache:
             self._opened()
 
     def get_many(self, text_hashes: Collection[bytes]) -> dict[bytes, Vector]:
-        """The vectors that are there."""
+        """Return the vectors that are there."""
         wanted = list(text_hashes)
         found: dict[bytes, Vector] = {}
         for start in range(0, len(wanted), ASKED_AT_ONCE):

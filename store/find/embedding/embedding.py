@@ -34,7 +34,7 @@ class ModelUnavailable(StoreError):
 
 
 class Embedder(Protocol):
-    """What turns text into vectors of unit length. Any thread may call it; queries and bulk may run at once."""
+    """Turns text into vectors of unit length. Any thread may call it; queries and bulk may run at once."""
 
     @property
     def model_id(self) -> str:
@@ -43,12 +43,12 @@ class Embedder(Protocol):
 
     @property
     def dimension(self) -> int:
-        """How long a vector is."""
+        """The length of a vector."""
         ...
 
     @property
     def ready(self) -> bool:
-        """Whether embedding would start at once."""
+        """True if embedding would start at once."""
         ...
 
     def start(self) -> None:
@@ -60,16 +60,16 @@ class Embedder(Protocol):
         ...
 
     def embed_query(self, text: str) -> Vector:
-        """The vector of a question. Loads first if need be. Raises ModelUnavailable."""
+        """Return the vector of a question. Loads the model first if need be. Raises ModelUnavailable."""
         ...
 
     def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
-        """The vectors of texts that are to be found, in their order. Raises ModelUnavailable."""
+        """Return the vectors of texts that are to be found, in their order. Raises ModelUnavailable."""
         ...
 
 
 def embedder_for(settings: EmbeddingSettings, cache_dir: Path) -> Embedder:
-    """The embedder that the settings name; nothing is loaded yet."""
+    """Return the embedder that the settings name; nothing is loaded yet."""
     return StubEmbedder() if settings.model == STUB else FastembedEmbedder(settings, cache_dir)
 
 
@@ -79,7 +79,7 @@ MINILM = "minilm"
 
 @dataclass(frozen=True, slots=True)
 class ModelRule:
-    """What a family of models wants before a text. `pattern` is searched in the model's name."""
+    """The prefixes that a family of models expects before a text. `pattern` is searched in the model's name."""
 
     pattern: str
     query_prefix: str = ""
@@ -95,7 +95,7 @@ MODEL_RULES: tuple[ModelRule, ...] = (
 
 
 def rule_for(model: str) -> ModelRule:
-    """The rule of the model's family."""
+    """Return the rule of the model's family."""
     return next((rule for rule in MODEL_RULES if re.search(rule.pattern, model, re.IGNORECASE)), ModelRule(""))
 
 
@@ -131,7 +131,7 @@ class FastembedEmbedder:
 
     @property
     def ready(self) -> bool:
-        """Whether the model is loaded."""
+        """True once the model is loaded."""
         return self._model is not None
 
     def start(self) -> None:
@@ -148,11 +148,11 @@ class FastembedEmbedder:
         return self.ready
 
     def embed_query(self, text: str) -> Vector:
-        """The vector of a question. Loads first if need be. Raises ModelUnavailable."""
+        """Return the vector of a question. Loads the model first if need be. Raises ModelUnavailable."""
         return self._embed([self._rule.query_prefix + text])[0]
 
     def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
-        """The vectors of texts, in their order; batches of like length, so that little is padded."""
+        """Return the vectors of texts, in their order; batches of like length, so that little is padded."""
         prefixed = [self._rule.passage_prefix + text for text in texts]
         vectors: list[Vector] = [np.empty(0, np.float32)] * len(texts)
         for batch in batches_by_length(prefixed, BATCH_TOKENS):
@@ -178,7 +178,7 @@ class FastembedEmbedder:
     def _load(self) -> None:
         try:
             self._model = self._open()
-        except Exception as problem:  # the thread's boundary: whoever needs the model is told
+        except Exception as problem:  # the thread's boundary: callers that need the model get the error
             self._problem = problem
         finally:
             self._loaded.set()
@@ -213,14 +213,14 @@ class StubEmbedder:
         self.dimension = dimension
 
     def start(self) -> None:
-        """Nothing to load."""
+        """Do nothing: there is no model to load."""
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Always ready."""
+        """Return True at once: it is always ready."""
         return True
 
     def embed_query(self, text: str) -> Vector:
-        """The same vector as a passage's."""
+        """Return the same vector as for a passage."""
         vector = np.zeros(self.dimension, np.float32)
         for word, times in Counter(re.findall(r"\w+", text.lower())).items():
             digest = zlib.crc32(index_stem(word).encode())

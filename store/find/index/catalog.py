@@ -1,4 +1,4 @@
-"""What the index knows of files, nodes, chunks and links: its schema and the reading side."""
+"""The index's tables of files, nodes, chunks and links: their schema and the queries that read them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ NODE_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """What the index last saw of a file. `seen_ns` is the wall clock then: a stamp younger than it proves little."""
+    """A file as the index last read it. `seen_ns` is the wall clock then: a stamp as young as that proves little."""
 
     path: str
     inode: int
@@ -98,7 +98,7 @@ class ChunkRow:
 
 
 class Unit(NamedTuple):
-    """One piece of evidence, and who said it: the name or part of the speaker, "" where nobody spoke."""
+    """One piece of evidence and its speaker's name or role, "" for none."""
 
     node_id: NodeId
     role: str
@@ -123,11 +123,11 @@ class Catalog:
         return self._connection().execute(sql, bindings)
 
     def node(self, node_id: NodeId) -> Node | None:
-        """One node by id."""
+        """Return one node by id."""
         return self.nodes([node_id]).get(node_id)
 
     def nodes(self, node_ids: Collection[NodeId]) -> dict[NodeId, Node]:
-        """The nodes that are there."""
+        """Return the nodes that are there."""
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE node_id IN (SELECT value FROM json_each(?))"
         return {row[0]: _node(row) for row in self._rows(sql, (json.dumps(list(node_ids)),))}
 
@@ -137,19 +137,19 @@ class Catalog:
         return None if path is None else str(path)
 
     def nodes_of_file(self, path: str) -> list[Node]:
-        """Everything that one file says, in its order."""
+        """Return the nodes of one file, in its order."""
         return [
             _node(row)
             for row in self._rows(f"SELECT {NODE_COLUMNS} FROM node WHERE path = ? ORDER BY ordinal", (path,))
         ]
 
     def last_turns(self, path: str, count: int) -> list[Node]:
-        """The last turns of a session's file, oldest first."""
+        """Return the last turns of a session's file, oldest first."""
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE path = ? AND ordinal > 0 ORDER BY ordinal DESC LIMIT ?"
         return [_node(row) for row in self._rows(sql, (path, count))][::-1]
 
     def turns(self, session_id: NodeId, after: int = 0) -> list[Node]:
-        """The turns of a session behind an ordinal, oldest first."""
+        """Return the turns of a session after an ordinal, oldest first."""
         path = self._one("SELECT path FROM node WHERE node_id = ?", (session_id,))
         if path is None:
             return []
@@ -157,11 +157,11 @@ class Catalog:
         return [_node(row) for row in self._rows(sql, (path, after))]
 
     def sessions(self) -> dict[NodeId, int]:
-        """Every session's id and its last ordinal."""
+        """Map all sessions to their last ordinal."""
         return dict(self._rows("SELECT session_id, max(ordinal) FROM node WHERE level = 'L0' GROUP BY session_id"))
 
     def sessions_outside(self, channels: Collection[str]) -> dict[NodeId, int]:
-        """The same of those that are in none of these channels."""
+        """Map the sessions in none of these channels to their last ordinal."""
         sql = (
             "SELECT session_id, max(ordinal) FROM node WHERE level = 'L0'"
             " AND channel NOT IN (SELECT value FROM json_each(?)) GROUP BY session_id"
@@ -187,7 +187,7 @@ class Catalog:
         return [_node(row) for row in self._rows(sql, (*bindings, limit, offset))]
 
     def contents(self) -> list[Content]:
-        """What a table of contents tells of every memory and session, newest first."""
+        """Return the entries of the catalogue page: all memories and sessions, newest first."""
         sql = (
             "SELECT path, title, channel, level, live, created_at FROM node WHERE kind != 'turn'"
             " ORDER BY created_at DESC, node_id"
@@ -198,11 +198,11 @@ class Catalog:
         ]
 
     def turn_ids(self) -> list[NodeId]:
-        """Every living turn."""
+        """Return the ids of all live turns."""
         return [node_id for (node_id,) in self._rows("SELECT node_id FROM node WHERE kind = 'turn' AND live")]
 
     def facts_alone(self) -> list[NodeId]:
-        """Every living fact that rests on nothing: what a person noted."""
+        """Return the ids of all live facts without evidence: a person's notes."""
         sql = (
             "SELECT node_id FROM node WHERE level = 'L1' AND live"
             " AND NOT EXISTS (SELECT 1 FROM link WHERE link.source = node.node_id AND link.kind = 'cites')"
@@ -215,7 +215,7 @@ class Catalog:
         return {row[0]: ChunkRow(*row) for row in self._rows(sql, (json.dumps(list(chunk_ids)),))}
 
     def evidence(self, node_ids: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, tuple[Evidence, ...]]:
-        """The turns that each node contains or cites, in the order of its file's sources; directly or through facts.
+        """Return the turns that each node contains or cites, directly or through facts, in the order of its sources.
 
         Only those of the scope's channels.
         """
@@ -228,7 +228,7 @@ class Catalog:
         return found
 
     def units(self, node_ids: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, Unit]:
-        """What each node is evidence for: the first turn that a fact cites, itself for anything else.
+        """Return the unit of each node: the first turn that a fact cites, the node itself for anything else.
 
         A fact stands for itself where that turn was forgotten, or belongs to no channel of the scope.
         """
@@ -245,12 +245,12 @@ class Catalog:
             WHERE node.node_id IN (SELECT value FROM json_each(?))
             """
             for node_id, target, role, channel, live in self._rows(sql, (json.dumps(others),)):
-                is_told = channel is None or (live and scope.holds(channel))
-                units[node_id] = Unit(target, role or "") if target is not None and is_told else Unit(node_id, "")
+                is_in_scope = channel is None or (live and scope.holds(channel))
+                units[node_id] = Unit(target, role or "") if target is not None and is_in_scope else Unit(node_id, "")
         return units
 
     def facts_of(self, turns: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, list[Node]]:
-        """The facts of the scope whose first evidence is each turn, in the order in which it said them."""
+        """Return the facts of the scope whose first evidence is each turn, in the order of its text."""
         columns = ", ".join(f"node.{name.strip()}" for name in NODE_COLUMNS.split(","))
         sql = (
             f"SELECT {columns}, link.target FROM link JOIN node ON node.node_id = link.source"
@@ -264,10 +264,10 @@ class Catalog:
         return facts
 
     def unit_links(self, units: Collection[NodeId], scope: Scope = EVERYTHING) -> list[UnitLink]:
-        """How the living facts of some units supersede or contradict facts of other units, and the other way round.
+        """Return the links by which live facts of some units supersede or contradict facts of others, both ways.
 
-        Both are of the scope's channels. Of two that contradict each other the one that holds since later is the newer;
-        by node id where nobody can tell.
+        Both facts are of the scope's channels. Of two that contradict each other the one that has held since later is
+        the newer; by node id where the times are equal or missing.
         """
         sql = """
         WITH drawn AS (
@@ -303,17 +303,17 @@ class Catalog:
         return sorted(tie for tie in found if tie.newer != tie.older)
 
     def cited_by(self, node_id: NodeId, kind: str = "cites") -> list[NodeId]:
-        """The nodes that point at this one."""
+        """Return the nodes that point at this one."""
         rows = self._rows("SELECT source FROM link WHERE target = ? AND kind = ? ORDER BY source", (node_id, kind))
         return [source for (source,) in rows]
 
     def links(self, node_id: NodeId, kind: str) -> list[NodeId]:
-        """What this node points at."""
+        """Return the nodes that this one points at."""
         rows = self._rows("SELECT target FROM link WHERE source = ? AND kind = ? ORDER BY rank", (node_id, kind))
         return [target for (target,) in rows]
 
     def conflicts(self) -> list[tuple[NodeId, NodeId]]:
-        """Living memories that say of living ones that they contradict them."""
+        """Return pairs of live memories of which the first says that it contradicts the second."""
         sql = """
         SELECT link.source, link.target FROM link JOIN node AS one ON one.node_id = link.source
         JOIN node AS other ON other.node_id = link.target
@@ -331,7 +331,7 @@ class Catalog:
         return [(source, target) for source, target in self._rows(sql)]
 
     def old_facts(self, before: datetime) -> Iterator[tuple[NodeId, str, datetime | None]]:
-        """The living facts that were stated before a moment, or never dated: id, path and when."""
+        """Yield the live facts that were stated before a moment, or have no date: id, path and time."""
         sql = "SELECT node_id, path, created_at FROM node WHERE level = 'L1' AND live"
         for node_id, path, stated in self._rows(sql):
             at = _instant(stated)
@@ -339,16 +339,16 @@ class Catalog:
                 yield node_id, path, at
 
     def file(self, path: str) -> FileRow | None:
-        """What was last seen of a file."""
+        """Return a file as it was last read."""
         row = next(self._rows("SELECT * FROM file WHERE path = ?", (path,)), None)
         return FileRow(*row) if row else None
 
     def files(self) -> dict[str, FileRow]:
-        """What was last seen of every file."""
+        """Return all files as they were last read, by path."""
         return {row[0]: FileRow(*row) for row in self._rows("SELECT * FROM file")}
 
     def known_files(self, paths: Collection[str]) -> set[str]:
-        """Those of these files that were seen."""
+        """Return the paths among these that the index has read."""
         sql = "SELECT path FROM file WHERE path IN (SELECT value FROM json_each(?))"
         return {row[0] for row in self._rows(sql, (json.dumps(list(paths)),))}
 
@@ -362,14 +362,14 @@ class Catalog:
         return list(self._rows("SELECT path, problem FROM file WHERE problem IS NOT NULL ORDER BY path"))
 
     def session_head(self, session_id: NodeId) -> SessionHead | None:
-        """What is known of a session."""
+        """Return the head of a session."""
         node = self.node(session_id)
         if node is None:
             return None
         return SessionHead(session_id, node.channel, "" if node.title == session_id else node.title, node.created_at)
 
     def counts(self) -> dict[str, int]:
-        """How many files, memories by level, turns and chunks there are, and how many chunks wait for a vector."""
+        """Return the numbers of files, memories by level, turns, chunks, and chunks that wait for a vector."""
         levels = dict(self._rows("SELECT level, count(*) FROM node WHERE kind != 'turn' GROUP BY level"))
         return {
             "files": self._one("SELECT count(*) FROM file") or 0,
@@ -383,13 +383,13 @@ class Catalog:
         }
 
     def channels(self) -> dict[str, int]:
-        """Every channel and how many memories and turns it holds."""
+        """Map all channels to the number of their memories and turns."""
         return dict(
             self._rows("SELECT channel, count(*) FROM node WHERE kind != 'session' GROUP BY channel ORDER BY 1")
         )
 
     def meta(self, key: str) -> str | None:
-        """A value that the index keeps about itself."""
+        """Return a value that the index keeps about itself."""
         value = self._one("SELECT value FROM meta WHERE key = ?", (key,))
         return None if value is None else str(value)
 
@@ -408,7 +408,7 @@ class Catalog:
         return {node_id: targets or [node_id] for node_id, targets in cited.items()}
 
     def _turns_under(self, node_id: NodeId) -> list[tuple[NodeId, str | None, str]]:
-        """The turns at the end of the citations that start here; a walk over a graph that a hand may have looped."""
+        """Return the turns at the end of the citations that start here; edits by hand may have made loops of them."""
         sql = """
         WITH RECURSIVE under(node_id, depth) AS (
             VALUES(?, 0) UNION SELECT target, depth + 1 FROM link JOIN under ON source = under.node_id
@@ -455,7 +455,7 @@ def _node(row: tuple[Any, ...]) -> Node:
 
 
 def node_row(node: Node) -> tuple[Any, ...]:
-    """A node as bindings, in the order of its columns, without its digest."""
+    """Return a node as bindings, in the order of its columns, without its digest."""
     times = (at.isoformat() if at else None for at in (node.created_at, node.valid_from, node.valid_to))
     return (
         *(node.node_id, node.path, node.level.value, node.kind.value, node.title, node.text, node.context),

@@ -43,13 +43,13 @@ YOUNG_NS = 2_000_000_000
 """A file changed less than this before it was read may have changed again within its timestamp's grain."""
 
 DOUBLE = "its node id belongs to "
-"""How the problem of a file begins that another one, seen before it, keeps out."""
+"""The beginning of the problem of a file whose node id an earlier file has."""
 
 SLICE_FILES, SLICE_S = 64, 0.03
-"""So many files at most, and about so long, in one transaction where many are applied."""
+"""The most files, and about the longest time, of one transaction of `apply_all`."""
 
 MOST_BYTES = 2**20
-"""Of a larger memory only the beginning is searched: one file must not keep the index from all others."""
+"""Of a larger memory only the beginning is indexed: one file must not block all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,33 +63,33 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """What a comparison of vault and index found: how many files were read, and which are gone and still known."""
+    """The outcome of a comparison of vault and index: files applied, and known files that are gone."""
 
     applied: int = 0
     gone: tuple[str, ...] = ()
 
 
 class MissingFiles(Protocol):
-    """Who decides about files that are gone. Called in the thread that applies them, inside its transaction."""
+    """Decides about files that are gone. Called in the thread that applies them, inside its transaction."""
 
     def may_unlearn(self, file: FileRow, image: bytes | None) -> bool:
-        """Tell whether to unlearn a file that is gone, and held `image`, at once; False: not before `unlearn`."""
+        """Return True to unlearn a file that is gone, and held `image`, at once; False: not before `unlearn`."""
         ...
 
     def is_there(self, path: str) -> None:
-        """Take note that a file is there."""
+        """Note that a file is there."""
         ...
 
 
 class _Unguarded:
-    """For an index beside which no ledger stands, a copy: what is gone is unlearned."""
+    """For an index without a ledger (a copy): files that are gone are unlearned."""
 
     def may_unlearn(self, file: FileRow, image: bytes | None) -> bool:
-        """Let all go."""
+        """Return True always."""
         return True
 
     def is_there(self, path: str) -> None:
-        """Take no note."""
+        """Do nothing."""
 
 
 class Noted:
@@ -100,12 +100,12 @@ class Noted:
         self._lock = threading.Lock()
 
     def add(self, paths: Collection[str]) -> None:
-        """Take note of these."""
+        """Note these paths."""
         with self._lock:
             self._paths |= dict.fromkeys(paths)
 
     def take(self) -> list[str]:
-        """Hand over those noted so far."""
+        """Return the paths noted so far, and start over."""
         with self._lock:
             paths, self._paths = list(self._paths), {}
         return paths
@@ -154,7 +154,7 @@ class Index:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Nothing is written meanwhile: the file that is written to may be exchanged."""
+        """Block writes meanwhile, so that the file that is written to may be exchanged."""
         with self._lock:
             if self._depth:
                 raise RuntimeError("a transaction is open")
@@ -162,7 +162,7 @@ class Index:
 
     @contextmanager
     def noting(self) -> Iterator[Noted]:
-        """Take note of every path that is applied meanwhile, whatever comes of it."""
+        """Note all paths that are applied meanwhile, also by a transaction that fails."""
         self._noted = noted = Noted()
         try:
             yield noted
@@ -171,7 +171,7 @@ class Index:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Everything inside becomes visible at once, or not at all."""
+        """Make all writes inside visible at once, or none of them."""
         with self._lock:
             if self._depth:
                 yield
@@ -191,10 +191,20 @@ class Index:
                 self._depth -= 1
 
     def apply(self, path: str, from_offset: int = 0, appended: Appended | None = None) -> None:
-        """Make the index say what the file says now; one that is gone is unlearned if its deletion is recorded.
+        """Bring the index up to date with a file; one that is gone is unlearned if its deletion is recorded.
 
-        `from_offset` is where an append to a session began: if that is where the index stopped reading, and the file
-        was then as it was read, only the tail is read, else the whole file.
+        Of an append to a session that began at `from_offset` only the tail is read, if nothing else has changed: the
+        index has read the file exactly up to that offset (`parsed_to`), without a problem, and the stamp that the
+        writer saw before it appended (`appended.before`) is the one under which the index read it. In any other case
+        the whole file is read. The stamp recorded is that after the append, and the tail ends at its size, so that a
+        later append is left to its own call. `is_as_read`: a whole read has already taken this append in.
+
+        Example: a session was read whole at 1,000 bytes, under stamp A. Two appends of 200 bytes follow.
+          apply(path, 1000, A to B)  parsed_to is 1000 and A the stamp as read: reads bytes 1000 to 1200, records B.
+          (an editor changes a word and saves: stamp C)
+          apply(path, 1200, C to D)  parsed_to is 1200, but the stamp as read is B and not C: reads the whole file.
+        Without `appended` (something else wrote during the append) the tail is read and recorded without a ctime, so
+        that the next comparison with the vault reads the whole file.
         """
         self._note([path])
         with self.batch():
@@ -215,7 +225,7 @@ class Index:
 
     @staticmethod
     def _goes_on(known: FileRow, from_offset: int, appended: Appended | None) -> bool:
-        """Tell whether an append goes on where the index stopped; of a file that nobody else changed before it."""
+        """Return True if an append begins where the index stopped, in a file that had not changed otherwise."""
         if not is_session(known.path) or known.problem or not known.parsed_to == from_offset > 0:
             return False
         return appended is None or _has_stamp(known, appended.before)
@@ -225,12 +235,12 @@ class Index:
             noted.add(paths)
 
     def apply_held(self, path: str, data: bytes, mtime_ns: int) -> None:
-        """Learn a file that is gone from what is held of it."""
+        """Index a file that is gone from its stored content."""
         with self.batch():
             self._apply_whole(path, FileStamp(path, 0, len(data), mtime_ns, 0), data)
 
     def unlearn(self, paths: Collection[str]) -> None:
-        """Unlearn files that are gone; those that are there again are applied."""
+        """Unlearn files that are gone; apply those that are there again."""
         self._note(paths)
         with self.batch():
             for path in paths:
@@ -249,7 +259,7 @@ class Index:
         return Reconciled(len(changed), tuple(path for path in seen if path not in found))
 
     def gone(self) -> list[str]:
-        """The files that are known and not there."""
+        """Return the known files that are gone."""
         with self._lock:
             known = self._catalog.files()
         return [path for path in known if not self._vault.exists(path)]
@@ -270,7 +280,7 @@ class Index:
             self.between_slices()
 
     def reread(self, node_ids: Collection[NodeId]) -> None:
-        """Apply the files of these nodes again in full; of one that is gone, what was last read of it."""
+        """Apply the files of these nodes again in full; of one that is gone, its stored content."""
         with self.batch():
             for path in sorted({node.path for node in self._catalog.nodes(node_ids).values()}):
                 known, image = self._catalog.file(path), self._images.of(path)
@@ -280,11 +290,11 @@ class Index:
                     self.apply(path)
 
     def reread_doubles(self) -> None:
-        """Apply the files again that others kept out: one of those may be gone."""
+        """Apply again the files whose node id an earlier file had: that file may be gone."""
         self.apply_all([path for path, problem in self._catalog.problems() if problem.startswith(DOUBLE)])
 
     def pending(self, limit: int = 256, of: Collection[NodeId] | None = None) -> list[Pending]:
-        """Chunks, of these nodes or of any, that wait for their vector, with the text that is to be embedded."""
+        """Return chunks, of these nodes or of any, that wait for a vector, with the text to embed."""
         among = "" if of is None else " AND node_id IN (SELECT value FROM json_each(?))"
         sql = f'SELECT chunk_id, node_id, start, "end", text_hash FROM chunk WHERE embedded = 0{among} LIMIT ?'
         with self._lock:
@@ -311,12 +321,12 @@ class Index:
             self.backend.set_vectors(COLLECTION, fresh)
 
     def set_meta(self, key: str, value: str) -> None:
-        """Keep a value about the index itself."""
+        """Store a value about the index itself."""
         with self.batch():
             self._connection.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, value))
 
     def text_hashes(self) -> set[bytes]:
-        """The hashes of every text that has, or waits for, a vector."""
+        """Return the hashes of all texts that have, or wait for, a vector."""
         with self._lock:
             return {text_hash for (text_hash,) in self._connection.execute("SELECT DISTINCT text_hash FROM chunk")}
 
@@ -339,7 +349,7 @@ class Index:
     def _apply_whole(self, path: str, stamp: FileStamp, held: bytes | None = None) -> None:
         data = held if held is not None else self._vault.read(path, 0, -1 if is_session(path) else MOST_BYTES)
         if is_session(path):
-            data = data[: stamp.size]  # what was appended since then is told of by itself
+            data = data[: stamp.size]  # a later append comes with its own call
             head, problem = read_head(path, data)
             projection = project_session(path, data, head)
             projection = replace(projection, problem=problem or projection.problem)
@@ -357,10 +367,10 @@ class Index:
         self._write_links(projection.nodes, projection.links)
         self._images.keep(path, self._whole(path, data, stamp) if held is None else [data])
         self._record(stamp, projection)
-        self._judge_others(path, known.keys() ^ named, successors)
+        self._reapply_affected(path, known.keys() ^ named, successors)
 
     def _hidden_by_successors(self, projection: Projection) -> Projection:
-        """Hide what another took the place of, while that one has a file, faded or not, and no circle leads back."""
+        """Hide superseded nodes whose successor has a file, archived or not, and is not superseded by them."""
         hidden = {link.source for link in projection.links if link.kind == SUCCESSOR and self._holds_its_place(link)}
         if not hidden:
             return projection
@@ -373,7 +383,7 @@ class Index:
         return link.source not in self._chain(link.target)
 
     def _chain(self, node_id: NodeId | None) -> list[NodeId]:
-        """A memory and those that took its place, one after the other."""
+        """Return a memory and its successors, one after the other."""
         chain: dict[NodeId, None] = {}
         while node_id is not None and node_id not in chain:
             chain[node_id] = None
@@ -381,17 +391,17 @@ class Index:
         return list(chain)
 
     def _successors(self, path: str, node_ids: Collection[NodeId]) -> dict[NodeId, NodeId | None]:
-        """What took the place of each memory of a file, as the index has it."""
+        """Return the successor of each memory of a file, as the index has it."""
         if is_session(path):
             return {}
         return {node_id: next(iter(self._catalog.links(node_id, SUCCESSOR)), None) for node_id in node_ids}
 
-    def _judge_others(
+    def _reapply_affected(
         self, path: str, came_or_went: Collection[NodeId], before: Mapping[NodeId, NodeId | None]
     ) -> None:
-        """Apply the files again whose memories are hidden, or not any more, by what a file says now, or says no more.
+        """Apply again the files whose memories a change of this file hides or no longer hides.
 
-        `before` says what had taken the place of each of this file's memories.
+        `before` maps each of this file's memories to its earlier successor.
         """
         after = self._successors(path, before.keys())
         touched: set[NodeId] = set()
@@ -411,23 +421,23 @@ class Index:
             yield self._vault.read(path, len(read))
 
     def _ranked(self, projection: Projection) -> Projection:
-        """Let a fact be found by its turn, where that can be found.
+        """Take a fact out of the ranking where its turn can be found in its place.
 
         Short facts with names in them win every comparison against whole turns: ranked beside them, they lowered
-        evidence recall@10 from .771 to .740 (LoCoMo, two conversations); told by the turns that rank, .771 stays, and
+        evidence recall@10 from .771 to .740 (LoCoMo, two conversations); shown for the turns that rank, .771 stays, and
         an envelope of 500 tokens holds .791 of the evidence instead of .759.
         """
         drawn_from = next((link.target for link in projection.links if link.kind == "cites"), None)
         turn = self._catalog.node(drawn_from) if drawn_from and is_turn(drawn_from) else None
         if turn is None or not turn.live or any(node.channel != turn.channel for node in projection.nodes):
-            return projection  # who asks in one of two channels might not find the turn
+            return projection  # a query in one of two channels might not find the turn
         return replace(
             projection,
             nodes=tuple(replace(node, ranks=node.level is not Level.FACT) for node in projection.nodes),
         )
 
     def _without_doubles(self, path: str, projection: Projection) -> Projection:
-        """The first file to claim a node id keeps it, as long as it exists; the other is reported."""
+        """Leave a node id to the first file that claimed it, while that exists; the other is reported."""
         claimed = self._catalog.nodes([node.node_id for node in projection.nodes])
         owners = {node.path for node in claimed.values() if node.path != path}
         living = sorted(owner for owner in owners if self._vault.exists(owner))
@@ -497,7 +507,7 @@ class Index:
         self._remove_nodes(gone)
         self._connection.execute("DELETE FROM file WHERE path = ?", (path,))
         self._images.drop(path)
-        self._judge_others(path, gone, successors)
+        self._reapply_affected(path, gone, successors)
 
     def _remove_nodes(self, node_ids: Collection[NodeId]) -> None:
         for node_id in node_ids:
@@ -516,14 +526,14 @@ class Index:
 
 
 def _is_current(stamp: FileStamp, row: FileRow | None) -> bool:
-    """Whether the file is the one last seen, and was in order; a stamp that was young then proves nothing."""
+    """Return True if a file is as last read, without a problem; a stamp that was young then proves nothing."""
     if row is None or row.problem is not None:
         return False
     return _has_stamp(row, stamp) and row.ctime_ns < row.seen_ns - YOUNG_NS
 
 
 def is_as_read(stamp: FileStamp, row: FileRow | None) -> bool:
-    """Tell whether a file has the stamp as which it was read last, and was in order."""
+    """Return True if a file has the stamp under which it was last read, without a problem."""
     return row is not None and row.problem is None and _has_stamp(row, stamp)
 
 
@@ -532,6 +542,6 @@ def _has_stamp(row: FileRow, stamp: FileStamp) -> bool:
 
 
 def embedded_text(node: Node, start: int, end: int) -> str:
-    """What of a node is embedded and matched by keyword: its heading and the chunk's characters."""
+    """Return the text of a chunk that is embedded and matched by keyword: the node's heading and its characters."""
     heading = node.heading()
     return f"{heading}: {node.text[start:end]}" if heading else node.text[start:end]

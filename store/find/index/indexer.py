@@ -1,7 +1,7 @@
-"""Brings changed files into the index, in a thread of its own: no acknowledgement ever waits for the index.
+"""Indexing of changed files in a thread of its own: no acknowledgement ever waits for the index.
 
-What the daemon itself placed comes first. What others changed (a burst of edits, a comparison of the whole vault) is
-taken in short slices, between which the former gets its turn.
+Files that the writer placed come first. Files that others changed (a burst of edits, a comparison of the whole vault)
+are applied in short slices, between which the former get their turn.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ T = TypeVar("T")
 
 FIRST_RETRY_S: Final = 0.25
 LONGEST_RETRY_S: Final = 5.0
-"""How long until files that the index did not take are tried again, doubled each time up to the longest."""
+"""The wait before files that could not be indexed are tried again, doubled each time up to the longest."""
 
 FILES_AT_ONCE, TURNS_AT_ONCE = 128, 16
-"""So many files, or turns of the writer, go into one transaction."""
+"""The most files, and turns of the writer, in one transaction."""
 
 SHARE_WHILE_BUSY: Final = 0.5
-"""How much of the time a comparison may take while somebody asks; the rest it waits."""
+"""The share of the time that a comparison takes while requests come in; for the rest it waits."""
 
 STOP_S: Final = 1.0
+"""The time that `stop` spends on files that the writer placed."""
 
 QUIET_S: Final = 0.005
 LONGEST_REST_S, SHARE_WHILE_WRITING, MOST_RESTING = 1.0, 0.1, 4096
-"""While something was acknowledged within QUIET_S, what was placed waits, and is then taken in this share of the time:
-Python runs one thread at a time, and beside the indexing of what was written before, the writer acknowledged half as
-many a second. It ends when somebody waits to find what was written, and when so many turns of the writer are behind."""
+"""While a write was acknowledged within QUIET_S, placed files wait for LONGEST_REST_S at most, and are then indexed in
+this share of the time: Python runs one thread at a time, and beside the indexing of earlier writes the writer
+acknowledged half as many a second. A caller of `wait_for` ends the rest, and so do MOST_RESTING turns of the writer."""
 
 _Placed = tuple[Sequence[AppliedFile], int]
 _Job = tuple[Callable[[], Any], "Future[Any]", int]
@@ -52,8 +53,8 @@ _Job = tuple[Callable[[], Any], "Future[Any]", int]
 class Indexer:
     """Applies files to the index. Every method may be called from any thread but the indexer's own.
 
-    `on_indexed` is called after files went in; `is_busy` says that somebody waits for an answer, `is_writing` that
-    something was acknowledged within so many seconds.
+    `on_indexed` is called after files were indexed; `is_busy` says that a request is in flight, `is_writing` that a
+    write was acknowledged within so many seconds.
     """
 
     def __init__(
@@ -78,16 +79,16 @@ class Indexer:
         self._retry_s = FIRST_RETRY_S
         self._thread = threading.Thread(target=self._run, name="dreamd-indexer", daemon=True)
         self.problem: str | None = None
-        """Why the index takes nothing now, None when it does; it ends by itself."""
+        """The reason why the index cannot be written now, None if it can; it ends by itself."""
 
     def start(self, indexed_seq: int) -> None:
-        """Begin; entries up to this number are known to the index, or will be found by a comparison."""
+        """Start the thread; entries up to this number are indexed, or will be found by a comparison."""
         self._placed_seq = self._indexed_seq = indexed_seq
         self._index.between_slices = self._between_slices
         self._thread.start()
 
     def stop(self) -> None:
-        """End, for at most STOP_S after what the writer placed; the next start's comparison finds what is left."""
+        """Stop, after STOP_S of placed files at most; the next start's comparison finds what is left."""
         with self._changed:
             self._stopping = True
             self._stop_at = self._monotonic() + STOP_S
@@ -98,14 +99,14 @@ class Indexer:
             self._jobs.popleft()[1].set_exception(StoreBusy("the store is closing", hint="Start dreamd again."))
 
     def placed(self, files: Sequence[AppliedFile], up_to_seq: int) -> None:
-        """The writer has put these into the vault, and with them every entry up to this number."""
+        """Queue files that the writer has placed, and with them all entries up to this number."""
         with self._changed:
             self._placed.append(([file for file in files if is_kept(file.path)], up_to_seq))
             self._placed_seq = max(self._placed_seq, up_to_seq)
             self._changed.notify_all()
 
     def submit(self, job: Callable[[], T]) -> Future[T]:
-        """Run a job that applies files slice by slice (`Index.apply_all`), after what was placed before."""
+        """Run a job that applies files slice by slice (`Index.apply_all`), after the files placed before."""
         future: Future[T] = Future()
         with self._changed:
             if self._stopping:
@@ -115,7 +116,7 @@ class Indexer:
         return future
 
     def wait_for(self, seq: int, timeout_s: float) -> bool:
-        """Wait until the entries up to this number can be found; False when that takes longer, or cannot be now."""
+        """Wait until the entries up to this number can be found; False after the timeout, or during a fault."""
         with self._changed:
             self._wanted_seq = max(self._wanted_seq, seq)
             self._changed.notify_all()
@@ -126,7 +127,7 @@ class Indexer:
 
     @property
     def lag(self) -> int:
-        """How many changed files wait."""
+        """The number of changed files that wait."""
         return sum(len(files) for files, _ in list(self._placed))
 
     # ---- the thread
@@ -144,7 +145,17 @@ class Indexer:
                 self._take_placed()
 
     def _rest(self, at_most_s: float) -> None:
-        """Let those who write go first."""
+        """Sleep while writes come in, for `at_most_s` at most, so that the writer has the interpreter lock.
+
+        Called before a transaction with LONGEST_REST_S, and in it after each file for as long as indexing it took
+        times (1 / SHARE_WHILE_WRITING - 1): 1 ms of indexing, then 9 ms of sleep. It wakes every QUIET_S to see if
+        writes have ended, and at once for `wait_for`, for `stop`, and at MOST_RESTING turns behind.
+
+        Example: writes are acknowledged every 3 ms from 0 to 2,000 ms, and the first files are placed at 10 ms.
+        is_writing(5 ms) holds, so nothing is indexed until 1,010 ms, and then for a tenth of the time. At 2,005 ms the
+        last write is 5 ms old: the rest ends, and the files that wait are indexed at full speed. If the client
+        recalls at 200 ms, `wait_for` ends the rest there, until its write is found.
+        """
         until = self._monotonic() + at_most_s
         with self._changed:
             while self._may_rest() and self._is_writing(QUIET_S) and (left_s := until - self._monotonic()) > 0:
@@ -155,7 +166,7 @@ class Indexer:
         return not wanted and not self._stopping and len(self._placed) < MOST_RESTING
 
     def _take_placed(self) -> None:
-        """Take what the writer placed last, in one transaction; what fails is tried again."""
+        """Index some of the placed files, oldest first, in one transaction; failures are tried again."""
         taken = self._some_placed()
         files = _merged([file for some, _ in taken for file in some])
         try:
@@ -183,7 +194,7 @@ class Indexer:
         return taken
 
     def _apply(self, files: Sequence[AppliedFile]) -> None:
-        """Apply files together; where one cannot be read at all, each by itself, without that one."""
+        """Apply files together; if one cannot be parsed, each by itself, without that one."""
         try:
             with self._index.batch():
                 for file in files:
@@ -208,7 +219,7 @@ class Indexer:
 
     def _stall(self, error: Exception) -> None:
         if self.problem is None:
-            logger.warning("the index takes nothing for now: %s", _place(error))
+            logger.warning("the index cannot be written: %s", _place(error))
         reason = "the disk is full" if is_full(error) else type(error).__name__
         reason = str(error) if isinstance(error, StoreError) else reason
         with self._changed:
@@ -229,7 +240,7 @@ class Indexer:
             future.set_result(result)
 
     def _between_slices(self) -> None:
-        """Let what the writer placed go first, and whoever asks have the processor for a while.
+        """Index placed files first, and leave the processor to requests for a while.
 
         Raises StoreBusy when it is time to stop: the comparison goes on at the next start.
         """

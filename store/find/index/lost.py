@@ -1,4 +1,4 @@
-"""What an index that is given up knew of files that are gone: nobody else would know that they were there."""
+"""Files that are gone and only a discarded index knew: without this, their deletion would go unnoticed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LostFile(NamedTuple):
 def lost_files(index: Path, vault: Vault) -> list[LostFile]:
     """Return the files that an index knows and that are gone, as far as it can be read.
 
-    Of a vault that is away nothing can be said, and nothing is returned.
+    Returns none while the vault is away.
     """
     if not vault.has_marker() or not index.is_file():
         return []
@@ -44,7 +44,7 @@ def lost_files(index: Path, vault: Vault) -> list[LostFile]:
 
 
 def _is_gone(path: object, vault: Vault) -> bool:
-    """Tell whether it is a path of a file that is gone; a damaged row may hold anything."""
+    """Return True for the path of a file that is gone; a damaged row may hold any value."""
     if not isinstance(path, str) or not path.isprintable() or not is_kept(path):
         return False
     try:

@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 1.0
 RETRY_AT_MOST_S: Final = 10.0
-"""How long it waits after a failure (a disk that is full, an index that is damaged again), doubling with each."""
+"""The wait after a failure (a full disk, an index that is damaged again), doubled with each."""
 
 
 class Mending:
@@ -44,7 +44,7 @@ class Mending:
             self._thread.join()
 
     def noticed(self) -> None:
-        """The index in use is damaged. Any thread may say so, also from within a transaction."""
+        """Start the replacement of the damaged index. From any thread, also from within a transaction."""
         self._usable.clear()
         self._wake.set()
 

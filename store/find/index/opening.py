@@ -47,7 +47,7 @@ MAY_PASS: Final = (apsw.CantOpenError, apsw.IOError)
 """Damage that may lie in the disk or in the number of open files, and not in what the file holds."""
 
 LOOKS: Final = 5
-"""How often a file that cannot be read now is looked at, before it is given up."""
+"""Attempts to read a file that cannot be read at the moment, before it is discarded."""
 
 
 class IndexFile:
@@ -79,7 +79,7 @@ class IndexFile:
 class OpenIndex:
     """The index in use. `index` and `catalog` stay what they are, whichever file they read and write.
 
-    `on_damage` is called, in the thread that met it, when the file in use turns out damaged; whoever asked it gets
+    `on_damage` is called, in the thread that met it, when the file in use turns out damaged; the query raises
     IndexDamaged. `replace_damaged` puts a new file in its place, `reconcile` fills that.
     """
 
@@ -104,7 +104,7 @@ class OpenIndex:
         self._on_damage = on_damage
         self._made_by = f"{embedder.model_id}, projection {PROJECTION_VERSION}"
         self.is_copy = False
-        """Whether it is a copy in memory, since its disk could not be written at the start."""
+        """True for a copy in memory, since the disk could not be written at the start."""
         if path.exists() and not can_be_written(path.parent):
             self.is_copy = True
             self._copy = copy_to_memory(path)
@@ -130,7 +130,7 @@ class OpenIndex:
 
     @property
     def note(self) -> str:
-        """How much of the vault the index has read, "" once that is all of it."""
+        """A sentence on how much of the vault the index has read, "" once that is all of it."""
         if self.is_whole and self._damage is None and not self.is_copy:
             return ""
         if self.is_copy:
@@ -139,14 +139,14 @@ class OpenIndex:
         return "the index is being made again" + (f": {done:,} of {total:,} files" if total else "")
 
     def problems(self) -> list[str]:
-        """What SQLite's own check finds wrong; reads the whole file. What it finds counts as met."""
+        """Return the problems that SQLite's own check finds, and note them as damage; reads the whole file."""
         number, found = self._file_number, integrity_problems(self._file.path)
         if found:
             self._met(number, Corrupt(found[0]))
         return found
 
     def take_lost(self) -> list[LostFile]:
-        """Hand over which files, gone by then, were known to an index that was given up."""
+        """Return the files that were gone and that a discarded index knew; each is returned once."""
         lost, self._lost = self._lost, []
         return lost
 
@@ -210,7 +210,7 @@ class OpenIndex:
             old.leave()
 
     def _can_be_read(self) -> bool:
-        """Whether the file in use is sound. Raises apsw.Error, a few times, where that cannot be seen now."""
+        """Return True if the file in use is sound. Raises apsw.Error, up to LOOKS times, if it cannot be read now."""
         if not self._file.path.is_file():
             return False
         try:
@@ -316,11 +316,11 @@ class OpenIndex:
         return self.path.parent / self.path.readlink() if self.path.is_symlink() else self.path
 
     def _next_path(self) -> Path:
-        """A name that no file of this folder has, nor had while this process ran."""
+        """Return a name that no file of this folder has, or had while this process ran."""
         return self.path.with_name(f"{self.path.stem}-{next(self._numbers)}{self.path.suffix}")
 
     def _number_of(self, name: str) -> int:
-        """The number in such a name, 0 in any other."""
+        """Return the number in such a name, 0 for any other."""
         found = re.match(rf"{re.escape(self.path.stem)}-(\d+){re.escape(self.path.suffix)}", name)
         return int(found[1]) if found else 0
 
@@ -331,9 +331,9 @@ class OpenIndex:
         link.replace(self.path)
 
     def _set_aside(self, path: Path) -> None:
-        """Keep a file that is no longer used: it is no loss, but somebody may want to look. Only the latest stays.
+        """Keep a discarded file for inspection; only the latest stays.
 
-        Where the disk has no room for another of its size, it goes at once: what takes its place needs that room.
+        Where the disk has no room for another of its size, it is removed: the index that replaces it needs that room.
         """
         aside = self.path.with_name(f"{self.path.stem}.set-aside{self.path.suffix}")
         for suffix in SIDECARS:

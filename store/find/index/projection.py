@@ -14,17 +14,17 @@ from ...roles import Role
 from ..backends.interface import Scalar
 
 PROJECTION_VERSION = 3
-"""What a file becomes here; counted up with every change of that, so that an index made by older rules is made anew."""
+"""The version of these rules; raise it with every change, so that an index made by older rules is rebuilt."""
 
 NEIGHBOURS, NEIGHBOUR_CHARS = 2, 250
-"""How many turns on either side help to find a turn by keyword, and how much of the beginning of each.
+"""The turns on either side that help to find a turn by keyword, and the characters taken of each.
 
 Two on each side instead of one: evidence recall@10 by keyword alone .739 against .722 (LoCoMo, five conversations).
 Long answers in full would drown the turn between them: any@5 by keyword .31 against .49 when cut (BEAM, ten chats).
 """
 
 ALWAYS, FOREVER = 0, 253_402_300_800
-"""What a filter sees where nothing is said of since when, or until when: the epoch, and the end of the year 9999."""
+"""The values of valid_from and valid_to that filters see where a file has none: the epoch, the end of year 9999."""
 
 SESSIONS = "sessions/"
 """Files under this folder are read as sessions."""
@@ -43,9 +43,9 @@ class Node:
     """One thing that can be found and shown: a memory, a session or a turn.
 
     `ordinal` is a turn's place in its session, or a fact's among those of its turn. `text` is what is shown, `context`
-    are its neighbours' words, which help keyword search alone. `live` is what recall may answer without being asked for
-    archived memories; after `stale_after` it is told as out of date. A fact that does not rank is found by the turn
-    that it was drawn from, and tells it.
+    are its neighbours' words, which help keyword search alone. `live`: recall may return it without being asked for
+    archived memories; after `stale_after` it is marked as out of date. A fact that does not rank is found by the turn
+    that it was drawn from, and shown for it.
     """
 
     node_id: NodeId
@@ -81,13 +81,13 @@ class Node:
         return self.kind is not Kind.SESSION and bool(self.text.strip())
 
     def heading(self) -> str:
-        """What stands before the text where it is embedded and matched: who said it, or what it is called."""
+        """Return the text in front of a node where it is embedded and matched: its speaker or title."""
         if self.kind is Kind.TURN:
             return "" if self.role in PEOPLE_ROLES else self.role
         return "" if self.text.startswith(self.title.rstrip("….")) else self.title
 
     def payload(self) -> dict[str, Scalar]:
-        """What filters see: levels, kinds and channels as text, instants as whole seconds of the epoch, never null."""
+        """Return the fields for filters: texts, and instants as whole seconds of the epoch, never null."""
         return {
             "node": self.node_id,
             "channel": self.channel,
@@ -101,7 +101,7 @@ class Node:
         }
 
     def digest(self) -> str:
-        """The hash of everything that the index holds of this node."""
+        """Return the hash of all that the index holds of this node."""
         state = (*(getattr(self, name) for name in self.__dataclass_fields__),)
         return hashlib.sha256(repr(state).encode()).hexdigest()
 
@@ -120,7 +120,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What one file (or the tail of a session) says."""
+    """The nodes and links of one file, or of the tail of a session."""
 
     nodes: tuple[Node, ...]
     links: tuple[Link, ...] = ()
@@ -129,12 +129,12 @@ class Projection:
 
 
 def is_turn(node_id: NodeId) -> bool:
-    """Whether an id is a turn's, SESSION#N."""
+    """Return True for the id of a turn, SESSION#N."""
     return "#" in node_id
 
 
 def is_session(path: str) -> bool:
-    """Whether the file is read as a session."""
+    """Return True for a file that is read as a session."""
     return path.startswith(SESSIONS)
 
 
@@ -147,7 +147,7 @@ def project_memory(path: str, data: bytes, created_at: datetime) -> Projection:
 
 
 def memory_node(memory: Memory) -> Node:
-    """The node of a memory, as its file alone says it: whether its successor is there, the index knows."""
+    """Return the node of a memory from its file alone; the index knows if its successor is there."""
     return Node(
         node_id=memory.node_id,
         path=memory.path,
@@ -169,7 +169,7 @@ def memory_node(memory: Memory) -> Node:
 
 
 def memory_links(memory: Memory) -> Iterable[Link]:
-    """The memory's arrows, in the file's order, each once."""
+    """Yield the memory's links, in the file's order, each once."""
     arrows = [("cites", memory.sources), ("supersedes", memory.supersedes), ("contradicts", memory.contradicts)]
     arrows.append((SUCCESSOR, (memory.superseded_by,) if memory.superseded_by else ()))
     arrows.append(("relates", _related(memory.extra.get("relates"))))
@@ -182,7 +182,7 @@ def memory_links(memory: Memory) -> Iterable[Link]:
 
 
 def read_head(path: str, data: bytes) -> tuple[SessionHead, str | None]:
-    """The session that a file holds, and what is wrong with its frontmatter, if anything."""
+    """Return the head of a session's file, and the problem of its frontmatter, if there is one."""
     document = okf.parse(data)
     return session.head_of(path, document), document.problem
 
@@ -210,7 +210,7 @@ def project_appended(path: str, tail: bytes, head: SessionHead, before: Sequence
 
 
 def session_node(path: str, head: SessionHead) -> Node:
-    """The session's own node: shown and listed, never matched."""
+    """Return the session's own node, which is shown and listed, never matched."""
     return Node(
         node_id=head.session_id,
         path=path,
@@ -244,7 +244,7 @@ def turn_node(turn: Turn, path: str, head: SessionHead) -> Node:
 
 
 def with_neighbours(turns: Sequence[Node]) -> list[Node]:
-    """Give each turn the words of those around it: who spoke, and how they began."""
+    """Give each turn its neighbours' words: their speakers and beginnings."""
     said = [_said(turn) for turn in turns]
     around = ([*said[max(0, i - NEIGHBOURS) : i], *said[i + 1 : i + 1 + NEIGHBOURS]] for i in range(len(turns)))
     return [replace(turn, context="\n".join(words)) for turn, words in zip(turns, around, strict=True)]
@@ -256,7 +256,7 @@ def _said(turn: Node) -> str:
 
 
 def _related(value: object) -> tuple[NodeId, ...]:
-    """The memories that a dream found to belong to this one: `relates: [{title: NODE, weight, because}]`."""
+    """Yield the memories that a dream related to this one: `relates: [{title: NODE, weight, because}]`."""
     entries = value if isinstance(value, list) else []
     return tuple(
         entry["title"] for entry in entries if isinstance(entry, Mapping) and isinstance(entry.get("title"), str)

@@ -19,11 +19,11 @@ class Scope:
     include_archived: bool = False
 
     def holds(self, channel: str) -> bool:
-        """Whether a channel was asked for."""
+        """Return True if a channel is in scope."""
         return self.channels is None or channel in self.channels
 
     def admits(self, node: Node) -> bool:
-        """Whether a memory may be brought in, or a turn named."""
+        """Return True if a memory may be brought in, or a turn named."""
         if not self.holds(node.channel):
             return False
         if self.as_of is None:
@@ -33,16 +33,16 @@ class Scope:
 
 
 EVERYTHING: Final = Scope()
-"""All channels, what lives."""
+"""Live memories of all channels."""
 
 
 def beside(channel: str) -> Scope:
-    """What may be named beside a memory of this channel, living or not."""
+    """Return the scope of what may be named beside a memory of this channel, live or not."""
     return Scope(frozenset({channel, GLOBAL_CHANNEL}), include_archived=True)
 
 
 def living_beside(channel: str) -> Scope:
-    """What lives and may be named beside a memory of this channel."""
+    """Return the scope of what is live and may be named beside a memory of this channel."""
     return Scope(frozenset({channel, GLOBAL_CHANNEL}))
 
 

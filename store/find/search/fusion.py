@@ -1,4 +1,4 @@
-"""Several ranked answers become one."""
+"""Fusion of several ranked lists into one."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ READ_AT_ONCE = 32
 """Candidates whose texts are read together: an envelope of 500 tokens has about 15 of them."""
 
 LINE_TOKENS, SPECIAL_TOKENS, SMALLEST_SLOT_TOKENS = 1, 2, 12
-"""What a line break may cost, what an estimate adds to a text and an envelope pays once, and when it is full."""
+"""Tokens of a line break; those that an estimate adds to a text, paid once; and the rest that makes it full."""
 
 ABSTAIN_BELOW_COSINE = 0.2
 """Unrelated English sentences lie around .0 to .15 with the shipped model, weakly related ones above .2."""
@@ -39,7 +39,7 @@ same either way.
 
 @dataclass(slots=True)
 class Recalled:
-    """What `recall` answers. `abstained`: nothing is near enough to be called an answer, and `hits` is empty."""
+    """The answer of `recall`. `abstained`: nothing is near enough to be an answer, and `hits` is empty."""
 
     hits: list[Hit]
     abstained: bool
@@ -48,7 +48,7 @@ class Recalled:
 
 
 def abstains(ranking: Ranking) -> bool:
-    """Whether nothing is near the question, neither in words nor in meaning."""
+    """Return True if nothing is near the question, in words or in meaning."""
     return not any(
         "keyword" in candidate.scores or candidate.scores.get("vector", -1.0) >= ABSTAIN_BELOW_COSINE
         for candidate in ranking.candidates
@@ -56,10 +56,10 @@ def abstains(ranking: Ranking) -> bool:
 
 
 def hits(ranking: Ranking, catalog: Catalog, limit: int) -> list[Hit]:
-    """The best candidates, each shown by what matched: a turn by the fact of it that is nearest to the question."""
+    """Return the best candidates by the text that matched: a turn by its fact that is nearest to the question."""
     best = [(candidate, *candidate.best()) for candidate in ranking.candidates[:limit]]
     nodes = catalog.nodes([node_id for _, node_id, _ in best])
-    facts = catalog.facts_of(nodes, ranking.scope) if ranking.tells_facts else {}
+    facts = catalog.facts_of(nodes, ranking.scope) if ranking.shows_facts else {}
     shown = {node_id: _nearest(node, facts.get(node_id, ()), ranking.terms) for node_id, node in nodes.items()}
     evidence = evidence_of(shown.values(), catalog, ranking.scope)
     places = catalog.chunks([chunk for _, node_id, chunk in best if chunk != node_id])
@@ -86,7 +86,7 @@ def hits(ranking: Ranking, catalog: Catalog, limit: int) -> list[Hit]:
 
 
 def _nearest(node: Node, facts: Sequence[Node], terms: AbstractSet[str]) -> Node:
-    """The fact that shares most words with the question, the first of those that do; the turn itself if none does."""
+    """Return the first fact that shares most words with the question, or the turn itself if none shares any."""
     shared = [len(terms & term_stems(fact.text)) for fact in facts]
     return facts[shared.index(max(shared))] if any(shared) else node
 
@@ -100,7 +100,7 @@ def _excerpt(node: Node, place: ChunkRow | None) -> str:
 def evidence_of(
     nodes: Iterable[Node], catalog: Catalog, scope: Scope = EVERYTHING
 ) -> dict[NodeId, tuple[Evidence, ...]]:
-    """The turns behind each node, those of the scope's channels: a turn is its own evidence."""
+    """Return the turns that each node cites, of the scope's channels; a turn is its own evidence."""
     listed = list(nodes)
     turns = {node.node_id: (Evidence(node.node_id, node.external_id),) for node in listed if node.kind is Kind.TURN}
     return turns | catalog.evidence([node.node_id for node in listed if node.kind is not Kind.TURN], scope)
@@ -157,7 +157,7 @@ def _units(ranking: Ranking, catalog: Catalog, now: datetime | None) -> Iterator
 
 
 def trace(ranking: Ranking) -> dict[str, Any]:
-    """How an answer came about: the time of each step, and each candidate's ranks and scores by arm."""
+    """Return the trace of an answer: the time of each step, and each candidate's ranks and scores by arm."""
     return {
         "timings_ms": ranking.timings_ms,
         "candidates": [

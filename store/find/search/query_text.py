@@ -1,4 +1,4 @@
-"""What is read of a question: a pasted log or a picture made of marks costs no more than words do."""
+"""The bounded text of a question: a pasted log or a picture made of marks costs no more than words."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ...text.token_count import beginning
 
 READ_CHARS = 2_000
 MEANT_TOKENS = 128
-"""What the shipped model was trained on; the time it takes grows with the tokens: 6 ms for ten of them, 40 for 128, 300
-for 512."""
+"""The length that the shipped model was trained on; its time grows with the tokens: 6 ms for ten, 40 for 128, 300 for
+512."""
 
 SAME_MARKS = 3
 """Of one mark in a row, so many are read: the rest of a ruled line says nothing, and a model reads each."""
@@ -23,7 +23,7 @@ _RUN_OF_MARKS = re.compile(rf"([^\w\s])\1{{{SAME_MARKS},}}")
 class QueryText:
     """A question as it is read: `words` are looked up, `meant` is embedded, `note` says what was left out.
 
-    Both are empty for one of marks alone, which a model makes nothing of either.
+    Both are empty for a question of marks alone, which has no meaning for a model either.
     """
 
     words: str

@@ -30,21 +30,21 @@ BY_DEFAULT = (Level.SESSION, Level.FACT)
 """Scenarios and profiles retell many facts: they answer when asked for, and would crowd out what they retell."""
 
 QUESTIONS_AT_ONCE = 4
-"""Questions embedded at a time: as many as the wire answers at once."""
+"""Questions embedded at a time: as many as the server answers at once."""
 
 SHORT_CHARS = 200
 """A question up to this long is embedded in 10 ms or less. Longer ones take up to 40, so they go one at a time, and a
 short one finds a processor."""
 
 KEYWORD_S = 1.0
-"""How long words are looked up before meaning answers alone; at a million turns it takes .02 s."""
+"""The time limit of keyword search, after which vectors answer alone; at a million turns it takes .02 s."""
 
 CHUNK_MARK = "#chunk-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked, and of which memories. `channel` None is `_global` alone, `*` is all."""
+    """A query and its filters. `channel` None is `_global` alone, `*` is all."""
 
     text: str
     limit: int = 10
@@ -55,7 +55,7 @@ class Question:
 
     @property
     def scope(self) -> Scope:
-        """What an answer may bring in or name."""
+        """Return the scope of what an answer may bring in or name."""
         if self.channel == ALL_CHANNELS:
             channels = None
         else:
@@ -67,7 +67,7 @@ class Question:
 class Candidate:
     """One unit of evidence on its way through the pipeline: a turn with the facts that cite it, or a memory.
 
-    `role` is who said it. `chunks` holds the best matching chunk of each of its nodes, and `scores` the best score,
+    `role` is its speaker's. `chunks` holds the best matching chunk of each of its nodes, and `scores` the best score,
     by arm.
     """
 
@@ -84,15 +84,15 @@ class Candidate:
         self.scores[arm] = max(match.score, self.scores.get(arm, match.score))
 
     def best(self) -> tuple[NodeId, NodeId]:
-        """The node that stands for it, and its matching chunk: a memory rather than the turn that it cites."""
+        """Return the node that stands for it, a memory before the turn that it cites, and its matching chunk."""
         matched = self.matched()
-        if not matched:  # it came in before one that gave way to it
+        if not matched:  # it was put before a candidate that it supersedes
             return self.unit, self.unit
         node_id = next((node_id for node_id in matched if not is_turn(node_id)), next(iter(matched)))
         return node_id, matched[node_id]
 
     def matched(self) -> dict[NodeId, NodeId]:
-        """The nodes that matched, with the chunk that did: by meaning if it did so, else by keyword."""
+        """Return the nodes that matched, with the chunk that did: by vector if it did so, else by keyword."""
         found: dict[NodeId, NodeId] = {}
         for arm in ("vector", "keyword"):
             for node_id, match in self.chunks.get(arm, {}).items():
@@ -102,22 +102,22 @@ class Candidate:
 
 @dataclass(slots=True)
 class Ranking:
-    """The answer before it is worded, and how it came about.
+    """The candidates, best first, and how they were found.
 
-    `terms` are the stems of the question's telling words. `tells_facts`: turns stand for the facts drawn from them.
-    `links` say what took whose place. `scope` is what may be brought in beside the candidates.
+    `terms` are the stems of the question's content words. `shows_facts`: turns stand for the facts drawn from them.
+    `links` are those between the candidates. `scope` is what may be brought in beside them.
     """
 
     candidates: list[Candidate]
     terms: frozenset[str] = frozenset()
-    tells_facts: bool = False
+    shows_facts: bool = False
     links: Links = field(default_factory=Links)
     scope: Scope = EVERYTHING
     timings_ms: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def leave_out_session(self, session_id: NodeId | None) -> None:
-        """Drop the candidates that a session's own turns are: who asks from inside it knows them."""
+        """Drop the candidates that are a session's own turns: its agent has them."""
         if session_id is not None:
             self.candidates = [c for c in self.candidates if c.unit.partition("#")[0] != session_id]
 
@@ -151,7 +151,7 @@ class Search:
         """
         query = read_query(question.text)
         terms = query_terms(query.words)
-        ranking = Ranking([], stems_of(terms), tells_facts=not question.levels, scope=question.scope)
+        ranking = Ranking([], stems_of(terms), shows_facts=not question.levels, scope=question.scope)
         ranking.notes += [query.note] if query.note else []
         if not query.meant:
             return ranking
@@ -174,7 +174,7 @@ class Search:
             self._fuse(ranking)
         with ranking.timed("score"):
             weigh_speakers(ranking, self._settings.assistant_weight)
-        if ranking.tells_facts and question.as_of is None:
+        if ranking.shows_facts and question.as_of is None:
             with ranking.timed("newest first"):
                 self._put_newest_first(ranking)
         return ranking
@@ -271,7 +271,7 @@ def weigh_speakers(ranking: Ranking, assistant_weight: float) -> None:
 
 
 def normalised_filter(question: Question) -> Filter:
-    """Which memories may answer, as conditions that every engine understands."""
+    """Return the memories that may answer, as conditions that every engine understands."""
     conditions = [Condition("level", "in", tuple(level.value for level in question.levels or BY_DEFAULT))]
     if not question.levels:
         conditions.append(Condition("ranks", "in", (1,)))
@@ -286,5 +286,5 @@ def normalised_filter(question: Question) -> Filter:
 
 
 def node_of_chunk(chunk_id: NodeId) -> NodeId:
-    """The node that a chunk is a piece of."""
+    """Return the id of the node that a chunk is a piece of."""
     return chunk_id.split(CHUNK_MARK, 1)[0]

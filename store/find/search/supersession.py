@@ -1,4 +1,4 @@
-"""Succession: which memory took another's place, and which two disagree; the newer stands before the older."""
+"""Supersession: orders a memory that superseded another, or contradicts it, before the older one."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ..index.catalog import Catalog
 from ..index.scope import EVERYTHING, Scope
 
 LOOKED_AT = 30
-"""Candidates whose links are asked for: what stands further down is hardly told."""
+"""Candidates whose links are read: those further down are hardly ever shown."""
 
 
-OPPOSED_TOLD = 3
-"""Of what one memory disagrees with, how many come in beside it: those that share most with the question."""
+OPPOSED_SHOWN = 3
+"""Of the memories that one contradicts, the number shown beside it: those that share most with the question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Between units: those that took each one's place, and the older ones that each disagrees with."""
+    """Links between units: the successors of each (`newer`), and the older ones that it contradicts (`opposed`)."""
 
     newer: Mapping[NodeId, Sequence[NodeId]] = field(default_factory=dict)
     opposed: Mapping[NodeId, Sequence[NodeId]] = field(default_factory=dict)
 
     def disputes(self, unit: NodeId) -> tuple[NodeId, ...]:
-        """The units that disagree with this one, or with what took its place, whichever is the newer."""
+        """Return the units that contradict this one or its successors, older or newer."""
         later = {unit, *self.newer.get(unit, ())}
         against = [old for one in later for old in self.opposed.get(one, ())]
         against += [newer for newer, olds in self.opposed.items() if later & set(olds)]
@@ -36,9 +36,9 @@ class Links:
 
 
 def links_of(units: Collection[NodeId], terms: AbstractSet[str], catalog: Catalog, scope: Scope = EVERYTHING) -> Links:
-    """Read how some units are tied to others, as far as the question is about it: it shares a word with the older.
+    """Read the links of some units whose older text shares a word with the question.
 
-    What is out of its scope is as if it were not there.
+    Units out of the scope are left out.
     """
     newer: dict[NodeId, list[NodeId]] = defaultdict(list)
     opposed: dict[NodeId, dict[NodeId, int]] = defaultdict(dict)
@@ -48,15 +48,15 @@ def links_of(units: Collection[NodeId], terms: AbstractSet[str], catalog: Catalo
             newer[link.older].append(link.newer)
         elif shared:
             opposed[link.newer][link.older] = max(shared, opposed[link.newer].get(link.older, 0))
-    nearest = {unit: sorted(olds, key=lambda old: (-olds[old], old))[:OPPOSED_TOLD] for unit, olds in opposed.items()}
+    nearest = {unit: sorted(olds, key=lambda old: (-olds[old], old))[:OPPOSED_SHOWN] for unit, olds in opposed.items()}
     return Links(newer, nearest)
 
 
 def newest_first(order: Sequence[NodeId], links: Links) -> list[NodeId]:
-    """The order with what took a unit's place right before it, and what a unit disagrees with right after it.
+    """Return the order with a unit's successors right before it, and the units that it contradicts right after it.
 
-    Units that were not in the order come in. A chain of changes comes newest first; a circle, which only hands can
-    make, keeps the order it had.
+    Units that were not in the order are added. A chain of successors comes newest first; a circle, which only edits by
+    hand can make, keeps its order.
     """
     disputed_by: dict[NodeId, list[NodeId]] = defaultdict(list)
     for newer, olds in links.opposed.items():

@@ -1,4 +1,4 @@
-"""Where a memory's file lies, told by the name of the file: for as long as the index cannot tell."""
+"""Lookup of a memory's file by its file name, while the index is not available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What killed writes leave in the vault: hidden files of ours, removed where nothing in them can be a person's."""
+"""Hidden files that killed writes left in the vault; removed unless their content may be a person's."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MOST_AT_ONCE: Final = 1000
 
 
 class Leftovers:
-    """Sweeps the vault. `is_known` tells whether the ledger holds a content: what was taken out of a file's place.
+    """Sweeps the vault. `is_known` says if the ledger holds a content.
 
-    A save that a person made at the very moment of an exchange may lie in such a file, and nowhere else, when the
-    process is killed. One whose content is not known is therefore held and named, never removed.
+    If the process is killed during an exchange, such a file may hold what a person saved at that moment, and nothing
+    else may hold it. One whose content is not known is therefore kept and reported, never removed.
     """
 
     def __init__(self, vault: Vault, is_known: Callable[[bytes], bool], started_at: datetime) -> None:
@@ -51,13 +51,13 @@ class Leftovers:
         return swept
 
     def _found(self) -> Iterator[Path]:
-        """Every file of such a name; other programs' hidden folders are not entered, links not followed."""
+        """Yield all files with such a name; other programs' hidden folders are not entered, links not followed."""
         for folder, folders, names in os.walk(self._vault.root):
             folders[:] = [name for name in folders if not name.startswith(".")]
             yield from (Path(folder, name) for name in names if is_temp(name))
 
     def _is_over(self, path: Path, now: datetime) -> bool:
-        """Tell whether nobody uses a file any more; an exchange changes its ctime, not its mtime."""
+        """Return True if a file is no longer in use; an exchange changes its ctime, not its mtime."""
         status = self._vault.disk.stat(path)
         changed = datetime.fromtimestamp(status.st_ctime, now.tzinfo)
         before_us = pid_of_temp(path.name) != os.getpid() and changed < self._started_at

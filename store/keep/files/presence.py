@@ -77,7 +77,7 @@ class Presence:
             self._seen = None
 
     def _stamps(self) -> tuple[int, ...] | None:
-        """What tells cheaply that folder and marker are those that were looked at last."""
+        """Return a cheap stamp of folder and marker, equal while they are those that were looked at last."""
         try:
             root = os.stat(self._vault.root)  # noqa: PTH116
             marker = os.stat(self._vault.marker)  # noqa: PTH116

@@ -28,7 +28,7 @@ _DIGEST = re.compile(DIGESTS_FOLDER + r"/\d{4}-\d{2}-\d{2}\.(?:md|html)")
 
 @dataclass(frozen=True, slots=True)
 class FileStamp:
-    """What tells cheaply whether a file is still the one that was read."""
+    """A cheap identity of a file's state: equal while it is still the one that was read."""
 
     path: str
     inode: int
@@ -129,7 +129,7 @@ class Vault:
         yield from _walk(self.root, "", is_kept)
 
     def derived(self) -> Iterator[str]:
-        """Yield the path of every file that has the name of a derived one, whoever wrote it."""
+        """Yield the path of every file that has the name of a derived one, dreamd's or a person's."""
         yield from (stamp.path for stamp in _walk(self.root, "", is_derived))
 
     def remove_empty_folders(self, paths: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""What the ledger promises the vault: changes to files, and what a file looks like on the way to them. No I/O."""
+"""Changes to files that the ledger has promised, and the states of a file on the way to them. No I/O."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class AppliedFile(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What a file shall hold (None: be gone), and which entries give way to what a person made of it."""
+    """The content that a file shall have (None: no file), and the entries kept out by a person's edit."""
 
     content: bytes | None
     kept_out: tuple[Entry, ...] = ()
@@ -74,11 +74,11 @@ class _State(NamedTuple):
 
 
 def settle(found: bytes | None, entries: Sequence[Entry]) -> Settled:
-    """Decide what becomes of one path: the file as found there, and its entries, oldest first.
+    """Decide the content of one path from the file as found and its entries, oldest first.
 
     A file in any state that the entries lead through, or torn on the way to one (a prefix, or NULs where bytes should
-    be), goes on to the last state. Anything else is a person's: it stays, with what was appended put at its end
-    unless it is there already, and the entries that would have replaced it give way.
+    be), goes on to the last state. Anything else is a person's edit: it stays, appended content is put at its end
+    unless it is there already, and the entries that would have replaced it are kept out.
     """
     states, tail = _fold(entries)
     if states:
@@ -88,7 +88,7 @@ def settle(found: bytes | None, entries: Sequence[Entry]) -> Settled:
         base, rest = found[: tail.from_offset], found[tail.from_offset :]
         if len(base) == tail.from_offset and is_torn(rest, tail.content):
             return Settled(base + tail.content)
-    return _give_way(found, entries)
+    return _keep_edit(found, entries)
 
 
 def _fold(entries: Sequence[Entry]) -> tuple[list[_State], Entry | None]:
@@ -120,7 +120,7 @@ def _leads_through(found: bytes | None, states: Sequence[_State], tail: Entry | 
     return first.pre_sha256 is not None and sha256(found) == first.pre_sha256
 
 
-def _give_way(found: bytes | None, entries: Sequence[Entry]) -> Settled:
+def _keep_edit(found: bytes | None, entries: Sequence[Entry]) -> Settled:
     content, kept_out = found, []
     for entry in entries:
         if entry.kind != "append" or content is None:

@@ -34,7 +34,7 @@ LOOKED_THROUGH_BYTES: Final = 16 * 2**20
 """A ledger up to this size is looked through at every start: a tenth of a second."""
 
 LATER_KEPT: Final = 10_000
-"""How many rows wait for the next transaction at most: while none succeeds, the oldest of what may be lost goes."""
+"""The most rows that wait for the next transaction; while none succeeds, the oldest of them are dropped."""
 
 logger = logging.getLogger(__name__)
 
@@ -45,14 +45,14 @@ _JOURNAL: Final = f"INSERT INTO journal ({_ENTRY}, state) VALUES (?, ?, ?, ?, ?,
 
 
 class Usage(NamedTuple):
-    """How often a memory was shown, and when last."""
+    """The number of times that a memory was shown, and the last of them."""
 
     shown: int
     last_at: datetime
 
 
 class Reinforced(NamedTuple):
-    """How often a memory was said again, and when last."""
+    """The number of times that a memory was said again, and the last of them."""
 
     times: int
     last_at: datetime
@@ -77,17 +77,17 @@ class Ledger:
         self._inode = 0
         self._aside: Path | None = None  # the damaged file, while another is being begun
         self.damage: Corrupt | None = None
-        """What was found damaged, until `begin_anew`."""
+        """The damage that was found, until `begin_anew`."""
         self.on_damage: Callable[[], None] = lambda: None
         self.in_mind: Callable[[], Sequence[Write]] = lambda: ()
-        """What a ledger that begins anew must hold, as far as it is known without the old one."""
+        """Returns the rows that a new ledger must hold, as far as they are known without the damaged one."""
         self.is_new = False
         if not read_only:
             self._open()
 
     @property
     def is_copy(self) -> bool:
-        """Whether it is read from a copy, since its disk could not be written at the start; `reopen` ends that."""
+        """True while it is read from a copy, since its disk could not be written at the start; `reopen` ends that."""
         return self._read_from != self.path
 
     def _open(self) -> None:
@@ -131,7 +131,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Take note of damage; whoever met it gets Corrupt."""
+        """Note damage, and return Corrupt for the caller that met it."""
         try:
             with translated(self.path):
                 yield
@@ -226,7 +226,7 @@ class Ledger:
         return self._writing
 
     def _reading(self) -> apsw.Connection:
-        """The writing connection, which sees what it wrote last; a copy's while its disk cannot be written."""
+        """Return the writing connection, or that of a copy while the disk cannot be written."""
         return self._readers.get() if self.is_copy else self._writer()
 
     def commit(self, entries: Sequence[Entry], writes: Iterable[Write] = (), *, blind: bool = False) -> None:
@@ -268,7 +268,7 @@ class Ledger:
 
     @property
     def has_later(self) -> bool:
-        """Whether something waits for the writer's next transaction."""
+        """True while rows wait for the writer's next transaction."""
         return bool(self._later)
 
     def forget_done(self, up_to_seq: int, held: Iterable[int] = ()) -> None:
@@ -314,10 +314,10 @@ class Ledger:
             self._wal_pages = 0
 
     def erase(self, writes: Iterable[Write]) -> None:
-        """Run these, which delete, and leave nothing of it on the disk: not in the database, not in the WAL.
+        """Run these deletions and leave nothing of the rows on the disk: not in the database, not in the WAL.
 
-        Raises StoreBusy while somebody reads for longer than five seconds; the rows are gone by then, their traces in
-        the WAL with the next erasure or checkpoint.
+        Raises StoreBusy while another connection reads for longer than five seconds; the rows are gone
+        by then, their traces in the WAL with the next erasure or checkpoint.
         """
         connection = self._writer()
         with self._guarded(), transaction(connection):
@@ -328,14 +328,14 @@ class Ledger:
         self._wal_pages = 0
 
     def pending(self, state: str = "") -> list[Entry]:
-        """What was acknowledged and is not known to be on the disk, in order; `state` BLIND: what is to be fitted."""
+        """Return the acknowledged entries that may not be on the disk, in order; `state` BLIND: those to be fitted."""
         sql = f"SELECT {_ENTRY} FROM journal WHERE state = ? ORDER BY seq"
         with self._guarded():
             rows: list[Any] = self._reading().execute(sql, (state,)).fetchall()
         return [_entry(row) for row in rows]
 
     def last_seq(self) -> int:
-        """The journal's highest number, 0 when it is empty."""
+        """Return the journal's highest number, 0 when it is empty."""
         with self._guarded():
             rows: list[Any] = self._reading().execute("SELECT coalesce(max(seq), 0) FROM journal").fetchall()
         return int(rows[0][0])
@@ -349,9 +349,9 @@ class Ledger:
     def runs(
         self, limit: int = 20, *, kinds: Sequence[str] = (), states: Sequence[str] = (), hidden: Sequence[str] = ()
     ) -> list[Run]:
-        """The latest runs, newest first: `limit` of each of these kinds, or in all of every kind that is not `hidden`.
+        """Return the latest runs, newest first: `limit` of each of `kinds`, or in all of those not `hidden`.
 
-        With `states` only those that ended so; only for `kinds`.
+        `states` keeps only those that ended so; it applies to `kinds` alone.
         """
         order = "ORDER BY started_at DESC, run_id DESC LIMIT ?"
         if not kinds:
@@ -363,7 +363,7 @@ class Ledger:
         return sorted(map(run_of_row, rows), key=lambda run: (run.started_at, run.run_id), reverse=True)
 
     def runs_since(self, moment: datetime, kinds: Sequence[str]) -> list[Run]:
-        """Every run of these kinds that began after a moment, newest first."""
+        """Return the runs of these kinds that began after a moment, newest first."""
         sql = f"SELECT {RUN_COLUMNS} FROM run WHERE kind = ? AND started_at > ?"
         rows = [row for kind in dict.fromkeys(kinds) for row in self._ask(sql, (kind, stored(moment)))]
         return sorted(map(run_of_row, rows), key=lambda run: (run.started_at, run.run_id), reverse=True)
@@ -376,11 +376,11 @@ class Ledger:
         return run_of_row(rows[0])
 
     def actions(self, run_id: str) -> list[RecordedAction]:
-        """A run's actions with their images, in order."""
+        """Return a run's actions with their images, in order."""
         return [action_of_row(row) for row in self._ask(RecordedAction.SELECT, (run_id,))]
 
     def run_that_left(self, path: str, content_sha256: str) -> str | None:
-        """The run that made a file what it is, if one did and it can be undone."""
+        """Return the id of the run that left a file as it is, if there is one that can be undone."""
         sql = (
             "SELECT run_id FROM action JOIN run USING (run_id) WHERE path = ? AND post_sha256 = ?"
             " AND action.state = 'applied' AND NOT expired ORDER BY id DESC LIMIT 1"
@@ -398,15 +398,15 @@ class Ledger:
         return [(run_id, datetime.fromisoformat(at), size) for run_id, at, size in rows]
 
     def tombstones(self) -> set[str]:
-        """The fingerprints that no dream may propose again."""
+        """Return the keys of all tombstones, which no dream may propose again."""
         return {row[0] for row in self._ask("SELECT fingerprint FROM tombstone")}
 
     def withheld(self) -> list[str]:
-        """The files that vanished and are not believed to be deleted."""
+        """Return the vanished files that are withheld."""
         return [row[0] for row in self._ask(WITHHELD)]
 
     def withheld_image(self, path: str) -> bytes | None:
-        """What a withheld file held, None where that is not known."""
+        """Return the content of a withheld file, None where it is not known."""
         rows = self._ask(WITHHELD_IMAGE, (path,))
         return unpacked(rows[0][0]) if rows else None
 
@@ -416,17 +416,17 @@ class Ledger:
         return bool(self._ask("SELECT 1 FROM action WHERE pre_sha256 = ? OR post_sha256 = ? LIMIT 1", (held, held)))
 
     def deletion_is_recorded(self, path: str, content: bytes, seen_at: datetime) -> bool:
-        """Tell whether a run deleted a file that held this, or an undo after `seen_at` did."""
+        """Return True if a run deleted a file with this content, or an undo after `seen_at` did."""
         held = sha256(content)
         return bool(self._ask(IS_RECORDED, (path, held, stored(seen_at), held)))
 
     def last_deletion(self, node_id: NodeId, kind: str) -> Deleted | None:
-        """The latest deletion of a memory by a run of this kind that `undo` could take back."""
+        """Return the latest deletion of a memory by a run of this kind that can be undone."""
         rows = self._ask(LAST_DELETION, (node_id, kind))
         return Deleted(rows[0][0], unpacked(rows[0][1]) or b"", rows[0][2]) if rows else None
 
     def cursors(self, stage: str) -> dict[str, int]:
-        """The last ordinal that a stage consumed of each session."""
+        """Return the last ordinal that a stage consumed of each session."""
         return dict(self._ask("SELECT session_id, ordinal FROM cursor WHERE stage = ?", (stage,)))
 
     def every_cursor(self) -> dict[tuple[str, str], int]:
@@ -435,12 +435,12 @@ class Ledger:
         return {(stage, key): ordinal for stage, key, ordinal in rows}
 
     def flags(self, prefix: str = "") -> dict[str, str]:
-        """The switches whose name begins so."""
+        """Return the flags whose name begins with `prefix`."""
         return {k: v for k, v in self._ask("SELECT name, value FROM flag") if k.startswith(prefix)}
 
     @property
     def paused(self) -> bool:
-        """Whether all learning is switched off."""
+        """True while all learning is switched off."""
         return "paused" in self.flags("paused")
 
     @property
@@ -449,45 +449,45 @@ class Ledger:
         return frozenset(name.removeprefix("off:") for name in self.flags("off:"))
 
     def usage(self) -> dict[NodeId, Usage]:
-        """How often each memory was shown, and when last."""
+        """Return the number of times that each memory was shown, and the last of them."""
         rows = self._ask("SELECT node_id, shown, last_at FROM usage")
         return {node_id: Usage(shown, datetime.fromisoformat(at)) for node_id, shown, at in rows}
 
     def reinforced(self) -> dict[NodeId, Reinforced]:
-        """How often each memory was said again, and when last."""
+        """Return the number of times that each memory was said again, and the last of them."""
         rows = self._ask("SELECT node_id, times, last_at FROM reinforcement")
         return {node_id: Reinforced(times, datetime.fromisoformat(at)) for node_id, times, at in rows}
 
     def reinforced_since(self, moment: datetime) -> set[NodeId]:
-        """The memories that were said again after a moment."""
+        """Return the memories that were said again after a moment."""
         return {row[0] for row in self._ask("SELECT node_id FROM reinforcement WHERE last_at > ?", (stored(moment),))}
 
     def feedback(self) -> dict[NodeId, dict[str, int]]:
-        """What was said of each memory, and how often."""
+        """Return the feedback on each memory, counted by kind."""
         found: dict[NodeId, dict[str, int]] = {}
         for node_id, verdict, times in self._ask("SELECT node_id, verdict, count(*) FROM feedback GROUP BY 1, 2"):
             found.setdefault(node_id, {})[verdict] = times
         return found
 
     def asked(self) -> list[PastQuestion]:
-        """The questions that are kept, newest first."""
+        """Return the recorded questions, newest first."""
         return [past_question_of_row(row) for row in self._ask(PastQuestion.SELECT)]
 
     def probes(self) -> list[Probe]:
-        """The questions of which it is known what was of use, newest first."""
+        """Return the questions with a known useful memory, newest first."""
         return [Probe(asked.text, asked.channel, asked.gold, asked.last_at) for asked in self.asked() if asked.gold]
 
     def gaps(self) -> list[Gap]:
-        """The questions that found nothing, the most often asked first, then the newest."""
+        """Return the questions that found nothing, the most often asked first, then the newest."""
         gaps = [Gap(asked.text, asked.channel, asked.times, asked.last_at) for asked in self.asked() if asked.is_gap]
         return sorted(gaps, key=lambda gap: -gap.times)
 
     def problems(self) -> list[str]:
-        """What SQLite's own check finds wrong; reads the whole file, so ask when nobody waits."""
+        """Return the problems that SQLite's own check finds; it reads the whole file, so call it between requests."""
         return integrity_problems(self.path, self._vfs)
 
     def look_through(self) -> list[str]:
-        """The same; what it finds counts as met."""
+        """Return the problems of `integrity_problems`, and note them as damage."""
         found = self.problems()
         if found:
             with contextlib.suppress(Corrupt), self._guarded():
@@ -495,7 +495,7 @@ class Ledger:
         return found
 
     def counts(self) -> dict[str, int]:
-        """How many rows wait in the journal, were kept out by a person's file, and so on, for `status`."""
+        """Return counts for `status`: rows of the journal, those kept out by a person's edit, and so on."""
         names = {
             "journal": f"journal WHERE state IN ('', '{BLIND}')",
             "conflicts": "journal WHERE state = 'conflict'",

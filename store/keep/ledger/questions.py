@@ -60,12 +60,12 @@ class PastQuestion:
 
     @property
     def is_gap(self) -> bool:
-        """Whether it waits for an answer: nothing was of use, and what was shown was not near or was declined."""
+        """True if no memory was useful, and those shown were not near or were rejected."""
         return not self.gold and (self.declined or not self.near)
 
 
 def past_question_of_row(row: Sequence[Any]) -> PastQuestion:
-    """A row of `PastQuestion.SELECT`."""
+    """Return the question of a row of `PastQuestion.SELECT`."""
     text, channel, times, last_at, shown, near, gold, declined = row
     return PastQuestion(
         text,

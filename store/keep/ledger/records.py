@@ -1,4 +1,4 @@
-"""What the ledger remembers: runs, their actions with images, tombstones, and the statements that record them."""
+"""Records of the ledger: runs, their actions with images, tombstones, and the statements that write them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class RecordedAction:
 
 
 def stored(at: datetime) -> str:
-    """An instant as the ledger keeps it: ISO 8601, UTC, so that text order is time order."""
+    """Format an instant for the ledger: ISO 8601, UTC, so that text order is time order."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
@@ -93,7 +93,7 @@ def unpacked(image: bytes | None) -> bytes | None:
 
 
 def run_of_row(row: Sequence[Any]) -> Run:
-    """A row of RUN_COLUMNS."""
+    """Return the run of a row of RUN_COLUMNS."""
     run_id, kind, state, started_at, ended_at, undone_at, expired, summary = row
     return Run(
         run_id,
@@ -108,7 +108,7 @@ def run_of_row(row: Sequence[Any]) -> Run:
 
 
 def action_of_row(row: Sequence[Any]) -> RecordedAction:
-    """A row of RecordedAction.SELECT."""
+    """Return the action of a row of RecordedAction.SELECT."""
     ordinal, kind, path, node_id, stage, reason, fingerprint, state, refusal, pre, post, pre_image, post_image = row
     return RecordedAction(
         ordinal,
@@ -236,7 +236,7 @@ def reinforce(node_id: NodeId, at: datetime) -> Write:
 
 
 def record_feedback(node_id: NodeId, verdict: str, at: datetime, query: str | None = None) -> Write:
-    """Keep what somebody said of a memory that was shown."""
+    """Record feedback on a memory that was shown."""
     return Write(
         "INSERT INTO feedback (at, node_id, verdict, query) VALUES (?, ?, ?, ?)", (stored(at), node_id, verdict, query)
     )

@@ -1,7 +1,18 @@
-"""Salvage: a damaged ledger is set aside, never deleted; what can be read of it goes into the one that took its place.
+"""Salvage: a damaged ledger is set aside, never deleted; its readable rows are copied into the ledger that replaces it.
 
-What promises rest on goes over at once: entries of the journal, what was forgotten, what is switched off, what is
-withheld. The rest, history above all, when a person asks for it.
+`carry_over` copies at once the rows that promises depend on (PROMISED); `salvage` copies the rest, history above all,
+when a person asks for it.
+
+A damaged file is read row by row from a copy (`Wreck`), in four steps:
+1. The keys of a table are collected from both ends of it, up to the damage, and from each of its other indexes.
+2. Numbers between the lowest and the highest key are tried too: rows behind a damaged page have such ids.
+3. Each row is fetched by its key alone. One that cannot be read, or has a value of the wrong type, is left out, and
+   counted in `lost` if its key was seen.
+4. If the schema itself is unreadable, its pages are copied from a fresh ledger, since every ledger begins alike.
+
+Example: of `action` with ids 1 to 100, the page with ids 40 to 60 is damaged. Reading forwards finds 1 to 39, backwards
+100 to 61, an index on another page also 40 to 60. Numbers that no index had are tried as well. Rows 40 to 60 cannot be
+fetched: 79 rows are copied, and the 21 whose keys were seen count as lost.
 """
 
 from __future__ import annotations
@@ -28,13 +39,13 @@ PAGE_BYTES: Final = 4096
 DAMAGED, SALVAGED, DISCARDED = "damaged", "salvaged", "discarded"
 
 PROMISED: Final = ("journal", "tombstone", "flag", "withheld")
-"""The tables that go over at once, unasked."""
+"""The tables that `carry_over` copies at once."""
 
 CARRIED: Final = "carried:"
-"""A flag of this name and a damaged file's: which entries of its journal went over at once, and not again."""
+"""Prefix of a flag, before a damaged file's name: the entries of its journal that were copied at once."""
 
 HISTORY_LOST: Final = "history_lost"
-"""A flag: the vault had a ledger before this one, and nobody knows where it is."""
+"""A flag: the vault had a ledger before this one, which was not found."""
 
 UNREADABLE: Final = (apsw.Error, UnicodeDecodeError)
 MOST_IDS: Final = 5_000_000
@@ -42,7 +53,7 @@ MOST_IDS: Final = 5_000_000
 
 @dataclass(slots=True)
 class Salvaged:
-    """What came of one damaged file: rows that went over, by table, and how many could not be read or fitted."""
+    """The outcome for one damaged file: copied rows by table, and the number that could not be read or did not fit."""
 
     file: str
     kept_as: str
@@ -54,13 +65,13 @@ class Salvaged:
 
 
 def damaged_files(ledger: Path) -> list[Path]:
-    """Return the damaged ledgers that wait for a person's word, oldest first."""
+    """Return the damaged ledgers that a person has not decided about, oldest first."""
     found = {path: _number(path.name, ledger, DAMAGED) for path in ledger.parent.glob(f"{ledger.stem}.{DAMAGED}-*")}
     return sorted((path for path, number in found.items() if number), key=lambda path: found[path])
 
 
 def set_aside(ledger: Path) -> Path:
-    """Give a damaged ledger, which nobody has open for writing, another name; return that."""
+    """Rename a damaged ledger, which no connection has open for writing; return its new path."""
     return _renamed(ledger, ledger, DAMAGED)
 
 
@@ -84,7 +95,7 @@ def _number(name: str, ledger: Path, state: str) -> int:
 
 
 def carry_over(aside: Path, target: apsw.Connection) -> None:
-    """Take over what promises rest on, as far as it can be read; the rest waits for `salvage`."""
+    """Copy the readable rows that promises depend on; the rest waits for `salvage`."""
     with Wreck(aside) as wreck, transaction(target):
         carried = _journal(wreck, target)
         for table in PROMISED[1:]:
@@ -94,9 +105,9 @@ def carry_over(aside: Path, target: apsw.Connection) -> None:
 
 
 def salvage(ledger: Path) -> list[Salvaged]:
-    """Bring what can be read of the damaged files into the ledger, which nobody has open; they keep another name.
+    """Copy the readable rows of the damaged files into the ledger, which must be closed, and rename the files.
 
-    Entries of the journal that were not taken over before are placed at the next start.
+    Entries of the journal that were not copied before are placed at the next start.
     """
     target = open_database(ledger, durable=True, migrations=MIGRATIONS)
     try:
@@ -107,7 +118,7 @@ def salvage(ledger: Path) -> list[Salvaged]:
 
 
 def discard(ledger: Path) -> list[str]:
-    """Go on without what was set aside or lost; return the names under which the files stay."""
+    """Go on without the damaged or missing ledgers; return the names under which the files stay."""
     target = open_database(ledger, durable=True, migrations=MIGRATIONS)
     try:
         _forget_loss(target)
@@ -125,7 +136,7 @@ def _salvage(path: Path, ledger: Path, target: apsw.Connection) -> Salvaged:
     with Wreck(path) as wreck, transaction(target):
         done.rows["journal"] = len(_journal(wreck, target, state=BLIND))
         if highest := wreck.highest("action"):
-            target.execute("UPDATE action SET id = -id")  # what was done since comes after what is brought back
+            target.execute("UPDATE action SET id = -id")  # later actions come after salvaged ones
             target.execute("UPDATE action SET id = ? - id", (highest,))
         for table in _tables(target):
             if table != "journal":
@@ -143,9 +154,9 @@ def _tables(target: apsw.Connection) -> list[str]:
 
 
 def _journal(wreck: Wreck, target: apsw.Connection, state: str = "") -> list[int]:
-    """Take over the entries that were not taken over before, behind those that are there; return their numbers.
+    """Copy the entries that were not copied before, behind those that are there; return their numbers.
 
-    Those that wait for their files do so in this `state`.
+    Entries that wait for their files get this `state`.
     """
     held: list[Any] = target.execute("SELECT value FROM flag WHERE name = ?", (f"{CARRIED}{wreck.name}",)).fetchall()
     known = set(json.loads(held[0][0])) if held else set()
@@ -167,7 +178,7 @@ def _journal(wreck: Wreck, target: apsw.Connection, state: str = "") -> list[int
 
 
 def _copy(wreck: Wreck, target: apsw.Connection, table: str) -> int:
-    """Take over a table's rows; one that is there already stays as it is."""
+    """Copy a table's rows; one that is there already stays as it is. Return how many were copied."""
     columns = wreck.shared_columns(target, table)
     numbered = "id" in columns and table != "action"
     copied = 0
@@ -183,7 +194,7 @@ def _copy(wreck: Wreck, target: apsw.Connection, table: str) -> int:
 
 
 def _insert(target: apsw.Connection, table: str, columns: Sequence[str], values: Sequence[Any]) -> bool:
-    """Insert a row if it fits; False where what it belongs to is lost."""
+    """Insert a row if it fits; False where the row that it belongs to is lost."""
     sql = f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
     try:
         target.execute(sql, values)
@@ -193,7 +204,7 @@ def _insert(target: apsw.Connection, table: str, columns: Sequence[str], values:
 
 
 def _expire_torn_runs(target: apsw.Connection) -> None:
-    """Let no run be undone of which an action or an image is lost: half an undo is worse than none."""
+    """Expire runs of which an action or an image is lost: half an undo is worse than none."""
     runs: list[Any] = target.execute(
         "SELECT run_id, count(*), max(ordinal) FROM action JOIN run USING (run_id) WHERE NOT expired GROUP BY run_id"
     ).fetchall()
@@ -212,7 +223,7 @@ def _unpacks(image: bytes | None) -> bool:
 
 
 def _is_text(content: bytes | None) -> bool:
-    """All that we write is UTF-8; what a page without structure holds after damage is not."""
+    """Return True for UTF-8, which all our content is; bytes of a damaged page without structure are not."""
     with contextlib.suppress(UnicodeDecodeError):
         (content or b"").decode()
         return True
@@ -223,7 +234,7 @@ def _is_text(content: bytes | None) -> bool:
 
 
 class Wreck:
-    """A copy of a damaged database, read row by row: what cannot be read is passed over, and counted in `lost`."""
+    """A copy of a damaged database, read row by row; `lost` counts the rows that could not be read."""
 
     def __init__(self, path: Path) -> None:
         self.name = path.name
@@ -261,17 +272,17 @@ class Wreck:
         return connection
 
     def shared_columns(self, target: apsw.Connection, table: str) -> list[str]:
-        """Return the columns that both have."""
+        """Return the columns of a table that both databases have."""
         there = self._ask(f"PRAGMA table_info({table})")
         wanted = [row[1] for row in target.execute(f"PRAGMA table_info({table})")]
         return [name for name in wanted if name in {row[1] for row in there}]
 
     def highest(self, table: str) -> int:
-        """Return the highest id of a table, 0 where there is none to be read."""
+        """Return the highest id of a table, 0 where none can be read."""
         return max((key[0] for key in self._keys(table, ["id"])), default=0)
 
     def rows(self, table: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-        """Yield what can be read of a table, in the order of its keys."""
+        """Yield the readable rows of a table, in the order of its keys."""
         if not columns:
             return
         info = self._ask(f"PRAGMA table_info({table})")
@@ -287,7 +298,7 @@ class Wreck:
                 self.lost += 1
 
     def _keys(self, table: str, key: Sequence[str]) -> set[tuple[Any, ...]]:
-        """Find the keys: from both ends, and in the other indexes."""
+        """Collect the keys of a table from both its ends, and from its other indexes."""
         names = ", ".join(key)
         found, is_whole = self._until_damage(f"SELECT {names} FROM {table} ORDER BY {names}")
         if is_whole:
@@ -331,10 +342,10 @@ def _has_type(value: Any, declared: str) -> bool:
 
 
 def _graft_schema(damaged: Path, whole: Path) -> None:
-    """Put the pages of a fresh ledger's schema in the place of those that are unreadable: they say where tables begin.
+    """Overwrite unreadable schema pages, which say where tables begin, with those of a fresh ledger.
 
-    That is the same in every ledger that this version began. In another one the tables do not open, or their rows do
-    not fit, and nothing is read of them.
+    They are the same in every ledger that this version created. In any other, tables do not open or their rows do not
+    fit, and nothing is read of them.
     """
     fresh = open_database(whole, durable=False, migrations=MIGRATIONS)
     numbers = [number for (number,) in fresh.execute("SELECT pageno FROM dbstat WHERE name = 'sqlite_schema'")]

@@ -42,7 +42,7 @@ class Deleted:
 
 
 class Vanished(NamedTuple):
-    """What a file held that is gone: where it is withheld, its content; where it was deleted, the rows that say so."""
+    """A vanished file: its content if it is withheld, else the rows that record its deletion."""
 
     withheld: bytes | None = None
     recording: Sequence[Write] = ()

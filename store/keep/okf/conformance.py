@@ -14,9 +14,9 @@ _LOG_DATE = re.compile(r"^##[ \t]+(.*?)[ \t]*$", re.MULTILINE)
 
 
 def conformance(path: str, data: bytes, doc: Document | None = None) -> list[str]:
-    """Say what in a file is not OKF v0.2 (its sections 3.1, 5, 8, 9, 11); an empty list is a conforming file.
+    """List the violations of OKF v0.2 (its sections 3.1, 5, 8, 9, 11) in a file; an empty list means that it conforms.
 
-    `doc` is what `parse` makes of it, for whoever has that already.
+    `doc` is what `parse` makes of it, for callers that have parsed it already.
     """
     name = path.rpartition("/")[2]
     doc = doc or parse(data)

@@ -125,14 +125,14 @@ def edit(data: bytes, changes: Mapping[str, Any], *, add_frontmatter: bool = Fal
     try:
         edited = frontmatter_edit.edit(parts.yaml.decode(), changes, parts.newline.decode())
     except (UnicodeDecodeError, frontmatter.Malformed) as malformed:
-        raise InvalidInput(f"the frontmatter cannot be edited: {malformed}", "Mend it by hand first.") from malformed
+        raise InvalidInput(f"the frontmatter cannot be edited: {malformed}", "Repair it by hand first.") from malformed
     return b"".join((parts.opening, edited.encode(), parts.closing, parts.body))
 
 
 def to_memory(path: str, doc: Document, created_at: datetime | None = None) -> Memory:
-    """Read a concept as a memory. `created_at` stands in where the file says neither when it was written nor learned.
+    """Read a concept as a memory. `created_at` is used where the file has no time of writing or of learning.
 
-    A file that is not ours has no `node_id`: it gets one from its path, and counts as a note of everybody's, with the
+    A file that is not ours has no `node_id`: it gets one from its path, and counts as a note in `_global`, with the
     title and the date that notes have.
     """
     meta = doc.meta
@@ -182,9 +182,9 @@ def to_memory(path: str, doc: Document, created_at: datetime | None = None) -> M
 
 
 def from_memory(memory: Memory, paths: Mapping[NodeId, str] | None = None) -> bytes:
-    """Return the file of a memory. `paths` says where its sources lie: session or memory id to path in the vault.
+    """Return the file of a memory. `paths` maps the ids of its sources, sessions or memories, to paths in the vault.
 
-    A source that `memory.extra["sources"]` describes already keeps that description; one that nobody can place is
+    A source that `memory.extra["sources"]` describes already keeps that description; one without a path is
     written with its id as a scope descriptor.
     """
     extra = dict(memory.extra)
@@ -280,7 +280,7 @@ def instant(value: object) -> datetime | None:
 
 
 def with_body_of(data: bytes, other: bytes) -> bytes:
-    """A file with the body of another one; its frontmatter stays byte for byte. Raises InvalidInput without one."""
+    """Return a file with the body of another one, its frontmatter byte for byte. Raises InvalidInput without one."""
     parts, others = _cut(data), _cut(other)
     if parts is None or others is None:
         raise InvalidInput("the file has no frontmatter", "Give it one: '---', a 'type', '---'.")
@@ -321,7 +321,7 @@ def _sources(meta: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _is_ours(entry: Mapping[str, Any]) -> bool:
-    """Whether a source's title is a node id: our own labels say so."""
+    """Return True if a source's title is a node id, by the label that we write."""
     label, title = entry.get("id"), entry.get("title")
     return isinstance(label, str) and re.fullmatch(r"[tm][0-9]+", label) is not None and isinstance(title, str)
 
@@ -358,7 +358,7 @@ def _strings(value: object) -> tuple[str, ...]:
 
 
 def _tags(value: object) -> tuple[str, ...]:
-    """A list; many write the words with commas between them instead."""
+    """Return a list; a text is split at commas, as many people write lists."""
     if isinstance(value, str):
         return tuple(tag for part in value.split(",") if (tag := part.strip()))
     return _strings(value)

@@ -52,7 +52,7 @@ def load(text: str) -> dict[str, Any]:
 
 
 def load_yaml(text: str) -> dict[str, Any]:
-    """Read any frontmatter, whoever wrote it. Raises Malformed."""
+    """Read any frontmatter, ours or not. Raises Malformed."""
     root = compose(text)
     if root is None:
         return {}

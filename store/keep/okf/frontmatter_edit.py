@@ -110,7 +110,7 @@ def _end_of(text: str, node: yaml.Node) -> int:
 
 
 def _replacement(text: str, found: _Entry, value: Any, newline: str) -> str:
-    """What follows the colon, in the style of what stood there."""
+    """Return the text after the colon, in the style of the old value."""
     node = found.value
     gap = text[found.key_end : node.start_mark.index] if node.start_mark else " "
     gap = gap if gap and not gap.strip(" ") else " "
@@ -164,7 +164,7 @@ _NEVER = re.compile(r"(?!)")
 
 
 def _reads_plain(value: str, *, in_flow: bool) -> bool:
-    """Whether the loader itself reads these characters, unquoted, as this very string."""
+    """Return True if the YAML loader reads these characters, unquoted, as this very string."""
     if not value or not value.isprintable():
         return False
     try:
@@ -184,5 +184,5 @@ def _reads_plain(value: str, *, in_flow: bool) -> bool:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Equality that tells 1 from 1.0 and from true, and not one NaN from another."""
+    """Compare so that 1, 1.0 and true differ, and one NaN equals another."""
     return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)

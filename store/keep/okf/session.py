@@ -220,7 +220,7 @@ def _head_end(data: bytes) -> int | None:
 
 
 def _edited(data: bytes, start: int) -> tuple[bytes, int]:
-    """The text from here to the next comment line, whatever its header says, and where that line begins."""
+    """Return the text up to the next comment line, whatever its header says, and the position of that line."""
     mark = _MARK_LINE.search(data, start)
     end = len(data) if mark is None else mark.start()
     raw = data[start:end]
@@ -231,12 +231,12 @@ def _edited(data: bytes, start: int) -> tuple[bytes, int]:
 
 
 def _is_unfinished(data: bytes, start: int) -> bool:
-    """Whether the comment line that begins here was never ended."""
+    """Return True if the comment line that begins here was never ended."""
     return data.find(b"\n", start) < 0
 
 
 def _ended(data: bytes, position: int, turns: list[Turn], next_ordinal: int) -> Parsed:
-    """The end of a file after whose last comment line only `data[position:]` is left."""
+    """Return the end of a file after whose last comment line only `data[position:]` is left."""
     tail = data[position:]
     if tail and (_MARK.startswith(tail) or b"\0" in tail):
         return _torn(data, position, turns, next_ordinal, next_ordinal)
@@ -264,7 +264,7 @@ def _torn(
 
 
 def _ends_in_part_of_mark(data: bytes) -> bool:
-    """Whether the last line, unended, may be the beginning of a comment line."""
+    """Return True if the last line, unended, may be the beginning of a comment line."""
     last = data[data.rfind(b"\n") + 1 :]
     return last != b"" and _MARK.startswith(last)
 

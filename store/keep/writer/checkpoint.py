@@ -15,7 +15,7 @@ from .placer import Placer
 DUE_ROWS: Final = 5_000
 DUE_BYTES: Final = 64 * 2**20
 DUE_AFTER_S: Final = 1.0
-"""A checkpoint is due after so many rows or bytes, and, when nobody asks for anything, after so long."""
+"""A checkpoint is due after so many rows or bytes, and, while no request comes in, after so long."""
 
 MAX_ROWS: Final = 20_000
 """With so many rows written while a sync is still under way, everything waits for it."""
@@ -42,22 +42,22 @@ class Checkpoint:
         self._up_to_seq = 0
 
     def note(self, entries: Sequence[Entry]) -> None:
-        """These are in their files now."""
+        """Count entries that are in their files now."""
         self._rows += len(entries)
         self._bytes += sum(len(entry.content) for entry in entries)
 
     @property
     def is_running(self) -> bool:
-        """Whether a sync is under way, or what follows it is still to be done."""
+        """Return True while a sync runs, or until `end` has been called after it."""
         return self._syncing is not None or self._unfinished
 
     @property
     def must_end(self) -> bool:
-        """Whether the sync has ended, or must be waited for."""
+        """Return True once the sync has ended, or must be waited for."""
         return self._unfinished or (self._syncing is not None and (self._syncing.done() or self._rows >= MAX_ROWS))
 
     def is_due(self, *, idle: bool) -> bool:
-        """Whether one should begin; `idle` says that nobody asks for anything."""
+        """Return True when a checkpoint should begin; `idle` says that no request comes in."""
         if self.is_running:
             return False
         if self._rows >= DUE_ROWS or self._bytes >= DUE_BYTES:
@@ -65,7 +65,7 @@ class Checkpoint:
         return idle and self.due_in_s() == 0.0
 
     def due_in_s(self) -> float | None:
-        """How long until one is due if nothing happens; None: there is nothing to do, or it is being done."""
+        """Return the seconds until one is due if nothing happens; None while one runs, or if there is nothing to do."""
         if self.is_running or not (self._rows or self._ledger.has_later):
             return None
         return max(0.0, self._ended_at + DUE_AFTER_S - self._monotonic())

@@ -1,4 +1,4 @@
-"""Puts the journal's entries into the vault's files, and makes them durable there."""
+"""Placement of the journal's entries in the vault's files, and the syncs that make them durable there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WHOLE_DISK: Final = frozenset(
 
 
 class Placed(NamedTuple):
-    """Which files changed, which entries gave way to a person's file, and which the system let nobody write."""
+    """Files that changed, entries kept out by a person's edit, and entries of files that cannot be written."""
 
     applied: list[AppliedFile]
     kept_out: list[Entry]
@@ -73,7 +73,7 @@ class Placer:
         return placed
 
     def _place_simply(self, path: str, full: Path, group: Sequence[Entry]) -> AppliedFile | None:
-        """Do what nearly always is to be done, a new file or more at a file's end; None when it is neither."""
+        """Create a file or append to one, which is nearly always all there is to do; return None for anything else."""
         first = group[0]
         before = self.stamp(path)
         if first.kind not in {"create", "append"} or (before.size if before else 0) != first.from_offset:
@@ -90,13 +90,13 @@ class Placer:
         return AppliedFile(path, first.from_offset, Appended(before, after) if after and alone else None)
 
     def _settle(self, full: Path, group: Sequence[Entry]) -> tuple[Entry, ...]:
-        """Bring a file to where its entries lead, whatever is found there now; return what gave way."""
+        """Bring a file, in whatever state it is found, to the state its entries lead to; return those kept out."""
         for _ in range(_TRIES):
             found = self._read(full)
             content, kept_out = settle(found, group)
             if content == found or self._turn_into(full, found, content, group[0].kind):
                 return kept_out
-        return tuple(group)  # somebody saves this file faster than we can look at it
+        return tuple(group)  # a program saves this file faster than we can read it
 
     def _turn_into(self, full: Path, found: bytes | None, wanted: bytes | None, first: ChangeKind) -> bool:
         """Make what was found into what is wanted; False, with everything as it was, when it is no longer there.
@@ -157,7 +157,7 @@ class Placer:
     # ---- durability
 
     def take_unsynced(self) -> set[str]:
-        """Hand over which files have been written since the last time, for `sync`."""
+        """Return the files written since the last call, for `sync`."""
         paths, self._unsynced = self._unsynced, set()
         self._folders.clear()
         return paths
@@ -198,7 +198,7 @@ class Placer:
         return kept_out
 
     def _folders_of(self, paths: Collection[str]) -> list[Path]:
-        """Every folder above these files, deepest first, up to the root: a new folder is a name in its parent."""
+        """Return all folders above these files, deepest first, up to the root: a new folder is a name in its parent."""
         names = {path.rpartition("/")[0] for path in paths}
         for name in list(names):
             while name:
@@ -206,7 +206,7 @@ class Placer:
                 names.add(name)
         return [self._vault.root / name for name in sorted(names, key=len, reverse=True)]
 
-    # ---- looking
+    # ---- paths and stamps
 
     def locate(self, path: str) -> Path:
         """Return where a path lies. Raises InvalidInput for one that leads out of the vault.

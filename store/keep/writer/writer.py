@@ -40,36 +40,45 @@ from .placer import Placer
 T = TypeVar("T")
 
 MAX_QUEUE: Final = 10_000
+"""Plans that wait for the writer; more are refused."""
+
 MAX_BATCH_PLANS: Final = 256
 MAX_BATCH_BYTES: Final = 4 * 2**20
+"""Plans of one turn, and bytes of one commit."""
+
 MAX_LAG: Final = 10_000
+"""Entries that wait for their files, beyond which files are written although plans wait."""
+
 MAX_TURN_ROWS: Final = 512
+"""Entries placed in one turn."""
+
 MAX_WAITING_BYTES: Final = 256 * 2**20
-"""So much may wait for a vault that cannot be written; more is refused, since it is held in memory too."""
+"""Bytes that wait for a vault that cannot be written, beyond which plans are refused: they are in memory too."""
 
 FIRST_RETRY_S: Final = 0.25
 LONGEST_RETRY_S: Final = 5.0
+"""The wait after a fault of the vault before its files are tried again, doubled each time up to the longest."""
+
 HELD_RETRY_S: Final = 30.0
-"""How long until the files are tried again after a fault, the second time twice as long, and so on; and how long until
-a single file that the system lets nobody write is."""
+"""The wait before a single file that cannot be written (its folder is read-only) is tried again."""
 
 GRACE_S: Final = 0.002
-"""Files wait so long after an acknowledgement for the next request: a client that asks again at once is not made to
-wait for work that nobody asked for yet."""
+"""The wait of files after an acknowledgement for the next plan: a client that writes again at once does not wait for
+the files of its last write."""
 
-GIVE_WAY_S: Final = 0.02
-"""How long the files of a run wait between two short turns while somebody asks: a dream's, which nobody waits for."""
+YIELD_S: Final = 0.02
+"""The wait between two short turns for the files of a dream, while requests come in: no client waits for them."""
 
 IDLE_TURN_S: Final = 0.005
 FORCED_TURN_S: Final = 0.025
-"""How long one turn of file work may take, when nobody waits and when the lag is at its bound."""
+"""The length of one turn of file work: with nothing else to do, and when a barrier or MAX_LAG forces it."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Planned(Generic[T]):
-    """What a plan came to: changes to files and rows for the ledger, one transaction, and what its caller is told."""
+    """The outcome of a plan: changes to files and rows for the ledger, in one transaction, and the caller's result."""
 
     result: T
     changes: Sequence[FileChange] = ()
@@ -143,20 +152,20 @@ class Writer:
         self._acknowledged_at = float("-inf")
         self._cost_s = 0.0005  # of placing one entry, as last seen
 
-    # ---- for everyone
+    # ---- called from any thread
 
     def start(self) -> None:
-        """Take up what a crash left undone, and start the thread."""
+        """Read the entries that a crash left unplaced, and start the thread."""
         self._begin_anew()
         if self._presence is not None and not self._is_away():
             self._placed_in = self._presence.identity()
         if self._ledger.is_copy:
-            self._suffer(StoreBusy("the disk cannot be written", hint="Make room; dreamd goes on by itself."))
+            self._begin_fault(StoreBusy("the disk cannot be written", hint="Make room; dreamd goes on by itself."))
         self._thread = threading.Thread(target=self._run, name="dreamd-writer", daemon=True)
         self._thread.start()
 
     def replay(self) -> None:
-        """Put into the vault, durably, what a crash left undone. Raises StoreBusy when the disk refuses."""
+        """Place the entries that a crash left, durably, in this thread. Raises StoreBusy when the disk refuses."""
         self._begin_anew()
         while self._waiting or self._blind:
             if self._may_place():
@@ -189,9 +198,9 @@ class Writer:
             self._queue.put(_WAKE)
 
     def barrier(self, timeout_s: float, *, runs: bool = True) -> bool:
-        """Wait until all that is acknowledged is in its files; False when that takes longer, or cannot be now.
+        """Wait until all acknowledged entries are in their files; False after the timeout, or during a fault.
 
-        Without `runs` only what a caller was promised is waited for: what a dream changes comes when it comes.
+        Without `runs` the entries of a dream are not waited for.
         """
         until = self.acknowledged(runs=runs)
         if self._visible >= until:
@@ -208,7 +217,7 @@ class Writer:
         return self._visible >= barrier.seq
 
     def acknowledged(self, *, runs: bool = True) -> int:
-        """Return the number of the last acknowledged entry; without `runs`, of the last that a caller was promised."""
+        """Return the number of the last acknowledged entry; without `runs`, of the last that is not a dream's."""
         return self._acknowledged if runs else self._promised
 
     @property
@@ -218,35 +227,35 @@ class Writer:
 
     @property
     def lag(self) -> int:
-        """How many acknowledged changes are not in their files yet."""
+        """The number of acknowledged changes that are not in their files yet."""
         return len(self._waiting) + len(self._blind) + len(self._held)
 
     @property
     def is_behind(self) -> bool:
-        """Whether acknowledged changes are about to go into their files; what cannot for now keeps nobody waiting."""
+        """True while acknowledged changes are about to go into their files; False during a fault."""
         return bool(self._waiting or self._blind) and self._trouble is None
 
     def is_writing(self, within_s: float) -> bool:
-        """Tell whether something was acknowledged within so many seconds."""
+        """Return True if a write was acknowledged within the last `within_s` seconds."""
         return self._monotonic() < self._acknowledged_at + within_s
 
     @property
     def trouble(self) -> StoreBusy | None:
-        """Why the vault cannot be written now, if so; it ends by itself."""
+        """The reason why the vault cannot be written now, None if it can; it ends by itself."""
         return self._trouble
 
     @property
     def held_paths(self) -> tuple[str, ...]:
-        """The files that the system lets nobody write; their content waits in the ledger."""
+        """The files that cannot be written, though others can; their content waits in the ledger."""
         return tuple(dict.fromkeys(entry.path for entry in self._held))
 
     def begin_ledger_anew(self) -> None:
-        """Let a ledger that was found damaged be set aside, and another begin; soon."""
+        """Have the writer's thread set a damaged ledger aside and begin another."""
         with contextlib.suppress(StoreError):  # closing: the next start does it
             self.submit(self._begin_ledger_anew)
 
     def _begin_ledger_anew(self, _files: PendingFiles) -> Planned[None]:
-        """Set a damaged ledger aside; what is acknowledged and not in its file yet goes into the next one."""
+        """Set a damaged ledger aside; acknowledged entries that are not in their files yet go into the next one."""
         if self._ledger.damage is not None:
             try:
                 self._ledger.begin_anew([*self._held, *self._waiting], self._blind)
@@ -255,7 +264,7 @@ class Writer:
         return Planned(None)
 
     def close(self) -> None:
-        """Finish everything that was submitted, make it durable, and stop. The ledger stays open."""
+        """Finish all submitted plans, make their files durable, and stop. The ledger stays open."""
         with self._gate:
             self._closing = True
             self._queue.put(_WAKE)
@@ -284,18 +293,36 @@ class Writer:
         self._release_barriers()
 
     def _survive(self, error: Exception) -> None:
-        """Go on after what nobody foresaw: what is acknowledged is in the journal, and is tried again from there."""
+        """Go on after an unexpected error: acknowledged entries are in the journal, and are tried again from there."""
         frame = traceback.extract_tb(error.__traceback__)[-1]  # not the message: it may hold a person's text
         logger.error("the writer failed: %s at %s:%d", type(error).__name__, frame.filename, frame.lineno)
-        self._suffer(StoreBusy(f"the writer failed with {type(error).__name__}", hint="The log has the place."))
-        self._look_again()
+        self._begin_fault(StoreBusy(f"the writer failed with {type(error).__name__}", hint="The log has the place."))
+        self._reset_pending()
         for _, future in self._in_hand:
             if not future.done():
                 future.set_exception(StoreBusy(str(self._trouble), hint="Try again; the log has the place."))
         self._release_barriers()
 
     def _turn(self) -> None:
-        """Acknowledge what waits; when nothing does, or too much is behind, go on with files and checkpoint."""
+        """Take the waiting plans and commit them together; then place files and checkpoint, if it is time to.
+
+        A turn is a group commit: all plans in the queue (at most MAX_BATCH_PLANS, and MAX_BATCH_BYTES a commit) become
+        one transaction of the ledger, with one fsync. Their futures resolve then, before any file is written, so a
+        plan costs its share of an fsync and never a file. Files are written in a turn that
+
+        - found no plan (`_idling`; `_take` waits GRACE_S for one after a commit), for about IDLE_TURN_S, or
+        - has a barrier, or MAX_LAG entries behind it, for about FORCED_TURN_S, with plans or without.
+
+        A fault of the vault (a full disk, an unmounted folder) stops files alone: later turns go on to commit, and
+        `_may_place` says when files are tried again.
+
+        Example: clients A and B call `remember` at once, and C does so while these are committed.
+          turn 1  takes A and B: one commit, both futures resolve. It found plans: no files.
+          turn 2  takes C: one commit. It found a plan: no files.
+          turn 3  waits 2 ms for a plan and finds none: writes the files of A, B and C, and calls `on_placed`.
+          turn 4  waits until a checkpoint is due: that syncs the files, and A, B and C leave the journal.
+        If C recalls right after its write, its barrier ends the wait of turn 3, which also releases it.
+        """
         items = self._take()
         if items:
             self._acknowledge(items)
@@ -304,18 +331,18 @@ class Writer:
         places = self._has_work and (behind or self._idling)
         if (places or self._checkpoint.must_end or self._trouble is not None) and self._may_place():
             if places:
-                self._place_some(FORCED_TURN_S if behind and not self._gives_way() else IDLE_TURN_S)
+                self._place_some(FORCED_TURN_S if behind and not self._yields_to_requests() else IDLE_TURN_S)
             if self._checkpoint.must_end:
                 self._end_checkpoint()
             if not self._has_work and not self._checkpoint.must_end:
-                self._recover()
+                self._end_fault()
         if self._trouble is None and self._checkpoint.is_due(idle=self._idling and not self._waiting):
             self._begin_checkpoint()
         self._release_barriers()
 
     @property
     def _has_work(self) -> bool:
-        """Whether something is to be put into files now."""
+        """True when entries can be placed now."""
         return bool(self._waiting or self._blind) or (bool(self._held) and self._monotonic() >= self._held_retry_at)
 
     def _take(self) -> list[_Item]:
@@ -335,12 +362,12 @@ class Writer:
             return items
 
     def _patience_s(self) -> float | None:
-        """How long to wait for the next plan before turning to other work; None: until it comes."""
+        """Return how long to wait for the next plan before other work; None: until it comes."""
         if self._trouble is not None:
             return max(0.0, self._retry_at - self._monotonic())
         if self._waiting or self._blind:
-            if self._gives_way():
-                return GIVE_WAY_S
+            if self._yields_to_requests():
+                return YIELD_S
             return 0.0 if self._idling or self._barriers or len(self._waiting) >= MAX_LAG else GRACE_S
         due_in_s = self._checkpoint.due_in_s()
         if self._held:
@@ -348,14 +375,14 @@ class Writer:
             return held_in_s if due_in_s is None else min(held_in_s, due_in_s)
         return due_in_s
 
-    def _gives_way(self) -> bool:
-        """Whether all that is left is a run's, and somebody asks something meanwhile."""
+    def _yields_to_requests(self) -> bool:
+        """Return True if only a dream's entries are left and a request came in a moment ago."""
         return bool(self._waiting) and self._visible >= self._promised and not self._closing and self._is_asked()
 
     # ---- acknowledging
 
     def _acknowledge(self, items: Sequence[_Item]) -> None:
-        """Run the plans in order and commit what they came to; each future resolves as soon as it is on the disk."""
+        """Run the plans in order and commit their outcomes; each future resolves once its own is on the disk."""
         blind = bool(self._blind) or self._is_away()
         files = self._unseen if blind else self._files
         files.new_batch()
@@ -377,7 +404,7 @@ class Writer:
             except Exception as error:
                 if len(entries) > before:
                     del entries[before:]
-                    self._look_again(entries, blind=blind)
+                    self._reset_pending(entries, blind=blind)
                 future.set_exception(_passing(error))
                 continue
             writes.extend(planned.writes)
@@ -401,8 +428,8 @@ class Writer:
             change.ordinal,
         )
 
-    def _look_again(self, planned: Sequence[Entry] = (), *, blind: bool = False) -> None:
-        """See the files as they will be once what is acknowledged, and these entries of this batch, are written."""
+    def _reset_pending(self, planned: Sequence[Entry] = (), *, blind: bool = False) -> None:
+        """Reset the view of pending files to the acknowledged entries, and these of the current batch."""
         self._files.reset([*self._held, *self._waiting, *(() if blind else planned)])
         self._unseen.reset([*self._blind, *(planned if blind else ())])
 
@@ -418,7 +445,7 @@ class Writer:
             if entries or writes:
                 self._commit_or_reopen(entries, writes, blind=blind)
         except Exception as error:
-            self._look_again()
+            self._reset_pending()
             for future, _ in answers:
                 future.set_exception(error)
             return
@@ -432,7 +459,7 @@ class Writer:
             future.set_result(result)
 
     def _commit_or_reopen(self, entries: Sequence[Entry], writes: Sequence[Write], *, blind: bool) -> None:
-        """Commit, to another ledger if this one is damaged. Raises StoreBusy: the next one may go through."""
+        """Commit, to a new ledger if this one is damaged. Raises StoreBusy: the next commit may succeed."""
         try:
             if self._ledger.damage is not None:
                 self._begin_ledger_anew(self._files)
@@ -467,11 +494,11 @@ class Writer:
         return self._presence is not None and self._presence.look() is not None
 
     def _may_place(self) -> bool:
-        """Whether files may be written now: the vault is there, and a fault was long enough ago to try again."""
+        """Return True if files may be written: the vault is there, and the wait after a fault is over."""
         if self._trouble is not None and self._monotonic() < self._retry_at:
             return False
         if self._presence is not None and (absence := self._presence.look()) is not None:
-            self._suffer(StoreBusy(absence.reason, hint=absence.hint), away=True)
+            self._begin_fault(StoreBusy(absence.reason, hint=absence.hint), away=True)
             self._was_away = True
             return False
         if self._ledger.is_copy and not self._ledger_is_back():
@@ -484,18 +511,18 @@ class Writer:
         return True
 
     def _ledger_is_back(self) -> bool:
-        """Whether a ledger whose disk could not be written at the start can be written now."""
+        """Return True if a ledger whose disk could not be written at the start can be written now."""
         try:
             self._ledger.reopen()
         except (apsw.Error, StoreError) as error:
-            self._suffer(_busy(error))
+            self._begin_fault(_busy(error))
             return False
         self._ledger_distrusted = False
         self._begin_anew()
         return True
 
     def _enter_vault(self) -> None:
-        """Begin from the journal: what was not synced in the folder that was there before is placed in this one."""
+        """Start over from the journal: entries not synced in the earlier folder are placed in this one."""
         assert self._presence is not None
         self._checkpoint.abandon()
         self._placer.take_unsynced()
@@ -504,18 +531,18 @@ class Writer:
         self._placed_in = self._presence.identity()
 
     def _begin_anew(self) -> None:
-        """Take from the journal what is not known to be on the disk."""
+        """Read from the journal the entries that are not known to be on the disk."""
         self._waiting = deque(self._ledger.pending())
         self._blind = self._ledger.pending(BLIND)
         self._held = []
-        self._look_again()
+        self._reset_pending()
         self._waiting_bytes = sum(len(entry.content) for entry in (*self._waiting, *self._blind))
         self._tried_to = self._waiting[-1].seq if self._waiting else 0
         first = min((entries[0].seq for entries in (self._waiting, self._blind) if entries), default=None)
         self._visible = self._acknowledged if first is None else first - 1
 
     def _place_some(self, turn_s: float) -> None:
-        """Write the oldest entries into their files; about as many as fit into the turn."""
+        """Write the oldest entries into their files, about as many as fit into the turn."""
         began = self._monotonic()
         if self._held and began >= self._held_retry_at:
             self._waiting.extendleft(reversed(self._held))
@@ -528,19 +555,19 @@ class Writer:
         try:
             placed = self._placer.place([entry for entry in entries if entry.path not in held])
         except OSError as error:
-            self._suffer(_busy(error))
+            self._begin_fault(_busy(error))
             return
-        if self._is_away():  # it went while it was written to: nothing that was seen there counts
+        if self._is_away():  # it went away during the writes: what was seen there does not count
             self._may_place()
             return
-        self._give_way(placed.kept_out)
-        self._let_go(entries, {entry.path for entry in placed.held} | held)
-        self._recover()
+        self._record_kept_out(placed.kept_out)
+        self._done_placing(entries, {entry.path for entry in placed.held} | held)
+        self._end_fault()
         self._on_placed(placed.applied, self._visible)
         self._cost_s = max(1e-5, (self._monotonic() - began) / len(entries))
 
-    def _give_way(self, kept_out: Sequence[Entry]) -> None:
-        """Record what gave way to a person's file; turns of a session that is there already go behind its others."""
+    def _record_kept_out(self, kept_out: Sequence[Entry]) -> None:
+        """Record entries kept out by a person's edit; turns of a session that exists already are appended to it."""
         behind = [entry for entry in kept_out if entry.kind == "create" and entry.path.startswith(session.FOLDER)]
         self._blind.extend(behind)
         if out := [entry for entry in kept_out if entry not in behind]:
@@ -550,8 +577,8 @@ class Writer:
     def _oldest(self, count: int) -> list[Entry]:
         """Return the next entries to place, about so many.
 
-        What was tried before, in another life or in a failing turn, is placed with all that was waiting for the same
-        file then: of what is found there, only all of them together tell what is torn and what is a person's.
+        An entry that was tried before (by a killed process or in a failed turn) is placed with all that waited for the
+        same file then: only together do they tell a torn write from a person's edit.
         """
         entries = list(islice(self._waiting, count))
         if entries[0].seq > self._tried_to:
@@ -559,8 +586,8 @@ class Writer:
         paths = {entry.path for entry in entries}
         return [entry for entry in self._waiting if entry.path in paths and entry.seq <= self._tried_to]
 
-    def _let_go(self, entries: Sequence[Entry], held: set[str]) -> None:
-        """These have been placed, but those of paths that are held: they are tried again later."""
+    def _done_placing(self, entries: Sequence[Entry], held: set[str]) -> None:
+        """Drop placed entries from the queue; those of `held` paths are tried again later."""
         done = [entry for entry in entries if entry.path not in held]
         gone = {entry.seq for entry in entries}
         while self._waiting and self._waiting[0].seq in gone:
@@ -570,7 +597,7 @@ class Writer:
         if len(done) < len(entries):
             self._held.extend(entry for entry in entries if entry.path in held)
             self._held_retry_at = self._monotonic() + HELD_RETRY_S
-            logger.warning("%d files cannot be written; they are tried again", len(held))
+            logger.warning("%d files cannot be written; trying again later", len(held))
         self._files.placed(done)
         self._checkpoint.note(done)
         self._waiting_bytes -= sum(len(entry.content) for entry in done)
@@ -580,7 +607,7 @@ class Writer:
             self._visible = self._blind[0].seq - 1 if self._blind else self._acknowledged
 
     def _fit_blind(self) -> None:
-        """Fit what was acknowledged while the vault was away to what is there, in one transaction."""
+        """Fit the entries acknowledged while the vault was away to the files that are there, in one transaction."""
         self._files.reset(self._held)
         fitted: list[Entry] = []
         known: list[Entry] = []
@@ -596,13 +623,13 @@ class Writer:
                 return
             self._ledger.fit(fitted, known)
         except (OSError, StoreError, apsw.Error) as error:
-            self._look_again()
-            self._suffer(_busy(error))
+            self._reset_pending()
+            self._begin_fault(_busy(error))
             return
         self._waiting_bytes = sum(len(entry.content) for entry in (*self._held, *fitted))
         self._waiting.extend(fitted)
         self._blind = []
-        self._look_again()
+        self._reset_pending()
         self._visible = fitted[0].seq - 1 if fitted else self._acknowledged
         if not fitted:
             self._on_placed((), self._visible)
@@ -616,14 +643,14 @@ class Writer:
             unplaced = {entry.seq for entry in (*self._held, *self._waiting)}
             _warn_of(self._checkpoint.end(self._visible, unplaced, closing=closing))
         except (OSError, apsw.Error, StoreError) as error:
-            self._suffer(_busy(error))
+            self._begin_fault(_busy(error))
 
-    # ---- troubles
+    # ---- faults
 
-    def _suffer(self, why: StoreBusy, *, away: bool = False) -> None:
-        """Leave the files alone for a while; what is acknowledged meanwhile stays in the ledger."""
+    def _begin_fault(self, why: StoreBusy, *, away: bool = False) -> None:
+        """Stop writing files until the next retry; entries acknowledged meanwhile stay in the ledger."""
         if self._trouble is None:
-            logger.warning("the vault is not written for now: %s", why)
+            logger.warning("the vault cannot be written: %s", why)
         if self._trouble is None or away:  # looking for a folder costs nothing
             self._retry_s = FIRST_RETRY_S
         else:
@@ -632,9 +659,9 @@ class Writer:
         self._trouble = why
         self._retry_at = self._monotonic() + self._retry_s
 
-    def _recover(self) -> None:
+    def _end_fault(self) -> None:
         if self._trouble is not None:
-            logger.info("the vault is written again")
+            logger.info("the vault can be written again")
             self._trouble = None
 
     def _release_barriers(self) -> None:
@@ -675,7 +702,7 @@ def _planned_fields(change: FileChange) -> dict[str, Any]:
 
 def _warn_of(kept_out: Sequence[Entry]) -> None:
     if kept_out:
-        logger.warning("%d changes gave way to files that a person has changed", len(kept_out))
+        logger.warning("skipped %d changes: the files were edited by hand", len(kept_out))
 
 
 def _passing(error: Exception) -> Exception:
@@ -685,7 +712,7 @@ def _passing(error: Exception) -> Exception:
 
 
 def _busy(error: Exception) -> StoreBusy:
-    """Say why nothing can be written now, and that it ends by itself."""
+    """Return the error as StoreBusy: the reason, and that it ends by itself."""
     if isinstance(error, StoreBusy):
         return error
     code = getattr(error, "errno", None)
@@ -693,6 +720,6 @@ def _busy(error: Exception) -> StoreBusy:
         return StoreBusy("the disk is full", hint="Make room; dreamd goes on by itself, and nothing is lost.")
     what = os.strerror(code) if code else type(error).__name__
     return StoreBusy(
-        f"the disk refuses to write: {what}",
-        hint="Look at the disk; dreamd goes on by itself, and nothing acknowledged is lost.",
+        f"the disk cannot be written: {what}",
+        hint="Check the disk; dreamd then goes on by itself, and nothing acknowledged is lost.",
     )
