@@ -54,7 +54,7 @@ def test_no_run_of_the_model_is_long_and_stopping_waits_for_one_alone(paths: Sto
     store.close()
 
 
-def test_who_waits_for_vectors_waits_for_those_that_were_pending_alone(paths: StorePaths) -> None:
+def test_a_bounded_drain_does_not_wait_for_later_chunks(paths: StorePaths) -> None:
     store = MemoryStore(paths, StoreSettings(), StubEmbedder(), lambda: NOW)
     store.parts.queue.stop()
     for number in range(9):

@@ -43,7 +43,7 @@ def sick(paths: StorePaths, disk: Replacing) -> Iterator[MemoryStore]:
 
 
 @pytest.mark.timeout(50)  # nobody waits for the time that was given
-def test_a_disk_that_refuses_ends_no_thread_and_keeps_nobody_waiting(sick: MemoryStore, disk: Replacing) -> None:
+def test_a_full_disk_ends_no_thread_and_blocks_no_caller(sick: MemoryStore, disk: Replacing) -> None:
     sick.remember(OLDER, channel="shop").result()
     assert sick.settle_links()
     disk.refuses = True
@@ -57,9 +57,7 @@ def test_a_disk_that_refuses_ends_no_thread_and_keeps_nobody_waiting(sick: Memor
     assert sick.parts.linker.settle(60)
 
 
-def test_a_full_disk_costs_the_tie_and_the_next_one_is_made(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_loses_one_link_and_the_next_is_made(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.remember(OLDER, channel="shop").result()
     assert store.settle_links()
     with monkeypatch.context() as full:

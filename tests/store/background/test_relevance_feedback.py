@@ -42,7 +42,7 @@ def test_a_question_is_kept_once_and_counted(filled: MemoryStore) -> None:
     assert "s1#1" in row.shown
 
 
-def test_what_is_looked_at_after_it_was_shown_was_of_use(filled: MemoryStore) -> None:
+def test_a_lookup_after_an_answer_counts_as_use(filled: MemoryStore) -> None:
     filled.recall(QUESTION, channel="shop")
     filled.show("s1#1")
     assert asked(filled)[0].gold == ("s1#1",)
@@ -51,7 +51,7 @@ def test_what_is_looked_at_after_it_was_shown_was_of_use(filled: MemoryStore) ->
     assert filled.ledger.feedback() == {"s1#1": {"used": 1}}
 
 
-def test_what_the_assistant_says_again_was_of_use(filled: MemoryStore) -> None:
+def test_words_repeated_by_the_assistant_count_as_use(filled: MemoryStore) -> None:
     filled.context(QUESTION, channel="shop")
     talk(filled, "You chose Postgres, with logical replication, and it is hosted in Frankfurt.", role="assistant")
     assert asked(filled)[0].gold == ("s1#1",)
@@ -67,7 +67,7 @@ def test_what_the_assistant_says_again_was_of_use(filled: MemoryStore) -> None:
     ],
     ids=["not an assistant", "the question's own words", "another project", "an old transcript"],
 )
-def test_other_words_are_no_sign(filled: MemoryStore, role: str, text: str, channel: str, at: datetime) -> None:
+def test_other_words_do_not_count_as_use(filled: MemoryStore, role: str, text: str, channel: str, at: datetime) -> None:
     filled.recall(QUESTION, channel="shop")
     filled.observe(SessionHead("s2", channel, started_at=at), [NewTurn(role, text, at)]).result()
     assert asked(filled)[0].gold == ()
@@ -95,14 +95,14 @@ def test_feedback_decides_also_after_a_restart(filled: MemoryStore, open_store: 
         again.feedback("nobody", "useful")
 
 
-def test_a_memory_that_rests_on_no_turn_stands_for_itself(store: MemoryStore) -> None:
+def test_a_memory_without_evidence_is_its_own_gold(store: MemoryStore) -> None:
     node_id = store.remember("The staging server restarts every Sunday at four", channel="shop").result()
     store.recall("When does the staging server restart?", channel="shop")
     store.show(node_id)
     assert asked(store)[0].gold == (node_id,)
 
 
-def test_what_found_nothing_is_a_gap_until_something_is_of_use(store: MemoryStore) -> None:
+def test_a_question_that_found_nothing_is_a_gap_until_a_memory_is_useful(store: MemoryStore) -> None:
     question = "Where do we keep the kubernetes manifests?"
     for _ in range(2):
         assert store.recall(question, channel="shop").abstained
@@ -133,7 +133,7 @@ def test_what_a_person_tries_out_is_no_probe(filled: MemoryStore) -> None:
     assert asked(filled) == []
 
 
-def test_the_oldest_make_room(store: MemoryStore) -> None:
+def test_the_oldest_questions_are_pruned(store: MemoryStore) -> None:
     old = record_question("an old question", None, [], True, AT - timedelta(days=31))
     many = [record_question(f"question {n}", None, [], True, AT + timedelta(seconds=n)) for n in range(2010)]
     store.parts.writer.write(old, *many, *prune_questions(AT + timedelta(hours=1))).result()

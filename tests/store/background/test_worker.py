@@ -38,7 +38,7 @@ def held_up(queue: WorkQueue) -> threading.Event:
     return go_on
 
 
-def test_errands_are_run_in_order_and_waited_for(make: Make) -> None:
+def test_jobs_run_in_order_and_can_be_waited_for(make: Make) -> None:
     queue, done = make(), list[int]()
     for number in range(10):
         assert queue.put(partial(done.append, number))
@@ -46,7 +46,7 @@ def test_errands_are_run_in_order_and_waited_for(make: Make) -> None:
     assert done == list(range(10))
 
 
-def test_one_that_fails_is_given_up_and_the_next_is_run(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_job_that_fails_is_given_up_and_the_next_runs(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     queue, done = make(), list[int]()
 
     def fail() -> None:
@@ -63,7 +63,7 @@ def test_one_that_fails_is_given_up_and_the_next_is_run(make: Make, caplog: pyte
 
 
 @pytest.mark.parametrize("finish_on_stop", [True, False])
-def test_at_the_end_what_waits_is_run_or_let_go_of_and_nobody_waits_in_vain(make: Make, finish_on_stop: bool) -> None:
+def test_on_stop_waiting_jobs_run_or_are_dropped_and_settle_returns(make: Make, finish_on_stop: bool) -> None:
     queue, done = make(finish_on_stop=finish_on_stop), list[int]()
     go_on = held_up(queue)
     queue.put(lambda: done.append(1))
@@ -83,7 +83,7 @@ def test_at_the_end_what_waits_is_run_or_let_go_of_and_nobody_waits_in_vain(make
     assert not queue.settle(30)
 
 
-def test_what_finds_no_place_is_refused_unless_it_must_be(make: Make) -> None:
+def test_a_full_queue_refuses_a_job_unless_told_otherwise(make: Make) -> None:
     queue, done = make(), list[str]()
     go_on = held_up(queue)
     while queue.put(lambda: None):
@@ -94,7 +94,7 @@ def test_what_finds_no_place_is_refused_unless_it_must_be(make: Make) -> None:
     assert done == ["even so"]
 
 
-def test_whoever_is_answered_goes_first(make: Make) -> None:
+def test_a_job_waits_while_requests_are_answered(make: Make) -> None:
     looks: list[bool] = []
 
     def is_busy() -> bool:

@@ -136,7 +136,7 @@ def test_a_memory_of_two_decisions_is_named_by_the_decisions_id(store: MemorySto
     assert store.decisions() == []
 
 
-def test_what_is_superseded_or_vouched_for_on_both_sides_does_not_wait(store: MemoryStore) -> None:
+def test_a_superseded_or_twice_verified_pair_is_no_open_decision(store: MemoryStore) -> None:
     other = fact("It is green.", 1)
     gone = fact("It is red.", 3, superseded_by=other.node_id)
     put(store, gone, other, fact("It is blue.", 2, contradicts=(gone.node_id,)))

@@ -29,7 +29,7 @@ def after(edits: LinkEdits) -> dict[str, Memory]:
     return {action.node_id: okf.to_memory(action.path, okf.parse(action.content or b"")) for action in edits.actions()}
 
 
-def test_a_file_is_written_once_however_many_ties_it_has(files: dict[str, bytes]) -> None:
+def test_a_file_is_written_once_however_many_links_it_has(files: dict[str, bytes]) -> None:
     edits = LinkEdits(files.get, "link")
     edits.supersede(fact("a"), fact("c"), "pair:a+c")
     edits.supersede(fact("b"), fact("c"), "pair:b+c")

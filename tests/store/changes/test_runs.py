@@ -289,7 +289,7 @@ def test_history_expires_though_no_dream_ever_lands(store: Store) -> None:
     assert [(run.run_id, run.expired) for run in store.ledger.runs()] == [("last", False), ("run-0", True)]
 
 
-def test_who_undoes_too_early_is_told_what_to_undo_first(store: Store) -> None:
+def test_a_conflict_of_an_undo_names_the_run_to_undo_first(store: Store) -> None:
     store.changes.apply(dream("first", action("a.md", None, b"1")), kind="daily", now=NOW)
     store.changes.apply(dream("then", action("a.md", b"1", b"2")), kind="daily", now=NOW)
     (refused,) = store.changes.undo("first", now=NOW).skipped

@@ -42,7 +42,7 @@ def last_run(store: MemoryStore, kind: str) -> str:
     return store.runs(1, kinds=[kind])[0].run_id
 
 
-def test_what_is_said_again_takes_the_place_of_what_had_taken_its_own(store: MemoryStore) -> None:
+def test_a_superseded_memory_said_again_supersedes_its_successor(store: MemoryStore) -> None:
     berlin, madrid = say(store, BERLIN), say(store, MADRID)
     assert found(store) == {madrid}
     assert say(store, BERLIN) == berlin
@@ -56,7 +56,7 @@ def test_what_is_said_again_takes_the_place_of_what_had_taken_its_own(store: Mem
     assert found(store) == {berlin}
 
 
-def test_what_is_said_again_takes_the_place_of_the_last_in_a_row(store: MemoryStore) -> None:
+def test_a_superseded_memory_said_again_supersedes_the_last_successor(store: MemoryStore) -> None:
     berlin, madrid, rome = say(store, BERLIN), say(store, MADRID), say(store, ROME)
     assert found(store) == {rome}
     say(store, BERLIN)
@@ -66,7 +66,7 @@ def test_what_is_said_again_takes_the_place_of_the_last_in_a_row(store: MemorySt
     assert found(store) == {rome}
 
 
-def test_show_tells_what_took_a_memorys_place_and_what_contradicts_it(store: MemoryStore) -> None:
+def test_show_names_the_successor_and_what_contradicts_a_memory(store: MemoryStore) -> None:
     berlin, madrid = say(store, BERLIN), say(store, MADRID)
     assert (store.show(berlin).superseded_by, store.show(madrid).supersedes) == (madrid, (berlin,))
     assert store.show(madrid).superseded_by is None
@@ -81,7 +81,7 @@ def test_show_tells_what_took_a_memorys_place_and_what_contradicts_it(store: Mem
     assert (store.show(berlin).superseded_by, store.show(berlin).live) == (None, True)
 
 
-def test_what_held_then_is_told_of_then(store: MemoryStore) -> None:
+def test_recall_as_of_a_time_finds_what_held_then(store: MemoryStore) -> None:
     say(store, BERLIN)
     madrid = say(store, MADRID)
     then = store.parts.now()
@@ -90,7 +90,7 @@ def test_what_held_then_is_told_of_then(store: MemoryStore) -> None:
     assert [hit.node_id for hit in store.recall("Where is my office?", as_of=store.parts.now()).hits] == [berlin]
 
 
-def test_what_holds_and_is_said_again_is_counted_and_makes_no_run(store: MemoryStore) -> None:
+def test_a_live_memory_said_again_is_reinforced_without_a_run(store: MemoryStore) -> None:
     berlin = say(store, BERLIN)
     before = store.vault.read(store.show(berlin).path)
     for _ in range(3):
@@ -110,7 +110,7 @@ def test_what_is_read_again_from_elsewhere_is_not_said_again(store: MemoryStore)
     assert store.ledger.reinforced() == {}
 
 
-def test_what_was_known_in_other_words_is_told_by_those_however_often_it_is_said(store: MemoryStore) -> None:
+def test_a_repetition_in_other_words_reinforces_the_known_memory_each_time(store: MemoryStore) -> None:
     first, again = say(store, "Ann's bicycle is really red."), say(store, "Ann's bicycle is red")
     assert say(store, "Ann's bicycle is red") == again
     assert found(store, "Ann's bicycle") == {first}

@@ -69,7 +69,7 @@ def case() -> Iterator[Case]:
     made.indexer.stop()
 
 
-def test_it_waits_while_somebody_writes_and_goes_on_when_they_pause(case: Case) -> None:
+def test_indexing_rests_during_writes_and_goes_on_in_a_pause(case: Case) -> None:
     case.place(1)
     assert case.looked.wait(20)
     assert case.index.applied == []
@@ -77,21 +77,21 @@ def test_it_waits_while_somebody_writes_and_goes_on_when_they_pause(case: Case) 
     assert case.has_taken(1)
 
 
-def test_writing_without_a_pause_holds_it_up_for_a_bounded_time(case: Case) -> None:
+def test_indexing_rests_for_a_bounded_time_during_steady_writes(case: Case) -> None:
     case.place(1)
     assert case.looked.wait(20)
     case.now_s = LONGEST_REST_S
     assert case.has_taken(1)
 
 
-def test_who_waits_to_find_what_was_written_ends_the_wait(case: Case) -> None:
+def test_wait_for_ends_the_rest(case: Case) -> None:
     case.place(1)
     assert case.looked.wait(20)
     assert case.indexer.wait_for(1, 20)
     assert case.index.applied == ["facts/1.md"]
 
 
-def test_too_much_behind_ends_the_wait(case: Case) -> None:
+def test_many_turns_behind_end_the_rest(case: Case) -> None:
     for number in range(1, MOST_RESTING + 1):
         case.place(number)
     assert case.has_taken(1)

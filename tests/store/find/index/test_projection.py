@@ -49,7 +49,7 @@ def test_neighbours_are_named_and_cut() -> None:
     assert max(map(len, context)) == len("Ann: ") + NEIGHBOUR_CHARS
 
 
-def test_a_role_that_names_nobody_is_no_heading() -> None:
+def test_a_role_without_a_name_is_no_heading() -> None:
     turns = [NewTurn("user", "a", AT), NewTurn("Ann", "b", AT)]
     nodes = project_session(PATH, session.open_file(HEAD) + session.encode_turns(turns, 1), HEAD).nodes[1:]
     assert [node.heading() for node in nodes] == ["", "Ann"]
@@ -60,7 +60,7 @@ def test_a_sessions_own_node_is_shown_and_not_matched() -> None:
     assert (node.node_id, node.kind, node.title, node.searchable) == ("s1", Kind.SESSION, "A talk", False)
 
 
-def test_a_memory_brings_its_links_and_its_life() -> None:
+def test_a_memory_is_projected_with_its_links_and_its_standing() -> None:
     data = (
         b"---\ntype: Fact\ntitle: T\nnode_id: f1\nlevel: L1\nkind: fact\nchannel: shop\nstatus: deprecated\n"
         b'sources:\n  - { id: t1, resource: /x.md, title: "s1#2" }\nsupersedes: [f0]\n---\n\nIt is so.\n'
@@ -71,7 +71,7 @@ def test_a_memory_brings_its_links_and_its_life() -> None:
     assert (node.live, node.text, node.payload()["valid_to"]) == (False, "It is so.", FOREVER)
 
 
-def test_a_file_that_nobody_can_read_is_still_text() -> None:
+def test_an_unparsable_file_is_indexed_as_text() -> None:
     projection = project_memory("facts/x.md", b"---\n: : :\n\t- bad\n---\nThe words stay.\n", AT)
     assert projection.problem
     assert "The words stay." in projection.nodes[0].text

@@ -65,7 +65,7 @@ def test_a_fact_and_its_turn_are_one_hit(store: MemoryStore) -> None:
     assert raw[0].node_id == "s1#1"
 
 
-def test_an_envelope_tells_a_turn_by_its_facts_where_they_are_shorter(store: MemoryStore) -> None:
+def test_an_envelope_shows_a_turn_by_its_facts_where_they_are_shorter(store: MemoryStore) -> None:
     talk(store, "Well, you know, I think that yesterday, after all that, I bought a red kayak from Otto, honestly!")
     write_fact(store, "kayak", "Ann bought a red kayak from Otto.", "s1#1")
     envelope = store.context("kayak", channel="shop", budget_tokens=100)
@@ -73,7 +73,7 @@ def test_an_envelope_tells_a_turn_by_its_facts_where_they_are_shorter(store: Mem
     assert [e.node_id for slot in envelope.slots for e in slot.evidence] == ["s1#1"]
 
 
-def test_what_was_said_on_one_day_stands_together_under_it(store: MemoryStore) -> None:
+def test_slots_of_one_day_are_grouped_under_it(store: MemoryStore) -> None:
     for session, day in (("s1", 1), ("s2", 3), ("s3", 1)):
         turn = NewTurn("Ann", f"The kayak {session} is red", AT + timedelta(days=day), session)
         store.observe(SessionHead(session, "shop", started_at=AT), [turn]).result()
@@ -93,7 +93,7 @@ def test_an_envelope_keeps_its_budget_and_names_its_turns(store: MemoryStore) ->
     assert envelope.slots
 
 
-def test_what_has_no_vector_yet_does_not_lose_to_what_has(store: MemoryStore) -> None:
+def test_a_chunk_without_a_vector_does_not_lose_to_one_with_a_vector(store: MemoryStore) -> None:
     for n in range(15):
         store.remember(f"Writer 1 counted to {n}.", channel="shop").result()
     store.rebuild()  # embeds them
@@ -102,7 +102,7 @@ def test_what_has_no_vector_yet_does_not_lose_to_what_has(store: MemoryStore) ->
     assert store.recall("Writer 2 counted to 19.", channel="shop").hits[0].node_id == late
 
 
-def test_a_session_that_asks_is_left_out(store: MemoryStore) -> None:
+def test_the_turns_of_the_asking_session_are_left_out(store: MemoryStore) -> None:
     talk(store, "The anchor weighs nine kilos")
     assert store.context("anchor", channel="shop", session="s1").slots == ()
     assert store.context("anchor", channel="shop").slots

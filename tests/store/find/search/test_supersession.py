@@ -10,20 +10,20 @@ UNITS = [f"s{n}#1" for n in range(8)]
 PAIRS = st.dictionaries(st.sampled_from(UNITS), st.lists(st.sampled_from(UNITS), max_size=3, unique=True), max_size=6)
 
 
-def test_who_disagrees_with_the_newer_disagrees_with_what_it_took_the_place_of() -> None:
+def test_a_contradiction_of_a_successor_disputes_the_older_memory_too() -> None:
     links = Links(newer={"old": ["new"]}, opposed={"denial": ["new"]})
     assert links.disputes("old") == links.disputes("new") == ("denial",)
     assert links.disputes("denial") == ("new",)
     assert links.disputes("other") == ()
 
 
-def test_what_took_its_place_comes_right_before_it_and_what_it_disagrees_with_right_after() -> None:
+def test_a_successor_comes_right_before_and_a_contradicted_memory_right_after() -> None:
     assert newest_first(["a", "old", "b"], Links(newer={"old": ["new"]})) == ["a", "new", "old", "b"]
     assert newest_first(["a", "denial", "b"], Links(opposed={"denial": ["told"]})) == ["a", "denial", "told", "b"]
 
 
 @given(order=st.lists(st.sampled_from(UNITS), unique=True), newer=PAIRS, opposed=PAIRS)
-def test_nothing_is_lost_or_told_twice(
+def test_the_order_holds_all_units_once(
     order: list[str], newer: dict[str, list[str]], opposed: dict[str, list[str]]
 ) -> None:
     placed = newest_first(order, Links(newer, opposed))

@@ -43,7 +43,7 @@ def test_a_commit_that_fails_leaves_nothing(ledger: Ledger) -> None:
     assert ledger.pending() == []
 
 
-def test_what_gave_way_is_kept_out_of_the_replay_and_kept(ledger: Ledger) -> None:
+def test_an_entry_kept_out_by_an_edit_is_stored_but_not_replayed(ledger: Ledger) -> None:
     ledger.commit([entry(1), entry(2)])
     ledger.keep_out([entry(1)])
     ledger.forget_done(2)

@@ -101,7 +101,7 @@ def test_a_file_that_is_none_is_kept_beside_the_one_that_is_begun(path: Path, co
     ledger.close()
 
 
-def test_what_went_over_at_once_does_not_go_over_again(path: Path, whole: bytes) -> None:
+def test_rows_copied_at_once_are_not_copied_again(path: Path, whole: bytes) -> None:
     begin_with(path, noise_over(whole, len(whole) // PAGE_BYTES // 2))
     ledger = Ledger(path)
     assert damaged_files(path)
@@ -130,7 +130,7 @@ def ledger(path: Path) -> Iterator[Ledger]:
     opened.close()
 
 
-def test_damage_in_use_is_told_and_another_is_begun(ledger: Ledger) -> None:
+def test_damage_in_use_is_reported_and_a_new_ledger_begins(ledger: Ledger) -> None:
     told = []
     ledger.on_damage = lambda: told.append("damage")
     ledger.in_mind = lambda: [records.leave_tombstone("turn:s#99", "", AT, "known")]

@@ -12,14 +12,12 @@ import pytest
 from dreamd.store.keep.files.disk import Disk
 from dreamd.store.keep.files.vault import Vault
 from dreamd.store.keep.ledger import records
-from dreamd.store.keep.ledger.journal import AppliedFile, ChangeKind, Entry, FileChange, is_torn, settle, sha256
+from dreamd.store.keep.ledger.journal import AppliedFile, ChangeKind, FileChange, sha256
 from dreamd.store.keep.ledger.ledger import Ledger
 from dreamd.store.keep.writer import checkpoint, writer
 from dreamd.store.keep.writer.pending import PendingFiles
 from dreamd.store.keep.writer.writer import Plan, Planned, Writer
 from dreamd.store.model import Conflict, NotFound, StoreBusy, StoreError
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 class Store:
@@ -115,7 +113,7 @@ def test_a_write_is_acknowledged_by_the_ledger_before_its_file(tmp_path: Path) -
     store.close()
 
 
-def test_a_question_waits_for_what_was_promised_and_not_for_what_a_run_changes(tmp_path: Path) -> None:
+def test_a_barrier_without_runs_waits_for_promised_writes_alone(tmp_path: Path) -> None:
     disk = Stuck()
     store = Store(tmp_path, disk)
     store.writer.start()
@@ -136,7 +134,7 @@ def test_a_question_waits_for_what_was_promised_and_not_for_what_a_run_changes(t
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_a_run_gives_way_to_whoever_asks_and_is_finished_all_the_same(tmp_path: Path, asked: bool) -> None:
+def test_the_files_of_a_run_wait_for_requests_and_are_written_all_the_same(tmp_path: Path, asked: bool) -> None:
     store = Store(tmp_path)
     changes = tuple(FileChange("create", f"facts/{n}.md", b"x", 0, None, "run-1", n) for n in range(60))
     store.writer = Writer(store.vault, store.ledger, store.index, store.disk, is_asked=lambda: asked)
@@ -375,7 +373,7 @@ def test_an_append_goes_behind_what_a_person_wrote(store: Store) -> None:
 
 
 @pytest.mark.parametrize("kind", ["replace", "delete"])
-def test_a_guarded_change_gives_way_to_an_edit(store: Store, kind: ChangeKind) -> None:
+def test_a_guarded_change_is_kept_out_by_an_edit(store: Store, kind: ChangeKind) -> None:
     store.writer.start()
     store.writer.submit(create("facts/a.md", b"planned against")).result(10)
     store.writer.barrier(10)
@@ -505,54 +503,6 @@ def test_a_torn_session_is_not_exchanged_for_one_that_is_not_synced(tmp_path: Pa
     store.writer.start()
     assert store.kept() == {"sessions/s.md": b"long durable turn"}
     store.close()
-
-
-contents = st.binary(max_size=12)
-
-
-@st.composite
-def lives(draw: st.DrawFn) -> tuple[list[bytes | None], list[Entry]]:
-    """A file's states, the first of them from before, and the entries that lead from each to the next."""
-    states: list[bytes | None] = [draw(st.none() | contents)]
-    entries: list[Entry] = []
-    for seq in range(draw(st.integers(1, 5))):
-        now = states[-1]
-        kinds: list[ChangeKind] = ["create"] if now is None else ["append", "replace", "delete"]
-        kind = draw(st.sampled_from(kinds))
-        content = b"" if kind == "delete" else draw(contents)
-        offset = len(now or b"") if kind == "append" else 0
-        pre = sha256(now) if kind in {"replace", "delete"} and now is not None else None
-        entries.append(Entry(seq, kind, "p.md", content, offset, pre, None, None))
-        states.append({"append": (now or b"") + content, "delete": None}.get(kind, content))
-    return states, entries
-
-
-@given(lives(), st.data())
-def test_from_every_state_the_entries_lead_to_the_last(
-    life: tuple[list[bytes | None], list[Entry]], data: st.DataObject
-) -> None:
-    states, entries = life
-    found = data.draw(st.sampled_from(states))
-    if found is None and states[0] is not None and None not in states[1:]:
-        return
-    assert settle(found, entries) == (states[-1], ())
-    assert settle(states[-1], entries) == (states[-1], ())
-
-
-@given(contents, contents, contents)
-def test_what_was_appended_is_there_whatever_a_person_did(base: bytes, added: bytes, found: bytes) -> None:
-    settled = settle(found, [Entry(1, "append", "p.md", added, len(base), None, None, None)])
-    assert settled.content is not None
-    assert added in settled.content
-    assert not settled.kept_out
-
-
-def test_torn_means_less_of_the_same() -> None:
-    assert is_torn(b"", b"abc")
-    assert is_torn(b"ab", b"abc")
-    assert is_torn(b"a\0", b"abc")
-    assert not is_torn(b"abcd", b"abc")
-    assert not is_torn(b"x\0", b"abc")
 
 
 # ---- sick disks
