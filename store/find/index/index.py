@@ -332,7 +332,8 @@ class Index:
 
     def _apply_tail(self, path: str, stamp: FileStamp, from_offset: int) -> None:
         before = self._catalog.last_turns(path, 2 * NEIGHBOURS)
-        session_id = before[-1].session_id if before else self._session_of(path)
+        some_node = next(iter(before or self._catalog.nodes_of_file(path)), None)
+        session_id = some_node.session_id if some_node else None
         head = self._catalog.session_head(session_id) if session_id else None
         tail = self._vault.read(path, from_offset)[: stamp.size - from_offset]  # no more than the stamp stands for
         if head is None or len(tail) < stamp.size - from_offset:
@@ -342,9 +343,6 @@ class Index:
         self._images.append(path, from_offset, tail)
         self._write(projection.nodes)
         self._record(stamp, projection)
-
-    def _session_of(self, path: str) -> NodeId | None:
-        return next((node.session_id for node in self._catalog.nodes_of_file(path)), None)
 
     def _apply_whole(self, path: str, stamp: FileStamp, held: bytes | None = None) -> None:
         data = held if held is not None else self._vault.read(path, 0, -1 if is_session(path) else MOST_BYTES)
