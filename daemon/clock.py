@@ -12,12 +12,12 @@ _LOCALTIME = Path("/etc/localtime")
 
 
 def utc_now() -> datetime:
-    """Now, in UTC."""
+    """Return the time now, in UTC."""
     return datetime.now(UTC)
 
 
 def local_zone() -> ZoneInfo:
-    """The machine's zone with its rules: `$TZ`, else what /etc/localtime is, else UTC.
+    """Return the machine's zone with its rules: `$TZ`, else what /etc/localtime is, else UTC.
 
     `datetime.astimezone()` would give today's offset only, and tomorrow's 03:00 may have another.
     """
@@ -36,7 +36,7 @@ def local_zone() -> ZoneInfo:
 
 
 def local_now() -> datetime:
-    """Now, in the person's zone; the zone is looked up anew, since people travel."""
+    """Return the time now in the person's zone, which is looked up anew, since people travel."""
     return datetime.now(local_zone())
 
 
@@ -50,16 +50,16 @@ class Stopwatch:
 
     @property
     def held_s(self) -> float:
-        """How long it was held altogether."""
+        """The time for which it was held altogether."""
         return self._held_s + (0.0 if self._held_since_s is None else time.monotonic() - self._held_since_s)
 
     @property
     def run_s(self) -> float:
-        """How long it ran altogether."""
+        """The time for which it ran altogether."""
         return time.monotonic() - self._began_s - self.held_s
 
     def hold(self) -> None:
-        """Stand still; again is harmless."""
+        """Stop the time; again is harmless."""
         if self._held_since_s is None:
             self._held_since_s = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""What can be done without a daemon: look at the databases, make the index anew, salvage a damaged ledger.
+"""Work without a daemon: look at the databases, make the index anew, salvage a damaged ledger.
 
 Each holds the daemon's own lock meanwhile, so that none starts.
 """
@@ -23,7 +23,7 @@ NOT_LOOKED_AT = "the vault's files, and what of them is found: only a daemon com
 
 @contextlib.contextmanager
 def alone(settings: Settings) -> Iterator[None]:
-    """Be the one process on these folders. Raises AlreadyRunning."""
+    """Hold these folders as the one process on them. Raises AlreadyRunning."""
     lock = DaemonLock(settings.data_dir, settings.vault)
     lock.acquire()
     try:
@@ -60,6 +60,6 @@ def bring_back(settings: Settings) -> dict[str, Any]:
 
 
 def go_on_without(settings: Settings) -> dict[str, Any]:
-    """Go on without damaged or lost ledgers; the files stay. Raises AlreadyRunning or StoreError."""
+    """Discard damaged or lost ledgers, and go on; the files stay. Raises AlreadyRunning or StoreError."""
     with alone(settings):
         return {"discarded": discard_ledgers(store_paths(settings).ledger)}

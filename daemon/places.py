@@ -1,4 +1,4 @@
-"""Where a store's parts lie, as the settings have it."""
+"""The places of a store's parts, by the settings."""
 
 from __future__ import annotations
 

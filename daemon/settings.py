@@ -33,14 +33,14 @@ class SettingsError(Exception):
 
 
 class LogSettings(BaseModel, extra="forbid", frozen=True):
-    """How much is said, and where: always to stderr, to a rotated file as well if one is named."""
+    """The log's level and place: always stderr, a rotated file as well if one is named."""
 
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     file: Path | None = None
 
 
 class WatchSettings(BaseModel, extra="forbid", frozen=True):
-    """How the vault is watched for edits by hand."""
+    """The watch on the vault for edits by hand."""
 
     enabled: bool = True
     debounce_s: float = Field(0.2, ge=0.02, le=5)
@@ -74,12 +74,12 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment wins over the file, which `load` passes in; `.env` files and secrets folders are not read."""
+        """Let the environment win over the file, which `load` passes in; `.env` and secrets folders are not read."""
         return env_settings, init_settings
 
 
 def default_config_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """`$DREAMD_CONFIG`, else `dreamd.toml` in the platform's config folder."""
+    """Return `$DREAMD_CONFIG`, else `dreamd.toml` in the platform's config folder."""
     if named := environ.get("DREAMD_CONFIG"):
         return Path(named)
     return Path(platformdirs.user_config_dir("dreamd", appauthor=False)) / "dreamd.toml"
@@ -113,7 +113,7 @@ def _read_toml(file: Path, *, must_exist: bool) -> dict[str, Any]:
 
 
 def _absolute(settings: Settings) -> Settings:
-    """The paths with `~` and relative parts resolved, so that no later change of folder moves them."""
+    """Resolve `~` and relative parts of the paths, so that no later change of folder moves them."""
     places = {"data_dir": settings.data_dir, "vault_dir": settings.vault_dir}
     return settings.model_copy(
         update={name: place.expanduser().absolute() for name, place in places.items() if place is not None}
@@ -121,7 +121,7 @@ def _absolute(settings: Settings) -> Settings:
 
 
 def _explain(error: ValidationError, file: Path, values: Mapping[str, Any]) -> SettingsError:
-    """One sentence for the first thing that is wrong, and how many more there are. Values are not repeated."""
+    """Build one sentence for the first thing that is wrong, with a count of the others. Values are not repeated."""
     problems = error.errors(include_url=False, include_input=False)
     first = problems[0]
     loc = [str(part) for part in first["loc"] if isinstance(part, str)]  # of a list, the list itself
@@ -160,7 +160,7 @@ def _advice(loc: list[str], *, in_file: bool) -> str:
 
 
 def _that_is_set(variable: str) -> str:
-    """The variable that a person wrote, of which the unknown key may be the beginning only."""
+    """Return the variable that a person wrote, of which the unknown key may be the beginning only."""
     return next((name for name in sorted(os.environ) if name.upper().startswith(variable)), variable)
 
 
@@ -169,7 +169,7 @@ def _variable(key: str) -> str:
 
 
 def known_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Every key that may be set, dotted."""
+    """Yield every key that may be set, dotted."""
     for name, info in model.model_fields.items():
         kind = info.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -180,7 +180,7 @@ def known_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 def secret_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Every key that holds a secret, dotted."""
+    """Yield every key that holds a secret, dotted."""
     for name, info in model.model_fields.items():
         kind = info.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -209,7 +209,7 @@ def _holds(value: str, parts: list[str]) -> bool:
 
 
 def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
-    """pydantic-settings passes over a misspelt top-level name in silence; a person who set it would wait in vain."""
+    """Refuse what pydantic-settings passes over in silence: a misspelt top-level name, which would do nothing."""
     for name in sorted(environ):
         if not name.startswith(PREFIX) or name in NOT_SETTINGS:
             continue

@@ -116,7 +116,7 @@ class Watcher:
         return {path.removeprefix(prefix) for _, path in burst for prefix in prefixes if path.startswith(prefix)}
 
     def _tell(self, paths: Collection[str]) -> None:
-        """A folder that came or went is told of alone, without what is in it."""
+        """Report changed files; a folder that came or went is reported alone, without what is in it."""
         if files := {path for path in paths if is_kept(path)}:
             self._changed(files)
         if any("." not in path.rpartition("/")[2] and not (self._vault / path).is_file() for path in paths):
@@ -124,6 +124,6 @@ class Watcher:
 
 
 def _is_ours(path: str) -> bool:
-    """Markdown, and what may be a folder. A first sieve, called for every event of a flood."""
+    """Keep Markdown, and what may be a folder. A first sieve, called for every event of a flood."""
     name = path.rpartition("/")[2]
     return not name.startswith(".") and (name.endswith(".md") or "." not in name)

@@ -1,4 +1,4 @@
-"""What each method answers, by one declared type: of the daemon's handlers, of `dreamctl`'s words and of the docs.
+"""One declared type for the answer of each method: of the daemon's handlers, of `dreamctl`'s words and of the docs.
 
 `docs/protocol.md` names the same fields, and tests hold the types, the docs and a real daemon's answers together. The
 standard library alone is imported. Instants are ISO 8601 with their offset.
@@ -67,14 +67,14 @@ class CandidateAnswer(TypedDict):
 
 
 class TraceAnswer(TypedDict):
-    """How an answer came about."""
+    """The steps by which an answer came about."""
 
     timings_ms: dict[str, float]
     candidates: list[CandidateAnswer]
 
 
 class WhyNotAnswer(TypedDict):
-    """Where one memory came in the search, from 1, or why it was not in it."""
+    """The place of one memory in the search, from 1, or the reason why it was not in it."""
 
     node_id: str
     place: int | None
@@ -82,7 +82,7 @@ class WhyNotAnswer(TypedDict):
 
 
 class ElsewhereAnswer(TypedDict):
-    """What was found in a channel that was not asked."""
+    """The hits in a channel that was not asked."""
 
     channel: str
     hits: list[HitAnswer]
@@ -165,7 +165,7 @@ class RememberAnswer(TypedDict):
 
 
 class ObserveAnswer(TypedDict):
-    """What became of the turns."""
+    """The outcome for the turns."""
 
     session_id: str
     added: int
@@ -182,14 +182,14 @@ class ForgetAnswer(TypedDict):
 
 
 class FeedbackAnswer(TypedDict):
-    """What was noted."""
+    """The feedback as it was noted."""
 
     node_id: str
     verdict: str
 
 
 class PurgeAnswer(TypedDict):
-    """How many past questions were removed."""
+    """The number of past questions that were removed."""
 
     questions: int
 
@@ -205,7 +205,7 @@ class SkippedAnswer(TypedDict):
 
 
 class ImportAnswer(TypedDict):
-    """What an import took and left."""
+    """The outcome of an import: what was taken and what was left."""
 
     sessions: int
     turns_added: int
@@ -238,7 +238,7 @@ class FadingAnswer(TypedDict):
 
 
 class DecayAnswer(TypedDict):
-    """What would be archived within so many days."""
+    """The memories that would be archived within so many days."""
 
     days: int
     most_a_night: int
@@ -284,7 +284,7 @@ class LeakAnswer(TypedDict):
 
 
 class ReviewAnswer(TypedDict):
-    """What waits for a person."""
+    """The decisions that wait for a person."""
 
     decisions: list[DecisionAnswer]
     total: int
@@ -292,7 +292,7 @@ class ReviewAnswer(TypedDict):
 
 
 class DecidedAnswer(TypedDict):
-    """What a person decided, and the run that did it."""
+    """A person's decision, and the run that carried it out."""
 
     decision_id: str
     run_id: str
@@ -321,7 +321,7 @@ class PlannedAnswer(TypedDict):
 
 
 class DreamAnswer(TypedDict):
-    """How a dream went; `actions` counts its changes by stage."""
+    """The outcome of a dream; `actions` counts its changes by stage."""
 
     run_id: str | None
     state: str
@@ -360,7 +360,7 @@ class RunsAnswer(TypedDict):
 
 
 class UndoAnswer(TypedDict):
-    """What is back, and what was left as it is."""
+    """The files that are restored, and those that were left as they were."""
 
     run_id: str
     restored: int
@@ -401,7 +401,7 @@ class LlmAnswer(TypedDict):
 
 
 class StatusAnswer(HelloAnswer, StoreStatus):
-    """How the daemon and its store are."""
+    """The state of the daemon and of its store."""
 
     uptime_s: float
     vault: str
@@ -422,14 +422,14 @@ class ProblemAnswer(TypedDict):
 
 
 class CheckAnswer(TypedDict):
-    """What is wrong."""
+    """The problems that were found."""
 
     problems: list[ProblemAnswer]
     settings_problems: list[str]
 
 
 class RebuildAnswer(TypedDict):
-    """What the new index holds; `embedded` counts the chunks that the model had to read."""
+    """The contents of the new index; `embedded` counts the chunks that the model had to read."""
 
     files: int
     nodes: int
@@ -439,13 +439,13 @@ class RebuildAnswer(TypedDict):
 
 
 class PauseAnswer(TypedDict):
-    """Whether all learning is off."""
+    """The switch of all learning."""
 
     paused: bool
 
 
 class ChannelAnswer(TypedDict):
-    """Whether anything is learned in a channel."""
+    """The switch of learning in one channel."""
 
     channel: str
     learning: bool

@@ -1,4 +1,4 @@
-"""What a handler is, and what it is given beside its parameters."""
+"""A handler, and the call that it is given beside its parameters."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Call:
 
 
 def as_it_is(result: Any) -> Any:
-    """The shape of a handler that answers JSON by itself."""
+    """Return the result of a handler that answers JSON by itself."""
     return result
 
 

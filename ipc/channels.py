@@ -1,4 +1,4 @@
-"""Where a question looks when it names no channel, and what it is told of the channels where it did not look."""
+"""The channels of a question that names none, and notes on the channels that were not searched."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Client:
     def call(
         self, method: str, params: dict[str, Any] | None = None, on_progress: OnProgress | None = None
     ) -> dict[str, Any]:
-        """The method's result. Raises DaemonError, or Unreachable when the time is over or nobody is there."""
+        """Return the method's result. Raises DaemonError, or Unreachable after the timeout or without a daemon."""
         deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         self._last_id += 1
         request = encode_request(self._last_id, method, _with_cwd(method, params or {}))
@@ -213,7 +213,7 @@ _HINT_SLOW = "see `dreamctl status`, and `dreamctl log`"
 
 
 def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> dict[str, Any]:
-    """`recall`'s answer, or an empty one that says why: a memory that is away must not stop an agent."""
+    """Return `recall`'s answer, or an empty one that says why: a memory that is away must not stop an agent."""
     empty: RecallAnswer = {"hits": [], "abstained": True, "notes": [], "channel": "", "elsewhere": []}
     return _or_empty("recall", {"query": query, **params}, {**empty}, deadline_s, path)
 
@@ -221,7 +221,7 @@ def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None
 def context_or_empty(
     query: str, budget_tokens: int = 1000, deadline_s: float = 1.0, path: str | None = None, **params: Any
 ) -> dict[str, Any]:
-    """`context`'s envelope, or an empty one that says why."""
+    """Return `context`'s envelope, or an empty one that says why."""
     empty: ContextAnswer = {"text": "", "tokens": 0, "slots": [], "abstained": True, "notes": [], "channel": ""}
     return _or_empty("context", {"query": query, "budget_tokens": budget_tokens, **params}, {**empty}, deadline_s, path)
 

@@ -1,4 +1,4 @@
-"""What an exception is called on the wire: a code, a sentence, a hint."""
+"""The mapping of exceptions to wire errors: a code, a sentence, a hint."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 
 
 def wire_error(error: BaseException, method: str) -> ProtocolError:
-    """The error to answer with. What nobody foresaw is logged, by place and type: its message may hold a text."""
+    """Return the error to answer with. An unforeseen one is logged by place and type: its message may hold a text."""
     if isinstance(error, ProtocolError):
         return error
     for kind, code in _CODES:
@@ -60,14 +60,14 @@ def wire_error(error: BaseException, method: str) -> ProtocolError:
 
 
 def unknown_method(method: str, known: Iterable[str]) -> ProtocolError:
-    """No such method, and which one may have been meant."""
+    """Build the error for an unknown method, with the one that may have been meant."""
     close = get_close_matches(method[:64], list(known), n=1)
     hint = f"did you mean {close[0]}?" if close else "methods: " + ", ".join(sorted([*known, "cancel"]))
     return ProtocolError(f"there is no method {method[:64]!r}", hint, METHOD_NOT_FOUND)
 
 
 def invalid_params(error: ValidationError, params: type[BaseModel]) -> ProtocolError:
-    """The parameters that are wrong, by name; what was sent is not repeated."""
+    """Build the error that names the wrong parameters; their values are not repeated."""
     complaints: list[str] = []
     unknown = False
     for detail in error.errors(include_url=False, include_input=False, include_context=False)[:5]:

@@ -1,4 +1,4 @@
-"""What each method of the store takes: types and bounds, checked before anything is called."""
+"""The parameters of the store's methods: types and bounds, checked before anything is called."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class NoParams(Params):
 
 
 class HelloParams(Params):
-    """Who calls, and the newest protocol that it speaks."""
+    """The client's name, and the newest protocol that it speaks."""
 
     client: Annotated[str, Field(max_length=256)] = ""
     protocol: Annotated[int, Field(strict=True, ge=1)] = PROTOCOL_VERSION
 
 
 class RecallParams(Params):
-    """What to find. No channel: that of the caller's working directory, `cwd`; `*`: all of them."""
+    """The question. No channel: that of the caller's working directory, `cwd`; `*`: all of them."""
 
     query: Query
     limit: Limit = 10
@@ -50,7 +50,7 @@ class RecallParams(Params):
 
 
 class ContextParams(Params):
-    """What to find, and how many tokens an agent has for it."""
+    """The question, and how many tokens an agent has for the answer."""
 
     query: Query
     budget_tokens: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1000
@@ -70,7 +70,7 @@ class RememberParams(Params):
 
 
 class SessionParams(Params):
-    """What is known of a session besides its turns. No channel: that of its working directory, `cwd`."""
+    """A session, apart from its turns. No channel: that of its working directory, `cwd`."""
 
     session_id: Name
     channel: Channel | None = None
@@ -123,13 +123,13 @@ class ForgetParams(Params):
 
 
 class FeedbackParams(Params):
-    """What somebody says of a memory that was shown to them."""
+    """A verdict on a memory that was shown."""
 
     node_id: Name
     verdict: Verdict
 
 
 class PurgeParams(Params):
-    """What to remove for good. `probes`: every past question, with what was of use for it."""
+    """The data to remove for good. `probes`: every past question, with what was of use for it."""
 
     probes: bool = False

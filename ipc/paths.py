@@ -1,4 +1,4 @@
-"""Where the socket lies, for the daemon and for its thinnest client alike: no import that costs a millisecond."""
+"""The place of the socket, for the daemon and for its thinnest client alike: no import that costs a millisecond."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_SOCKET_PATH_BYTES = 103
 
 
 def default_socket_path(environ: Mapping[str, str] | None = None) -> str:
-    """`$DREAMD_SOCKET`, else `$XDG_RUNTIME_DIR/dreamd/dreamd.sock`, else one under the user's own state folder."""
+    """Return `$DREAMD_SOCKET`, else `$XDG_RUNTIME_DIR/dreamd/dreamd.sock`, else one in the user's own state folder."""
     environ = os.environ if environ is None else environ
     if named := environ.get("DREAMD_SOCKET"):
         return named
@@ -25,7 +25,7 @@ def default_socket_path(environ: Mapping[str, str] | None = None) -> str:
 
 
 def too_long(path: str) -> str:
-    """What to say of a path that no socket can have; "" for one that can."""
+    """Return a complaint about a path that is too long for a socket; "" for one that is not."""
     if (size := len(os.fsencode(path))) <= MAX_SOCKET_PATH_BYTES:
         return ""
     return f"the socket's path has {size} bytes and the system allows {MAX_SOCKET_PATH_BYTES}: {path}"

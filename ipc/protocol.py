@@ -39,7 +39,7 @@ Params = dict[str, Any]
 
 
 class ProtocolError(Exception):
-    """What goes over the wire as an error: a number for programs, a sentence for people, a hint what to do next."""
+    """An error as it goes over the wire: a number for programs, a sentence for people, a hint at what to do next."""
 
     code = FAILED
 
@@ -51,7 +51,7 @@ class ProtocolError(Exception):
 
 
 class Refused(ProtocolError):
-    """What was asked is understood and cannot be done now."""
+    """A request that is understood and cannot be carried out now."""
 
     code = REFUSED
 
@@ -126,7 +126,7 @@ class LineBuffer:
         self.overflowed = False
 
     def lines(self, data: bytes) -> list[bytes]:
-        """The lines that these bytes complete, without their newlines. After a line too long, nothing ever again."""
+        """Yield the lines that these bytes complete, without newlines. After a line too long, nothing ever again."""
         if self.overflowed:
             return []
         *complete, rest = data.split(b"\n")
@@ -194,7 +194,7 @@ class Inbox:
 
 
 def line_too_long(max_bytes: int = MAX_LINE_BYTES) -> ProtocolError:
-    """What is said before the connection closes."""
+    """Build the error that is sent before the connection closes."""
     return ProtocolError(
         f"this is longer than the {max_bytes} bytes that a line may have",
         "send less at once: turns in parts, a text as a file for import",
@@ -203,7 +203,7 @@ def line_too_long(max_bytes: int = MAX_LINE_BYTES) -> ProtocolError:
 
 
 def parse(line: bytes) -> Message:
-    """What one line says. Never raises."""
+    """Return the message of one line. Never raises."""
     try:
         message = _load(line.decode())
     except UnicodeDecodeError as error:
@@ -258,7 +258,7 @@ _dump_ascii = json.JSONEncoder(allow_nan=False, check_circular=False, separators
 
 
 def encode(message: Params) -> bytes:
-    """One line, newline included. Raises TypeError or ValueError for what JSON cannot say."""
+    """Return one line, newline included. Raises TypeError or ValueError for what JSON cannot say."""
     try:
         return _dump(message).encode() + b"\n"
     except UnicodeEncodeError:  # half a surrogate pair: JSON's escapes can carry what UTF-8 cannot
@@ -266,17 +266,17 @@ def encode(message: Params) -> bytes:
 
 
 def encode_request(request_id: RequestId, method: str, params: Params) -> bytes:
-    """A call as its line."""
+    """Return a call as its line."""
     return encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
 
 
 def encode_notification(method: str, params: Params) -> bytes:
-    """A call without an answer as its line."""
+    """Return a call without an answer as its line."""
     return encode({"jsonrpc": "2.0", "method": method, "params": params})
 
 
 def encode_answer(request_id: RequestId, result: Any) -> bytes:
-    """An answer as its line; one over the bound becomes the error that says so."""
+    """Return an answer as its line; one over the bound becomes the error that says so."""
     line = encode({"jsonrpc": "2.0", "id": request_id, "result": result})
     if len(line) <= MAX_LINE_BYTES:
         return line
@@ -289,6 +289,6 @@ def encode_answer(request_id: RequestId, result: Any) -> bytes:
 
 
 def encode_error(request_id: RequestId | None, error: ProtocolError) -> bytes:
-    """An error as its line."""
+    """Return an error as its line."""
     body = {"code": error.code, "message": str(error), "data": {"hint": error.hint}}
     return encode({"jsonrpc": "2.0", "id": request_id, "error": body})

@@ -32,17 +32,17 @@ LONGEST_ESCAPE = len("\\u0000")
 
 
 def hello_answer() -> HelloAnswer:
-    """Which daemon answers: its version, process and protocol."""
+    """Return the daemon's version, process and protocol."""
     return {"version": __version__, "pid": os.getpid(), "protocol": PROTOCOL_VERSION}
 
 
 def evidence(turns: Iterable[Evidence]) -> list[EvidenceAnswer]:
-    """Turns as the wire names them."""
+    """Return turns as the wire names them."""
     return [{"node_id": turn.node_id, "external_id": turn.external_id} for turn in turns]
 
 
 def hit_answer(hit: Hit) -> HitAnswer:
-    """One hit as the wire says it."""
+    """Return one hit in the wire's form."""
     return {
         "node_id": hit.node_id,
         "level": str(hit.level),
@@ -59,7 +59,7 @@ def hit_answer(hit: Hit) -> HitAnswer:
 
 
 def slot_answer(slot: Slot) -> SlotAnswer:
-    """One piece of an envelope as the wire says it."""
+    """Return one piece of an envelope in the wire's form."""
     return {
         "node_id": slot.node_id,
         "text": slot.text,
@@ -70,7 +70,7 @@ def slot_answer(slot: Slot) -> SlotAnswer:
 
 
 def show_answer(shown: Shown, offset: int) -> ShowAnswer:
-    """One memory with as much of its text, from an offset, as a line can carry."""
+    """Return one memory with as much of its text, from an offset, as a line can carry."""
     page = cut_to_bytes(shown.text[offset:])
     end = offset + len(page)
     paged = {"text": page, "offset": offset, "next": end if end < len(shown.text) else None}
@@ -78,12 +78,12 @@ def show_answer(shown: Shown, offset: int) -> ShowAnswer:
 
 
 def trace_answer(trace: Mapping[str, Any]) -> TraceAnswer:
-    """How an answer came about."""
+    """Return the steps by which an answer came about."""
     return cast("TraceAnswer", plain(trace))
 
 
 def why_not(node: Shown, asked: RecallParams, channel: str, trace: Mapping[str, Any]) -> WhyNotAnswer:
-    """Where a memory came in the search, from 1, or why it was not in it."""
+    """Return the place of a memory in the search, from 1, or the reason why it was not in it."""
     candidates: Sequence[Mapping[str, Any]] = trace.get("candidates") or ()
     places = [
         i for i, candidate in enumerate(candidates, 1) if node.node_id in (candidate["unit"], *candidate["nodes"])
@@ -102,12 +102,12 @@ def why_not(node: Shown, asked: RecallParams, channel: str, trace: Mapping[str, 
 
 
 def instant(at: datetime | None) -> str | None:
-    """ISO 8601 with its offset."""
+    """Format an instant in ISO 8601 with its offset."""
     return at.isoformat() if at is not None else None
 
 
 def plain(value: Any) -> Any:
-    """A dataclass or container of them, in JSON's types: instants in ISO 8601, enums by value, sets sorted."""
+    """Convert a dataclass or a container of them to JSON's types: instants in ISO 8601, enums by value, sets sorted."""
     if value is None or isinstance(value, bool | int | float | str):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, datetime):
@@ -124,7 +124,7 @@ def plain(value: Any) -> Any:
 
 
 def cut_to_bytes(text: str, size_bytes: int | None = None) -> str:
-    """The longest beginning of a text that takes at most so many bytes inside a JSON string."""
+    """Return the longest beginning of a text that takes at most so many bytes inside a JSON string."""
     size_bytes = MAX_TEXT_BYTES if size_bytes is None else size_bytes
     if len(text) * LONGEST_ESCAPE <= size_bytes:
         return text
@@ -139,7 +139,7 @@ def cut_to_bytes(text: str, size_bytes: int | None = None) -> str:
 
 
 def hits_that_fit(hits: Iterable[Hit]) -> tuple[list[HitAnswer], int]:
-    """The hits whose texts fit into one answer, the first cut if it must be, and how many are left out."""
+    """Return the hits whose texts fit into one answer, the first cut if it must be, and how many are left out."""
     fit: list[HitAnswer] = []
     left_out, left = 0, MAX_TEXT_BYTES
     for hit in hits:
@@ -153,7 +153,7 @@ def hits_that_fit(hits: Iterable[Hit]) -> tuple[list[HitAnswer], int]:
 
 
 def elsewhere_that_fits(found: Iterable[Elsewhere]) -> list[ElsewhereAnswer]:
-    """What other channels hold, as much as fits into one answer."""
+    """Return the hits of other channels, as many as fit into one answer."""
     fit, _ = hits_that_fit(hit for place in found for hit in place.hits)
     places: dict[str, list[HitAnswer]] = {}
     for hit in fit:

@@ -53,7 +53,7 @@ __all__ = ["Call", "Handler", "Name", "NoParams", "Params", "hello_answer", "ins
 
 
 def store_handlers(store: MemoryStore) -> dict[str, Handler]:
-    """The methods that need nothing but the store."""
+    """Return the methods that need nothing but the store."""
 
     def recall(params: RecallParams, call: Call) -> RecallAnswer:
         channel = channel_of(params.channel, params.cwd)
@@ -182,5 +182,5 @@ def bounded(answer: Callable[[AnyParams, Call], Any]) -> Callable[[AnyParams, Ca
 
 
 def _aware(at: datetime | None) -> datetime | None:
-    """An instant without an offset is taken as UTC."""
+    """Take an instant without an offset as UTC."""
     return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at

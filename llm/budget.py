@@ -19,7 +19,7 @@ _AGAIN = "\n\nYour last answer could not be used: {why} Answer again, with the J
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What is left of tonight."""
+    """The calls and tokens that are left for this run."""
 
     calls: int
     tokens: int
@@ -27,7 +27,7 @@ class Allowance:
 
 @dataclass(slots=True)
 class Spent:
-    """What a dream took. `tokens` are read and written, as the server counts them or else estimated."""
+    """The use of a model by one dream. `tokens` are read and written, as the server counts them or else estimated."""
 
     calls: int = 0
     tokens: int = 0
@@ -62,16 +62,16 @@ class Asker:
 
     @property
     def context_tokens(self) -> int:
-        """How many tokens a prompt and its answer may have together."""
+        """The most tokens that a prompt and its answer may have together."""
         return self._settings.context_tokens
 
     @property
     def answer_tokens(self) -> int:
-        """How many tokens an answer may have."""
+        """The most tokens that an answer may have."""
         return self._settings.answer_tokens
 
     def ask(self, prompt: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """The object that the model answers with; asked once more if it was none.
+        """Return the object that the model answers with; asked once more if it was none.
 
         Raises LlmUnavailable where it cannot be asked or does not answer, LlmRefused where the answer is not one.
         """
@@ -102,7 +102,7 @@ class Asker:
             return self._call(prompt + _AGAIN.format(why=error), schema)
 
     def _call(self, prompt: str, schema: Mapping[str, Any]) -> Answer:
-        """One call, made again where it was aborted: whoever aborts it stops this process until it may go on."""
+        """Make one call, again where it was aborted: what aborts it stops this process until it may go on."""
         estimate = len(prompt) // CHARS_A_TOKEN + 1
         for _ in range(_MOST_ABORTS):
             self._check_allowance(estimate)
@@ -139,13 +139,13 @@ class Asker:
 
 
 def _cost(answer: Answer | None, estimate: int) -> int:
-    """The server's count, where it gives one that can be; what was asked in vain was read all the same."""
+    """Return the server's count, where it gives a possible one; what was asked in vain was read all the same."""
     told = answer.prompt_tokens + answer.answer_tokens if answer else 0
     return told or estimate
 
 
 def asker_for(settings: LlmSettings, allowance: Allowance | None = None) -> tuple[Asker | None, str]:
-    """Whom a dream may ask, or None and why nobody, which is "" where nobody is configured. Asks the server first."""
+    """Return the model that a dream may ask, or None and why not, "" if none is configured. Asks the server first."""
     try:
         model = model_for(settings)
         if model is None:

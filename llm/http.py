@@ -152,7 +152,7 @@ class _Counted(httpx.AsyncByteStream):
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address can only mean this machine. Names other than localhost are not trusted to."""
+    """Say whether an address can only mean this machine. Names other than localhost are not trusted to."""
     try:
         host = urlsplit(url).hostname or ""
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

@@ -24,7 +24,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def checked(name: str, text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The object that `name` answered with. Raises LlmRefused if it is none, or does not fit."""
+    """Parse an answer of `name` and return its object. Raises LlmRefused if it is none, or does not fit."""
     fenced = _FENCE.match(text)
     try:
         answer = json.loads(fenced[1] if fenced else text)
@@ -40,7 +40,7 @@ def checked(name: str, text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def misfit(value: Any, schema: Mapping[str, Any], place: str = "answer") -> str:
-    """Where a value does not fit a schema, as `facts[3].turn`; "" if it fits.
+    """Return where a value does not fit a schema, as `facts[3].turn`; "" if it fits.
 
     Knows type, enum, properties, required, additionalProperties false, items, maxItems, maxLength, minimum, maximum.
     """

@@ -70,7 +70,7 @@ class OllamaModel:
     async def _chat(
         self, client: ollama.AsyncClient, prompt: str, schema: Mapping[str, Any]
     ) -> tuple[str, ollama.ChatResponse | None]:
-        """Streamed, so that what was said is counted while it comes, and the server sees at once when we leave."""
+        """Stream the answer, so that it is counted while it comes, and the server sees at once when we leave."""
         pieces: list[str] = []
         part: ollama.ChatResponse | None = None
         async for part in await client.chat(

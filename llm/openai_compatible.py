@@ -70,7 +70,7 @@ class OpenAICompatibleModel:
         self._connection.abort()
 
     def release(self, deadline_s: float) -> None:
-        """There is no such word in this protocol; the servers unload by their own clock."""
+        """Do nothing: this protocol has no word for it; the servers unload by their own clock."""
 
     def _complete(self, prompt: str, schema: Mapping[str, Any], form: str, deadline_s: float) -> Answer:
         body: dict[str, Any] = {
@@ -137,7 +137,7 @@ class OpenAICompatibleModel:
 
 
 async def _gathered(response: httpx.Response) -> tuple[str, str, Mapping[str, Any]]:
-    """What was said, how it ended, and what it cost."""
+    """Return the answer's text, how it ended, and what it cost."""
     pieces: list[str] = []
     ending = ""
     usage: Mapping[str, Any] = {}
@@ -150,7 +150,7 @@ async def _gathered(response: httpx.Response) -> tuple[str, str, Mapping[str, An
 
 
 async def _events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-    """The objects of a stream of server-sent events, or the one object of a server that does not stream."""
+    """Yield the objects of a stream of server-sent events, or the one object of a server that does not stream."""
     if "event-stream" not in response.headers.get("Content-Type", ""):
         yield json.loads(await response.aread())
         return

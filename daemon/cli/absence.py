@@ -1,4 +1,4 @@
-"""Why no daemon answers: its settings, its folders, or what the service manager knows of it."""
+"""The reason why no daemon answers: its settings, its folders, or what the service manager knows of it."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ STOP_TIMEOUT_S = 30.0
 
 
 def status_arguments(parser: ArgumentParser) -> None:
-    """status takes nothing more."""
+    """Declare the arguments of status: none."""
 
 
 def status(options: Namespace, terminal: Terminal) -> int:
@@ -37,7 +37,7 @@ def status(options: Namespace, terminal: Terminal) -> int:
 
 
 def check_arguments(parser: ArgumentParser) -> None:
-    """What check takes."""
+    """Declare the arguments of check."""
     parser.add_argument("--accept", action="store_true", help="what vanished from the vault is meant to be gone")
 
 
@@ -61,7 +61,7 @@ def check(options: Namespace, terminal: Terminal) -> int:
 
 
 def rebuild_arguments(parser: ArgumentParser) -> None:
-    """rebuild takes nothing more."""
+    """Declare the arguments of rebuild: none."""
 
 
 def rebuild(options: Namespace, terminal: Terminal) -> int:
@@ -80,7 +80,7 @@ def rebuild(options: Namespace, terminal: Terminal) -> int:
 
 
 def pause_arguments(parser: ArgumentParser) -> None:
-    """pause takes nothing more."""
+    """Declare the arguments of pause: none."""
 
 
 def pause(options: Namespace, terminal: Terminal) -> int:
@@ -89,7 +89,7 @@ def pause(options: Namespace, terminal: Terminal) -> int:
 
 
 def resume_arguments(parser: ArgumentParser) -> None:
-    """resume takes nothing more."""
+    """Declare the arguments of resume: none."""
 
 
 def resume(options: Namespace, terminal: Terminal) -> int:
@@ -98,7 +98,7 @@ def resume(options: Namespace, terminal: Terminal) -> int:
 
 
 def channel_arguments(parser: ArgumentParser) -> None:
-    """What channel takes."""
+    """Declare the arguments of channel."""
     parser.add_argument("name", help="the channel, as recall and list print it")
     parser.add_argument("learning", choices=("on", "off"), help="whether it is learned from")
 
@@ -112,7 +112,7 @@ def channel(options: Namespace, terminal: Terminal) -> int:
 
 
 def stop_arguments(parser: ArgumentParser) -> None:
-    """stop takes nothing more."""
+    """Declare the arguments of stop: none."""
 
 
 def stop(options: Namespace, terminal: Terminal) -> int:
@@ -126,7 +126,7 @@ def stop(options: Namespace, terminal: Terminal) -> int:
 
 
 def version_arguments(parser: ArgumentParser) -> None:
-    """version takes nothing more."""
+    """Declare the arguments of version: none."""
 
 
 def version(options: Namespace, terminal: Terminal) -> int:
@@ -144,7 +144,7 @@ def version(options: Namespace, terminal: Terminal) -> int:
 
 
 def status_in_words(answer: StatusAnswer, look: Look) -> list[str]:
-    """The daemon in a few lines."""
+    """Describe the daemon in a few lines."""
     up = f", up {duration(answer['uptime_s'])}"
     lines = [look.paint(f"dreamd {answer['version']}", BOLD) + f" is running (pid {answer['pid']}{up}).", ""]
     rows = [
@@ -162,7 +162,7 @@ def status_in_words(answer: StatusAnswer, look: Look) -> list[str]:
 
 
 def memories_in_words(answer: StatusAnswer) -> str:
-    """`10 sessions with 150 turns, 40 facts`."""
+    """Count the memories: `10 sessions with 150 turns, 40 facts`."""
     numbers = answer["memories"]
     parts = [count(numbers[level], noun) for level, noun in LEVEL_NOUNS.items() if numbers[level]]
     if numbers["L0"]:
@@ -171,13 +171,13 @@ def memories_in_words(answer: StatusAnswer) -> str:
 
 
 def channels_in_words(answer: StatusAnswer) -> str:
-    """The channels that hold most, with how many memories and turns."""
+    """List the channels that hold most, with how many memories and turns."""
     held = sorted(answer["channels"].items(), key=lambda channel: -channel[1])
     return listing([f"{name} ({number:,})" for name, number in held], MOST_CHANNELS) if held else ""
 
 
 def searchable_in_words(answer: StatusAnswer) -> str:
-    """How much is found by words, and how much of it not yet by meaning."""
+    """Count what is found by words, and how much of it not yet by meaning."""
     if not answer["chunks"]:
         return ""
     if not answer["embedding"]["ready"]:
@@ -188,7 +188,7 @@ def searchable_in_words(answer: StatusAnswer) -> str:
 
 
 def learning_in_words(answer: StatusAnswer) -> str:
-    """Whether anything is learned, and where not."""
+    """Say whether learning is on, and in which channels it is off."""
     if answer["paused"]:
         return "paused; `dreamctl resume` ends it"
     off = answer["channels_off"]
@@ -196,7 +196,7 @@ def learning_in_words(answer: StatusAnswer) -> str:
 
 
 def dreams_in_words(answer: StatusAnswer, look: Look) -> str:
-    """The dream that runs, else the last and the next."""
+    """Describe the dream that runs, else the last and the next."""
     if running := answer["dream"]:
         far = f", {running['done']:,} of {running['total']:,}" if running["total"] else ""
         held = f"; held back: {why}" if (why := running["paused"]) else ""
@@ -209,7 +209,7 @@ def dreams_in_words(answer: StatusAnswer, look: Look) -> str:
 
 
 def check_in_words(answer: CheckAnswer, look: Look) -> list[str]:
-    """Every problem, the settings' first."""
+    """List every problem, the settings' first."""
     lines: list[str] = []
     for problem in answer["settings_problems"]:
         lines += [look.paint(line, RED) for line in look.wrap(sentence(f"settings: {problem}"))]
@@ -223,7 +223,7 @@ def check_in_words(answer: CheckAnswer, look: Look) -> list[str]:
 
 
 def rebuild_in_words(answer: RebuildAnswer, look: Look) -> list[str]:
-    """How much was read and how much had to be embedded anew."""
+    """Count what was read and what had to be embedded anew."""
     text = (
         f"The index is made again from {count(answer['files'], 'file')}: {count(answer['nodes'], 'node')}, "
         f"{count(answer['chunks'], 'chunk')}, {answer['embedded']:,} of them embedded anew, "
@@ -251,7 +251,7 @@ def _wait_for_end(pid: int) -> bool:
 
 
 def _has_ended(pid: int) -> bool:
-    """No such process, or (Linux) one that ended and that its parent has not looked at yet."""
+    """Say whether there is no such process, or (Linux) one that ended and that its parent has not waited for yet."""
     try:
         os.kill(pid, 0)
         with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123  (pathlib costs more than the whole status)

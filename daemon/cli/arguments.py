@@ -1,4 +1,4 @@
-"""What a number or a day on the command line may be, told before the daemon is asked."""
+"""The bounds of a number or a day on the command line, checked before the daemon is asked."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ STEERING = ("pause", "resume", "cancel")
 
 
 def dream_arguments(parser: ArgumentParser) -> None:
-    """What dream takes."""
+    """Declare the arguments of dream."""
     parser.add_argument(
         "kind",
         nargs="?",
@@ -76,7 +76,7 @@ def _steer(word: str, terminal: Terminal) -> int:
 
 
 def runs_arguments(parser: ArgumentParser) -> None:
-    """What runs takes."""
+    """Declare the arguments of runs."""
     parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most so many (20)")
     parser.add_argument("--kind", help="those of one kind: daily, weekly, compaction, forget, review, link …")
     parser.add_argument("--all", action="store_true", help="also those that only link what was remembered (link)")
@@ -97,7 +97,7 @@ def runs(options: Namespace, terminal: Terminal) -> int:
 
 
 def undo_arguments(parser: ArgumentParser) -> None:
-    """What undo takes."""
+    """Declare the arguments of undo."""
     parser.add_argument("run", help="a run's id, as runs prints it")
 
 
@@ -112,7 +112,7 @@ def undo(options: Namespace, terminal: Terminal) -> int:
 
 
 def digest_arguments(parser: ArgumentParser) -> None:
-    """What digest takes."""
+    """Declare the arguments of digest."""
     parser.add_argument("date", nargs="?", type=day, help="a day like 2026-11-21 (the newest)")
     parser.add_argument("--open", action="store_true", help="show it as a page in the browser")
 
@@ -146,13 +146,13 @@ def _open(page: str, terminal: Terminal) -> None:
 
 
 def page_in_words(text: str, look: Look) -> list[str]:
-    """A page as a terminal shows it: links by their names, without marks that only programs read."""
+    """Render a page for a terminal: links by their names, without marks that only programs read."""
     text = MARK.sub("", LINK.sub(r"\1", text)).replace("\\<", "<")
     return [look.paint(line, BOLD) if line.startswith("#") else line for line in look.wrap(text)]
 
 
 def dream_in_words(answer: DreamAnswer, look: Look) -> list[str]:
-    """How it went, and what it did or would do."""
+    """Describe how a dream ended, and what it changed or would change."""
     state = answer["state"]
     words = OUTCOMES.get(state, f"The dream {{run}} is {state}.")
     if state == "planned" and not answer.get("plan"):
@@ -177,7 +177,7 @@ def dream_in_words(answer: DreamAnswer, look: Look) -> list[str]:
 
 
 def runs_in_words(runs: Iterable[RunAnswer], look: Look) -> list[str]:
-    """One line a run."""
+    """Describe each run in one line."""
     rows = [
         (
             run["run_id"],
@@ -193,14 +193,14 @@ def runs_in_words(runs: Iterable[RunAnswer], look: Look) -> list[str]:
 
 
 def changes_in_words(run: RunAnswer) -> str:
-    """`+12 ~3 -1`, and the note."""
+    """Count a run's changes, as `+12 ~3 -1`, and add its note."""
     numbers = (("+", run["created"]), ("~", run["replaced"]), ("-", run["deleted"]))
     amounts = " ".join(f"{sign}{number}" for sign, number in numbers if number)
     return "  ".join(part for part in (amounts, run["note"]) if part) or "nothing"
 
 
 def undo_in_words(answer: UndoAnswer, look: Look) -> list[str]:
-    """What is back, and what a later change holds fast."""
+    """Count the restored files, and list those that later changes keep as they are."""
     if answer["already"]:
         return [f"Run {answer['run_id']} was undone before; nothing was changed."]
     files = f": {count(answer['restored'], 'file')} as before" if answer["restored"] else ""

@@ -23,7 +23,7 @@ _BULLET = re.compile(r"(?:[-*+]|\d{1,3}[.)])\s+")
 
 
 class Look:
-    """How to write for whoever reads: how wide, with colour or not, and when it is."""
+    """The reader's display: its width, with colour or not, and the time now."""
 
     __slots__ = ("colour", "now", "width")
 
@@ -33,16 +33,16 @@ class Look:
         self.now = now
 
     def paint(self, text: str, *codes: str) -> str:
-        """The text in a colour, where there are colours."""
+        """Return the text in a colour, where there are colours."""
         return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.colour and text else text
 
     def ago(self, instant: str | None) -> str:
-        """When that was, as a person would say it."""
+        """Return how long ago that was, as a person would say it."""
         at = when(instant)
         return relative(at, self.now) if at else "undated"
 
     def wrap(self, text: str, indent: str = "", max_lines: int = 0) -> list[str]:
-        """A text in lines of the width; its own paragraphs, lists and tables stay."""
+        """Return a text in lines of the width; its own paragraphs, lists and tables stay."""
         lines: list[str] = []
         for line in clean(text).expandtabs(4).splitlines() or [""]:
             lead = indent + line[: len(line) - len(line.lstrip())][:12]
@@ -62,12 +62,12 @@ class Look:
 
 
 def clean(text: str) -> str:
-    """The text without what would command a terminal."""
+    """Return the text without what would command a terminal."""
     return _COMMANDS.sub("", text)
 
 
 def when(instant: str | None) -> datetime | None:
-    """The instant that an ISO 8601 text says, None if it says none."""
+    """Parse an instant in ISO 8601; None if there is none."""
     try:
         return datetime.fromisoformat(instant).astimezone() if instant else None
     except ValueError:
@@ -75,7 +75,7 @@ def when(instant: str | None) -> datetime | None:
 
 
 def relative(at: datetime, now: datetime) -> str:
-    """`5 minutes ago`, `yesterday`, `in 3 hours`; a date when it is more than two weeks away."""
+    """Return `5 minutes ago`, `yesterday`, `in 3 hours`; a date when it is more than two weeks away."""
     gap = now - at
     if gap < timedelta(0):
         return _soon(at, now)
@@ -105,19 +105,19 @@ def _soon(at: datetime, now: datetime) -> str:
 
 
 def date_of(at: datetime, now: datetime) -> str:
-    """`3 Nov`, with its year when that is another."""
+    """Return `3 Nov`, with its year when that is another."""
     local = at.astimezone(now.tzinfo)
     day = f"{local.day} {local:%b}"
     return day if local.year == now.year else f"{day} {local.year}"
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """`1 turn`, `2,000 turns`."""
+    """Return `1 turn`, `2,000 turns`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3 min 5 s`, `2 hours`."""
+    """Return `0.4 s`, `12 s`, `3 min 5 s`, `2 hours`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 60:
@@ -130,7 +130,7 @@ def duration(seconds: float) -> str:
 
 
 def listing(items: Sequence[str], most: int = 6) -> str:
-    """`a, b and c`; the rest counted."""
+    """Return `a, b and c`; the rest counted."""
     shown = list(items[:most])
     if len(items) > most:
         shown.append(f"{len(items) - most} more")
@@ -138,7 +138,7 @@ def listing(items: Sequence[str], most: int = 6) -> str:
 
 
 def sentence(text: str) -> str:
-    """The text as a sentence: a capital, unless it begins with a name or a path, and a full stop."""
+    """Return the text as a sentence: a capital, unless it begins with a name or a path, and a full stop."""
     text = clean(text).strip()
     first = text.split(" ", 1)[0]
     if first.isalpha() and first.islower() and first not in ("dreamd", "dreamctl"):
@@ -147,14 +147,14 @@ def sentence(text: str) -> str:
 
 
 def columns_of(text: str) -> int:
-    """How many columns a terminal gives the text; a CJK character has two, a combining mark none."""
+    """Return how many columns a terminal gives the text; a CJK character has two, a combining mark none."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def clip(text: str, width: int) -> str:
-    """One line of at most so many columns."""
+    """Cut a text to one line of at most so many columns."""
     text = " ".join(clean(text).split())
     if columns_of(text) <= width:
         return text
@@ -164,7 +164,7 @@ def clip(text: str, width: int) -> str:
 
 
 def table(rows: Iterable[Sequence[str]], look: Look, heads: Sequence[str] = (), right: Iterable[int] = ()) -> list[str]:
-    """Rows in aligned columns, the last one clipped to what is left, or under the others; `right` aligns numbers."""
+    """Return rows in aligned columns, the last one clipped to the room left, or under the others; `right`: numbers."""
     cells = [[clean(cell) for cell in row] for row in rows]
     every = [list(heads), *cells] if heads else cells
     if not every:
@@ -189,7 +189,7 @@ def table(rows: Iterable[Sequence[str]], look: Look, heads: Sequence[str] = (), 
 
 
 def pairs(rows: Iterable[tuple[str, str]], look: Look, indent: str = "  ") -> list[str]:
-    """Names and what they are, aligned, long ones wrapped under themselves."""
+    """Return names and their values, aligned, long ones wrapped under themselves."""
     rows = list(rows)
     name_width = max((len(name) for name, _ in rows), default=0)
     lines = []

@@ -23,7 +23,7 @@ POLL_S = 0.25
 
 
 def log_arguments(parser: ArgumentParser) -> None:
-    """What log takes."""
+    """Declare the arguments of log."""
     parser.add_argument(
         "-n", "--lines", type=whole(0, 1_000_000), default=50, metavar="N", help="the last so many lines (50)"
     )

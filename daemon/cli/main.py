@@ -63,7 +63,7 @@ class Parser(ArgumentParser):
 
 
 class UsageError(Exception):
-    """What was typed cannot be meant."""
+    """A command line that cannot be understood."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -125,7 +125,7 @@ def _run(words: list[str], terminal: Terminal) -> int:
 
 
 def _split(words: list[str]) -> tuple[str | None, list[str]]:
-    """The command and what belongs to it; `--json` may come first."""
+    """Return the command and what belongs to it; `--json` may come first."""
     for position, word in enumerate(words):
         if word == "--version":
             return "version", words[:position] + words[position + 1 :]

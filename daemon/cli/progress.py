@@ -1,4 +1,4 @@
-"""How a long command is seen: bars on a terminal, a few plain lines anywhere else, nothing beside JSON."""
+"""The progress of a long command: bars on a terminal, a few plain lines anywhere else, nothing beside JSON."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _bars(title: str) -> Iterator[OnProgress]:
         tasks: dict[str, Task] = {}
 
         def end_all() -> None:
-            """Only the latest message of a moment is sent, so the last one of a stage may never have come."""
+            """Complete every bar: a stage's last message may never have come, as only the latest of a moment is sent."""
             for task in tasks.values():
                 whole = task.total if task.total is not None else task.completed
                 bars.update(task.id, completed=whole, total=whole, amount=_amount(whole, task.total), note="")

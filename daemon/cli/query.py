@@ -38,7 +38,7 @@ MOST_CANDIDATES = 20
 
 
 def recall_arguments(parser: ArgumentParser) -> None:
-    """What recall takes."""
+    """Declare the arguments of recall."""
     parser.add_argument("text", nargs="+", help="what to look for, in your own words")
     parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most so many memories (10)")
     parser.add_argument("--channel", help=CHANNEL_HELP)
@@ -78,7 +78,7 @@ def recall(options: Namespace, terminal: Terminal) -> int:
 
 
 def context_arguments(parser: ArgumentParser) -> None:
-    """What context takes."""
+    """Declare the arguments of context."""
     parser.add_argument("text", nargs="+", help="what the agent is about to do")
     parser.add_argument("--budget", type=whole(1, 100_000), metavar="TOKENS", help="at most so many tokens (1000)")
     parser.add_argument("--channel", help=CHANNEL_HELP)
@@ -111,7 +111,7 @@ def context(options: Namespace, terminal: Terminal) -> int:
 
 
 def show_arguments(parser: ArgumentParser) -> None:
-    """What show takes."""
+    """Declare the arguments of show."""
     parser.add_argument("node", help="a node id, as recall and list print it")
 
 
@@ -128,7 +128,7 @@ def show(options: Namespace, terminal: Terminal) -> int:
 
 
 def list_arguments(parser: ArgumentParser) -> None:
-    """What list takes."""
+    """Declare the arguments of list."""
     parser.add_argument("--channel", help="one project's memories")
     parser.add_argument("--level", choices=LEVELS)
     parser.add_argument("--kind", choices=KINDS)
@@ -158,7 +158,7 @@ def tell_where(channel: str, asked: str | None, terminal: Terminal) -> None:
 
 
 def elsewhere_in_words(elsewhere: Iterable[ElsewhereAnswer], look: Look) -> list[str]:
-    """What other channels hold, each under its name."""
+    """List the hits of other channels, each under its name."""
     lines: list[str] = []
     for place in elsewhere:
         lines += [look.paint(f"Elsewhere, in {clean(place['channel'])}:", YELLOW), ""]
@@ -167,7 +167,7 @@ def elsewhere_in_words(elsewhere: Iterable[ElsewhereAnswer], look: Look) -> list
 
 
 def hits_in_words(hits: Iterable[HitAnswer], look: Look) -> list[str]:
-    """Each hit: one line of what it is, its text, its sources."""
+    """Describe each hit: a line with kind, age and channel, its text, its sources."""
     lines: list[str] = []
     for hit in hits:
         about = [look.ago(hit["created_at"]), hit["channel"], f"{hit['score']:.2f}"]
@@ -186,7 +186,7 @@ def hits_in_words(hits: Iterable[HitAnswer], look: Look) -> list[str]:
 
 
 def sources_in_words(evidence: Iterable[EvidenceAnswer]) -> str:
-    """Turns by id, with the id that they had where they came from."""
+    """List turns by id, with the id that they had where they came from."""
     names = [
         f"{turn['node_id']} ({turn['external_id']})" if _is_short(turn["external_id"]) else turn["node_id"]
         for turn in evidence
@@ -195,7 +195,7 @@ def sources_in_words(evidence: Iterable[EvidenceAnswer]) -> str:
 
 
 def shown_in_words(shown: ShowAnswer, look: Look) -> list[str]:
-    """A memory in full: what it is, its text, where it rests and what rests on it."""
+    """Describe a memory in full: its kind, its text, its sources and what cites it."""
     about = [shown["kind"], look.ago(shown["created_at"]), shown["channel"], *(f"#{tag}" for tag in shown["tags"])]
     if not shown["live"]:
         about.append("no longer current")
@@ -223,13 +223,13 @@ def shown_in_words(shown: ShowAnswer, look: Look) -> list[str]:
 
 
 def memories_in_words(memories: Iterable[ListedAnswer], look: Look) -> list[str]:
-    """One line a memory."""
+    """Describe each memory in one line."""
     rows = [(m["node_id"], m["level"], m["kind"], look.ago(m["created_at"]), m["title"]) for m in memories]
     return table(rows, look, ("node", "level", "kind", "when", "title"))
 
 
 def trace_in_words(trace: TraceAnswer, look: Look) -> list[str]:
-    """How the answer came about: the time of each step, and where each arm of the search had each candidate."""
+    """Describe how the answer came about: each step's time, and each candidate's place in each arm of the search."""
     timings = [f"{step} {ms:.1f} ms" for step, ms in trace["timings_ms"].items()]
     candidates = trace["candidates"]
     arms = list(dict.fromkeys(arm for candidate in candidates for arm in candidate["ranks"]))
@@ -245,7 +245,7 @@ def trace_in_words(trace: TraceAnswer, look: Look) -> list[str]:
 
 
 def arm_in_words(candidate: CandidateAnswer, arm: str) -> str:
-    """`#3 0.61`: its rank in this arm, and its score there."""
+    """Return a candidate's rank in this arm of the search, and its score there, as `#3 0.61`."""
     if arm not in candidate["ranks"]:
         return "-"
     score = candidate["scores"].get(arm)
@@ -253,7 +253,7 @@ def arm_in_words(candidate: CandidateAnswer, arm: str) -> str:
 
 
 def why_not_in_words(why_not: WhyNotAnswer, look: Look) -> list[str]:
-    """Where one memory was dropped."""
+    """Say where one memory was dropped."""
     place = f"came in place {why_not['place']}" if why_not["place"] else "was not found"
     return look.wrap(f"{why_not['node_id']} {place}: {why_not['reason']}.")
 

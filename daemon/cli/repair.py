@@ -1,4 +1,4 @@
-"""What commands do where no daemon answers: check and rebuild by themselves, and salvage, which needs that."""
+"""The commands that work without a daemon: check and rebuild by themselves, and salvage, which needs it stopped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def salvage_arguments(parser: ArgumentParser) -> None:
-    """What salvage takes."""
+    """Declare the arguments of salvage."""
     parser.add_argument("--discard", action="store_true", help="go on without what was damaged or lost")
 
 
@@ -42,7 +42,7 @@ def check_alone() -> tuple[list[ProblemAnswer], str]:
 
 
 def is_in_use() -> bool:
-    """Whether anything was ever kept where the settings say."""
+    """Say whether anything was ever kept where the settings say."""
     with _in_words():
         from .. import places
         from ..settings import load
@@ -65,7 +65,7 @@ def rebuild_alone(on_progress: OnProgress | None) -> RebuildAnswer:
 
 
 def salvage_in_words(answer: dict[str, Any], look: Look) -> list[str]:
-    """What was brought back of each file, and under which name that stays."""
+    """Count what was brought back of each file, and say under which name that stays."""
     if "discarded" in answer:
         kept = f" What was damaged stays as {listing(answer['discarded'])}." if answer["discarded"] else ""
         return look.wrap(f"dreamd goes on without it.{kept}")

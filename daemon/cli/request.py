@@ -20,7 +20,7 @@ def ask(
     on_progress: Callable[[dict[str, Any]], None] | None = None,
     timeout_s: float | None = ANSWER_TIMEOUT_S,
 ) -> Any:
-    """The daemon's answer, of the type that `ipc.answers` declares for the method. Ctrl-C takes the question back."""
+    """Return the daemon's answer, of the type that `ipc.answers` declares for the method. Ctrl-C takes it back."""
     given = {name: value for name, value in (params or {}).items() if value is not None}
     with Client(timeout_s=timeout_s, name=f"dreamctl {__version__}") as client:
         try:

@@ -30,7 +30,7 @@ PROMPT = "[n]ewer holds  [o]lder holds  [b]oth hold  [e]dit  [s]kip  [q]uit "
 
 
 def decay_arguments(parser: ArgumentParser) -> None:
-    """What decay takes."""
+    """Declare the arguments of decay."""
     parser.add_argument("--preview", action="store_true", help="what it does anyway: only say so")
     parser.add_argument("--days", type=whole(1, 3650), metavar="N", help="so many days ahead (30)")
 
@@ -43,7 +43,7 @@ def decay(options: Namespace, terminal: Terminal) -> int:
 
 
 def restore_arguments(parser: ArgumentParser) -> None:
-    """What restore takes."""
+    """Declare the arguments of restore."""
     parser.add_argument("node", help="the archived memory's node id")
 
 
@@ -55,7 +55,7 @@ def restore(options: Namespace, terminal: Terminal) -> int:
 
 
 def review_arguments(parser: ArgumentParser) -> None:
-    """What review takes."""
+    """Declare the arguments of review."""
     parser.add_argument("decision", nargs="?", help="a decision's id, or a memory's; all of them in turn if left out")
     parser.add_argument("--list", action="store_true", help="only show what waits")
     choice = parser.add_mutually_exclusive_group()
@@ -137,7 +137,7 @@ def _choice(terminal: Terminal) -> str:
 
 
 def _edited(text: str, terminal: Terminal) -> str | None:
-    """What a person's editor makes of a text; None when it is left as it was, or no editor can be had."""
+    """Return a text as a person's editor leaves it; None when it is unchanged, or no editor can be had."""
     import shlex
     import subprocess
     import tempfile
@@ -157,7 +157,7 @@ def _edited(text: str, terminal: Terminal) -> str | None:
 
 
 def fading_in_words(answer: DecayAnswer, look: Look) -> list[str]:
-    """What would fade, the soonest first."""
+    """List what would fade, the soonest first."""
     fading, days = answer["fading"], answer["days"]
     if not fading:
         return look.wrap(f"Nothing would fade within {count(days, 'day')}.")
@@ -189,7 +189,7 @@ def _in_days(instant: str | None, look: Look) -> str:
 
 
 def decisions_in_words(answer: ReviewAnswer, look: Look) -> list[str]:
-    """Everything that waits, one after the other."""
+    """Describe each decision that waits, one after the other."""
     lines: list[str] = []
     for decision in answer["decisions"]:
         lines += [look.paint(decision["decision_id"], BOLD), *decision_in_words(decision, look), ""]
@@ -200,7 +200,7 @@ def decisions_in_words(answer: ReviewAnswer, look: Look) -> list[str]:
 
 
 def decision_in_words(decision: DecisionAnswer, look: Look) -> list[str]:
-    """Both sides with their dates and what they rest on."""
+    """Describe both sides with their dates and sources."""
     lines = []
     for name, side in (("older", decision["older"]), ("newer", decision["newer"])):
         since = look.ago(side["since"]) if side["since"] else "undated"
@@ -214,7 +214,7 @@ def decision_in_words(decision: DecisionAnswer, look: Look) -> list[str]:
 
 
 def leaks_in_words(leaks: list[LeakAnswer], look: Look) -> list[str]:
-    """Files of a person's own that hold what looks like a secret: told, never touched."""
+    """List the files of a person's own that seem to hold a secret; they are reported, never changed."""
     if not leaks:
         return []
     lines = ["", look.paint(f"{count(len(leaks), 'file')} of yours may hold a secret:", YELLOW)]
@@ -223,7 +223,7 @@ def leaks_in_words(leaks: list[LeakAnswer], look: Look) -> list[str]:
 
 
 def decided_in_words(answer: DecidedAnswer) -> list[str]:
-    """What holds now, and the way back."""
+    """Say what holds now, and how to undo it."""
     return [f"{KEPT[answer['choice']]} `dreamctl undo {answer['run_id']}` takes that back."]
 
 

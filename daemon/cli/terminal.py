@@ -1,4 +1,4 @@
-"""Where a command's words go: answers to stdout, everything else to stderr, one JSON document when that was asked."""
+"""The output of a command: answers to stdout, everything else to stderr, one JSON document when that was asked."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class Terminal:
         return not self.as_json and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def document(self, answer: Mapping[str, object]) -> None:
-        """The answer as one JSON document."""
+        """Print the answer as one JSON document."""
         _write_json(answer, sys.stdout)
 
     def tell(self, answer: Mapping[str, object], lines: Iterable[str]) -> None:
-        """The answer, as a document for a program, in words for a person."""
+        """Print the answer, as a document for a program, in words for a person."""
         if self.as_json:
             self.document(answer)
         else:
             self.lines(lines)
 
     def lines(self, lines: Iterable[str]) -> None:
-        """The answer in words."""
+        """Print the answer in words."""
         _write("\n".join(lines) + "\n", sys.stdout)
 
     def flush(self) -> None:
@@ -48,17 +48,17 @@ class Terminal:
         sys.stdout.flush()
 
     def note(self, text: str) -> None:
-        """Something beside the answer; not when a program reads."""
+        """Print a remark beside the answer; not when a program reads."""
         if not self.as_json:
             _write(self._err.paint(sentence(text), DIM) + "\n", sys.stderr)
 
     def warn(self, text: str) -> None:
-        """Something beside the answer that should be seen."""
+        """Print a warning beside the answer; not when a program reads."""
         if not self.as_json:
             _write(self._err.paint(sentence(text), YELLOW) + "\n", sys.stderr)
 
     def fail(self, message: str, hint: str = "", code: int = 0) -> None:
-        """Why there is no answer, and what to do next."""
+        """Print why there is no answer, and what to do next."""
         sys.stdout.flush()
         if self.as_json:
             _write_json({"error": {"code": code, "message": message, "hint": hint}}, sys.stderr)
@@ -86,7 +86,7 @@ def _write_json(answer: Mapping[str, object], stream: Any) -> None:
 
 
 def _width() -> int:
-    """Of the terminal, when there is one; else what fits a page."""
+    """Return the terminal's width where there is one, else a page's."""
     if (given := os.environ.get("COLUMNS", "")).isdigit() and int(given) > 0:
         return max(int(given), 40)
     try:
@@ -96,5 +96,5 @@ def _width() -> int:
 
 
 def _wants_colour(stream: Any) -> bool:
-    """no-color.org: any non-empty NO_COLOR turns it off."""
+    """Say whether to use colour; any non-empty NO_COLOR turns it off (no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

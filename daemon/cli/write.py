@@ -24,7 +24,7 @@ NO_INPUT, BAD_DATA = 66, 65
 
 
 def remember_arguments(parser: ArgumentParser) -> None:
-    """What remember takes."""
+    """Declare the arguments of remember."""
     parser.add_argument("text", nargs="+", help="what to keep; - reads it from standard input")
     parser.add_argument("--kind", choices=KINDS, help="what sort of thing it is (note)")
     parser.add_argument("--channel", help="the project it belongs to (_global)")
@@ -41,7 +41,7 @@ def remember(options: Namespace, terminal: Terminal) -> int:
 
 
 def forget_arguments(parser: ArgumentParser) -> None:
-    """What forget takes."""
+    """Declare the arguments of forget."""
     parser.add_argument("node", help="the memory's node id")
     parser.add_argument("--reason", help="why, for the history")
 
@@ -54,7 +54,7 @@ def forget(options: Namespace, terminal: Terminal) -> int:
 
 
 def feedback_arguments(parser: ArgumentParser) -> None:
-    """What feedback takes."""
+    """Declare the arguments of feedback."""
     parser.add_argument("node", help="the memory's node id")
     parser.add_argument("verdict", choices=VERDICTS, help="whether it helped, did not, or should not have been shown")
 
@@ -67,7 +67,7 @@ def feedback(options: Namespace, terminal: Terminal) -> int:
 
 
 def purge_arguments(parser: ArgumentParser) -> None:
-    """What purge takes."""
+    """Declare the arguments of purge."""
     parser.add_argument(
         "--probes", action="store_true", required=True, help="the past questions that dreams are tested on"
     )
@@ -85,7 +85,7 @@ def purge(options: Namespace, terminal: Terminal) -> int:
 
 
 def import_arguments(parser: ArgumentParser) -> None:
-    """What import takes."""
+    """Declare the arguments of import."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files or folders")
     parser.add_argument("--format", choices=FORMATS, help="what they are; guessed if left out")
     parser.add_argument("--channel", help="keep all of it in this channel")
@@ -123,7 +123,7 @@ def import_code(answer: ImportAnswer) -> int:
 
 
 def import_in_words(answer: ImportAnswer, look: Look) -> list[str]:
-    """What was taken, what was known, what was passed over and why."""
+    """Count what was taken, what was known, and what was skipped and why."""
     lines = look.wrap(_taken(answer))
     if channels := answer["channels"]:
         lines += look.wrap(f"{'Channel' if len(channels) == 1 else 'Channels'}: {listing(channels)}.")

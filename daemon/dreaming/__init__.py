@@ -1,1 +1,1 @@
-"""When a dream runs, in which process, within which bounds, and what becomes of it."""
+"""The dreams of the daemon: when one runs, in which process, within which bounds, and what comes of it."""

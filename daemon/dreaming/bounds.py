@@ -1,4 +1,4 @@
-"""What a dream's process may use, and whether it stands still: judged by the work it did, not by the wall clock."""
+"""The bounds of a dream's process, and whether it stands still: judged by its work, not by the wall clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUSY_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a child has used since it began: seconds of a processor, of a language model, and in which it was let run.
+    """The resources used by a child since it began: seconds of a processor, of a language model, and of being let run.
 
     `is_ready`: it would run now if it were let.
     """
@@ -31,12 +31,12 @@ class Used:
 
     @property
     def work_s(self) -> float:
-        """What counts against its time: on a busy machine the wall clock says nothing."""
+        """The seconds that count against its time: on a busy machine the wall clock says nothing."""
         return self.cpu_s + self.model_s
 
 
 class Objection(NamedTuple):
-    """Why it has to end, and what a person can do about it."""
+    """The reason why a child has to end, and what a person can do about it."""
 
     reason: str
     hint: str
@@ -52,12 +52,12 @@ class Bounds:
         self._ready_looks = self._looks = 0
 
     def heard(self) -> None:
-        """It said something since the last look."""
+        """Note that the child sent something since the last look."""
         self._heard = self._moved = self._said = self._looked
         self._ready_looks = self._looks = 0
 
     def objection(self, now: Used) -> Objection | None:
-        """What speaks against letting it go on.
+        """Return the reason against letting it go on, if there is one.
 
         One that neither works nor speaks waits for a disk, a model or for ever: it gets much longer than one that
         works in silence, since a busy machine may keep it from working.
@@ -80,7 +80,7 @@ class Bounds:
         return None
 
     def why_silent(self) -> str:
-        """Why nothing was heard for a while, to be said now; "" while there is no need."""
+        """Return why nothing was heard for a while, to be reported now; "" while there is no need."""
         now, since = self._looked, self._said
         if now.run_s - since.run_s < SAID_AFTER_S:
             return ""

@@ -1,4 +1,4 @@
-"""What the dreams of a night have used, so that it is the night that is bounded and not each dream alone."""
+"""The use of the last 24 hours' dreams, so that these are bounded together and not each dream alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Spent:
 
 
 def spent_tonight(runs: Iterable[Run], now: datetime) -> Spent:
-    """What every run that began in the last 24 hours has used, however it ended."""
+    """Sum what every run that began in the last 24 hours has used, however it ended."""
     tonight = [run.summary for run in runs if now - NIGHT < run.started_at <= now]
     return Spent(
         sum(_number(summary.get("work_seconds", summary.get("seconds"))) for summary in tonight),

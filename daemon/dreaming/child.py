@@ -162,7 +162,7 @@ class Child:
             self._process.stdin.write(word)
 
     def _signal(self, number: signal.Signals) -> None:
-        """To it and all that it started."""
+        """Signal it and all that it started."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)

@@ -68,6 +68,6 @@ class DerivedPages:
         self.write(pages)
 
     def _digests_of(self, run_id: str) -> list[str]:
-        """The pages of the day that a dream's name begins with."""
+        """Return the pages of the day that a dream's id begins with."""
         day = f"digests/{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}"
         return [path for path in self._store.pages.written() if path in (f"{day}.md", f"{day}.html")]

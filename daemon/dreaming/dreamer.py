@@ -52,7 +52,7 @@ class NoDream(DreamError):
 
 @dataclass(frozen=True, slots=True)
 class DreamResult:
-    """What came of a dream. `state` as the history has it, or `planned`; `refused` names actions that were left out.
+    """The outcome of a dream. `state` as the history has it, or `planned`; `refused` names actions that were left out.
 
     One that was ended on purpose is `preempted` or `cancelled`, and `note` says why; it changed nothing.
     """
@@ -68,7 +68,7 @@ class DreamResult:
 
     @property
     def actions(self) -> dict[str, int]:
-        """How many actions each stage proposed."""
+        """The number of actions that each stage proposed."""
         return dict(Counter(action.stage for action in self.changeset.actions))
 
 
@@ -109,7 +109,7 @@ class Dreamer:
         return self._child.pid if self._child is not None else None
 
     def spent(self) -> Spent:
-        """What the dreams of the last 24 hours have used. Blocks for a moment."""
+        """Sum what the dreams of the last 24 hours have used. Blocks for a moment."""
         now = self._local_now()
         return spent_tonight(self._store.runs_since(now - NIGHT, DREAMS), now)
 
@@ -248,7 +248,7 @@ class Dreamer:
             self._sink(self.progress.model_copy(update={"note": note}))
 
     def _spent(self, began_s: float) -> dict[str, Any]:
-        """How long it took, how long it was held back, what it worked, and what it asked of a model."""
+        """Return how long it took, how long it was held back, how much it worked, and what it asked of a model."""
         held_s = self._child.stopwatch.held_s if self._child is not None else 0.0
         spent: dict[str, Any] = {"seconds": round(time.monotonic() - began_s - held_s, 1)}
         if self._child is not None:
@@ -422,7 +422,7 @@ def _though_it_fails(request: RunRequest, what: str) -> Iterator[None]:
 
 
 def _told_of(applied: AppliedRun, done: Done) -> dict[str, str]:
-    """What is derived from a dream, with the word in its digest of what was left out."""
+    """Return the pages derived from a dream; its digest names the actions that were left out."""
     from ...pipelines.report.html import with_left_out
 
     if not applied.skipped:
@@ -448,7 +448,7 @@ async def _finished(landing: asyncio.Future[AppliedRun]) -> AppliedRun:
 
 
 def _state_and_reason(error: BaseException) -> tuple[str, str]:
-    """How a run ended that an error ended, and why in words."""
+    """Return how a run ended that an error ended, and why in words."""
     if isinstance(error, asyncio.CancelledError):
         return "cancelled", "it was cancelled"
     if isinstance(error, OSError):

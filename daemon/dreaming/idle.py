@@ -13,14 +13,14 @@ from ...pipelines.settings import IdleSettings
 
 
 class Activity:
-    """When an agent last asked for something that shows a person at work. Touched by requests, from any thread."""
+    """The time of the last request that shows a person at work. Touched by requests, from any thread."""
 
     def __init__(self) -> None:
         self._last_s = time.monotonic()
         self._listener: Callable[[], None] | None = None
 
     def touch(self) -> None:
-        """Someone is here."""
+        """Note that a person is at work."""
         self._last_s = time.monotonic()
         if (listener := self._listener) is not None:
             listener()
@@ -35,13 +35,13 @@ class Activity:
             self._listener = None
 
     def quiet_s(self) -> float:
-        """Seconds since then. The monotonic clock stands still in suspend, so a machine that wakes is not yet idle."""
+        """Return the seconds since then. The clock stands still in suspend: a machine that wakes is not yet idle."""
         return time.monotonic() - self._last_s
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """How busy the machine is with others than us, and what feeds it; `battery_percent` None: no battery."""
+    """The load of the machine by others than us, and its power; `battery_percent` None: no battery."""
 
     load_per_core: float
     on_battery: bool = False
@@ -50,7 +50,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether to dream now; if not, `reason` says what stands against it."""
+    """A decision to dream now or not; `reason` says why not."""
 
     idle: bool
     reason: str = ""
@@ -100,7 +100,7 @@ class LoadMeter:
         self._before: tuple[float, float] | None = None
 
     def read(self, child_pid: int | None = None) -> Machine:
-        """The machine since the last call; meaningful when that is a few seconds ago. The first finds it busy."""
+        """Measure the machine since the last call, best a few seconds ago. The first call finds it busy."""
         import psutil  # 10 ms: not on the way to the first recall
 
         at_s, others_s = time.monotonic(), _others_cpu_s(child_pid)
@@ -116,7 +116,7 @@ class LoadMeter:
 
 
 def _others_cpu_s(child_pid: int | None) -> float:
-    """Busy seconds of all cores since boot, without ours, our ended children's and the living child's."""
+    """Return the busy seconds of all cores since boot, without ours, our ended children's and the living child's."""
     import psutil
 
     times = psutil.cpu_times()

@@ -1,4 +1,4 @@
-"""What is left of dreams whose daemon ended before them: their folders, and on some systems their process."""
+"""Dreams whose daemon ended before them: their folders, and on some systems their process."""
 
 from __future__ import annotations
 

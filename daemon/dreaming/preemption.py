@@ -1,4 +1,4 @@
-"""Who goes first: a dream is held back while somebody is at work, or while its person wants it so."""
+"""Preemption: a dream is held back while an agent is at work, or while its person wants it so."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Preemption:
         loop = asyncio.get_running_loop()
 
         def hear() -> None:
-            """On the way of a question: what gives way does so once the question itself is under way."""
+            """Hold back in the loop's next turn, after the request that is being noted here is under way."""
             if not self._child.held:
                 loop.call_soon_threadsafe(self._hold, AT_WORK)
 
@@ -85,7 +85,7 @@ class Preemption:
         self._changed.set()
 
     async def _wait(self) -> None:
-        """Until it is quiet, or its person says so, or for too long."""
+        """Wait until it is quiet, or its person says so, or for too long."""
         gives_up_s = time.monotonic() + self._settings.give_up_after_s
         while self._child.held:
             left_s = gives_up_s - time.monotonic()

@@ -15,7 +15,7 @@ _IDLE_TIME = re.compile(r'"HIDIdleTime"\s*=\s*(\d+)')
 
 
 async def is_away(quiet_s: float) -> bool | None:
-    """Whether nobody has touched keyboard or mouse for so long, or None where that cannot be known.
+    """Say whether keyboard and mouse were untouched for so long; None where that cannot be known.
 
     logind has a threshold of its own, that of the desktop's screen saver.
     """
@@ -41,7 +41,7 @@ def by_ioreg(said: str, quiet_s: float) -> bool | None:
 
 
 async def _said(command: Sequence[str]) -> str:
-    """What a command prints; "" if it is not there, fails, or takes too long."""
+    """Return what a command prints; "" if it is not there, fails, or takes too long."""
     if shutil.which(command[0]) is None:
         return ""
     with contextlib.suppress(OSError, TimeoutError):

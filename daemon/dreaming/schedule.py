@@ -1,4 +1,4 @@
-"""When the next dream is due: a pure function of the time, of what has run, and of the settings; and what asks it."""
+"""The schedule of dreams: the next one as a pure function of time, history and settings; and the minute's check."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AGAIN_S = 60.0
 
 
 class Ended(StrEnum):
-    """How a dream ended that was tried.
+    """The end of a dream that was tried.
 
     LANDED: its changes, even none, became real. PREEMPTED: it gave way, and is tried again as if nothing had been.
     CANCELLED: a person did not want it that day.
@@ -71,12 +71,12 @@ class Due:
     passed_over: int = 0
 
     def is_due(self, now: datetime) -> bool:
-        """Whether its time has come."""
+        """Say whether its time has come."""
         return self.not_before <= now.astimezone(UTC)
 
 
 def next_due(now: datetime, history: Sequence[Past], settings: ScheduleSettings, waiting_turns: int = 0) -> Due:
-    """The next dream. `now` carries the person's zone, with its rules (a ZoneInfo).
+    """Return the next dream. `now` carries the person's zone, with its rules (a ZoneInfo).
 
     - due at a local time each day; a weekly dream takes the place of that day's daily one;
     - at most one of those lands a local date; a missed one that is made up for counts for the date it lands on;
@@ -105,7 +105,7 @@ def _next_of(now: datetime, believed: Sequence[Past], settings: ScheduleSettings
 
 
 def _nightly(now: datetime, history: Sequence[Past], settings: ScheduleSettings) -> Due:
-    """The next daily or weekly dream."""
+    """Return the next daily or weekly dream."""
     zone, today = now.tzinfo, now.date()
     assert zone is not None
     now_utc = now.astimezone(UTC)
@@ -130,7 +130,7 @@ def _nightly(now: datetime, history: Sequence[Past], settings: ScheduleSettings)
 
 
 def _compaction_not_before(now_utc: datetime, history: Sequence[Past], settings: ScheduleSettings) -> datetime:
-    """Some hours after the last dream: turns that no dream can read must not keep it up."""
+    """Return the time some hours after the last dream: turns that no dream can read must not keep it up."""
     gap = timedelta(hours=settings.compaction_gap_h)
     tried = [
         min(past.began_at, now_utc)
@@ -147,7 +147,7 @@ def _date_of(past: Past, today: date, zone: tzinfo) -> date:
 
 
 def _slot(day: date, zone: tzinfo, settings: ScheduleSettings) -> datetime:
-    """The due time of a date, in UTC: arithmetic on local times goes wrong twice a year."""
+    """Return the due time of a date, in UTC: arithmetic on local times goes wrong twice a year."""
     return datetime.combine(day, settings.daily_at, tzinfo=zone).astimezone(UTC)
 
 
@@ -156,7 +156,7 @@ def _first_weekday_after(day: date, weekday: int) -> date:
 
 
 def _backed_off_until(history: Sequence[Past], settings: ScheduleSettings) -> datetime:
-    """When trying again is allowed: the first failure since the last landing waits the least."""
+    """Return when trying again is allowed: the first failure since the last landing waits the least."""
     landings = (past.began_at for past in history if past.ended is Ended.LANDED)
     last_landing = max(landings, default=datetime.min.replace(tzinfo=UTC))
     failures = [past.began_at for past in history if past.ended is Ended.FAILED and past.began_at > last_landing]
@@ -189,7 +189,7 @@ class Schedule:
         self.waiting_for = ""
 
     def next_due(self) -> Due:
-        """The next dream, from the history that is kept and the turns that waited when last counted."""
+        """Return the next dream, from the kept history and the turns that waited when last counted."""
         runs = self._store.runs(HISTORY_RUNS, kinds=DREAMS, states=COUNTED)
         history = [Past(_run_kind(run.kind), run.started_at, _how_it_ended(run.state)) for run in runs]
         return next_due(self._local_now(), history, self._settings.schedule, self._waiting_turns)
@@ -229,7 +229,7 @@ class Schedule:
                 await self._dreamer.dream(due.kind)
 
     async def _objection(self, machine: Machine, due: Due) -> str:
-        """What stands against a dream that is due, the dearest to find out last; "" if nothing does."""
+        """Return the reason against a dream that is due, the dearest to find out last; "" if there is none."""
         verdict = self._judge(machine, due)
         if not verdict.idle:
             return verdict.reason
@@ -286,5 +286,5 @@ def _run_kind(kind: str) -> RunKind:
 
 
 def _how_it_ended(state: str) -> Ended:
-    """What a run's state means for the next: undone is landed too."""
+    """Map a run's state to its meaning for the next: undone is landed too."""
     return Ended(state) if state in set(Ended) else Ended.LANDED

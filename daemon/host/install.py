@@ -35,7 +35,7 @@ class InstallError(Exception):
 
 @dataclass(slots=True)
 class Installed:
-    """What was done: the files written or removed, and what a person should know."""
+    """The files written or removed, and what a person should know."""
 
     files: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ def uninstall(environ: Mapping[str, str] = os.environ) -> Installed:
 
 
 def units(environ: Mapping[str, str], python: str) -> dict[str, str]:
-    """The unit files by name."""
+    """Return the unit files by name."""
     own = _own_variables(environ)
     named = own.pop("DREAMD_SOCKET", "")
     if complaint := too_long(named):
@@ -127,7 +127,7 @@ def _need_user_manager() -> None:
 
 
 def _refuse_a_daemon_of_its_own(environ: Mapping[str, str]) -> None:
-    """systemd would take the path of a living daemon's socket from under it."""
+    """Refuse beside a living daemon: systemd would take the path of its socket from under it."""
     if not _systemctl("is-active", "--quiet", SERVICE, check=False).returncode:
         return
     if not _systemctl("is-active", "--quiet", SOCKET, check=False).returncode:
@@ -145,7 +145,7 @@ def _systemctl(*arguments: str, check: bool = True) -> subprocess.CompletedProce
 
 
 def _quoted(word: str) -> str:
-    """One word of a unit file, see systemd.syntax(7) and, on specifiers, systemd.unit(5)."""
+    """Quote one word of a unit file, see systemd.syntax(7) and, on specifiers, systemd.unit(5)."""
     if "\n" in word:
         raise InstallError("A line break cannot be written into a unit.", "Take it out of the variable or path.")
     escaped = word.replace("\\", "\\\\").replace('"', '\\"')
@@ -160,7 +160,7 @@ def _literal(text: str) -> str:
 
 
 def launch_agent(environ: Mapping[str, str], python: str, log: Path) -> dict[str, Any]:
-    """The launch agent's property list."""
+    """Return the launch agent's property list."""
     agent: dict[str, Any] = plistlib.loads(_template("launchd", "dreamd.plist").encode())
     agent["ProgramArguments"] = [python if word == "@PYTHON@" else word for word in agent["ProgramArguments"]]
     agent["EnvironmentVariables"] = _own_variables(environ)

@@ -1,4 +1,4 @@
-"""How many files a daemon may have open."""
+"""The limit of open files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with the settings, in sentences: what cannot be followed, what cannot work, what others may read."""
+"""Problems of the settings, in sentences: what cannot be followed, what cannot work, what others may read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def exposed_secrets(config: Path, key_file: Path | None = None) -> Iterator[str]
 
 
 def _missing_model(settings: Settings) -> Iterator[str]:
-    """A model of fastembed's that may not be fetched, where none was ever fetched."""
+    """Yield a sentence for a model of fastembed's that may not be fetched, where none was ever fetched."""
     embedding = settings.store.embedding
     if embedding.model in SHIPPED_MODELS or embedding.allow_download:
         return

@@ -1,4 +1,4 @@
-"""What systemd tells us and wants to hear: passed sockets, readiness, the watchdog. Nothing of libsystemd is needed."""
+"""The protocol of systemd: passed sockets, readiness, the watchdog. Nothing of libsystemd is needed."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ class Notifier:
 
     @property
     def watchdog_every_s(self) -> float | None:
-        """How often to call `watchdog`: half of what the manager allows (sd_watchdog_enabled(3)); None: it is off."""
+        """The interval between calls of `watchdog`: half of the manager's (sd_watchdog_enabled(3)); None: it is off."""
         return self._interval_us / 2e6 if self._interval_us else None
 
     def ready(self) -> None:
-        """The daemon serves."""
+        """Report that the daemon serves."""
         self._send("READY=1")
 
     def stopping(self) -> None:
-        """The daemon is on its way out."""
+        """Report that the daemon is on its way out."""
         self._send("STOPPING=1")
 
     def watchdog(self) -> None:
-        """The daemon is alive."""
+        """Report that the daemon is alive."""
         self._send("WATCHDOG=1")
 
     def status(self, sentence: str) -> None:
-        """One line for `systemctl status`."""
+        """Report one line for `systemctl status`."""
         self._send(f"STATUS={sentence}")
 
     def extend_start(self, by_s: float) -> None:
-        """Starting takes longer than the unit's timeout, and is getting on."""
+        """Report that starting takes longer than the unit's timeout, and is getting on."""
         self._send(f"EXTEND_TIMEOUT_USEC={int(by_s * 1e6)}")
 
     def _send(self, message: str) -> None:
@@ -59,7 +59,7 @@ class Notifier:
 
 
 def passed_descriptors(environ: MutableMapping[str, str]) -> list[int]:
-    """The listening sockets that the service manager opened for this very process (sd_listen_fds(3))."""
+    """Return the listening sockets that the service manager opened for this very process (sd_listen_fds(3))."""
     pid = environ.pop("LISTEN_PID", "")
     count = environ.pop("LISTEN_FDS", "")
     environ.pop("LISTEN_FDNAMES", None)

@@ -1,4 +1,4 @@
-"""What a path holds: its format, told by its content, and every file of a folder."""
+"""The format of a path, told by its content, and every file of a folder."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ BUSY_WAIT_S = 60
 
 @dataclass(slots=True)
 class Account:
-    """What an import took and left."""
+    """The outcome of an import: what it took and left."""
 
     sessions: set[NodeId] = field(default_factory=set)
     channels: set[str] = field(default_factory=set)
@@ -55,7 +55,7 @@ class Account:
         self.remarks.setdefault(what.text, []).append(what.path.name)
 
     def answer(self) -> ImportAnswer:
-        """The account as the wire says it."""
+        """Return the account in the wire's form."""
         return {
             "sessions": len(self.sessions),
             "turns_added": self.turns_added,

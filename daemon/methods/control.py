@@ -43,7 +43,7 @@ LLM_ASKED_AGAIN_S = 60.0
 
 
 class ImportParams(Params):
-    """What to read. A channel puts everything into that one, instead of where its reader would.
+    """The files to read. A channel puts everything into that one, instead of where its reader would.
 
     `trust_frontmatter`: notes choose their channel and their kind themselves.
     """
@@ -61,7 +61,7 @@ class CheckParams(Params):
 
 
 class ChannelParams(Params):
-    """Whether anything is learned in a channel."""
+    """The switch of learning in one channel."""
 
     name: Channel
     learning: bool
@@ -97,7 +97,7 @@ class ControlMethods:
         self._llm_asked_s = -LLM_ASKED_AGAIN_S
 
     def handlers(self) -> dict[str, Handler]:
-        """Every method of the wire: the store's, and these."""
+        """Return every method of the wire: the store's, and these."""
         store = store_handlers(self._store)
         return store | {
             "status": Handler(NoParams, lambda _, call: self.status(), blocking=True),
@@ -115,7 +115,7 @@ class ControlMethods:
     # ---- status
 
     def status(self) -> StatusAnswer:
-        """The store's state and the daemon's."""
+        """Return the store's state and the daemon's."""
         due = self._schedule.next_due()
         dreams = self._store.runs(1, kinds=DREAMS)
         store = self._store.status()
@@ -141,7 +141,7 @@ class ControlMethods:
         }
 
     def _llm_state(self) -> LlmAnswer | None:
-        """What is configured, and whether it answers; asked again at most once a minute."""
+        """Return the configured model, and whether it answers; asked again at most once a minute."""
         settings = self._settings.llm
         if settings.provider == "none":
             return None
@@ -180,7 +180,7 @@ class ControlMethods:
         return answer
 
     def check(self, params: CheckParams, call: Call) -> CheckAnswer:
-        """What is wrong with the vault, the databases and the settings."""
+        """Return the problems of the vault, the databases and the settings."""
         complaints = settings_check.complaints()
         if (llm := self._llm_state()) is not None and llm["problem"]:
             complaints.append(f"The language model cannot be used: {llm['problem']}")

@@ -51,7 +51,7 @@ class DreamParams(Params):
 
 
 class RunsParams(Params):
-    """How much history; of one `kind`, or with `all` those too that only link what was remembered to what was known."""
+    """The length of the history; of one `kind`, or with `all` also the runs that only link what was remembered."""
 
     limit: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
     kind: Annotated[str, Field(pattern=r"^[a-z_]{1,32}$")] | None = None
@@ -80,7 +80,7 @@ class DreamMethods:
         self._unwaited: set[asyncio.Task[Any]] = set()
 
     def handlers(self) -> dict[str, Handler]:
-        """Every one of them."""
+        """Return the methods by name."""
         return {
             "dream": Handler(DreamParams, self.dream, long=True),
             "dream_pause": Handler(NoParams, self.dream_pause),
@@ -92,7 +92,7 @@ class DreamMethods:
         }
 
     def running(self) -> RunningDreamAnswer | None:
-        """The dream that runs, as `status` tells it."""
+        """Return the dream that runs, for `status`."""
         run_id, at = self._dreamer.running, self._dreamer.progress
         if run_id is None:
             return None
@@ -146,7 +146,7 @@ class DreamMethods:
         return {"run_id": await self._dreamer.cancel(), "state": "cancelled"}
 
     def runs(self, params: RunsParams, call: Call) -> RunsAnswer:
-        """The history, newest first."""
+        """Return the history, newest first."""
         kinds = [params.kind] if params.kind else []
         runs = self._store.runs(params.limit, kinds=kinds, hidden=() if params.all else (LINK,))
         return {"runs": [_run_answer(run) for run in runs]}
@@ -167,7 +167,7 @@ class DreamMethods:
         }
 
     def digest(self, params: DigestParams, call: Call) -> DigestAnswer:
-        """A day's digest as it lies in the vault, without its frontmatter."""
+        """Return a day's digest as it lies in the vault, without its frontmatter."""
         digest = self._store.pages.digest(params.date)
         if digest is None:
             what = f"no digest of {params.date}" if params.date else "no digest yet"

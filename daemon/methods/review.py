@@ -29,7 +29,7 @@ RUNS_LOOKED_AT = 20
 
 
 class DecayParams(Params):
-    """How far to look ahead."""
+    """The days to look ahead."""
 
     days: Annotated[int, Field(strict=True, ge=1, le=3650)] = 30
 
@@ -41,7 +41,7 @@ class RestoreParams(Params):
 
 
 class DecideParams(Params):
-    """What a person decided about two memories; `edit` comes with the `text` that holds instead."""
+    """A person's decision about two memories; `edit` comes with the `text` that holds instead."""
 
     decision: Name
     keep: Literal["newer", "older", "both", "edit"]
@@ -57,7 +57,7 @@ class ReviewMethods:
         self._settings = settings
 
     def handlers(self) -> dict[str, Handler]:
-        """The methods by name."""
+        """Return the methods by name."""
         return {
             "decay_preview": Handler(DecayParams, self.decay_preview, long=True),
             "restore": Handler(RestoreParams, self.restore, blocking=True, shape=plain),
@@ -98,7 +98,7 @@ class ReviewMethods:
         return self._store.restore(params.node_id)
 
     def review_list(self, params: NoParams, call: Call) -> ReviewAnswer:
-        """The decisions that wait, and the secrets that a dream found where it may not take them out."""
+        """Return the decisions that wait, and the secrets that a dream found where it may not take them out."""
         waiting = self._store.decisions()
         decisions = [plain(decision) for decision in waiting[:MOST_DECISIONS]]
         for decision in decisions:
@@ -123,7 +123,7 @@ class ReviewMethods:
 
 
 def _login() -> str:
-    """Whose daemon this is: the only one who may ask it anything."""
+    """Return the login of the daemon's owner: the only user who may ask it anything."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

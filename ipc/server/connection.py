@@ -88,7 +88,7 @@ class Connection(asyncio.Protocol):
             self.pump()
 
     def eof_received(self) -> bool:
-        """A client that has asked everything may still wait for its answers; one that is gone does not."""
+        """Finish answering a client that has asked everything, unless it is gone."""
         self._closing = True
         self.pump()
         if not self._watching:
@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
         return not self._transport.is_closing()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Nobody waits any more: take back what was asked."""
+        """Cancel what was asked: the client is gone."""
         self._closing = True
         self._inbox.clear()
         self._dispatcher.connections.discard(self)
@@ -107,12 +107,12 @@ class Connection(asyncio.Protocol):
             self._dispatcher.cancel(request)
 
     def pause_writing(self) -> None:
-        """The client does not read: it has a while to begin."""
+        """Give a client that does not read some time to begin."""
         self._writing = False
         self._stalled = self._dispatcher.loop.call_later(self._dispatcher.settings.stalled_s, self._drop)
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Read and answer again, as the client does read."""
         self._writing = True
         if self._stalled is not None:
             self._stalled.cancel()

@@ -101,7 +101,7 @@ def adopt_listener(fd: int) -> Listener:
 
 
 def peer_uid(sock: socket.socket) -> int:
-    """The user on the other side of a connected Unix socket."""
+    """Return the user on the other side of a connected Unix socket."""
     if sys.platform == "darwin":
         uid, gid = ctypes.c_uint32(), ctypes.c_uint32()
         if ctypes.CDLL(None, use_errno=True).getpeereid(sock.fileno(), ctypes.byref(uid), ctypes.byref(gid)):

@@ -276,7 +276,7 @@ class Server:
         request.client.pump()
 
     def _post(self, request: OpenRequest, future: Future[Any] | None) -> None:
-        """From any thread: have the loop look at this request. One wake-up serves all that come before it runs."""
+        """Have the loop handle this request, from any thread. One wake-up serves all that come before it runs."""
         self._finished.append((request, future))
         if not self._woken:
             self._woken = True

@@ -25,12 +25,12 @@ _LONGEST_MARK = 20  # " ->-> 12,34", " ->-> 8,N/A" and the like, left by what ge
 
 
 def recognises(document: object) -> bool:
-    """Whether a file's value is a chat."""
+    """Say whether a file's value is a chat."""
     return isinstance(document, list) and any(_is_batch(batch) for batch in document)
 
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:
-    """Every batch of one chat, as a session."""
+    """Yield every batch of one chat, as a session."""
     try:
         document = json_document(path)
     except ValueError as error:
@@ -72,7 +72,7 @@ def _batch(path: Path, channel: str, batch: dict[str, Any], number: object) -> I
 
 
 def _flat(entries: list[Any]) -> Iterator[Any]:
-    """Turns come in groups: a question, its answer and what followed."""
+    """Yield the turns of groups: a question, its answer and what followed."""
     for entry in entries:
         if isinstance(entry, list):
             yield from entry
@@ -81,7 +81,7 @@ def _flat(entries: list[Any]) -> Iterator[Any]:
 
 
 def _next_instant(last: datetime | None, anchor: datetime | None) -> datetime | None:
-    """The anchor where there is a new one; after the last turn where it repeats, or where there is none."""
+    """Return the anchor where there is a new one; after the last turn where it repeats, or where there is none."""
     if anchor is not None and (last is None or anchor.date() != last.date()):
         return anchor
     return last + _BETWEEN_TURNS if last else None

@@ -29,12 +29,12 @@ _HASH_DIGITS = 6
 
 
 def recognises(value: object) -> bool:
-    """Whether a line's value is a message."""
+    """Say whether a line's value is a message."""
     return isinstance(value, dict) and isinstance(value.get("role"), str) and ("content" in value or "text" in value)
 
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:
-    """Every session of one file; lines that are no messages come as Skipped."""
+    """Yield every session of one file; lines that are no messages come as Skipped."""
     pieces = Pieces(_titled)
     file_id = f"{path.stem}-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:_HASH_DIGITS]}"
     for line in json_lines(path):
@@ -83,7 +83,7 @@ def _text(value: dict[str, Any]) -> str:
 
 
 def _part(part: object) -> str:
-    """One part of OpenAI's content lists."""
+    """Return the text of one part of OpenAI's content lists."""
     match part:
         case str():
             return part

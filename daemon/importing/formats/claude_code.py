@@ -54,7 +54,7 @@ _SHELL_CHARS = (200, 500)
 
 
 def recognises(value: object) -> bool:
-    """Whether a line's value is one of Claude Code's."""
+    """Say whether a line's value is one of Claude Code's."""
     if not isinstance(value, dict):
         return False
     if value.get("type") in _MESSAGES:
@@ -63,7 +63,7 @@ def recognises(value: object) -> bool:
 
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:
-    """Every session of one file, turn by turn; lines that cannot be read come as Skipped."""
+    """Yield every session of one file, turn by turn; lines that cannot be read come as Skipped."""
     reading = _Reading(path)
     for line in json_lines(path):
         if isinstance(line, Skipped):
@@ -78,7 +78,7 @@ class _Malformed(ValueError):
 
 
 class _Reading:
-    """What is known in the middle of a file."""
+    """The state in the middle of a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -91,7 +91,7 @@ class _Reading:
         self._bad = 0
 
     def take(self, number: int, value: Any) -> Iterator[SessionRead | Skipped]:
-        """What one line adds."""
+        """Yield the items that one line adds."""
         try:
             turn = self._turn(number, value)
         except _Malformed as error:
@@ -103,7 +103,7 @@ class _Reading:
             yield from self._pieces.add(self._session_of(value), turn)
 
     def rest(self) -> Iterator[SessionRead | Skipped]:
-        """What is still gathered at the file's end."""
+        """Yield the items that are still gathered at the file's end."""
         yield from self._pieces.rest()
         if not self._turns and not self._bad:
             yield Skipped(
@@ -136,7 +136,7 @@ class _Reading:
         )
 
     def _said(self, value: dict[str, Any]) -> tuple[str, str]:
-        """A message's role and text; the text is empty where there is nothing to keep."""
+        """Return a message's role and text; the text is empty where there is nothing to keep."""
         message = value.get("message")
         if not isinstance(message, dict) or not isinstance(content := message.get("content"), str | list):
             raise _Malformed(f"a {value['type']} line without a message")
@@ -170,7 +170,7 @@ class _Reading:
                 return ""
 
     def _of_user(self, block: Any) -> tuple[str, str]:
-        """What the person said in a block, and what a tool answered in it."""
+        """Return the person's words in a block, and what a tool answered in it."""
         match block:
             case str() | {"type": "text", "text": str()}:
                 return _of_person(block if isinstance(block, str) else block["text"]), ""
@@ -235,7 +235,7 @@ class _Reading:
 
 
 def _of_person(text: str) -> str:
-    """A person's words without what the program wrapped around them."""
+    """Return a person's words without what the program wrapped around them."""
     if text.startswith(_PROGRAM_SAYS):
         return ""
     if "<" not in text:
@@ -258,7 +258,7 @@ def _plain(text: str) -> str:
 
 
 def _queued(attachment: object) -> str:
-    """What the person typed while the assistant was at work."""
+    """Return what the person typed while the assistant was at work."""
     match attachment:
         case {"type": "queued_command", "prompt": str(prompt)}:
             return _of_person(prompt)
@@ -269,7 +269,7 @@ def _queued(attachment: object) -> str:
 
 
 def _text_of(content: object) -> str:
-    """The text of a content that is a string, or a list of blocks."""
+    """Return the text of a content that is a string, or a list of blocks."""
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []

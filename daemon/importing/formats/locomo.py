@@ -25,12 +25,12 @@ _SESSION = re.compile(r"session_(\d+)")
 
 
 def recognises(document: object) -> bool:
-    """Whether a file's value holds conversations."""
+    """Say whether a file's value holds conversations."""
     return bool(_conversations(document))
 
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:
-    """Every session of every conversation of one file."""
+    """Yield every session of every conversation of one file."""
     try:
         conversations = _conversations(json_document(path))
     except ValueError as error:
@@ -44,7 +44,7 @@ def read(path: Path) -> Iterator[SessionRead | Skipped]:
 
 
 def _conversations(document: object) -> list[Mapping[str, Any]]:
-    """The samples of a list, or the one sample or bare conversation that a document is."""
+    """Return the samples of a list, or the one sample or bare conversation that a document is."""
     samples = document if isinstance(document, list) else [document]
     return [
         sample

@@ -85,7 +85,7 @@ def by_beginning(path: Path) -> Foreign | None:
 
 
 def _is_codex(value: Mapping[str, Any]) -> bool:
-    """A line of today's rollouts; or of the first ones, which began with a line of instructions."""
+    """Say whether it is a line of today's rollouts; or of the first ones, which began with a line of instructions."""
     if value.get("type") in _CODEX_LINES and "payload" in value:
         return True
     return value.get("record_type") == "state" or {"id", "timestamp", "instructions"} <= value.keys()

@@ -1,1 +1,1 @@
-"""What the formats share: opening files, lines, timestamps, text, batches."""
+"""The parts that formats share: opening files, lines, timestamps, text, batches."""

@@ -28,7 +28,7 @@ class Pieces:
         self._count = 0
 
     def knows(self, session_id: NodeId) -> bool:
-        """Whether the session has a head."""
+        """Say whether the session has a head."""
         return session_id in self._heads
 
     def open(self, head: SessionHead) -> None:

@@ -1,4 +1,4 @@
-"""What a reader yields: pieces of sessions, notes, and what it had to leave out."""
+"""The items that a reader yields: pieces of sessions, notes, and what it had to leave out."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class NoteRead:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What was not taken: one line of a file, a whole file (no line), or a group of files under a folder (`path`).
+    """Something left out: one line of a file, a whole file (no line), or a group of files under a folder (`path`).
 
     `refused` is set where it is all of a path that was named, with the hint that goes with it.
     """
@@ -70,7 +70,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a person should know of something that was taken. Equal sentences are counted together."""
+    """A remark for the person on something that was taken. Equal sentences are counted together."""
 
     path: Path
     text: str

@@ -17,7 +17,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 def json_lines(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, Any] | Skipped]:
-    """Every line's number, from 1, and its value; blank lines are passed over, bad ones come as Skipped.
+    """Yield every line's number, from 1, and its value; blank lines are passed over, bad ones come as Skipped.
 
     Holds one line at a time. An overlong line is read past, not into memory.
     """
@@ -38,7 +38,7 @@ def json_lines(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tup
 
 
 def json_document(path: Path) -> Any:
-    """The file's one value. Raises ValueError, with a reason fit for a person, if it has none or is too long."""
+    """Return the file's one value. Raises ValueError, with a reason for a person, if it has none or is too long."""
     content = beginning(path, MAX_DOCUMENT_BYTES + 1)
     if len(content) > MAX_DOCUMENT_BYTES:
         raise ValueError(f"longer than {MAX_DOCUMENT_BYTES // 2**20} MiB")
@@ -46,7 +46,7 @@ def json_document(path: Path) -> Any:
 
 
 def parse(content: bytes) -> Any:
-    """What JSON in UTF-8 says. Raises ValueError with a reason that quotes none of it."""
+    """Parse JSON in UTF-8. Raises ValueError with a reason that quotes none of it."""
     try:
         return json.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:

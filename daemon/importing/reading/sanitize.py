@@ -23,7 +23,7 @@ def shorten(text: str, head: int, tail: int) -> str:
 
 
 def first_line(text: str, limit: int) -> str:
-    """The first line that says something, cut at a word."""
+    """Return the first line that has words, cut at a word."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= limit else line[: limit - 1].rsplit(" ", 1)[0].rstrip(" ,;:") + "…"
 
@@ -45,7 +45,7 @@ def without_element(text: str, tag: str, *, unclosed: bool = False) -> str:
 
 
 def element(text: str, tag: str) -> str | None:
-    """What the first `<tag>…</tag>` holds, if there is one."""
+    """Return the content of the first `<tag>…</tag>`, if there is one."""
     start = text.find(f"<{tag}>")
     end = text.find(f"</{tag}>", start)
     return None if start < 0 or end < 0 else text[start + len(tag) + 2 : end].strip()

@@ -13,7 +13,7 @@ _ANCHOR = re.compile(r"(\w+)-(\d{1,2})-(\d{4})")
 
 
 def instant(value: object) -> datetime | None:
-    """An aware instant from ISO 8601 (UTC where no offset is given) or from epoch seconds or milliseconds."""
+    """Parse an aware instant from ISO 8601 (UTC where no offset is given) or from epoch seconds or milliseconds."""
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value.strip())
@@ -26,7 +26,7 @@ def instant(value: object) -> datetime | None:
 
 
 def locomo_instant(value: object) -> datetime | None:
-    """LoCoMo's `1:56 pm on 8 May, 2023`, taken as UTC."""
+    """Parse LoCoMo's `1:56 pm on 8 May, 2023`, taken as UTC."""
     found = _LOCOMO.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None:
         return None
@@ -37,7 +37,7 @@ def locomo_instant(value: object) -> datetime | None:
 
 
 def anchor_instant(value: object) -> datetime | None:
-    """BEAM's `March-15-2024`, at midnight UTC."""
+    """Parse BEAM's `March-15-2024`, at midnight UTC."""
     found = _ANCHOR.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None:
         return None
@@ -47,7 +47,7 @@ def anchor_instant(value: object) -> datetime | None:
 
 
 def _date(year: str, month: str, day: str) -> date | None:
-    """English month names: strptime's depend on the locale."""
+    """Build a date from an English month name: strptime's depend on the locale."""
     try:
         return date(int(year), MONTH_NUMBERS[month.lower()], int(day))
     except (KeyError, ValueError):

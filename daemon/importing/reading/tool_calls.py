@@ -1,4 +1,4 @@
-"""What an agent did, in a few words: tool calls and their results as short notes.
+"""An agent's actions, in a few words: tool calls and their results as short notes.
 
 Looking around is not kept, doing is; a result is kept where it tells an outcome, and an error always.
 """
@@ -55,13 +55,13 @@ _ANSWERED = "User has answered your question"
 
 
 def is_our_own(name: str, arguments: object) -> bool:
-    """Whether a call asks our own memory: what it returns was learned before."""
+    """Say whether a call asks our own memory: what it returns was learned before."""
     command = arguments.get("command") if isinstance(arguments, dict) else None
     return "dreamd" in name.lower() or (isinstance(command, str) and "dreamctl" in command)
 
 
 def note_of_call(name: str, arguments: object) -> str:
-    """`[Edit /tmp/x.py]`, `[Bash: pytest -q]`; empty for calls that only look."""
+    """Return `[Edit /tmp/x.py]`, `[Bash: pytest -q]`; empty for calls that only look."""
     given = arguments if isinstance(arguments, dict) else {}
     if name == "TodoWrite":
         return _note_of_todos(given.get("todos"))
@@ -77,7 +77,7 @@ def note_of_call(name: str, arguments: object) -> str:
 
 
 def note_of_result(name: str, text: str, *, is_error: bool) -> str:
-    """The outcome of a call of the tool `name`, bounded; empty where nothing is worth keeping."""
+    """Return the outcome of a call of the tool `name`, bounded; empty where nothing is worth keeping."""
     text = text.strip()
     if not text:
         return ""
@@ -88,7 +88,7 @@ def note_of_result(name: str, text: str, *, is_error: bool) -> str:
 
 
 def words_of_user(result: str) -> str | None:
-    """What the person typed to answer or refuse a call; None if the result is a tool's own."""
+    """Return what the person typed to answer or refuse a call; None if the result is a tool's own."""
     text = result.strip()
     if text.startswith(_REFUSED):
         said = text.partition(_SAID)[2].strip()
@@ -103,7 +103,7 @@ def _note(name: str, told: str) -> str:
 
 
 def _note_of_todos(todos: object) -> str:
-    """Only what is in progress: the whole list comes again with every step."""
+    """Note only what is in progress: the whole list comes again with every step."""
     entries = [todo for todo in todos if isinstance(todo, dict)] if isinstance(todos, list) else []
     now = [str(todo.get("content", "")) for todo in entries if todo.get("status") == "in_progress"]
     return f"[doing: {first_line('; '.join(now), _CALL_CHARS)}]" if now else ""
