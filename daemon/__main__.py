@@ -27,7 +27,7 @@ SWITCH_INTERVAL_S = 0.0005
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the daemon until it is told to stop; the exit code says why it could not."""
+    """Run the daemon until a signal or `stop`; the exit code says why it could not."""
     parser = argparse.ArgumentParser(prog="dreamd", description="One long-term memory for a person's AI agents.")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings, instead of the usual file")
     parser.add_argument("--version", action="version", version=f"dreamd {__version__}")

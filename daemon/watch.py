@@ -19,7 +19,7 @@ LOOK_AGAIN_S = 1.0
 
 
 class Watcher:
-    """Watches the vault in a thread of its own and tells what changed, as paths relative to the vault.
+    """Watches the vault in a thread of its own and reports what changed, as paths relative to the vault.
 
     `changed` gets the paths of one burst; `lost` is called when events alone cannot be trusted: as watching begins,
     after a flood, and when a vault that had vanished is back. Both are called in the watching thread.
@@ -74,18 +74,18 @@ class Watcher:
             os.close(folder)
 
     def _watch_folder(self, folder: int) -> None:
-        told, in_flood = False, 0
+        compared, in_flood = False, 0
         for burst in self._bursts():
             self.state = "on"
-            if not told:  # what changed until now nobody has seen, what changes from now on is
+            if not compared:  # changes from now on are seen, those until now were not
                 self._lost()
-                told = True
+                compared = True
             paths = self._inside(burst)
             in_flood += len(paths)
             if burst:
-                self._tell(paths)
+                self._report(paths)
             elif in_flood:  # quiet again
-                told, in_flood = in_flood < FLOOD, 0
+                compared, in_flood = in_flood < FLOOD, 0
             if not self._is_still(folder):
                 logger.warning("the vault's folder was moved or removed")
                 return
@@ -115,7 +115,7 @@ class Watcher:
         prefixes = (f"{self._vault}/", f"{os.path.realpath(self._vault)}/")
         return {path.removeprefix(prefix) for _, path in burst for prefix in prefixes if path.startswith(prefix)}
 
-    def _tell(self, paths: Collection[str]) -> None:
+    def _report(self, paths: Collection[str]) -> None:
         """Report changed files; a folder that came or went is reported alone, without what is in it."""
         if files := {path for path in paths if is_kept(path)}:
             self._changed(files)

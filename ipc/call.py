@@ -36,11 +36,11 @@ class Call:
 
     @property
     def cancelled(self) -> bool:
-        """Nobody waits for the answer any more."""
+        """The client does not wait for the answer any more."""
         return self._cancelled
 
     def raise_if_cancelled(self) -> None:
-        """Raise Cancelled if nobody waits any more."""
+        """Raise Cancelled if the client does not wait any more."""
         if self._cancelled:
             raise Cancelled("the request was cancelled")
 
@@ -51,18 +51,18 @@ class Call:
             self.cancel()
 
     def cancel(self) -> None:
-        """Mark the call as cancelled and tell those who asked to know."""
+        """Mark the call as cancelled and run the callbacks of `on_cancel`."""
         self._cancelled = True
         while self._on_cancel:
             self._on_cancel.pop()()
 
     def progress(self, stage: str, done: int = 0, total: int = 0, note: str = "") -> None:
-        """Tell the client how far the call is; `total` 0 means unknown. Only the latest of a loop tick is sent."""
+        """Report to the client how far the call is; `total` 0: unknown. Only the latest of a loop's turn is sent."""
         if (report := self._report) is not None:
             report(stage, done, total, note)
 
     def end(self) -> None:
-        """Forget who listens: the answer is out, and no cycle of references waits for the collector."""
+        """Drop the callbacks: the answer is out, and no cycle of references waits for the collector."""
         self._report = None
         self._on_cancel.clear()
 

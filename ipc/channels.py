@@ -34,7 +34,7 @@ def not_looked_in(channel: str, held: Mapping[str, int]) -> list[str]:
 
 
 def found_elsewhere(found: Sequence[Elsewhere]) -> list[str]:
-    """Return a note that counts what other channels hold; none of it is told where it was not asked for."""
+    """Return a note that counts what other channels hold; no text of theirs, which was not asked for."""
     if not found:
         return []
     places = ", ".join(f"{len(place.hits)} in `{place.channel}`" for place in found[:MOST_NAMED])

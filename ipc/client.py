@@ -246,7 +246,7 @@ def _remaining(deadline: float | None) -> float | None:
 
 
 def _with_cwd(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Say from which folder a question is asked, or a session told, that names neither channel nor folder."""
+    """Add the working folder to a question or a session that names neither channel nor folder."""
     if method == "observe" and isinstance(session := params.get("session"), dict):
         return {**params, "session": _here(session)}
     return _here(params) if method in ("recall", "context") else params

@@ -126,7 +126,7 @@ class LineBuffer:
         self.overflowed = False
 
     def lines(self, data: bytes) -> list[bytes]:
-        """Yield the lines that these bytes complete, without newlines. After a line too long, nothing ever again."""
+        """Return the lines that these bytes complete, without newlines. After a line too long, none."""
         if self.overflowed:
             return []
         *complete, rest = data.split(b"\n")

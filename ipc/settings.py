@@ -18,7 +18,7 @@ class IpcSettings(BaseModel):
     threads: int = Field(4, ge=1, le=32)
     """Threads that answer what blocks for milliseconds: recall, context, show, list."""
     deadline_s: float = Field(20.0, gt=0)
-    """How long one of those may wait and work before its client is told that the daemon is busy."""
+    """The longest that one of those may wait and work before its client is answered that the daemon is busy."""
     long_threads: int = Field(4, ge=1, le=32)
     """Threads that answer what takes seconds or minutes: import, rebuild, check."""
     stalled_output_bytes: int = Field(4 * 2**20, ge=2**16)

@@ -40,7 +40,7 @@ from .serialize import (
 )
 
 ANSWER_S = 20.0
-"""A search or a page that takes longer is broken off; its client was told before, or has left."""
+"""A search or a page that takes longer is broken off; its client was answered before, or has left."""
 
 if TYPE_CHECKING:
     from ..store import MemoryStore

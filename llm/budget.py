@@ -1,4 +1,4 @@
-"""A budget: a model that a dream may ask so often, for so long, and no more once it proves to be sick."""
+"""A budget: a bound on calls, tokens and failures of the model that a dream asks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Spent:
 
 
 class Asker:
-    """Asks a model within bounds. `why_not` says why it will not be asked any more tonight, or is empty."""
+    """Asks a model within bounds. `why_not` says why it will not be asked any more in this run, or is empty."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Asker:
         self._model.abort()
 
     def release(self) -> None:
-        """Let go of the model at the end of the night, if it was asked at all."""
+        """Let go of the model at the end of the run, if it was asked at all."""
         if self.spent.calls:
             self._model.release(PRESENCE_DEADLINE_S)
 
@@ -125,9 +125,9 @@ class Asker:
         if self.why_not:
             raise LlmUnavailable(self.why_not)
         if self.spent.calls >= self._left.calls:
-            self.why_not = "tonight's calls are used up"
+            self.why_not = "the day's calls are used up"
         elif self.spent.tokens + estimate > self._left.tokens:
-            self.why_not = "tonight's tokens are used up"
+            self.why_not = "the day's tokens are used up"
         if self.why_not:
             raise LlmUnavailable(self.why_not, "Raise llm.calls_per_day or llm.tokens_per_day.")
 
@@ -140,8 +140,8 @@ class Asker:
 
 def _cost(answer: Answer | None, estimate: int) -> int:
     """Return the server's count, where it gives a possible one; what was asked in vain was read all the same."""
-    told = answer.prompt_tokens + answer.answer_tokens if answer else 0
-    return told or estimate
+    counted = answer.prompt_tokens + answer.answer_tokens if answer else 0
+    return counted or estimate
 
 
 def asker_for(settings: LlmSettings, allowance: Allowance | None = None) -> tuple[Asker | None, str]:

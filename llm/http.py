@@ -57,7 +57,7 @@ class Connection:
         try:
             answer = asyncio.run(asked())
         except Exception as error:
-            raise self._told(error, deadline_s) from None
+            raise self._as_llm_error(error, deadline_s) from None
         finally:
             with self._guard:
                 self._socket = None
@@ -94,7 +94,7 @@ class Connection:
                 with contextlib.suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _told(self, error: Exception, deadline_s: float) -> Exception:
+    def _as_llm_error(self, error: Exception, deadline_s: float) -> Exception:
         if self._aborted:
             return LlmAborted(f"{self._name} was told to stop.")
         if isinstance(error, TooMuch):
@@ -104,7 +104,7 @@ class Connection:
                 f"{self._name} did not answer within {deadline_s:g} s.", "Raise llm.deadline_s, or use a smaller model."
             )
         if isinstance(error, ConnectionError | httpx.HTTPError | httpx.InvalidURL):
-            return LlmUnavailable(f"Nobody answers at {self._url} as a model's server does.", "Start it.")
+            return LlmUnavailable(f"Cannot reach a model server at {self._url}.", "Start it, or set llm.base_url.")
         return error
 
 

@@ -1,4 +1,4 @@
-"""The one thing that a dream asks of a language model: JSON that fits a schema, by a deadline."""
+"""The interface of a language model to a dream: JSON that fits a schema, by a deadline."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class LlmError(Exception):
 
 
 class LlmUnavailable(LlmError):
-    """No server, no such model, a deadline passed, nothing left of tonight: the stage goes its deterministic way."""
+    """No server, no such model, a deadline passed, the allowance used up: the stage goes its deterministic way."""
 
 
 class LlmRefused(LlmError):
-    """The model answered, but not with what was asked for; asking again is the caller's choice."""
+    """An answer that does not fit what was asked for; asking again is the caller's choice."""
 
 
 class LlmEndless(LlmRefused):
-    """The model did not come to an end within its bounds; asked again it would not either."""
+    """An answer without an end within the bounds; asked again the model would not end either."""
 
 
 class LlmAborted(LlmError):
-    """The call was ended from another thread, by `abort`."""
+    """A call that was ended from another thread, by `abort`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,5 +65,5 @@ class LanguageModel(Protocol):
         ...
 
     def release(self, deadline_s: float) -> None:
-        """Let the server give back the memory that the model takes, where it can be told to. Raises nothing."""
+        """Have the server free the model's memory, where its protocol can ask that. Raises nothing."""
         ...

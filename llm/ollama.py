@@ -60,7 +60,7 @@ class OllamaModel:
         self._connection.abort()
 
     def release(self, deadline_s: float) -> None:
-        """Have the model unloaded, unless it was there before we asked: then somebody else uses it."""
+        """Have the model unloaded, unless it was loaded before we asked: then another program uses it."""
         if not self._loaded_by_us:
             return
         with contextlib.suppress(LlmError):
@@ -108,8 +108,8 @@ class OllamaModel:
         try:
             return self._connection.call(asked, deadline_s)
         except LlmUnavailable as error:
-            hint = error.hint.replace("Start it.", "Start it with `ollama serve`.")
-            raise LlmUnavailable(str(error).replace("Nobody answers", "No Ollama answers"), hint) from None
+            hint = error.hint.replace("Start it,", "Start it with `ollama serve`,")
+            raise LlmUnavailable(str(error).replace("a model server", "Ollama"), hint) from None
         except LlmError:
             raise
         except ollama.ResponseError as error:

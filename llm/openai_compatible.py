@@ -15,7 +15,7 @@ from .settings import LlmSettings
 
 DEFAULT_URL = "http://127.0.0.1:1234/v1"
 _NOT_UNDERSTOOD = frozenset([400, 404, 415, 422, 500, 501])
-"""How servers refuse a `response_format` that they do not know; some break over it."""
+"""Statuses by which servers refuse a `response_format` that they do not know; some break over it."""
 
 
 class _Status(Exception):
@@ -62,7 +62,7 @@ class OpenAICompatibleModel:
                 return self._complete(prompt, schema, self._formats[0], deadline_s)
             except _Status as error:
                 if error.status not in _NOT_UNDERSTOOD or len(self._formats) == 1:
-                    raise self._told(error) from None
+                    raise self._as_llm_error(error) from None
                 del self._formats[0]
 
     def abort(self) -> None:
@@ -125,13 +125,13 @@ class OpenAICompatibleModel:
         except _Status as error:
             if keep_status:
                 raise
-            raise self._told(error) from None
+            raise self._as_llm_error(error) from None
         except Exception:  # whatever a lying server's words end in
             raise LlmUnavailable(
                 f"What answers at {self._url} does not speak as OpenAI's servers do.", "Set llm.base_url."
             ) from None
 
-    def _told(self, error: _Status) -> LlmUnavailable:
+    def _as_llm_error(self, error: _Status) -> LlmUnavailable:
         hint = "See llm.api_key_file." if error.status in {401, 403} else ""
         return LlmUnavailable(f"The server at {self._url} answers with status {error.status}.", hint)
 

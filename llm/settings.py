@@ -1,4 +1,4 @@
-"""Which language model, if any, dreams may ask, and how much of it."""
+"""The language model that dreams may ask, if any, and how much of it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, SerializationInfo, field_serializer
 
-TELL_SECRETS = "tell_secrets"
-"""The key of a serialization context with which the API key is told: for the pipe to a dream, for nothing else."""
+REVEAL_SECRETS = "reveal_secrets"
+"""The key of a serialization context with which the API key is written: for the pipe to a dream, for nothing else."""
 
 
 class LlmSettings(BaseModel):
@@ -25,6 +25,7 @@ class LlmSettings(BaseModel):
     deadline_s: float = Field(60, gt=0, description="for one completion")
     context_tokens: int = Field(8192, ge=512)
     answer_tokens: int = Field(1024, ge=64, description="the longest answer")
+    # Under their former names too, so that settings files written for those still hold.
     calls_per_day: int = Field(1000, ge=0, validation_alias=AliasChoices("calls_per_day", "calls_a_night"))
     tokens_per_day: int = Field(
         2_000_000,
@@ -37,5 +38,5 @@ class LlmSettings(BaseModel):
 
     @field_serializer("api_key")
     def _hidden(self, key: SecretStr, info: SerializationInfo) -> str:
-        told = isinstance(info.context, dict) and info.context.get(TELL_SECRETS)
-        return key.get_secret_value() if told else str(key)
+        reveal = isinstance(info.context, dict) and info.context.get(REVEAL_SECRETS)
+        return key.get_secret_value() if reveal else str(key)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from ..llm.settings import TELL_SECRETS, LlmSettings
+from ..llm.settings import REVEAL_SECRETS, LlmSettings
 from ..store.settings import StoreSettings
 from .settings import PipelineSettings
 
@@ -142,7 +142,7 @@ _messages: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discrimin
 
 def encode(message: RunRequest | Message) -> bytes:
     """Encode a message as one line, newline included."""
-    return message.model_dump_json(context={TELL_SECRETS: True}).encode() + b"\n"
+    return message.model_dump_json(context={REVEAL_SECRETS: True}).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:

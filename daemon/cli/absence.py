@@ -8,7 +8,7 @@ from ...ipc.client import Absent
 def explained(error: Absent) -> Absent:
     """Return the same error with its cause, where one can be found; looking costs a few processes."""
     if "could not start" in str(error):
-        return error  # told by the daemon itself
+        return error  # the daemon itself has said why
     from ..host.service import installed_service
 
     if cause := _cause_in_settings():

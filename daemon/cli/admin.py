@@ -32,17 +32,19 @@ def status_arguments(parser: ArgumentParser) -> None:
 def status(options: Namespace, terminal: Terminal) -> int:
     """Print what the daemon is doing."""
     answer: StatusAnswer = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
-    terminal.tell(answer, status_in_words(answer, terminal.look))
+    terminal.report(answer, status_in_words(answer, terminal.look))
     return 0
 
 
 def check_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of check."""
-    parser.add_argument("--accept", action="store_true", help="what vanished from the vault is meant to be gone")
+    parser.add_argument(
+        "--accept", action="store_true", help="accept that files which vanished from the vault are deleted"
+    )
 
 
 def check(options: Namespace, terminal: Terminal) -> int:
-    """Look for problems; without a daemon, in the settings and the databases."""
+    """Look for problems; without a daemon, in the settings and the databases only."""
     away = {}
     try:
         answer: CheckAnswer = ask(terminal, "check", {"accept": options.accept or None}, timeout_s=None)
@@ -53,7 +55,7 @@ def check(options: Namespace, terminal: Terminal) -> int:
         away = {"daemon": str(error), "not_looked_at": "the data: where it lies is not known"}
         if not answer["settings_problems"]:
             answer["problems"], away["not_looked_at"] = check_alone()
-    terminal.tell({**answer, **away}, check_in_words(answer, terminal.look))
+    terminal.report({**answer, **away}, check_in_words(answer, terminal.look))
     if away:
         terminal.note(f"no daemon answers; not looked at: {away['not_looked_at']}")
     wrong = [problem for problem in answer["problems"] if problem["severity"] != "note"]
@@ -65,7 +67,7 @@ def rebuild_arguments(parser: ArgumentParser) -> None:
 
 
 def rebuild(options: Namespace, terminal: Terminal) -> int:
-    """Make the index again."""
+    """Rebuild the index."""
     from .progress import shown_progress
 
     with shown_progress(terminal, "Rebuilding") as on_progress:
@@ -75,7 +77,7 @@ def rebuild(options: Namespace, terminal: Terminal) -> int:
             if not is_in_use():
                 raise
             answer = rebuild_alone(on_progress)
-    terminal.tell(answer, rebuild_in_words(answer, terminal.look))
+    terminal.report(answer, rebuild_in_words(answer, terminal.look))
     return 0
 
 
@@ -84,7 +86,7 @@ def pause_arguments(parser: ArgumentParser) -> None:
 
 
 def pause(options: Namespace, terminal: Terminal) -> int:
-    """Learn nothing for now."""
+    """Stop learning for now."""
     return _done(terminal, ask(terminal, "pause"), "Learning is paused. Recall goes on; `dreamctl resume` ends it.")
 
 
@@ -99,8 +101,8 @@ def resume(options: Namespace, terminal: Terminal) -> int:
 
 def channel_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of channel."""
-    parser.add_argument("name", help="the channel, as recall and list print it")
-    parser.add_argument("learning", choices=("on", "off"), help="whether it is learned from")
+    parser.add_argument("name", help="the channel (a project's memories), as recall prints it")
+    parser.add_argument("learning", choices=("on", "off"), help="on to learn from it, off not to")
 
 
 def channel(options: Namespace, terminal: Terminal) -> int:
@@ -225,7 +227,7 @@ def check_in_words(answer: CheckAnswer, look: Look) -> list[str]:
 def rebuild_in_words(answer: RebuildAnswer, look: Look) -> list[str]:
     """Count what was read and what had to be embedded anew."""
     text = (
-        f"The index is made again from {count(answer['files'], 'file')}: {count(answer['nodes'], 'node')}, "
+        f"The index is rebuilt from {count(answer['files'], 'file')}: {count(answer['nodes'], 'node')}, "
         f"{count(answer['chunks'], 'chunk')}, {answer['embedded']:,} of them embedded anew, "
         f"in {duration(answer['seconds'])}."
     )
@@ -233,7 +235,7 @@ def rebuild_in_words(answer: RebuildAnswer, look: Look) -> list[str]:
 
 
 def _done(terminal: Terminal, answer: Mapping[str, object], words: str) -> int:
-    terminal.tell(answer, [words])
+    terminal.report(answer, [words])
     return 0
 
 

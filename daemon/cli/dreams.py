@@ -22,13 +22,13 @@ MARK = re.compile(r"^<!--.*-->\n\n?", re.MULTILINE)
 MOST_PLANNED = 20
 NOTHING_LEFT = 4  # as when nothing is found
 OUTCOMES: dict[str, str] = {
-    "running": "The dream {run} has begun. `dreamctl status` shows how far it is.",
+    "running": "The dream {run} has begun. `dreamctl status` shows its progress.",
     "applied": "The dream {run} is done after {took}.",
-    "nothing": "There was nothing to dream about.",
-    "undone": "The dream {run} made recall worse and was undone by itself; nothing was changed.",
+    "nothing": "There was nothing new to consolidate.",
+    "undone": "The dream {run} made recall worse and was undone automatically; nothing was changed.",
     "planned": "This is what a dream would do now; nothing was changed.",
-    "paused": "The dream {run} is paused. `dreamctl dream resume` lets it go on.",
-    "preempted": "The dream {run} gave way to whoever was at work, and begins again when it is quiet.",
+    "paused": "The dream {run} is paused. `dreamctl dream resume` resumes it.",
+    "preempted": "The dream {run} gave way to an agent at work, and begins again when the machine is idle.",
     "failed": "The dream {run} failed after {took}; nothing was changed.",
     "cancelled": "The dream {run} was cancelled; nothing was changed.",
 }
@@ -44,14 +44,14 @@ def dream_arguments(parser: ArgumentParser) -> None:
         nargs="?",
         default="daily",
         choices=("daily", "weekly", "compaction", *STEERING),
-        help="which one (daily); or what becomes of the one that runs",
+        help="the kind of dream (daily), or what to do with the running one",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say what it would change")
-    parser.add_argument("--wait", action="store_true", help="stay until it is done, and show how far it is")
+    parser.add_argument("--dry-run", action="store_true", help="only show what it would change")
+    parser.add_argument("--wait", action="store_true", help="wait until it is done, and show its progress")
 
 
 def dream(options: Namespace, terminal: Terminal) -> int:
-    """Have a dream now, or pause, let go on or cancel the one that runs."""
+    """Start a dream, or pause, resume or cancel the running one."""
     if options.kind in STEERING:
         return _steer(options.kind, terminal)
     params = {"kind": options.kind, "dry_run": options.dry_run, "wait": options.wait or options.dry_run}
@@ -61,7 +61,7 @@ def dream(options: Namespace, terminal: Terminal) -> int:
     else:
         with shown_progress(terminal, "Dreaming") as on_progress:
             answer = ask(terminal, "dream", params, on_progress, timeout_s=None)
-    terminal.tell(answer, dream_in_words(answer, terminal.look))
+    terminal.report(answer, dream_in_words(answer, terminal.look))
     return 1 if answer["state"] in ("failed", "cancelled", "preempted") else 0
 
 
@@ -70,20 +70,22 @@ def _steer(word: str, terminal: Terminal) -> int:
     if terminal.as_json:
         terminal.document(answer)
     else:
-        words = "The dream {run} goes on." if word == "resume" else OUTCOMES[answer["state"]]
+        words = "The dream {run} is resumed." if word == "resume" else OUTCOMES[answer["state"]]
         terminal.lines(terminal.look.wrap(words.format(run=answer["run_id"])))
     return 0
 
 
 def runs_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of runs."""
-    parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most so many (20)")
-    parser.add_argument("--kind", help="those of one kind: daily, weekly, compaction, forget, review, link …")
-    parser.add_argument("--all", action="store_true", help="also those that only link what was remembered (link)")
+    parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most N runs (20)")
+    parser.add_argument("--kind", help="only one kind: daily, weekly, compaction, forget, review, link …")
+    parser.add_argument(
+        "--all", action="store_true", help="also the runs that only link new memories to old ones (link)"
+    )
 
 
 def runs(options: Namespace, terminal: Terminal) -> int:
-    """Print what dreams did."""
+    """Print the runs."""
     answer: RunsAnswer = ask(
         terminal, "runs", {"limit": options.limit, "kind": options.kind, "all": options.all or None}
     )
@@ -105,7 +107,7 @@ def undo(options: Namespace, terminal: Terminal) -> int:
     """Take back what a run changed."""
     with shown_progress(terminal, "Undoing") as on_progress:
         answer: UndoAnswer = ask(terminal, "undo", {"run_id": options.run}, on_progress, timeout_s=None)
-    terminal.tell(answer, undo_in_words(answer, terminal.look))
+    terminal.report(answer, undo_in_words(answer, terminal.look))
     if answer["already"]:
         return NOTHING_LEFT
     return 1 if answer["conflicts"] else 0
@@ -113,12 +115,12 @@ def undo(options: Namespace, terminal: Terminal) -> int:
 
 def digest_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of digest."""
-    parser.add_argument("date", nargs="?", type=day, help="a day like 2026-11-21 (the newest)")
-    parser.add_argument("--open", action="store_true", help="show it as a page in the browser")
+    parser.add_argument("date", nargs="?", type=day, help="a day like 2026-11-21 (the newest report)")
+    parser.add_argument("--open", action="store_true", help="open it as a page in the browser")
 
 
 def digest(options: Namespace, terminal: Terminal) -> int:
-    """Print what a dream has to report."""
+    """Print the report of a day's dreams."""
     answer: DigestAnswer = ask(terminal, "digest", {"date": options.date})
     if terminal.as_json:
         terminal.document(answer)

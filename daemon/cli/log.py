@@ -1,4 +1,4 @@
-"""The command that shows what the daemon wrote: log."""
+"""The command that shows the daemon's log: log."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ POLL_S = 0.25
 def log_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of log."""
     parser.add_argument(
-        "-n", "--lines", type=whole(0, 1_000_000), default=50, metavar="N", help="the last so many lines (50)"
+        "-n", "--lines", type=whole(0, 1_000_000), default=50, metavar="N", help="the last N lines (50)"
     )
-    parser.add_argument("-f", "--follow", action="store_true", help="go on with what comes, until Ctrl-C")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow new lines until Ctrl-C")
 
 
 def log(options: Namespace, terminal: Terminal) -> int:
@@ -40,7 +40,7 @@ def log(options: Namespace, terminal: Terminal) -> int:
         terminal.document({"source": source, "lines": [clean(line) for line in lines]})
         return 0
     for line in lines:
-        terminal.tell({"line": clean(line)}, [clean(line)])
+        terminal.report({"line": clean(line)}, [clean(line)])
         if options.follow:
             terminal.flush()
     if service is not None and service.failure:

@@ -24,38 +24,38 @@ BROKEN_PIPE = 141  # what a shell reports of a program that SIGPIPE ended
 # command: (its module here, what it does); `NAME_arguments` and `NAME` are its functions there
 COMMANDS = {
     "recall": ("query", "find what is remembered about something"),
-    "context": ("query", "the same as one text within a token budget, as an agent gets it"),
-    "show": ("query", "one memory or turn in full, with its sources"),
-    "list": ("query", "the newest memories"),
-    "remember": ("write", "keep one thing"),
-    "forget": ("write", "take one memory back (undo brings it again)"),
-    "feedback": ("write", "say whether a memory that was shown was of use"),
-    "purge": ("write", "remove for good what undo cannot bring back"),
-    "import": ("write", "take in transcripts, data sets or notes"),
-    "dream": ("dreams", "think over what was learned, now"),
-    "runs": ("dreams", "what dreams did"),
-    "undo": ("dreams", "take back what a run changed"),
-    "digest": ("dreams", "what the last dream has to report"),
-    "review": ("review", "decide what a dream could not"),
-    "decay": ("review", "what would fade in the next 30 days"),
-    "restore": ("review", "bring a faded or deleted memory back"),
-    "status": ("admin", "what the daemon is doing"),
-    "check": ("admin", "look for problems in settings and vault"),
-    "salvage": ("repair", "bring back what a damaged ledger held; without a daemon"),
-    "rebuild": ("admin", "make the index again from the vault"),
+    "context": ("query", "recall as one text within a token budget, as an agent gets it"),
+    "show": ("query", "show one memory or turn in full, with its sources"),
+    "list": ("query", "list the newest memories"),
+    "remember": ("write", "keep one memory"),
+    "forget": ("write", "forget one memory (undo brings it back)"),
+    "feedback": ("write", "say whether a memory was useful"),
+    "purge": ("write", "delete past questions for good, without undo"),
+    "import": ("write", "import transcripts, data sets or notes"),
+    "dream": ("dreams", "run a dream now: consolidate what was learned"),
+    "runs": ("dreams", "list the runs (dreams and other changes) and what they changed"),
+    "undo": ("dreams", "undo what a run changed"),
+    "digest": ("dreams", "show the report of the last dreams"),
+    "review": ("review", "decide between memories that contradict each other"),
+    "decay": ("review", "preview which memories would be archived in the next 30 days"),
+    "restore": ("review", "bring an archived or deleted memory back"),
+    "status": ("admin", "show what the daemon is doing"),
+    "check": ("admin", "look for problems in the settings and the vault (memory files)"),
+    "salvage": ("repair", "recover a damaged ledger (history database); stop the daemon first"),
+    "rebuild": ("admin", "rebuild the search index from the vault"),
     "pause": ("admin", "learn nothing until resume"),
     "resume": ("admin", "learn again"),
-    "channel": ("admin", "switch learning in one channel on or off"),
-    "stop": ("admin", "end the daemon"),
-    "install": ("service", "have the daemon started for you"),
-    "uninstall": ("service", "no more; the memories stay"),
-    "log": ("log", "what the daemon wrote: its file, or the journal"),
-    "version": ("admin", "which version this is, and which one answers"),
+    "channel": ("admin", "switch learning on or off in a channel (one project's memories)"),
+    "stop": ("admin", "stop the daemon"),
+    "install": ("service", "install a service that starts the daemon"),
+    "uninstall": ("service", "remove the service (memories are kept)"),
+    "log": ("log", "show the daemon's log: its file, or the journal"),
+    "version": ("admin", "show the version of this program and of the daemon"),
 }
 
 
 class Parser(ArgumentParser):
-    """argparse with our way to complain."""
+    """argparse with our form of errors."""
 
     def error(self, message: str) -> NoReturn:
         """End with the usage exit code."""
@@ -71,7 +71,7 @@ class UsageError(Exception):
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; the exit code says how it went."""
+    """Run one command and return its exit code."""
     words = sys.argv[1:] if argv is None else argv
     terminal = Terminal("--json" in words[: words.index("--") if "--" in words else None])
     try:
@@ -97,7 +97,7 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _end(terminal, INTERRUPTED, "cancelled")
     except BrokenPipeError:
-        # Whoever read has left; nothing may be written at exit either.
+        # The reader of stdout has left; nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     return code
@@ -144,7 +144,7 @@ def _overview() -> list[str]:
     width = max(map(len, COMMANDS))
     commands = [f"  {name.ljust(width)}  {does}" for name, (_, does) in COMMANDS.items()]
     return [
-        "dreamctl COMMAND …: ask the memory that dreamd keeps.",
+        "dreamctl COMMAND …: use the memory that dreamd keeps.",
         "",
         *commands,
         "",

@@ -14,7 +14,7 @@ from .terminal import Terminal
 PLAIN_INTERVAL_S = 5.0
 NOTE_COLUMNS = 30
 STANDING = ("paused", "waits")
-"""How the note of something that stands still begins."""
+"""First words of the note on something that stands still."""
 
 OnProgress = Callable[[dict[str, Any]], None]
 
@@ -74,7 +74,7 @@ def _bars(title: str) -> Iterator[OnProgress]:
         tasks: dict[str, Task] = {}
 
         def end_all() -> None:
-            """Complete every bar: a stage's last message may never have come, as only the latest of a moment is sent."""
+            """Complete every bar: a stage's last message may not have come, as only the latest of a moment is sent."""
             for task in tasks.values():
                 whole = task.total if task.total is not None else task.completed
                 bars.update(task.id, completed=whole, total=whole, amount=_amount(whole, task.total), note="")

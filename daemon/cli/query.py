@@ -31,7 +31,9 @@ KINDS = (
     *("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode"),
     *("turn", "session", "scenario", "insight", "profile"),
 )
-CHANNEL_HELP = "one project's memories, '*' all; if left out this folder's; what is kept for all always"
+CHANNEL_HELP = (
+    "the channel: one project's memories, or '*' for all; by default this folder's. _global is always searched too"
+)
 MOST_LINES_OF_A_HIT = 12
 MOST_SOURCES = 4
 MOST_CANDIDATES = 20
@@ -40,11 +42,13 @@ MOST_CANDIDATES = 20
 def recall_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of recall."""
     parser.add_argument("text", nargs="+", help="what to look for, in your own words")
-    parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most so many memories (10)")
+    parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most N memories (10)")
     parser.add_argument("--channel", help=CHANNEL_HELP)
-    parser.add_argument("--level", action="append", choices=LEVELS, help="L0 said, L1 facts, L2 scenarios, L3 profiles")
-    parser.add_argument("--explain", action="store_true", help="say how each was found")
-    parser.add_argument("--why-not", metavar="NODE", help="say where this memory was dropped")
+    parser.add_argument(
+        "--level", action="append", choices=LEVELS, help="L0 turns, L1 facts, L2 scenarios, L3 profiles"
+    )
+    parser.add_argument("--explain", action="store_true", help="show how each hit was found")
+    parser.add_argument("--why-not", metavar="NODE", help="show where the memory with this id (a node) was dropped")
 
 
 def recall(options: Namespace, terminal: Terminal) -> int:
@@ -63,7 +67,7 @@ def recall(options: Namespace, terminal: Terminal) -> int:
     else:
         if answer["hits"]:
             terminal.lines(hits_in_words(answer["hits"], terminal.look))
-            tell_where(answer["channel"], options.channel, terminal)
+            note_channels(answer["channel"], options.channel, terminal)
         else:
             terminal.note("nothing that is remembered here answers this")
         if answer["elsewhere"]:
@@ -80,9 +84,9 @@ def recall(options: Namespace, terminal: Terminal) -> int:
 def context_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of context."""
     parser.add_argument("text", nargs="+", help="what the agent is about to do")
-    parser.add_argument("--budget", type=whole(1, 100_000), metavar="TOKENS", help="at most so many tokens (1000)")
+    parser.add_argument("--budget", type=whole(1, 100_000), metavar="TOKENS", help="the most tokens (1000)")
     parser.add_argument("--channel", help=CHANNEL_HELP)
-    parser.add_argument("--session", help="the session that asks; its own turns are known to it")
+    parser.add_argument("--session", help="the id of the asking session; its own turns are left out")
 
 
 def context(options: Namespace, terminal: Terminal) -> int:
@@ -101,7 +105,7 @@ def context(options: Namespace, terminal: Terminal) -> int:
         terminal.note(
             f"{count(answer['tokens'], 'token')} at most, from {count(len(answer['slots']), 'memory', 'memories')}"
         )
-        tell_where(answer["channel"], options.channel, terminal)
+        note_channels(answer["channel"], options.channel, terminal)
     else:
         terminal.note("nothing that is remembered here belongs to this")
     if not terminal.as_json:
@@ -112,7 +116,7 @@ def context(options: Namespace, terminal: Terminal) -> int:
 
 def show_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of show."""
-    parser.add_argument("node", help="a node id, as recall and list print it")
+    parser.add_argument("node", help="the id of a memory or turn (a node), as recall and list print it")
 
 
 def show(options: Namespace, terminal: Terminal) -> int:
@@ -123,17 +127,17 @@ def show(options: Namespace, terminal: Terminal) -> int:
         answer = ask(terminal, "show", {"node_id": options.node, "offset": answer["next"]})
         texts.append(answer["text"])
     answer["text"], answer["offset"] = "".join(texts), 0
-    terminal.tell(answer, shown_in_words(answer, terminal.look))
+    terminal.report(answer, shown_in_words(answer, terminal.look))
     return 0
 
 
 def list_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of list."""
-    parser.add_argument("--channel", help="one project's memories")
+    parser.add_argument("--channel", help="the channel: one project's memories")
     parser.add_argument("--level", choices=LEVELS)
     parser.add_argument("--kind", choices=KINDS)
-    parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most so many (50)")
-    parser.add_argument("--offset", type=whole(0, 2**53), metavar="N", help="pass over the newest N")
+    parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most N memories (50)")
+    parser.add_argument("--offset", type=whole(0, 2**53), metavar="N", help="skip the newest N")
 
 
 def list_(options: Namespace, terminal: Terminal) -> int:
@@ -151,8 +155,8 @@ def list_(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def tell_where(channel: str, asked: str | None, terminal: Terminal) -> None:
-    """Say where it was looked, to somebody who did not choose."""
+def note_channels(channel: str, asked: str | None, terminal: Terminal) -> None:
+    """Name the channels that were searched, unless they were chosen."""
     if asked is None:
         terminal.note(f"looked in {channel} and _global; --channel '*' looks everywhere")
 

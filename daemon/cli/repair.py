@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def salvage_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of salvage."""
-    parser.add_argument("--discard", action="store_true", help="go on without what was damaged or lost")
+    parser.add_argument("--discard", action="store_true", help="start anew without what was damaged or lost")
 
 
 def salvage(options: Namespace, terminal: Terminal) -> int:
@@ -28,7 +28,7 @@ def salvage(options: Namespace, terminal: Terminal) -> int:
         from ..settings import load
 
         answer = offline.go_on_without(load()) if options.discard else offline.bring_back(load())
-    terminal.tell(answer, salvage_in_words(answer, terminal.look))
+    terminal.report(answer, salvage_in_words(answer, terminal.look))
     return 0
 
 

@@ -31,37 +31,37 @@ PROMPT = "[n]ewer holds  [o]lder holds  [b]oth hold  [e]dit  [s]kip  [q]uit "
 
 def decay_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of decay."""
-    parser.add_argument("--preview", action="store_true", help="what it does anyway: only say so")
-    parser.add_argument("--days", type=whole(1, 3650), metavar="N", help="so many days ahead (30)")
+    parser.add_argument("--preview", action="store_true", help="only show it, which is the default")
+    parser.add_argument("--days", type=whole(1, 3650), metavar="N", help="N days ahead (30)")
 
 
 def decay(options: Namespace, terminal: Terminal) -> int:
-    """Say what would fade."""
+    """Print what would be archived."""
     answer: DecayAnswer = ask(terminal, "decay_preview", {"days": options.days}, timeout_s=None)
-    terminal.tell(answer, fading_in_words(answer, terminal.look))
+    terminal.report(answer, fading_in_words(answer, terminal.look))
     return 0
 
 
 def restore_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of restore."""
-    parser.add_argument("node", help="the archived memory's node id")
+    parser.add_argument("node", help="the archived memory's id (a node), as decay and list print it")
 
 
 def restore(options: Namespace, terminal: Terminal) -> int:
     """Bring an archived memory back."""
     answer: RestoreAnswer = ask(terminal, "restore", {"node_id": options.node})
-    terminal.tell(answer, [f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` archives it again."])
+    terminal.report(answer, [f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` archives it again."])
     return 0
 
 
 def review_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of review."""
-    parser.add_argument("decision", nargs="?", help="a decision's id, or a memory's; all of them in turn if left out")
-    parser.add_argument("--list", action="store_true", help="only show what waits")
+    parser.add_argument("decision", nargs="?", help="the id of a decision or of a memory; by default all, in turn")
+    parser.add_argument("--list", action="store_true", help="only list the open decisions")
     choice = parser.add_mutually_exclusive_group()
-    choice.add_argument("--keep", choices=("newer", "older", "both"), help="what holds")
-    choice.add_argument("--edit", metavar="TEXT", help="what holds instead, in your words")
-    parser.add_argument("--by", metavar="NAME", help="who decides (you)")
+    choice.add_argument("--keep", choices=("newer", "older", "both"), help="which memory holds")
+    choice.add_argument("--edit", metavar="TEXT", help="the text that holds instead of both")
+    parser.add_argument("--by", metavar="NAME", help="the name of who decides (your login)")
 
 
 def review(options: Namespace, terminal: Terminal) -> int:
@@ -88,7 +88,7 @@ def _settle(options: Namespace, terminal: Terminal) -> int:
     if not options.decision:
         raise UsageError("--keep and --edit need a decision's id", "`dreamctl review --list` shows them")
     answer = _decide(terminal, options.decision, "edit" if options.edit else options.keep, options.by, options.edit)
-    terminal.tell(answer, decided_in_words(answer))
+    terminal.report(answer, decided_in_words(answer))
     return 0
 
 
@@ -114,7 +114,7 @@ def _walk(answer: ReviewAnswer, by: str | None, terminal: Terminal) -> int:
             continue
         try:
             done = _decide(terminal, decision["decision_id"], choice, by, text)
-        except DaemonError as error:  # a file was edited meanwhile, or somebody else has decided
+        except DaemonError as error:  # a file was edited meanwhile, or another client has decided
             terminal.warn(f"{error}; left as it is")
             continue
         terminal.lines(look.paint(line, GREEN) for line in decided_in_words(done))
@@ -133,7 +133,7 @@ def _choice(terminal: Terminal) -> str:
             return "quit"
         if (choice := KEYS.get(said[:1])) and (not said or choice.startswith(said)):
             return choice
-        terminal.note(f"{clean(said)!r} is none of them")
+        terminal.note(f"{clean(said)!r} is not one of these")
 
 
 def _edited(text: str, terminal: Terminal) -> str | None:
@@ -151,7 +151,7 @@ def _edited(text: str, terminal: Terminal) -> str | None:
             subprocess.run([*shlex.split(editor), str(file)], check=True)
             edited = file.read_text(encoding="utf-8", errors="replace").strip()
         except (OSError, ValueError, subprocess.CalledProcessError) as error:
-            terminal.warn(f"{editor} did not do: {error}")
+            terminal.warn(f"{editor} failed: {error}")
             return None
     return edited if edited and edited != text.strip() else None
 
@@ -218,8 +218,8 @@ def leaks_in_words(leaks: list[LeakAnswer], look: Look) -> list[str]:
     if not leaks:
         return []
     lines = ["", look.paint(f"{count(len(leaks), 'file')} of yours may hold a secret:", YELLOW)]
-    told = [look.wrap(f"- {leak['path']}: {leak['kinds']}", "  ") for leak in leaks[:MOST_SHOWN]]
-    return lines + [line for each in told for line in each]
+    listed = [look.wrap(f"- {leak['path']}: {leak['kinds']}", "  ") for leak in leaks[:MOST_SHOWN]]
+    return lines + [line for each in listed for line in each]
 
 
 def decided_in_words(answer: DecidedAnswer) -> list[str]:

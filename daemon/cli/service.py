@@ -1,4 +1,4 @@
-"""The commands that have the daemon started for a person: install, uninstall."""
+"""The commands that install and remove the service: install, uninstall."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from .terminal import Terminal
 
 
 def install_arguments(parser: ArgumentParser) -> None:
-    """Install takes nothing more."""
+    """Declare the arguments of install: none."""
 
 
 def install(options: Namespace, terminal: Terminal) -> int:
     """Have the service manager start the daemon."""
-    return _tell(terminal, install_service, "Wrote")
+    return _report(terminal, install_service, "Wrote")
 
 
 def uninstall_arguments(parser: ArgumentParser) -> None:
-    """Uninstall takes nothing more: there is no option that removes the vault."""
+    """Declare the arguments of uninstall: none; there is no option that removes the vault."""
 
 
 def uninstall(options: Namespace, terminal: Terminal) -> int:
     """Have the service manager forget the daemon; the vault stays."""
-    return _tell(terminal, uninstall_service, "Removed")
+    return _report(terminal, uninstall_service, "Removed")
 
 
-def _tell(terminal: Terminal, act: Callable[[], Installed], did: str) -> int:
+def _report(terminal: Terminal, act: Callable[[], Installed], did: str) -> int:
     try:
         done = act()
     except InstallError as error:

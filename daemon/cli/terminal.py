@@ -12,7 +12,7 @@ from typing import Any
 from .formatting import BOLD, DIM, RED, YELLOW, Look, sentence
 
 _COMMANDS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""What JSON lets stand and a terminal obeys."""
+"""Characters that JSON leaves as they are and a terminal obeys."""
 
 
 class Terminal:
@@ -32,7 +32,7 @@ class Terminal:
         """Print the answer as one JSON document."""
         _write_json(answer, sys.stdout)
 
-    def tell(self, answer: Mapping[str, object], lines: Iterable[str]) -> None:
+    def report(self, answer: Mapping[str, object], lines: Iterable[str]) -> None:
         """Print the answer, as a document for a program, in words for a person."""
         if self.as_json:
             self.document(answer)

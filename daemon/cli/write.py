@@ -26,81 +26,84 @@ NO_INPUT, BAD_DATA = 66, 65
 def remember_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of remember."""
     parser.add_argument("text", nargs="+", help="what to keep; - reads it from standard input")
-    parser.add_argument("--kind", choices=KINDS, help="what sort of thing it is (note)")
-    parser.add_argument("--channel", help="the project it belongs to (_global)")
-    parser.add_argument("--tag", action="append", help="a word to find it by; may be given again")
+    parser.add_argument("--kind", choices=KINDS, help="its kind (note)")
+    parser.add_argument("--channel", help="the channel, one for each project (_global, for all)")
+    parser.add_argument("--tag", action="append", help="a word to find it by; may be repeated")
 
 
 def remember(options: Namespace, terminal: Terminal) -> int:
-    """Keep one thing."""
+    """Keep one memory."""
     text = _standard_input() if options.text == ["-"] else " ".join(options.text)
     params = {"text": text, "kind": options.kind, "channel": options.channel, "tags": options.tag}
     answer: RememberAnswer = ask(terminal, "remember", params)
-    terminal.tell(answer, [f"Remembered as {answer['node_id']}."])
+    terminal.report(answer, [f"Remembered as {answer['node_id']}."])
     return 0
 
 
 def forget_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of forget."""
-    parser.add_argument("node", help="the memory's node id")
+    parser.add_argument("node", help="the memory's id (a node), as recall and list print it")
     parser.add_argument("--reason", help="why, for the history")
 
 
 def forget(options: Namespace, terminal: Terminal) -> int:
-    """Take one memory back."""
+    """Forget one memory."""
     answer: ForgetAnswer = ask(terminal, "forget", {"node_id": options.node, "reason": options.reason})
-    terminal.tell(answer, [f"Forgot {clean(options.node)}. `dreamctl undo {answer['run_id']}` brings it back."])
+    terminal.report(answer, [f"Forgot {clean(options.node)}. `dreamctl undo {answer['run_id']}` brings it back."])
     return 0
 
 
 def feedback_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of feedback."""
-    parser.add_argument("node", help="the memory's node id")
+    parser.add_argument("node", help="the memory's id (a node), as recall and list print it")
     parser.add_argument("verdict", choices=VERDICTS, help="whether it helped, did not, or should not have been shown")
 
 
 def feedback(options: Namespace, terminal: Terminal) -> int:
-    """Say whether a memory was of use."""
+    """Record whether a memory was useful."""
     answer: FeedbackAnswer = ask(terminal, "feedback", {"node_id": options.node, "verdict": options.verdict})
-    terminal.tell(answer, [f"Noted: {clean(options.node)} was {options.verdict.replace('-', ' ')}."])
+    terminal.report(answer, [f"Noted: {clean(options.node)} was {options.verdict.replace('-', ' ')}."])
     return 0
 
 
 def purge_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of purge."""
     parser.add_argument(
-        "--probes", action="store_true", required=True, help="the past questions that dreams are tested on"
+        "--probes",
+        action="store_true",
+        required=True,
+        help="the probes: past questions with which each dream's effect on recall is tested",
     )
 
 
 def purge(options: Namespace, terminal: Terminal) -> int:
-    """Remove something for good."""
+    """Delete past questions for good."""
     answer: PurgeAnswer = ask(terminal, "purge", {"probes": options.probes}, timeout_s=None)
     if terminal.as_json:
         terminal.document(answer)
     else:
         questions = count(answer["questions"], "past question")
-        terminal.lines([f"{questions} removed for good; there is no undo for this."])
+        terminal.lines([f"{questions} deleted for good; this cannot be undone."])
     return 0
 
 
 def import_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of import."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files or folders")
-    parser.add_argument("--format", choices=FORMATS, help="what they are; guessed if left out")
-    parser.add_argument("--channel", help="keep all of it in this channel")
+    parser.add_argument("--format", choices=FORMATS, help="their format; detected by default")
+    parser.add_argument("--channel", help="the channel (a project's memories) for all of it")
     parser.add_argument(
         "--trust-frontmatter", action="store_true", help="let notes choose their channel and kind themselves"
     )
     parser.epilog = (
         "Exit codes: 0 taken, or known already; 66 a path is not there or may not be read; 65 a path holds nothing "
-        "that can be imported. What the other paths hold is taken all the same; lines and files passed over within "
-        "a folder are told, and are no failure."
+        "that can be imported. The other paths are imported all the same; lines and files skipped within "
+        "a folder are listed, and are no failure."
     )
 
 
 def import_(options: Namespace, terminal: Terminal) -> int:
-    """Take in transcripts, data sets or notes."""
+    """Import transcripts, data sets or notes."""
     params = {
         "paths": [str(Path(path).expanduser().absolute()) for path in options.paths],
         "format": options.format,
@@ -109,7 +112,7 @@ def import_(options: Namespace, terminal: Terminal) -> int:
     }
     with shown_progress(terminal, "Importing") as on_progress:
         answer: ImportAnswer = ask(terminal, "import", params, on_progress, timeout_s=None)
-    terminal.tell(answer, import_in_words(answer, terminal.look))
+    terminal.report(answer, import_in_words(answer, terminal.look))
     return import_code(answer)
 
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from ...pipelines.settings import LimitSettings
 
 PROGRESS_CPU_S = 0.05
-"""What a thread that waits with a timeout takes in minutes is no progress."""
+"""Less than this is no progress: a thread that waits with a timeout takes as much in minutes."""
 
 SAID_AFTER_S = 10.0
-"""So long without a word, whoever waits for the dream is told why."""
+"""After so long without a message, the reason is reported."""
 
 BUSY_SHARE = 0.5
 
@@ -48,12 +48,12 @@ class Bounds:
     def __init__(self, limits: LimitSettings, time_s: float) -> None:
         self._limits = limits
         self._time_s = time_s
-        self._heard = self._moved = self._looked = self._said = Used()
+        self._heard = self._moved = self._looked = self._reported = Used()
         self._ready_looks = self._looks = 0
 
     def heard(self) -> None:
         """Note that the child sent something since the last look."""
-        self._heard = self._moved = self._said = self._looked
+        self._heard = self._moved = self._reported = self._looked
         self._ready_looks = self._looks = 0
 
     def objection(self, now: Used) -> Objection | None:
@@ -81,12 +81,12 @@ class Bounds:
 
     def why_silent(self) -> str:
         """Return why nothing was heard for a while, to be reported now; "" while there is no need."""
-        now, since = self._looked, self._said
+        now, since = self._looked, self._reported
         if now.run_s - since.run_s < SAID_AFTER_S:
             return ""
         share = (now.cpu_s - since.cpu_s) / (now.run_s - since.run_s)
         is_ready = 2 * self._ready_looks > self._looks
-        self._said, self._ready_looks, self._looks = now, 0, 0
+        self._reported, self._ready_looks, self._looks = now, 0, 0
         if share >= BUSY_SHARE:
             return f"at work for {now.run_s - self._heard.run_s:.0f} s"
         return f"waits for the processor ({share:.0%})" if is_ready else "waits for a disk or a model"

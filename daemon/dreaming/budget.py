@@ -11,7 +11,7 @@ from ...store import Run
 DREAMS = ("daily", "weekly", "compaction")
 """The kinds of run that are dreams."""
 
-NIGHT = timedelta(hours=24)
+DAY = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class Spent:
     calls: int = 0
 
 
-def spent_tonight(runs: Iterable[Run], now: datetime) -> Spent:
+def spent_in_a_day(runs: Iterable[Run], now: datetime) -> Spent:
     """Sum what every run that began in the last 24 hours has used, however it ended."""
-    tonight = [run.summary for run in runs if now - NIGHT < run.started_at <= now]
+    summaries = [run.summary for run in runs if now - DAY < run.started_at <= now]
     return Spent(
-        sum(_number(summary.get("work_seconds", summary.get("seconds"))) for summary in tonight),
-        int(sum(_number(summary.get("tokens")) for summary in tonight)),
-        int(sum(_number(summary.get("calls")) for summary in tonight)),
+        sum(_number(summary.get("work_seconds", summary.get("seconds"))) for summary in summaries),
+        int(sum(_number(summary.get("tokens")) for summary in summaries)),
+        int(sum(_number(summary.get("calls")) for summary in summaries)),
     )
 
 

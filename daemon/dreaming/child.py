@@ -86,7 +86,7 @@ class Child:
     # ---- its plan
 
     async def plan(self, request: RunRequest, progress: ProgressSink) -> Done:
-        """Let it plan, within its bounds. Raises DreamError for every other end than `Done`."""
+        """Have it plan, within its bounds. Raises DreamError for every other end than `Done`."""
         self._progress = progress
         stderr = asyncio.ensure_future(_log_stderr(self._process, request.run_id))
         try:
@@ -134,14 +134,14 @@ class Child:
     # ---- holding it back
 
     def hold(self, stop_after_s: float) -> None:
-        """Have it give way: told at once, so that it calls off a model; stopped a moment later whatever it does.
+        """Have it give way: it hears it at once, so that it aborts a call of a model, and is stopped a moment later.
 
-        Native code hears neither a word nor a Python signal, which is why nobody waits for it to agree.
+        Native code hears neither a word nor a Python signal, which is why its consent is not waited for.
         """
         if self.held or self.pid is None:
             return
         self.held = True
-        self._say(PAUSE)
+        self._send(PAUSE)
         self.stopwatch.hold()
         self._stop = asyncio.get_running_loop().call_later(stop_after_s, self._signal, signal.SIGSTOP)
 
@@ -153,10 +153,10 @@ class Child:
         if self._stop is not None:
             self._stop.cancel()
         self.stopwatch.go_on()
-        self._say(RESUME)
+        self._send(RESUME)
         self._signal(signal.SIGCONT)
 
-    def _say(self, word: bytes) -> None:
+    def _send(self, word: bytes) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(ConnectionError):
             self._process.stdin.write(word)
@@ -184,9 +184,9 @@ class Child:
         await self._process.wait()
 
     async def _keep_within_bounds(self) -> DreamError | None:
-        """End it when it works too long, takes too much, or says nothing; what to say of it, or None if it ends before.
+        """End it when it works too long, takes too much, or sends nothing; return why, or None if it ends by itself.
 
-        While it says nothing, say why in its place.
+        While it sends nothing, report why in its place.
         """
         import psutil  # 20 ms: not on the way to the first recall
 
@@ -194,18 +194,18 @@ class Child:
             process = psutil.Process(self._process.pid)
             while self._process.returncode is None:
                 if not self.held:
-                    self.used = self._look(process)
+                    self.used = self._measure(process)
                     if objection := self._bounds.objection(self.used):
                         self._process.kill()
                         return DreamError(*objection)
                     if why := self._bounds.why_silent():
                         self._progress(self._at.model_copy(update={"note": why}))
-                    # It stops itself when it is told to, and may get round to that after it was told to go on.
+                    # It stops itself on PAUSE, and may get round to that after the RESUME.
                     self._signal(signal.SIGCONT)
                 await asyncio.sleep(WATCH_EVERY_S)
         return None
 
-    def _look(self, process: psutil.Process) -> Used:
+    def _measure(self, process: psutil.Process) -> Used:
         with process.oneshot():
             times = process.cpu_times()
             return Used(
@@ -218,7 +218,7 @@ class Child:
 
 
 def be_idle(pid: int) -> None:
-    """Give a process the processor only when nobody else wants it; what it starts inherits that.
+    """Give a process the processor only when no other one wants it; what it starts inherits that.
 
     SCHED_IDLE makes its reading and writing idle too. But Linux weighs sessions against each other before the processes
     in them, and this one has a session of its own, in which it would be idle alone and take half of a core from the

@@ -1,4 +1,4 @@
-"""Dreams, from the daemon's side: start the child, give way, take its changeset, apply it, write down what came of it.
+"""Dreams, from the daemon's side: start the child, give way, read its changeset, apply it, record the outcome.
 
 The daemon plans nothing itself: whatever a dream does to memory or processor, it does in a process of its own that can
 be stopped and ended at any instant without a trace.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 import shutil
 import time
 from collections import Counter
@@ -21,14 +20,14 @@ from loguru import logger
 
 from ...pipelines.changeset_file import read_changeset
 from ...pipelines.protocol import Done, MessageError, Progress, RunKind, RunRequest
-from ...store import AppliedRun, Run, SkippedAction, is_digest
+from ...store import AppliedRun, Run, SkippedAction, is_digest, new_run_id
 from ...store.model import ActionKind, Changeset, NotFound, StoreError
 from ..settings import Settings
-from .budget import DREAMS, NIGHT, Spent, spent_tonight
+from .budget import DAY, DREAMS, Spent, spent_in_a_day
 from .child import CHILD, Child, DreamError, ProgressSink
 from .derived import DerivedPages
 from .idle import Activity
-from .orphans import mark, removed_orphans
+from .orphans import remove_orphans, write_run_marker
 from .preemption import Preemption
 
 if TYPE_CHECKING:
@@ -43,11 +42,11 @@ STOP_TIMEOUT_S = 60.0  # as long as applying a large changeset may take
 
 
 class DreamBusy(DreamError):
-    """One dream at a time, and none without the history."""
+    """A dream that cannot begin: another one runs, or the history is lost."""
 
 
 class NoDream(DreamError):
-    """None is running that could be paused, let go on or cancelled."""
+    """There is no running dream to pause, resume or cancel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ class Dreamer:
     def spent(self) -> Spent:
         """Sum what the dreams of the last 24 hours have used. Blocks for a moment."""
         now = self._local_now()
-        return spent_tonight(self._store.runs_since(now - NIGHT, DREAMS), now)
+        return spent_in_a_day(self._store.runs_since(now - DAY, DREAMS), now)
 
     # ---- a dream
 
@@ -127,14 +126,14 @@ class Dreamer:
         """Have one dream and apply it, or with `dry_run` only plan it. Raises DreamError; a failed one is recorded.
 
         One that a person asked for goes on sooner after it gave way; one that is `awaited` does not have to wait until
-        nobody else wants the processor. Cancelling ends a dream that is being planned;
-        one that is being applied is finished first.
+        the processor is idle. Cancelling ends a dream that is being planned; one that is being applied is finished
+        first.
         """
         if self.running is not None:
             raise DreamBusy(f"The dream {self.running} is running.", "`dreamctl runs` shows when it is over.")
-        self._refuse_in_the_dark()
+        self._refuse_without_history()
         began, began_s = self._local_now(), time.monotonic()
-        run_id = self.running = _new_run_id(began, kind)
+        run_id = self.running = new_run_id(began, kind)  # of the local day, like its digest
         self.kind, self.progress, self.paused = kind, Progress(stage="start"), ""
         self._sink, self._landing, self._ended_as = progress, False, None
         self._over.clear()
@@ -159,7 +158,7 @@ class Dreamer:
             self.running, self._child, self._sink, self.paused = None, None, None, ""
             self._over.set()
 
-    def _refuse_in_the_dark(self) -> None:
+    def _refuse_without_history(self) -> None:
         try:
             self._store.refuse_to_dream()
         except StoreError as error:
@@ -167,8 +166,8 @@ class Dreamer:
 
     async def _dream(self, request: RunRequest, by_hand: bool) -> DreamResult:
         began_s = time.monotonic()
-        await asyncio.to_thread(self._store.settle, SETTLE_S)  # what was acknowledged before it is dreamt of
-        _drop_if_old(request)
+        await asyncio.to_thread(self._store.settle, SETTLE_S)  # it dreams of all that was acknowledged before
+        _drop_old_checkpoint(request)
         request.folder.mkdir(mode=0o700, parents=True)
         try:
             done = await self._plan(request, by_hand)
@@ -179,7 +178,7 @@ class Dreamer:
         if not request.dry_run:
             # Shielded: once it is journaled it will be applied, now or at the next start; now is better.
             self._landing = True
-            self._tell(Progress(stage="apply", done=self.progress.total, total=self.progress.total))
+            self._report(Progress(stage="apply", done=self.progress.total, total=self.progress.total))
             landing = asyncio.ensure_future(asyncio.to_thread(self._land, request, done, changeset, began_s))
             applied = await _finished(landing)
             state, refused = "applied" if applied.applied else "nothing", applied.skipped
@@ -208,7 +207,7 @@ class Dreamer:
         )
 
     async def _plan(self, request: RunRequest, by_hand: bool) -> Done:
-        """Let a child plan, giving way to whoever is at work."""
+        """Let a child plan, giving way to agents at work."""
         settings = self._settings.pipelines
         quiet_s = settings.idle.resume_quiet_by_hand_s if by_hand else settings.idle.resume_quiet_s
         limits, spent = settings.limits, await asyncio.to_thread(self.spent)
@@ -217,14 +216,14 @@ class Dreamer:
         self._refuse_if_ended()
         child = self._child = await Child.start(self._command, request, limits, time_s)
         if child.pid is not None:
-            mark(request, child.pid)
-        preemption = Preemption(child, self._activity, settings.preemption, quiet_s, self._tell_pause)
+            write_run_marker(request, child.pid)
+        preemption = Preemption(child, self._activity, settings.preemption, quiet_s, self._report_pause)
         self._preemption = preemption
         if self._ended_as is not None:  # while it was being started
             await child.end()
         try:
             async with preemption.watching():
-                return await child.plan(request, self._tell)
+                return await child.plan(request, self._report)
         except DreamError:
             if preemption.gave_up:
                 self._ended_as = "preempted", f"{self.paused or 'it was paused'}; it begins again when it is quiet"
@@ -232,16 +231,16 @@ class Dreamer:
         finally:
             self._preemption = None
 
-    # ---- what is told of it
+    # ---- its progress
 
-    def _tell(self, at: Progress) -> None:
-        """Keep the latest for `status`, and hand it on."""
+    def _report(self, at: Progress) -> None:
+        """Keep the latest progress for `status`, and hand it on."""
         calls, tokens = max(at.calls, self.progress.calls), max(at.tokens, self.progress.tokens)
         self.progress = at.model_copy(update={"calls": calls, "tokens": tokens})
         if self._sink is not None:
             self._sink(at)
 
-    def _tell_pause(self, why: str) -> None:
+    def _report_pause(self, why: str) -> None:
         self.paused = why
         if self._sink is not None:
             note = f"paused: {why}" if why else "goes on"
@@ -259,22 +258,22 @@ class Dreamer:
             spent |= {"calls": self.progress.calls, "tokens": self.progress.tokens}
         return spent
 
-    # ---- what others say to it
+    # ---- holding it back
 
     def pause(self) -> str:
-        """Hold the running dream back until it is told to go on; its id. Raises NoDream."""
+        """Hold the running dream back until `resume`; return its id. Raises NoDream."""
         run_id, preemption = self._planning()
         preemption.pause()
         return run_id
 
     def resume(self) -> str:
-        """Let it go on at once; its id. Raises NoDream."""
+        """Let it go on at once; return its id. Raises NoDream."""
         run_id, preemption = self._planning()
         preemption.resume()
         return run_id
 
     async def cancel(self) -> str:
-        """End it; nothing of it becomes real. Its id. Raises NoDream."""
+        """End it, so that nothing of it becomes real; return its id. Raises NoDream."""
         run_id, _ = self._planning()
         await self._end_as("cancelled", "it was cancelled")
         await self._over.wait()
@@ -307,11 +306,11 @@ class Dreamer:
                 await self._over.wait()
 
     def remove_orphans(self) -> int:
-        """Take away what a daemon that ended left of its dreams, and write them down as failed; how many there were.
+        """Remove what a daemon that ended left of its dreams, and record them as failed; return how many there were.
 
-        Whether the dream made it end nobody can know, so the next one is not begun at once.
+        The dream may have been what ended it, so the next one is not begun at once.
         """
-        orphans = list(removed_orphans(self._paths.runs))
+        orphans = list(remove_orphans(self._paths.runs))
         for orphan in orphans:
             summary = {"note": "the daemon ended while it ran", **orphan.spent}
             run = Run(orphan.run_id, orphan.kind, "failed", orphan.began_at, self._local_now(), summary=summary)
@@ -319,7 +318,7 @@ class Dreamer:
                 self._record_ended(run)
         return len(orphans)
 
-    # ---- making it real
+    # ---- applying it
 
     def _take(self, done: Done, request: RunRequest) -> Changeset:
         """Read the changeset that the child left. Raises DreamError if it is not this run's, or not whole."""
@@ -340,7 +339,7 @@ class Dreamer:
         return changeset
 
     def _land(self, request: RunRequest, done: Done, changeset: Changeset, began_s: float) -> AppliedRun:
-        """Make the plan real, look whether recall is no worse for it, then write what is derived from it."""
+        """Apply the plan, check that recall is no worse for it, then write the pages that are derived from it."""
         from ...pipelines.gate.post_apply import Recheck  # what it needs has time until the first dream
 
         for path in done.derived:
@@ -358,24 +357,24 @@ class Dreamer:
         recheck = Recheck(self._store, done.checks if changeset.actions else (), lambda: self._store.is_busy)
         applied = self._apply(request, changeset, summary)
         reasons: Sequence[str] = ()
-        with _though_it_fails(request, "looking at recall again"):
+        with _failure_logged(request, "looking at recall again"):
             reasons = recheck.reasons()
-        pages = _told_of(applied, done)
+        pages = _pages_with_left_out(applied, done)
         if reasons:
-            with _though_it_fails(request, "taking it back"):
+            with _failure_logged(request, "taking it back"):
                 pages = self._take_back(request, done, "; ".join(reasons))
                 applied = replace(applied, undone=True)
         if applied.applied or pages:  # who did nothing writes nothing
-            with _though_it_fails(request, "writing its digest"):
+            with _failure_logged(request, "writing its digest"):
                 self._pages.write(pages)
-        with _though_it_fails(request, "tidying up"):
+        with _failure_logged(request, "tidying up"):
             if request.checkpoint is not None:
                 request.checkpoint.unlink(missing_ok=True)
             self._store.tidy()
         return applied
 
     def _apply(self, request: RunRequest, changeset: Changeset, summary: dict[str, Any]) -> AppliedRun:
-        """Make it real. Once it is journaled it is: what goes wrong after that does not make it a failure."""
+        """Make it real. Once it is journaled it is: an error after that does not make it a failure."""
         try:
             return self._store.apply(changeset, kind=request.kind, started_at=request.now, summary=summary)
         except Exception as error:
@@ -396,8 +395,8 @@ class Dreamer:
         self._store.undo(request.run_id)
         run = self._store.run(request.run_id)
         self._store.record_run(replace(run, summary={**run.summary, "note": note}))
-        told = f"{note}. Nothing of it is proposed again."
-        return {path: disowned(text, request.run_id, told) for path, text in done.derived.items()}
+        remark = f"{note}. Nothing of it is proposed again."
+        return {path: disowned(text, request.run_id, remark) for path, text in done.derived.items()}
 
     def _record_ended(self, run: Run) -> None:
         """Write down a run that changed nothing; one that is journaled is applied, now or at the next start."""
@@ -411,8 +410,8 @@ class Dreamer:
 
 
 @contextlib.contextmanager
-def _though_it_fails(request: RunRequest, what: str) -> Iterator[None]:
-    """Log what goes wrong inside and go on: the dream is real by now, and is not to be called failed."""
+def _failure_logged(request: RunRequest, what: str) -> Iterator[None]:
+    """Log an error inside and go on: the dream is applied by now, and did not fail."""
     try:
         yield
     except Exception as error:
@@ -421,7 +420,7 @@ def _though_it_fails(request: RunRequest, what: str) -> Iterator[None]:
         log.warning("dream {} is applied, and {} failed: {}", request.run_id, what, reason)
 
 
-def _told_of(applied: AppliedRun, done: Done) -> dict[str, str]:
+def _pages_with_left_out(applied: AppliedRun, done: Done) -> dict[str, str]:
     """Return the pages derived from a dream; its digest names the actions that were left out."""
     from ...pipelines.report.html import with_left_out
 
@@ -431,7 +430,7 @@ def _told_of(applied: AppliedRun, done: Done) -> dict[str, str]:
     return {path: with_left_out(text, applied.run_id, reasons) for path, text in done.derived.items()}
 
 
-def _drop_if_old(request: RunRequest) -> None:
+def _drop_old_checkpoint(request: RunRequest) -> None:
     if request.checkpoint is not None and request.checkpoint.exists():
         age_s = request.now.timestamp() - request.checkpoint.stat().st_mtime
         if age_s > CHECKPOINT_DAYS * 86_400:
@@ -456,8 +455,3 @@ def _state_and_reason(error: BaseException) -> tuple[str, str]:
     if isinstance(error, DreamError | StoreError):
         return "failed", str(error).rstrip(".")
     return "failed", f"dreamd met {type(error).__name__}, and the log has the place"  # its words may be a person's
-
-
-def _new_run_id(local_now: datetime, kind: str) -> str:
-    """Sorts by time, reads as a date, and two daemons of two vaults do not make the same."""
-    return f"{local_now:%Y%m%d-%H%M%S}-{kind}-{secrets.token_hex(2)}"

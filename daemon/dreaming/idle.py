@@ -1,4 +1,4 @@
-"""Is the person away, and has the machine time to dream?"""
+"""Idleness: the person is away, and the machine has time to dream."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Activity:
 
     @contextlib.contextmanager
     def heard_by(self, listener: Callable[[], None]) -> Iterator[None]:
-        """Have a function called at every touch while inside; it is on the way of a question, so it must be quick."""
+        """Call a function at every touch while inside; it delays a request, so it must be quick."""
         self._listener = listener
         try:
             yield
@@ -49,14 +49,14 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class IdleCheck:
     """A decision to dream now or not; `reason` says why not."""
 
     idle: bool
     reason: str = ""
 
 
-def judge(
+def check_idle(
     quiet_s: float,
     machine: Machine,
     local_hour: int,
@@ -65,24 +65,24 @@ def judge(
     hours: tuple[int, int],
     overdue: bool,
     away: bool | None = None,
-) -> Verdict:
-    """Decide on a dream: quiet long enough, load low, power enough, the hour allowed, nobody at the desk. Pure.
+) -> IdleCheck:
+    """Decide on a dream: quiet long enough, load low, power enough, the hour allowed, the desk empty. Pure.
 
     `away` is None where that is not known; one that is overdue does not wait for the desk to be empty.
     """
     needed_s = settings.quiet_when_overdue_s if overdue else settings.quiet_s
     if not _within(local_hour, hours):
-        return Verdict(False, f"outside the allowed hours {hours[0]} to {hours[1]}")
+        return IdleCheck(False, f"outside the allowed hours {hours[0]} to {hours[1]}")
     if quiet_s < needed_s:
-        return Verdict(False, f"last activity {quiet_s:.0f} s ago, {needed_s:.0f} s needed")
+        return IdleCheck(False, f"last activity {quiet_s:.0f} s ago, {needed_s:.0f} s needed")
     if machine.load_per_core >= settings.load_per_core:
-        return Verdict(False, f"load {machine.load_per_core:.2f} a core, below {settings.load_per_core:.2f} needed")
+        return IdleCheck(False, f"load {machine.load_per_core:.2f} a core, below {settings.load_per_core:.2f} needed")
     percent = machine.battery_percent
     if machine.on_battery and percent is not None and percent < settings.battery_percent:
-        return Verdict(False, f"battery at {percent:.0f} %, {settings.battery_percent:.0f} % or a plug needed")
+        return IdleCheck(False, f"battery at {percent:.0f} %, {settings.battery_percent:.0f} % or a plug needed")
     if away is False and settings.ask_desktop and not overdue:
-        return Verdict(False, "somebody is at the desk")
-    return Verdict(True)
+        return IdleCheck(False, "the person is at the desk")
+    return IdleCheck(True)
 
 
 def _within(hour: int, hours: tuple[int, int]) -> bool:

@@ -16,7 +16,7 @@ from loguru import logger
 
 from ...pipelines.protocol import SPENT, RunRequest
 
-MARK = "run.json"
+RUN_MARKER = "run.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Orphan:
     spent: Mapping[str, int] = field(default_factory=dict)
 
 
-def mark(request: RunRequest, pid: int) -> None:
-    """Say in the run's folder whose it is, for a daemon that finds it there."""
+def write_run_marker(request: RunRequest, pid: int) -> None:
+    """Write into the run's folder what it is and its pid, for a daemon that finds it there."""
     said = {
         "run_id": request.run_id,
         "kind": request.kind,
@@ -39,15 +39,15 @@ def mark(request: RunRequest, pid: int) -> None:
         "dry_run": request.dry_run,
         "pid": pid,
     }
-    (request.folder / MARK).write_text(json.dumps(said))
+    (request.folder / RUN_MARKER).write_text(json.dumps(said))
 
 
-def removed_orphans(runs: Path) -> Iterator[Orphan]:
-    """Take away what is in the folder of runs, process and files; of those that say so, what they were."""
+def remove_orphans(runs: Path) -> Iterator[Orphan]:
+    """Remove every run's folder, and its process; yield the dreams whose markers could be read."""
     for folder in [entry for entry in runs.iterdir() if entry.is_dir()] if runs.is_dir() else []:
         orphan = None
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            said = json.loads((folder / MARK).read_text())
+            said = json.loads((folder / RUN_MARKER).read_text())
             _end(int(said["pid"]), folder)
             began_at = datetime.fromisoformat(said["began_at"])
             orphan = Orphan(said["run_id"], said["kind"], began_at, said["dry_run"], _spent(folder))

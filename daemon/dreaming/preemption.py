@@ -20,8 +20,8 @@ BY_PERSON = "paused by hand"
 class Preemption:
     """Holds one child back, lets it go on when all is quiet, and gives it up when that takes too long.
 
-    `quiet_s` is how much quiet it waits for; `tell` is called with the reason when it is held back, and with "" when it
-    goes on. All methods are called in the daemon's loop, but for what hears the activity.
+    `quiet_s` is how much quiet it waits for; `on_pause` is called with the reason when it is held back, and with ""
+    when it goes on. All methods are called in the daemon's loop, but for the listener to activity.
     """
 
     def __init__(
@@ -30,13 +30,13 @@ class Preemption:
         activity: Activity,
         settings: PreemptionSettings,
         quiet_s: float,
-        tell: Callable[[str], None],
+        on_pause: Callable[[str], None],
     ) -> None:
         self._child = child
         self._activity = activity
         self._settings = settings
         self._quiet_s = quiet_s
-        self._tell = tell
+        self._on_pause = on_pause
         self._by_person = False
         self._changed = asyncio.Event()
         self._waiting: asyncio.Task[None] | None = None
@@ -74,14 +74,14 @@ class Preemption:
         if not self._child.held:
             self._child.hold(self._settings.stop_after_ms / 1000)
         if self._child.held:
-            self._tell(why)
+            self._on_pause(why)
         if self._waiting is None or self._waiting.done():
             self._waiting = asyncio.ensure_future(self._wait())
 
     def _go_on(self) -> None:
         if self._child.held:
             self._child.go_on()
-            self._tell("")
+            self._on_pause("")
         self._changed.set()
 
     async def _wait(self) -> None:

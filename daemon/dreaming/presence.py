@@ -1,4 +1,4 @@
-"""Is the person away from the desk? Asked of the desktop, where it tells; where it does not, nobody knows."""
+"""Presence at the desk, as the desktop reports it; unknown where it does not."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ async def is_away(quiet_s: float) -> bool | None:
     logind has a threshold of its own, that of the desktop's screen saver.
     """
     if sys.platform == "darwin":
-        return by_ioreg(await _said(["ioreg", "-c", "IOHIDSystem", "-d", "4"]), quiet_s)
-    return by_logind(await _said(["loginctl", "show-user", str(os.getuid()), "-p", "IdleHint", "-p", "IdleSinceHint"]))
+        return by_ioreg(await _output_of(["ioreg", "-c", "IOHIDSystem", "-d", "4"]), quiet_s)
+    return by_logind(
+        await _output_of(["loginctl", "show-user", str(os.getuid()), "-p", "IdleHint", "-p", "IdleSinceHint"])
+    )
 
 
 def by_logind(said: str) -> bool | None:
-    """Read `loginctl show-user`: a desktop that never once said that it is idle does not tell."""
+    """Read `loginctl show-user`: a desktop that never once was idle does not report it, so nothing is known."""
     known = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
     if known.get("IdleHint") == "yes":
         return True
@@ -40,7 +42,7 @@ def by_ioreg(said: str, quiet_s: float) -> bool | None:
     return int(found[1]) / 1e9 >= quiet_s if found else None
 
 
-async def _said(command: Sequence[str]) -> str:
+async def _output_of(command: Sequence[str]) -> str:
     """Return what a command prints; "" if it is not there, fails, or takes too long."""
     if shutil.which(command[0]) is None:
         return ""

@@ -17,7 +17,7 @@ from ...pipelines.settings import PipelineSettings, ScheduleSettings
 from ...store import LANDED
 from .budget import DREAMS
 from .dreamer import DreamBusy, Dreamer, DreamError
-from .idle import Activity, LoadMeter, Machine, Verdict, judge
+from .idle import Activity, IdleCheck, LoadMeter, Machine, check_idle
 from .presence import is_away
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _backed_off_until(history: Sequence[Past], settings: ScheduleSettings) -> da
 
 
 class Schedule:
-    """Asks once a minute whether a dream is due and nobody is there, and if so has it."""
+    """Starts a dream that is due once the machine is idle; checked every minute."""
 
     def __init__(
         self,
@@ -195,14 +195,14 @@ class Schedule:
         return next_due(self._local_now(), history, self._settings.schedule, self._waiting_turns)
 
     async def tick(self) -> None:
-        """Dream if it is time; otherwise remember what stands against it, for `status`.
+        """Dream if it is time; otherwise keep the reason against it, for `status`.
 
-        Raises nothing: whatever goes wrong is logged, told in `status`, and tried again by the next tick.
+        Raises nothing: an error is logged, shown in `status`, and tried again by the next tick.
         """
         try:
             await self._tick()
         except Exception as error:  # a job's boundary
-            logger.opt(exception=True).error("the schedule could not look whether a dream is due")
+            logger.opt(exception=True).error("the schedule could not check whether a dream is due")
             self.waiting_for = f"the schedule failed with {type(error).__name__}; the log has the place"
 
     async def _tick(self) -> None:
@@ -214,8 +214,8 @@ class Schedule:
             self.waiting_for = "learning is paused"
             return
         due = await asyncio.to_thread(self.next_due)
-        if not due.is_due(self._local_now()) and self._judge(machine, due).idle:
-            # Counting reads much: only when nobody waits.
+        if not due.is_due(self._local_now()) and self._check_idle(machine, due).idle:
+            # Counting reads much: only when idle.
             self._waiting_turns = await asyncio.to_thread(self._store.waiting_turns)
             due = await asyncio.to_thread(self.next_due)
         now = self._local_now()
@@ -230,20 +230,20 @@ class Schedule:
 
     async def _objection(self, machine: Machine, due: Due) -> str:
         """Return the reason against a dream that is due, the dearest to find out last; "" if there is none."""
-        verdict = self._judge(machine, due)
+        verdict = self._check_idle(machine, due)
         if not verdict.idle:
             return verdict.reason
         spent, limits = await asyncio.to_thread(self._dreamer.spent), self._settings.limits
         if spent.seconds >= limits.per_day_s:
-            return f"dreams took {spent.seconds:.0f} s of this night's {limits.per_day_s:.0f}"
+            return f"dreams took {spent.seconds:.0f} s of the {limits.per_day_s:.0f} s allowed in 24 hours"
         idle = self._settings.idle
         away = await self._is_away(idle.away_s) if idle.ask_desktop else None
-        return self._judge(machine, due, away).reason
+        return self._check_idle(machine, due, away).reason
 
-    def _judge(self, machine: Machine, due: Due, away: bool | None = None) -> Verdict:
+    def _check_idle(self, machine: Machine, due: Due, away: bool | None = None) -> IdleCheck:
         hours, hour = self._settings.schedule.allowed_hours, self._local_now().hour
         quiet_s, idle = self._activity.quiet_s(), self._settings.idle
-        return judge(quiet_s, machine, hour, idle, hours=hours, overdue=due.overdue, away=away)
+        return check_idle(quiet_s, machine, hour, idle, hours=hours, overdue=due.overdue, away=away)
 
     async def run(self) -> None:
         """Tick every minute, until cancelled. What cannot be started is tried again a while later."""

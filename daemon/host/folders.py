@@ -93,7 +93,7 @@ def _cannot_be_made(path: Path) -> str:
     except OSError as error:
         return f"it cannot be made ({_in_words(error)})"
     finally:
-        with contextlib.suppress(OSError):  # somebody uses it already
+        with contextlib.suppress(OSError):  # another process uses it already
             for folder in reversed(made):
                 folder.rmdir()
     return ""

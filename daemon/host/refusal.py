@@ -1,4 +1,4 @@
-"""A start that failed, told to whoever caused it: clients of the service manager's socket hear why from us.
+"""A failed start, reported to its causes: clients of the service manager's socket are answered with the reason.
 
 Without an answer they would see a broken connection, and the manager would start us again for each that waits until it
 gives the socket up.
@@ -18,7 +18,7 @@ from ...ipc.protocol import NOT_STARTED, ProtocolError, encode_error
 from .systemd import FIRST_PASSED_DESCRIPTOR, Notifier
 
 LINGER_S = 10.0
-"""How long later clients are answered too: the manager starts us at most so often, far below the unit's StartLimit."""
+"""Later clients are answered for so long too, so that we are started far less often than the unit's StartLimit."""
 
 READ_S = 0.2
 
@@ -34,7 +34,7 @@ class Refusal:
         self._descriptor = _passed_socket(environ)
 
     def because(self, error: Exception, code: int, still: Callable[[], bool] = lambda: True) -> int:
-        """Say it everywhere, and return the exit code. `still` tells whether the next start would fail as well."""
+        """Report it everywhere, and return the exit code. `still`: the next start would fail as well."""
         hint = getattr(error, "hint", "")
         said = f"{error}" + (f" {hint}" if hint else "")
         print(f"dreamd: {said}", file=sys.stderr, flush=True)
@@ -56,7 +56,7 @@ def _passed_socket(environ: Mapping[str, str]) -> int | None:
 def turn_away(descriptor: int, error: Exception, still: Callable[[], bool], linger_s: float = LINGER_S) -> int:
     """Answer every client that waits, and those of the next seconds, with why the daemon could not start.
 
-    Ends at once where nobody waits. One that comes when the cause is no longer `still` there is left for the next
+    Ends at once where no client waits. One that comes when the cause is no longer `still` there is left for the next
     start. Returns how many were answered.
     """
     line = encode_error(
@@ -65,14 +65,14 @@ def turn_away(descriptor: int, error: Exception, still: Callable[[], bool], ling
     answered, until = 0, time.monotonic() + linger_s
     with socket.socket(fileno=descriptor) as listener:
         listener.setblocking(False)
-        while _somebody_waits(listener, until - time.monotonic() if answered else 0.0) and still():
+        while _client_waits(listener, until - time.monotonic() if answered else 0.0) and still():
             with contextlib.suppress(OSError):
                 _answer(listener.accept()[0], line)
                 answered += 1
     return answered
 
 
-def _somebody_waits(listener: socket.socket, timeout_s: float) -> bool:
+def _client_waits(listener: socket.socket, timeout_s: float) -> bool:
     return bool(select.select([listener], [], [], max(0.0, timeout_s))[0])
 
 

@@ -63,9 +63,9 @@ def _unit() -> Service:
 
 
 def _why(service: Mapping[str, str]) -> str:
-    """Return what the daemon told the manager last, else what it wrote last, else how it ended."""
-    if told := service.get("StatusText", "").removeprefix("could not start: "):
-        return told
+    """Return what the daemon reported to the manager last, else what it wrote last, else how it ended."""
+    if said := service.get("StatusText", "").removeprefix("could not start: "):
+        return said
     command = journal_command(20, follow=False)
     lines = _said_by(*command).splitlines() if command else []
     if own := [line.partition(" dreamd: ")[2] for line in lines if " dreamd: " in line]:

@@ -1,4 +1,4 @@
-"""The format of a path, told by its content, and every file of a folder."""
+"""Detection of a path's format by its content, and of every file of a folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEADS_OUT = "a link that leads out of the folder, which is not followed"
 def read(path: Path, format_name: str | None = None) -> Iterator[Item]:
     """Read a file, or every file of a folder in the order of their names. Raises UnsupportedFile at once.
 
-    Of a folder, files of other kinds are passed over and told of in a few Skipped at the end, and no link leads out of
+    Of a folder, files of other kinds are passed over and counted in a few Skipped at the end, and no link leads out of
     it. A link that is named itself is its target.
     """
     if format_name is not None and format_name not in FORMATS:
@@ -44,10 +44,10 @@ def read(path: Path, format_name: str | None = None) -> Iterator[Item]:
     real = _readable(path)
     if real.is_dir():
         return _folder(real, format_name)
-    return FORMATS[format_name or guess(real)](real)
+    return FORMATS[format_name or detect_format(real)](real)
 
 
-def guess(path: Path) -> str:
+def detect_format(path: Path) -> str:
     """Return the name of a file's format, by its content. Raises UnsupportedFile, which names the file."""
     try:
         found = _by_content(path)
@@ -117,7 +117,7 @@ def _folder(folder: Path, format_name: str | None) -> Iterator[Item]:
             yield path
             continue
         try:
-            for item in FORMATS[format_name or guess(path)](path):
+            for item in FORMATS[format_name or detect_format(path)](path):
                 if isinstance(item, Skipped) and item.line is None:
                     left_out[item.reason] += 1
                 else:

@@ -23,7 +23,7 @@ MAX_SKIPPED = 1000
 MAX_NAMED = 5
 """Files that a remark names; the others are counted."""
 UNTRUSTED = "the frontmatter asks for a channel or a kind, which is not followed (--trust-frontmatter does)"
-# Pieces that the store works on while the next is read: enough to share its fsyncs, little enough to stay small.
+# Batches that the store works on while the next is read: enough to share its fsyncs, little enough to stay small.
 MAX_IN_FLIGHT = 16
 BUSY_WAIT_S = 60
 
@@ -44,14 +44,14 @@ class Account:
     remarks: dict[str, list[str]] = field(default_factory=dict)
 
     def skip(self, what: Skipped) -> None:
-        """Count what was left out, and name the first ones; of the paths that were named themselves, before others."""
+        """Count what was left out, and list the first ones; paths that were named themselves before others."""
         self.skipped_total += 1
         listed = self.refused if what.refused else self.skipped
         if len(listed) < MAX_SKIPPED:
             listed.append(what)
 
     def remark(self, what: Remark) -> None:
-        """Keep what is to be said of something that was taken."""
+        """Keep a remark on something that was taken."""
         self.remarks.setdefault(what.text, []).append(what.path.name)
 
     def answer(self) -> ImportAnswer:
@@ -100,15 +100,15 @@ class Importer:
         self.account = Account()
 
     def take(self, paths: Iterable[Path], format_name: str | None) -> Account:
-        """Put everything in. Raises Cancelled between two pieces; what was taken by then stays."""
+        """Import everything. Raises Cancelled between two batches; what was taken by then stays."""
         for path in paths:
             self._folders_channel = channel_of_folder(path if path.is_dir() else path.parent)
             for item in self._items(path, format_name):
                 self._call.raise_if_cancelled()
                 self._take(path, item)
-                self._tell(path)
+                self._report(path)
         while self._waiting:
-            self._settle()
+            self._finish_oldest()
         return self.account
 
     def _items(self, path: Path, format_name: str | None) -> Iterator[Item]:
@@ -129,12 +129,12 @@ class Importer:
             self.account.remark(item)
             return
         if len(self._waiting) >= MAX_IN_FLIGHT:
-            self._settle()
+            self._finish_oldest()
         try:
             self._waiting.append((path, self._submit(item)))
         except StoreBusy:  # others write as well: wait for what is ours, then try once more
             while self._waiting:
-                self._settle()
+                self._finish_oldest()
             self._waiting.append((path, self._submit(item)))
         except InvalidInput as error:
             self.account.skip(Skipped(path, None, str(error)))
@@ -167,8 +167,8 @@ class Importer:
             self.account.remark(Remark(note.path, UNTRUSTED))
         return kept_as
 
-    def _settle(self) -> None:
-        """Wait for the oldest piece and count what came of it."""
+    def _finish_oldest(self) -> None:
+        """Wait for the oldest batch and count what came of it."""
         path, future = self._waiting.popleft()
         try:
             result = future.result(BUSY_WAIT_S)
@@ -179,6 +179,6 @@ class Importer:
         self.account.turns_known += getattr(result, "known", 0)
         self.account.redacted += getattr(result, "redacted", 0)
 
-    def _tell(self, path: Path) -> None:
+    def _report(self, path: Path) -> None:
         account = self.account
         self._call.progress("import", account.turns_added + account.turns_known, 0, path.name)

@@ -1,4 +1,4 @@
-"""The wire's methods about dreams: having one, holding it back, what they did, and taking it back."""
+"""The wire's methods about dreams: start, pause, resume, cancel, history, undo, digest."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _DREAM_MARK = re.compile(r"<!-- dream (\S+) -->")
 
 
 CAUGHT_UP_WITHIN_S = 10.0
-"""How long a dream that a person asks for waits until what changed while the daemon was away has been read."""
+"""The longest that a dream which a person asks for waits for the reading of changes made while the daemon was away."""
 
 
 class DreamParams(Params):
@@ -106,17 +106,16 @@ class DreamMethods:
         }
 
     async def dream(self, params: DreamParams, call: Call) -> DreamAnswer:
-        """Have a dream: wait for it, or answer its name and go on."""
+        """Start a dream: wait for it, or answer its id at once."""
         if not params.dry_run:
             refuse_if_paused(self._store)
         await asyncio.to_thread(self._store.wait_until_caught_up, CAUGHT_UP_WITHIN_S)
         if self._dreamer.running is not None:
             raise Refused(f"The dream {self._dreamer.running} is running.", "`dreamctl runs` shows when it is over.")
         if params.wait or params.dry_run:
-            tell = _teller(call)
             return _dream_answer(
                 await self._dreamer.dream(
-                    params.kind, dry_run=params.dry_run, by_hand=True, awaited=params.wait, progress=tell
+                    params.kind, dry_run=params.dry_run, by_hand=True, awaited=params.wait, progress=_on_progress(call)
                 )
             )
         task = asyncio.create_task(self._dreamer.dream(params.kind, by_hand=True))
@@ -134,7 +133,7 @@ class DreamMethods:
         }
 
     async def dream_pause(self, params: NoParams, call: Call) -> SteeredAnswer:
-        """Hold the running dream back until it is told to go on."""
+        """Hold the running dream back until it is resumed."""
         return {"run_id": self._dreamer.pause(), "state": "paused"}
 
     async def dream_resume(self, params: NoParams, call: Call) -> SteeredAnswer:
@@ -196,7 +195,7 @@ def refuse_if_paused(store: MemoryStore) -> None:
         raise Refused("Learning is paused.", "Resume it with `dreamctl resume`.")
 
 
-def _teller(call: Call) -> Callable[[Progress], None]:
+def _on_progress(call: Call) -> Callable[[Progress], None]:
     return lambda at: call.progress(at.stage, at.done, at.total, at.note)
 
 

@@ -1,4 +1,4 @@
-"""The wire's methods by which a person looks after what is remembered: what fades, what comes back, what to decide."""
+"""The wire's methods by which a person keeps the memory in order: decay, restore, review."""
 
 from __future__ import annotations
 
@@ -109,7 +109,9 @@ class ReviewMethods:
     def review_decide(self, params: DecideParams, call: Call) -> Any:
         """Settle one."""
         if (params.keep == "edit") != bool(params.text.strip()):
-            raise Refused("An edit, and nothing else, comes with a text.", "`dreamctl review ID --edit TEXT`.")
+            raise Refused(
+                "`text` is required with keep=edit and not allowed otherwise.", "`dreamctl review ID --edit TEXT`."
+            )
         return self._store.decide(params.decision, params.keep, params.by or _login(), params.text)
 
     def _leaks(self) -> list[LeakAnswer]:

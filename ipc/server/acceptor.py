@@ -18,7 +18,7 @@ AT_ONCE = 16
 """Connections accepted before the loop does something else."""
 
 PAUSE_S = 0.5
-"""How long nothing is accepted when not even a client can be turned away."""
+"""Pause of accepting when not even a client can be turned away."""
 
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 GONE = (errno.ECONNABORTED, errno.EINTR)
@@ -92,7 +92,7 @@ class Acceptor:
         connecting.add_done_callback(self._connecting.discard)
 
     def _turn_away(self) -> bool:
-        """Give up the reserve for as long as it takes to tell one client; False when there is none."""
+        """Give up the reserve for as long as it takes to refuse one client; False when there is none."""
         if not self._has_said_so:
             self._has_said_so = True
             logger.warning("no file descriptor is left; clients are turned away until there are some")
@@ -101,7 +101,7 @@ class Acceptor:
         self._let_reserve_go()
         try:
             client, _address = self.listener.socket.accept()
-        except OSError:  # somebody else took the descriptor, or the client has left
+        except OSError:  # another thread took the descriptor, or the client has left
             return self._keep_reserve()
         with client, contextlib.suppress(OSError):
             client.setblocking(False)

@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
         self.pump()
 
     def pump(self) -> None:
-        """Have what waits begun when it is this connection's turn, and write what is answered."""
+        """Begin what waits when it is this connection's turn, and write what is answered."""
         if self._may_begin():
             self._dispatcher.turns.want(self)
         self._flush()
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
         if self._reading == (self._inbox.size_bytes > READ_AHEAD_BYTES or is_full or not self._writing):
             self._reading = not self._reading
             (self._transport.resume_reading if self._reading else self._transport.pause_reading)()
-            if not self._reading and not self._watching:  # an end that nobody reads is seen by polling alone
+            if not self._reading and not self._watching:  # while nothing is read, an end is seen by polling alone
                 self._watch_for_hangup()
 
     def send(self, line: bytes) -> None:
@@ -171,7 +171,7 @@ class Connection(asyncio.Protocol):
         self._out_bytes += len(line)
 
     def fail(self, request_id: RequestId | None, error: ProtocolError, always: bool = False) -> None:
-        """Answer with an error; a notification has no answer, unless it was too broken to tell."""
+        """Answer with an error; a notification has no answer, unless it was too broken to be known as one."""
         if request_id is not None or always:
             self.send(encode_error(request_id, error))
 
@@ -216,7 +216,7 @@ class Connection(asyncio.Protocol):
         return bool(poll.poll(0))
 
     def _hang_up(self) -> None:
-        """Take back what nobody waits for any more; the notifications that were sent before are still done."""
+        """Cancel the requests of a client that is gone; the notifications that it sent before are still done."""
         self._gone = True
         for request in list(self.requests.values()):
             if request.call.id is not None:

@@ -20,7 +20,7 @@ PROBE_TIMEOUT_S = 1.0
 
 
 class ListenerError(ProtocolError):
-    """There can be no socket at this path; the message says why."""
+    """A path at which there can be no socket; the message says why."""
 
 
 class AlreadyRunning(ListenerError):
@@ -38,7 +38,7 @@ class Listener:
         self._made = _identity(self.place) if self.place else None
 
     def is_lost(self) -> bool:
-        """Say whether the socket file is gone, or is another: then nobody can connect any more."""
+        """Say whether the socket file is gone, or is another: then no client can connect any more."""
         return self.place is not None and (self._made is None or _identity(self.place) != self._made)
 
     def unlock(self) -> None:
@@ -112,7 +112,7 @@ def peer_uid(sock: socket.socket) -> int:
 
 
 def _own_folder(folder: Path) -> None:
-    """Make the folder 0700, or be content with one that nobody else can write to."""
+    """Make the folder 0700, or accept one to which no other user can write."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
@@ -128,7 +128,7 @@ def _own_folder(folder: Path) -> None:
 
 
 def _lock(path: Path) -> int:
-    """Hold the lock beside the socket: it tells a stale socket from one whose daemon is busy starting."""
+    """Hold the lock beside the socket: it distinguishes a stale socket from one whose daemon is still starting."""
     try:
         fd = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -144,7 +144,7 @@ def _lock(path: Path) -> int:
 
 
 def _remove_stale(path: Path) -> None:
-    """Take away a socket that nobody answers. Anything that is no socket is left, and refused."""
+    """Remove a socket that no daemon answers. Anything that is no socket is left, and refused."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise ListenerError(f"{path} is in the way and is no socket", "move it away, or set DREAMD_SOCKET")
@@ -166,7 +166,7 @@ def _remove_stale(path: Path) -> None:
 
 
 def _bind(path: Path) -> socket.socket:
-    """Bind, narrow, and only then listen: until `listen` nobody can connect, so the mode is never seen wide."""
+    """Bind, narrow, and only then listen: until `listen` no client can connect, so the wide mode is never in use."""
     sock = socket.socket(socket.AF_UNIX)
     try:
         sock.bind(str(path))

@@ -39,7 +39,7 @@ from .turns import Turns
 # A progress bar needs no more; a stage that reports every item must not fill the wire.
 PROGRESS_INTERVAL_S = 0.05
 LAST_ANSWERS_S = 0.5
-SOCKET_LOOKED_AT_S = 2.0
+SOCKET_CHECK_S = 2.0
 SOCKET_LOST = "No other client can connect: {} is gone and cannot be made again ({})."
 SYSTEMS_SOCKET_LOST = (
     "{} was removed, and dreamd has made it again by itself; the service manager, which made the first one, knows of "
@@ -71,7 +71,7 @@ class Server:
         self.turned_away: set[Connection] = set()
         self.socket_problem = ""
         self._acceptors: list[Acceptor] = []
-        self._looking: asyncio.TimerHandle | None = None
+        self._socket_timer: asyncio.TimerHandle | None = None
         self._finished: deque[tuple[OpenRequest, Future[Any] | None]] = deque()
         self._woken = False
         self._idle = asyncio.Event()
@@ -91,18 +91,18 @@ class Server:
         self.turns = Turns(self.loop, lambda: self._lanes.agents_at_work > 0)
         self._is_systems = listener.path is None
         self._accept_from(listener)
-        self._looking = self.loop.call_later(SOCKET_LOOKED_AT_S, self._look_after_socket)
+        self._socket_timer = self.loop.call_later(SOCKET_CHECK_S, self._check_socket)
 
     def _accept_from(self, listener: Listener) -> None:
         self._acceptors.append(Acceptor(self.loop, listener, lambda: Connection(self)))
         self._acceptors[-1].start()
 
-    def _look_after_socket(self) -> None:
-        """Make a socket file again that somebody removed: a cleaner of temporary folders, or a hand."""
+    def _check_socket(self) -> None:
+        """Make a removed socket file again: a cleaner of temporary folders may take it, or a person."""
         lost = self._acceptors[-1].listener
         if lost.is_lost():
             self._listen_again(lost)
-        self._looking = self.loop.call_later(SOCKET_LOOKED_AT_S, self._look_after_socket)
+        self._socket_timer = self.loop.call_later(SOCKET_CHECK_S, self._check_socket)
 
     def _listen_again(self, lost: Listener) -> None:
         try:
@@ -121,8 +121,8 @@ class Server:
     async def stop(self, grace_s: float | None = None) -> None:
         """Accept nothing more, finish for at most `grace_s` what is being answered, close every connection."""
         self.stopping = True
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._socket_timer is not None:
+            self._socket_timer.cancel()
         for acceptor in self._acceptors:
             acceptor.stop()
         for request in [request for request in self._open if request.handler.long]:
@@ -164,20 +164,20 @@ class Server:
             return
         if handler.activity and self._on_activity is not None:
             self._on_activity(method)
-        request = OpenRequest(connection, message, handler, self._post)
+        request = OpenRequest(connection, message, handler, self._wake_loop)
         connection.requests[request.key] = request
         self._open.add(request)
         self._idle.clear()
         if method in self._in_loop:
             self._call(request, params)
         elif handler.long:
-            self._in_thread(request, params)
+            self._queue_for_thread(request, params)
         elif handler.blocking:
             request.timer = self.loop.call_later(self.settings.deadline_s, self._out_of_time, request)
-            self._in_thread(request, params)
+            self._queue_for_thread(request, params)
         elif isinstance(message, Request) and message.size_bytes > BULKY_BYTES:
             request.ordered = connection.held = True
-            self._in_thread(request, params)
+            self._queue_for_thread(request, params)
         else:
             self._call(request, params)
 
@@ -211,11 +211,11 @@ class Server:
         except Exception as error:
             self._fail(request, error)
         else:
-            self._settle(request, outcome)
+            self._answer_outcome(request, outcome)
 
-    def _in_thread(self, request: OpenRequest, params: Any) -> None:
+    def _queue_for_thread(self, request: OpenRequest, params: Any) -> None:
         request.in_lane, request.params = True, params
-        request.stop_work = partial(self._leave, request, Cancelled("the request was cancelled"))
+        request.stop_work = partial(self._cancel_queued, request, Cancelled("the request was cancelled"))
         self._lanes_of(request).put(request)
 
     def _lanes_of(self, request: OpenRequest) -> Lanes:
@@ -224,16 +224,16 @@ class Server:
     def _submit(self, pool: ThreadPoolExecutor, request: OpenRequest) -> None:
         request.stop_work = None
         future = pool.submit(request.handler.call, request.params, request.call)
-        future.add_done_callback(lambda done: self._post(request, done))
+        future.add_done_callback(lambda done: self._wake_loop(request, done))
 
-    def _leave(self, request: OpenRequest, error: ProtocolError) -> None:
+    def _cancel_queued(self, request: OpenRequest, error: ProtocolError) -> None:
         """Answer a request that waits for a thread with an error; one that has a thread goes on."""
-        if self._take_from_lane(request):
+        if self._take_from_queue(request):
             given_up: Future[Any] = Future()
             given_up.set_exception(error)
-            self._post(request, given_up)
+            self._wake_loop(request, given_up)
 
-    def _take_from_lane(self, request: OpenRequest) -> bool:
+    def _take_from_queue(self, request: OpenRequest) -> bool:
         """Remove a request that waits for a thread; False for one that has a thread, or needs none."""
         if not request.in_lane or not self._lanes_of(request).drop(request):
             return False
@@ -248,15 +248,15 @@ class Server:
             BUSY,
         )
         request.call.cancel()
-        self._take_from_lane(request)
+        self._take_from_queue(request)
         self._fail(request, busy)
         request.client.pump()
 
-    def _settle(self, request: OpenRequest, outcome: Any) -> None:
+    def _answer_outcome(self, request: OpenRequest, outcome: Any) -> None:
         """Answer now, or as soon as the outcome has a result."""
         if isinstance(outcome, Future):
             request.stop_work = None  # the store's own promises are kept, not cancelled
-            outcome.add_done_callback(lambda done: self._post(request, done))
+            outcome.add_done_callback(lambda done: self._wake_loop(request, done))
         elif asyncio.iscoroutine(outcome):
             task = self.loop.create_task(outcome)
             request.stop_work = task.cancel
@@ -272,15 +272,15 @@ class Server:
         elif (error := task.exception()) is not None:
             self._fail(request, error)
         else:
-            self._settle(request, task.result())
+            self._answer_outcome(request, task.result())
         request.client.pump()
 
-    def _post(self, request: OpenRequest, future: Future[Any] | None) -> None:
+    def _wake_loop(self, request: OpenRequest, future: Future[Any] | None) -> None:
         """Have the loop handle this request, from any thread. One wake-up serves all that come before it runs."""
         self._finished.append((request, future))
         if not self._woken:
             self._woken = True
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to answer
+            with contextlib.suppress(RuntimeError):  # the loop is closed: no client is left to answer
                 self.loop.call_soon_threadsafe(self._drain_finished)
 
     def _drain_finished(self) -> None:
@@ -291,18 +291,18 @@ class Server:
             if future is None:
                 self._send_progress(request)
             else:
-                self._give_back_thread(request)
-                self._resolve(request, future)
+                self._release_thread(request)
+                self._take_outcome(request, future)
             touched.add(request.client)
         for client in touched:
             client.pump()
 
-    def _give_back_thread(self, request: OpenRequest) -> None:
+    def _release_thread(self, request: OpenRequest) -> None:
         if request.in_lane:
             request.in_lane = False
             self._lanes_of(request).done(request)
 
-    def _resolve(self, request: OpenRequest, future: Future[Any]) -> None:
+    def _take_outcome(self, request: OpenRequest, future: Future[Any]) -> None:
         if request not in self._open:  # answered already: it took too long
             return
         if future.cancelled():
@@ -310,7 +310,7 @@ class Server:
         elif (error := future.exception()) is not None:
             self._fail(request, error)
         else:
-            self._settle(request, future.result())
+            self._answer_outcome(request, future.result())
 
     def _answer(self, request: OpenRequest, result: Any) -> None:
         try:
@@ -341,7 +341,7 @@ class Server:
             return
         wait_s = request.progress_at + PROGRESS_INTERVAL_S - self.loop.time()
         if wait_s > 0:
-            self.loop.call_later(wait_s, self._post, request, None)
+            self.loop.call_later(wait_s, self._wake_loop, request, None)
         else:
             self._emit_progress(request)
 

@@ -136,4 +136,4 @@ def test_nobody_configured_and_nobody_there() -> None:
     absent = LlmSettings(provider="ollama", model="tiny", base_url="http://127.0.0.1:9")
     found, why = asker_for(absent)
     assert found is None
-    assert "No Ollama answers" in why
+    assert "Cannot reach Ollama at" in why

@@ -137,9 +137,9 @@ def test_finds_a_model_by_its_short_name_and_never_pulls(fake: FakeOllama) -> No
 def test_nobody_there() -> None:
     fake = FakeOllama()
     fake.close()
-    with pytest.raises(LlmUnavailable, match="No Ollama answers"):
+    with pytest.raises(LlmUnavailable, match="Cannot reach Ollama at"):
         OllamaModel(fake.settings()).complete_json("?", SCHEMA, 5)
-    assert "No Ollama answers" in problem(fake.settings())
+    assert "Cannot reach Ollama at" in problem(fake.settings())
 
 
 def test_the_deadline_is_the_whole_calls(fake: FakeOllama) -> None:

@@ -13,7 +13,7 @@ import pytest
 from dreamd.llm.model import LlmUnavailable
 from dreamd.llm.openai_compatible import OpenAICompatibleModel
 from dreamd.llm.providers import problem
-from dreamd.llm.settings import TELL_SECRETS, LlmSettings
+from dreamd.llm.settings import REVEAL_SECRETS, LlmSettings
 
 SCHEMA = {"type": "object", "properties": {"fact": {"type": "string"}}, "required": ["fact"]}
 
@@ -123,7 +123,7 @@ def test_the_key_comes_from_a_file_or_the_settings(fake: FakeServer, tmp_path: P
 def test_the_key_is_shown_to_nobody_but_the_dream(fake: FakeServer, tmp_path: Path) -> None:
     settings = fake.settings(api_key="sesame")
     assert "sesame" not in f"{settings} {settings!r} {settings.model_dump()} {settings.model_dump_json()}"
-    assert "sesame" in settings.model_dump_json(context={TELL_SECRETS: True})
+    assert "sesame" in settings.model_dump_json(context={REVEAL_SECRETS: True})
     with pytest.raises(LlmUnavailable) as raised:
         OpenAICompatibleModel(fake.settings(api_key="ses\name")).check(5)
     assert "ses" not in f"{raised.value} {raised.value.hint}"
@@ -134,5 +134,5 @@ def test_knows_its_models_and_whether_anyone_is_there(fake: FakeServer) -> None:
     assert problem(fake.settings()) == ""
     assert "no model other" in problem(fake.settings(model="other"))
     assert "not on this machine" in problem(fake.settings(base_url="https://api.example.org/v1"))
-    assert "Nobody answers" in problem(fake.settings(base_url="http://127.0.0.1:9/v1"))
+    assert "Cannot reach a model server at" in problem(fake.settings(base_url="http://127.0.0.1:9/v1"))
     assert "No model is named" in problem(fake.settings(model=""))

@@ -16,7 +16,7 @@ from ....store import session_id
 from ....store.model import GLOBAL_CHANNEL, NewTurn, SessionHead
 from ....store.names import as_channel, as_name
 from ....store.roles import Role, role_of
-from ..reading.batches import Pieces
+from ..reading.batches import Batches
 from ..reading.items import SessionRead, Skipped
 from ..reading.json_lines import json_lines
 from ..reading.sanitize import first_line, shorten, tidy
@@ -35,7 +35,7 @@ def recognises(value: object) -> bool:
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:
     """Yield every session of one file; lines that are no messages come as Skipped."""
-    pieces = Pieces(_titled)
+    batches = Batches(_titled)
     file_id = f"{path.stem}-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:_HASH_DIGITS]}"
     for line in json_lines(path):
         if isinstance(line, Skipped):
@@ -50,11 +50,11 @@ def read(path: Path) -> Iterator[SessionRead | Skipped]:
             yield Skipped(path, number, "a message without text")
         else:
             head = _head(value, file_id)
-            if not pieces.knows(head.session_id):
-                pieces.open(head)
+            if not batches.knows(head.session_id):
+                batches.open(head)
             external_id = _scalar(value.get("id")) or f"{file_id}:{number}"
-            yield from pieces.add(head.session_id, NewTurn(value["role"], text, head.started_at, external_id))
-    yield from pieces.rest()
+            yield from batches.add(head.session_id, NewTurn(value["role"], text, head.started_at, external_id))
+    yield from batches.rest()
 
 
 def _head(value: dict[str, Any], file_id: str) -> SessionHead:

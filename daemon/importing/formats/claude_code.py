@@ -18,7 +18,7 @@ from ....store import session_id
 from ....store.channel import channel_of_folder
 from ....store.model import NewTurn, NodeId, SessionHead
 from ....store.roles import Role
-from ..reading.batches import Pieces
+from ..reading.batches import Batches
 from ..reading.items import SessionRead, Skipped
 from ..reading.json_lines import json_lines
 from ..reading.sanitize import element, first_line, shorten, tidy, without_element
@@ -82,7 +82,7 @@ class _Reading:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._pieces = Pieces(self._titled)
+        self._batches = Batches(self._titled)
         self._calls: OrderedDict[str, str] = OrderedDict()
         self._summaries: dict[str, str] = {}
         self._titles: dict[NodeId, str] = {}
@@ -100,11 +100,11 @@ class _Reading:
             return
         if turn is not None:
             self._turns += 1
-            yield from self._pieces.add(self._session_of(value), turn)
+            yield from self._batches.add(self._session_of(value), turn)
 
     def rest(self) -> Iterator[SessionRead | Skipped]:
         """Yield the items that are still gathered at the file's end."""
-        yield from self._pieces.rest()
+        yield from self._batches.rest()
         if not self._turns and not self._bad:
             yield Skipped(
                 self._path, None, "a sub-agent's own conversation" if self._of_sub_agents else "no turn in it"
@@ -203,11 +203,11 @@ class _Reading:
 
     def _open(self, value: dict[str, Any]) -> None:
         name = self._session_of(value)
-        if self._pieces.knows(name):
+        if self._batches.knows(name):
             return
         cwd = value.get("cwd")
         cwd = cwd if isinstance(cwd, str) and cwd else None
-        self._pieces.open(
+        self._batches.open(
             SessionHead(
                 session_id=name,
                 channel=channel_of_folder(Path(cwd) if cwd else self._path.parent),

@@ -1,4 +1,4 @@
-"""Turns gathered by session and handed on in pieces, so that no file has to fit in memory."""
+"""Turns gathered by session and handed on in batches, so that no file has to fit in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_CHARS = 2**20
 Titled = Callable[[SessionHead, tuple[NewTurn, ...]], SessionHead]
 
 
-class Pieces:
+class Batches:
     """The open sessions of one file.
 
     A session keeps the head of its first piece; `titled` may complete it then, when the first turns are known.

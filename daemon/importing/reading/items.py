@@ -1,4 +1,4 @@
-"""The items that a reader yields: pieces of sessions, notes, and what it had to leave out."""
+"""The items that a reader yields: batches of sessions, notes, and what it had to leave out."""
 
 from __future__ import annotations
 

@@ -379,8 +379,8 @@ def test_a_document_on_a_terminal_commands_nothing_and_says_the_same(
 
 
 def test_a_dream_is_steered(daemon: FakeDaemon, run: Run) -> None:
-    assert run("dream", "pause")[1] == "The dream r1 is paused. `dreamctl dream resume` lets it go on.\n"
-    assert run("dream", "resume")[1] == "The dream r1 goes on.\n"
+    assert run("dream", "pause")[1] == "The dream r1 is paused. `dreamctl dream resume` resumes it.\n"
+    assert run("dream", "resume")[1] == "The dream r1 is resumed.\n"
     assert run("dream", "cancel")[1] == "The dream r1 was cancelled; nothing was changed.\n"
     assert json.loads(run("dream", "cancel", "--json")[1])["state"] == "cancelled"
     assert [method for method, _ in daemon.asked if method.startswith("dream")] == [

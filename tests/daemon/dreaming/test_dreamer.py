@@ -19,7 +19,7 @@ import pytest
 from dreamd.daemon.clock import Stopwatch
 from dreamd.daemon.dreaming.dreamer import DreamBusy, Dreamer, DreamError, DreamResult
 from dreamd.daemon.dreaming.idle import Activity
-from dreamd.daemon.dreaming.orphans import mark
+from dreamd.daemon.dreaming.orphans import write_run_marker
 from dreamd.daemon.settings import Settings
 from dreamd.pipelines.protocol import Progress
 from dreamd.pipelines.settings import IdleSettings, LimitSettings, PipelineSettings, PreemptionSettings
@@ -179,7 +179,7 @@ def test_a_dream_is_planned_by_the_child_and_applied_by_us(bed: Callable[..., Be
     assert it.store.applied[0].actions[0].content == b"x"
     assert it.store.summaries[0]["created"] == 1
     assert [at.stage for at in seen] == ["consolidate", "apply"]
-    assert result.run_id.startswith("20261121-030000-daily-")
+    assert result.run_id.startswith("20261121-030000-000000-daily-")
     assert not list(it.paths.runs.iterdir())
 
 
@@ -657,7 +657,7 @@ def test_orphaned_folders_are_removed_and_their_dreams_written_down(bed: Callabl
     assert it.dreamer.remove_orphans() == 0
     marked = it.paths.runs / "20261121-020000-daily-aaaa"
     marked.mkdir()
-    mark(it.dreamer._request(marked.name, "daily", NOW, False), 2**22 + 1)
+    write_run_marker(it.dreamer._request(marked.name, "daily", NOW, False), 2**22 + 1)
     assert it.dreamer.remove_orphans() == 1
     assert list(it.paths.runs.iterdir()) == []
     (run,) = it.store.recorded

@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from dreamd.daemon.dreaming.idle import Activity, LoadMeter, Machine, judge
+from dreamd.daemon.dreaming.idle import Activity, LoadMeter, Machine, check_idle
 from dreamd.pipelines.settings import IdleSettings
 
 SETTINGS = IdleSettings()
@@ -25,7 +25,7 @@ def verdict(
     away: bool | None = None,
     settings: IdleSettings = SETTINGS,
 ) -> str:
-    answer = judge(quiet_s, machine, hour, settings, hours=hours, overdue=overdue, away=away)
+    answer = check_idle(quiet_s, machine, hour, settings, hours=hours, overdue=overdue, away=away)
     assert answer.idle == (answer.reason == "")
     return answer.reason
 
@@ -46,7 +46,7 @@ def test_each_thing_that_stands_against_it_is_named() -> None:
 def test_somebody_at_the_desk_is_waited_for_but_not_for_ever_and_only_if_asked() -> None:
     assert verdict(away=True) == ""
     assert verdict(away=None) == ""
-    assert verdict(away=False) == "somebody is at the desk"
+    assert verdict(away=False) == "the person is at the desk"
     assert verdict(away=False, overdue=True) == ""
     assert verdict(away=False, settings=IdleSettings(ask_desktop=False)) == ""
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from dreamd.daemon.dreaming.orphans import mark, removed_orphans
+from dreamd.daemon.dreaming.orphans import remove_orphans, write_run_marker
 from dreamd.pipelines.protocol import SPENT, RunRequest
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
@@ -19,7 +19,7 @@ NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 def marked(folder: Path, pid: int) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     request = SimpleNamespace(run_id=folder.name, kind="weekly", now=NOW, dry_run=False, folder=folder)
-    mark(cast(RunRequest, request), pid)
+    write_run_marker(cast(RunRequest, request), pid)
     return folder
 
 
@@ -29,7 +29,7 @@ def sleeper(folder: Path) -> subprocess.Popen[bytes]:
 
 def test_a_folder_says_whose_it_was(tmp_path: Path) -> None:
     marked(tmp_path / "runs" / "r1", 2**22 + 1)
-    (orphan,) = removed_orphans(tmp_path / "runs")
+    (orphan,) = remove_orphans(tmp_path / "runs")
     assert (orphan.run_id, orphan.kind, orphan.began_at, orphan.dry_run) == ("r1", "weekly", NOW, False)
     assert list((tmp_path / "runs").iterdir()) == []
 
@@ -44,7 +44,7 @@ def test_what_it_had_asked_of_a_model_counts_for_its_night(
     folder = marked(tmp_path / "runs" / "r1", 2**22 + 1)
     if said is not None:
         (folder / SPENT).write_text(said)
-    (orphan,) = removed_orphans(tmp_path / "runs")
+    (orphan,) = remove_orphans(tmp_path / "runs")
     assert orphan.spent == spent
 
 
@@ -53,12 +53,12 @@ def test_a_folder_that_says_nothing_is_removed_all_the_same(tmp_path: Path, said
     folder = tmp_path / "runs" / "r1"
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(said)
-    assert list(removed_orphans(tmp_path / "runs")) == []
+    assert list(remove_orphans(tmp_path / "runs")) == []
     assert not folder.exists()
 
 
 def test_no_folder_at_all(tmp_path: Path) -> None:
-    assert list(removed_orphans(tmp_path / "runs")) == []
+    assert list(remove_orphans(tmp_path / "runs")) == []
 
 
 def test_its_process_is_ended_and_nobody_elses(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_its_process_is_ended_and_nobody_elses(tmp_path: Path) -> None:
     try:
         marked(first, ours.pid)
         marked(second, other.pid)
-        assert {orphan.run_id for orphan in removed_orphans(tmp_path / "runs")} == {"r1", "r2"}
+        assert {orphan.run_id for orphan in remove_orphans(tmp_path / "runs")} == {"r1", "r2"}
         assert ours.wait(10) == -9
         assert other.poll() is None
     finally:

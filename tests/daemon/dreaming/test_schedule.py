@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from dreamd.daemon.clock import local_now, local_zone
-from dreamd.daemon.dreaming.budget import DREAMS, Spent, spent_tonight
+from dreamd.daemon.dreaming.budget import DREAMS, Spent, spent_in_a_day
 from dreamd.daemon.dreaming.dreamer import Dreamer, DreamError
 from dreamd.daemon.dreaming.idle import Activity, LoadMeter, Machine
 from dreamd.daemon.dreaming.schedule import Ended, Past, Schedule, next_due
@@ -346,9 +346,9 @@ def test_a_tick_says_what_it_waits_for() -> None:
     assert Night(paused=True).tick() == "learning is paused"
     night = Night()
     night.away = False
-    assert night.tick() == "somebody is at the desk"
+    assert night.tick() == "the person is at the desk"
     night.away, night.spent = True, Spent(7201, 0)
-    assert night.tick() == "dreams took 7201 s of this night's 7200"
+    assert night.tick() == "dreams took 7201 s of the 7200 s allowed in 24 hours"
     night.spent = Spent(7199, 0)
     assert night.tick() == ""
 
@@ -362,7 +362,7 @@ def test_what_a_night_has_used() -> None:
         Run("d", "daily", "applied", now + timedelta(hours=1), summary={"seconds": 1000}),
         Run("e", "forget", "applied", now, summary={"note": "x"}),
     ]
-    assert spent_tonight(runs, now) == Spent(120.5, 5, 3)
+    assert spent_in_a_day(runs, now) == Spent(120.5, 5, 3)
 
 
 def test_a_failed_dream_is_tried_again_after_its_wait_and_the_schedule_lives() -> None:

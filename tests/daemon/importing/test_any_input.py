@@ -1,4 +1,4 @@
-"""Whatever a file holds, a reader yields pieces and reasons and never raises."""
+"""Whatever a file holds, a reader yields batches and reasons and never raises."""
 
 from __future__ import annotations
 

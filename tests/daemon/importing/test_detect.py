@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.importing.detect import FORMATS, guess, read
+from dreamd.daemon.importing.detect import FORMATS, detect_format, read
 from dreamd.daemon.importing.reading.items import UnsupportedFile
 
 from tests.daemon.importing.conftest import notes, sessions, skipped, texts
@@ -34,7 +34,7 @@ CHAT = '{"role":"user","content":"hi"}\n'
 )
 def test_the_content_tells(tmp_path: Path, name: str, content: str, expected: str) -> None:
     (tmp_path / name).write_text(content)
-    assert guess(tmp_path / name) == expected
+    assert detect_format(tmp_path / name) == expected
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_an_unreadable_file_is_skipped_in_a_folder(folder_of_another: Path) -> N
     ],
 )
 def test_whole_files(data: Path, pattern: str, expected: str) -> None:
-    assert {guess(path) for path in data.glob(pattern)} == {expected}
+    assert {detect_format(path) for path in data.glob(pattern)} == {expected}
 
 
 def test_a_whole_folder(data: Path) -> None:

@@ -28,7 +28,7 @@ PING = {"ping": Handler(NoParams, lambda params, call: {})}
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "SOCKET_LOOKED_AT_S", 0.02)
+    monkeypatch.setattr(server, "SOCKET_CHECK_S", 0.02)
     monkeypatch.setattr(acceptor, "PAUSE_S", 0.02)
 
 
@@ -100,13 +100,13 @@ def test_a_place_that_is_taken_is_told_once_and_tried_again(
     serving.path.unlink()
     serving.path.mkdir()
     looks = threading.Semaphore(0)
-    look = serving.server._look_after_socket
+    look = serving.server._check_socket
 
     def counted() -> None:
         look()
         looks.release()
 
-    serving.server._look_after_socket = counted  # type: ignore[method-assign]
+    serving.server._check_socket = counted  # type: ignore[method-assign]
     for _ in range(4):
         assert looks.acquire(timeout=10)
     assert "cannot be made again" in serving.server.socket_problem
