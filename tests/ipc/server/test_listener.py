@@ -112,7 +112,8 @@ def test_a_stale_socket_is_replaced(path: Path) -> None:
 
 
 def test_the_socket_of_a_killed_daemon_is_replaced(path: Path) -> None:
-    code = f"from dreamd.ipc.server.listener import open_listener; open_listener({str(path)!r}); print(flush=True); input()"
+    listens = f"from dreamd.ipc.server.listener import open_listener; open_listener({str(path)!r})"
+    code = f"{listens}; print(flush=True); input()"
     with subprocess.Popen((sys.executable, "-c", code), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as daemon:
         assert daemon.stdout is not None
         daemon.stdout.readline()
