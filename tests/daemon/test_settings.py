@@ -96,7 +96,7 @@ def test_an_unknown_name_in_the_middle_of_a_variable(monkeypatch: pytest.MonkeyP
     assert raised.value.hint == "Did you mean DREAMD_STORE__EMBEDDING?"
 
 
-def test_what_others_read_from_the_environment_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_other_readers_are_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DREAMD_SOCKET", "/tmp/x.sock")
     load()
 
@@ -133,3 +133,13 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 def test_every_key_is_known() -> None:
     keys = set(known_keys(Settings))
     assert {"data_dir", "store.embedding.model", "pipelines.schedule.daily_at", "llm.base_url"} <= keys
+
+
+def test_the_model_s_daily_bounds_are_read_under_their_former_names_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DREAMD_LLM__TOKENS_A_NIGHT", "7")
+    settings = load(write(tmp_path, "[llm]\ncalls_a_night = 5\n"))
+    assert (settings.llm.calls_per_day, settings.llm.tokens_per_day) == (5, 7)
+    with pytest.raises(SettingsError, match="calls_a_night: input should be"):
+        load(write(tmp_path, "[llm]\ncalls_a_night = -1\n"))

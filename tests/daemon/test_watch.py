@@ -70,7 +70,7 @@ def test_a_file_written_in_place(watched: Watched) -> None:
     watched.wait_for("facts/a.md")
 
 
-def test_the_start_itself_asks_for_a_look_at_everything(watched: Watched) -> None:
+def test_watching_begins_with_a_comparison_of_the_whole_vault(watched: Watched) -> None:
     assert watched.watcher.state == "on"  # the fixture has waited for it: what changed before is not missed
 
 
@@ -90,7 +90,7 @@ def test_a_folder_that_is_new(watched: Watched) -> None:
     watched.wait_for("profiles/x/b.md")
 
 
-def test_a_folder_that_is_moved_in_or_out_asks_for_a_look_at_everything(watched: Watched, tmp_path: Path) -> None:
+def test_a_folder_moved_in_or_out_has_the_whole_vault_compared(watched: Watched, tmp_path: Path) -> None:
     staged = tmp_path / "staged"
     staged.mkdir()
     (staged / "a.md").write_text("x")
@@ -100,7 +100,7 @@ def test_a_folder_that_is_moved_in_or_out_asks_for_a_look_at_everything(watched:
     watched.losses.get(timeout=DEADLINE_S)
 
 
-def test_what_is_derived_or_hidden_is_not_told(watched: Watched) -> None:
+def test_derived_and_hidden_files_are_not_reported(watched: Watched) -> None:
     (watched.vault / "digests").mkdir()
     for path in ("index.md", "log.md", "digests/2026-11-21.md", ".hidden.md", "facts/LICENSE", "facts/picture.png"):
         (watched.vault / path).write_text("x")
@@ -117,7 +117,7 @@ def test_a_deleted_file(watched: Watched) -> None:
     watched.wait_for("facts/c.md")
 
 
-def test_a_flood_asks_for_a_look_at_everything(watched: Watched, tmp_path: Path) -> None:
+def test_after_a_flood_the_whole_vault_is_compared(watched: Watched, tmp_path: Path) -> None:
     note = tmp_path / "note.md"
     note.write_text("x")
     for number in range(10_000):
@@ -171,7 +171,7 @@ def test_a_link_to_the_vault(tmp_path: Path) -> None:
     watched.watcher.stop()
 
 
-def test_stopping_does_not_wait_for_news(watched: Watched) -> None:
+def test_stopping_does_not_wait_for_a_change(watched: Watched) -> None:
     began = time.monotonic()
     watched.watcher.stop()
     assert time.monotonic() - began < 3

@@ -94,7 +94,7 @@ def test_a_folder_without_memories_is_offered_what_was_found_elsewhere(
     assert [hit["text"] for hit in place["hits"]] == [BILLING]
 
 
-def test_an_envelope_never_holds_what_is_another_project_s(client: Client, project: Path, tmp_path: Path) -> None:
+def test_an_envelope_never_holds_another_project_s_memories(client: Client, project: Path, tmp_path: Path) -> None:
     observe(client, project)
     envelope = client.call("context", {"query": "billing port", "cwd": str(tmp_path)})
     assert (envelope["text"], envelope["slots"], envelope["abstained"]) == ("", [], True)
@@ -102,7 +102,7 @@ def test_an_envelope_never_holds_what_is_another_project_s(client: Client, proje
     assert BILLING not in str(envelope)
 
 
-def test_a_channel_that_was_named_or_holds_something_is_not_looked_beyond(
+def test_other_channels_are_searched_only_for_an_unnamed_empty_one(
     client: Client, project: Path, tmp_path: Path
 ) -> None:
     observe(client, project)

@@ -56,7 +56,7 @@ def fake(socket_folder: Path) -> Iterator[Fake]:
         end()
 
 
-def test_calls_go_over_one_connection_and_hello_tells_the_daemon(serve: Serve) -> None:
+def test_calls_share_one_connection_and_hello_names_the_daemon(serve: Serve) -> None:
     hello = Handler(Params, lambda params, call: {})
     answering = {
         "ping": hello,
@@ -111,7 +111,7 @@ def test_a_cancel_reaches_the_daemon(serve: Serve) -> None:
     assert told.wait(10)
 
 
-def test_nobody_there_says_how_to_start_one(socket_folder: Path) -> None:
+def test_without_a_daemon_the_error_says_how_to_start_one(socket_folder: Path) -> None:
     began = time.monotonic()
     with pytest.raises(Unreachable) as caught:
         Client(str(socket_folder / "none.sock"), wait_s=0.05).call("status")
@@ -212,7 +212,7 @@ class AnySession(Params):
     session: dict[str, Any]
 
 
-def test_what_names_no_channel_is_of_the_working_directory(
+def test_without_a_channel_the_working_directory_decides(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []

@@ -19,7 +19,7 @@ def test_a_full_disk_is_said_in_plain_words_and_may_pass(error: Exception) -> No
     assert "room" in told.hint
 
 
-def test_what_nobody_foresaw_is_named_by_its_kind_alone() -> None:
+def test_an_unforeseen_error_is_named_by_its_type_alone() -> None:
     told = wire_error(ValueError("somebody's secret"), "check")
     assert told.code == INTERNAL_ERROR
     assert "ValueError" in str(told)

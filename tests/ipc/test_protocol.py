@@ -119,7 +119,7 @@ def test_any_answer_is_one_line_of_json(result: Any) -> None:
         (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [1]}', INVALID_PARAMS, "by name"),
     ],
 )
-def test_what_is_no_message_is_told_why(line: bytes, code: int, says: str) -> None:
+def test_a_line_that_is_no_message_is_answered_with_the_reason(line: bytes, code: int, says: str) -> None:
     found = malformed(parse(line))
     assert found.error.code == code
     assert says in str(found.error)

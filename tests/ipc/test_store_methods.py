@@ -159,7 +159,7 @@ def test_list_answers_in_pages_until_none_is_left(client: Client) -> None:
     assert len({title for page in pages for title in page}) == 7
 
 
-def test_show_names_what_contradicts_a_memory_and_forgotten_words_are_shown_to_nobody(client: Client) -> None:
+def test_show_names_contradictions_and_never_forgotten_words(client: Client) -> None:
     said = ("I submitted my cover letter to Greg for a review.", "I have never submitted my cover letter to Greg.")
     older, newer = (client.call("remember", {"text": text})["node_id"] for text in said)
     while not (shown := client.call("show", {"node_id": older}))["contradicts"]:

@@ -29,7 +29,7 @@ def in_turn(*said: Said) -> Callable[[str], Said]:
     return lambda prompt: next(answers)
 
 
-def test_counts_what_it_spends() -> None:
+def test_calls_and_tokens_are_counted() -> None:
     it, model = asker(lambda prompt: {"fact": "tea"})
     assert it.ask("What?", SCHEMA) == {"fact": "tea"}
     assert (it.spent.calls, it.spent.tokens, it.spent.seconds) == (1, 20, 1)
@@ -37,20 +37,20 @@ def test_counts_what_it_spends() -> None:
     assert model.released == 1
 
 
-def test_estimates_what_the_server_does_not_count() -> None:
+def test_tokens_are_estimated_where_the_server_does_not_count() -> None:
     it, model = asker(lambda prompt: {})
     model.tokens = 0
     it.ask("x" * 300, SCHEMA)
     assert it.spent.tokens == 101
 
 
-def test_who_was_not_asked_is_not_released() -> None:
+def test_a_model_that_was_not_asked_is_not_released() -> None:
     it, model = asker(lambda prompt: {})
     it.release()
     assert model.released == 0
 
 
-def test_a_bad_answer_is_asked_for_once_more_and_told_why() -> None:
+def test_a_bad_answer_is_asked_for_once_more_with_the_reason() -> None:
     it, model = asker(in_turn(LlmRefused("It was no JSON."), {"fact": "tea"}))
     assert it.ask("What?", SCHEMA) == {"fact": "tea"}
     assert "It was no JSON." in model.prompts[1]
@@ -65,7 +65,7 @@ def test_a_second_bad_answer_is_refused() -> None:
     assert it.spent.calls == 2
 
 
-def test_who_did_not_come_to_an_end_is_not_asked_again() -> None:
+def test_an_endless_answer_is_not_asked_for_again() -> None:
     it, _ = asker(lambda prompt: LlmEndless("on and on"))
     with pytest.raises(LlmRefused):
         it.ask("What?", SCHEMA)
@@ -88,7 +88,7 @@ def test_failures_in_a_row_open_the_circuit_for_the_rest_of_the_dream() -> None:
     assert it.why_not == "2 failures in a row, the last: gone"
 
 
-def test_an_answer_between_two_failures_closes_it() -> None:
+def test_an_answer_between_two_failures_closes_the_circuit() -> None:
     gone = LlmUnavailable("gone")
     it, _ = asker(in_turn(gone, {"a": 1}, gone, {"b": 2}), failures_in_a_row=2)
     for _ in range(2):
@@ -98,7 +98,7 @@ def test_an_answer_between_two_failures_closes_it() -> None:
     assert it.why_not == ""
 
 
-def test_calls_and_tokens_of_tonight_are_bounds() -> None:
+def test_calls_and_tokens_are_bounded_by_the_allowance() -> None:
     it, model = asker(lambda prompt: {}, Allowance(calls=2, tokens=10**6))
     it.ask("?", SCHEMA)
     it.ask("?", SCHEMA)
@@ -115,7 +115,7 @@ def test_calls_and_tokens_of_tonight_are_bounds() -> None:
     assert it.spent.tokens <= 50
 
 
-def test_nothing_left_of_tonight_asks_nobody() -> None:
+def test_without_an_allowance_no_call_is_made() -> None:
     it, model = asker(lambda prompt: {}, Allowance(calls=0, tokens=0))
     with pytest.raises(LlmUnavailable):
         it.ask("?", SCHEMA)
@@ -131,7 +131,7 @@ def test_an_aborted_call_is_made_again() -> None:
     assert model.aborted == 1
 
 
-def test_nobody_configured_and_nobody_there() -> None:
+def test_no_asker_without_a_configured_and_present_model() -> None:
     assert asker_for(LlmSettings()) == (None, "")
     absent = LlmSettings(provider="ollama", model="tiny", base_url="http://127.0.0.1:9")
     found, why = asker_for(absent)

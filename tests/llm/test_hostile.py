@@ -104,7 +104,7 @@ def test_an_answer_in_pieces_is_put_together(dialect: Dialect) -> None:
     ],
     ids=["half", "nothing", "words", "array", "number", "null", "other key", "deep", "long number", "half a character"],
 )
-def test_what_is_not_as_asked_is_refused(dialect: Dialect, said: str) -> None:
+def test_an_answer_that_does_not_fit_is_refused(dialect: Dialect, said: str) -> None:
     with pytest.raises(LlmRefused):
         ask(dialect, saying(dialect, said))
 
@@ -158,7 +158,7 @@ def test_silence_ends_at_the_deadline(dialect: Dialect) -> None:
 
 @both
 @pytest.mark.parametrize("cut", [0, 20, 90])
-def test_a_server_that_disappears(dialect: Dialect, cut: int) -> None:
+def test_a_server_that_disappears_is_unavailable(dialect: Dialect, cut: int) -> None:
     def leave(peer: Peer) -> None:
         if cut:
             peer.head(b"Content-Length: 5000")
@@ -194,7 +194,7 @@ def test_a_stream_that_ends_before_it_says_so_is_no_answer(dialect: Dialect) -> 
     ],
     ids=["bytes", "list", "event list", "number", "no message", "zeros"],
 )
-def test_garbage(dialect: Dialect, said: bytes) -> None:
+def test_garbage_is_refused_or_unavailable(dialect: Dialect, said: bytes) -> None:
     def talk(peer: Peer) -> None:
         peer.head()
         peer.say(said)
@@ -205,7 +205,7 @@ def test_garbage(dialect: Dialect, said: bytes) -> None:
 
 
 @both
-def test_what_is_no_http(dialect: Dialect) -> None:
+def test_a_server_that_speaks_no_http_is_unavailable(dialect: Dialect) -> None:
     def talk(peer: Peer) -> None:
         peer.say(b"SSH-2.0-OpenSSH_9.9\r\n\r\n\r\n")
 
@@ -214,7 +214,7 @@ def test_what_is_no_http(dialect: Dialect) -> None:
 
 
 @both
-def test_a_bomb_is_not_unpacked(dialect: Dialect) -> None:
+def test_a_compressed_answer_is_not_unpacked(dialect: Dialect) -> None:
     bomb = gzip.compress(dialect.piece("x" * 50_000_000))
 
     def talk(peer: Peer) -> None:
@@ -227,7 +227,7 @@ def test_a_bomb_is_not_unpacked(dialect: Dialect) -> None:
 
 @both
 @pytest.mark.parametrize("status", [b"301 Moved", b"307 Temporary", b"401 Unauthorized", b"429 Slow", b"503 Busy"])
-def test_other_statuses_are_told_and_redirects_not_followed(dialect: Dialect, status: bytes) -> None:
+def test_error_statuses_are_reported_and_redirects_not_followed(dialect: Dialect, status: bytes) -> None:
     def talk(peer: Peer) -> None:
         peer.say(b"HTTP/1.1 " + status + b"\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n")
 
@@ -236,7 +236,7 @@ def test_other_statuses_are_told_and_redirects_not_followed(dialect: Dialect, st
 
 
 @both
-def test_endless_headers(dialect: Dialect) -> None:
+def test_endless_headers_end_the_call(dialect: Dialect) -> None:
     def talk(peer: Peer) -> None:
         peer.say(b"HTTP/1.1 200 OK\r\n")
         while peer.say(b"X-More: " + b"x" * 8000 + b"\r\n") and not peer.stop.is_set():

@@ -48,7 +48,7 @@ SCHEMA: dict[str, Any] = {
         (None, "answer.facts"),
     ],
 )
-def test_says_where_it_does_not_fit(facts: Any, wrong: str) -> None:
+def test_a_misfit_is_named_by_its_place(facts: Any, wrong: str) -> None:
     assert misfit({"facts": facts}, SCHEMA) == wrong
 
 

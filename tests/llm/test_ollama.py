@@ -99,7 +99,7 @@ def test_counts_the_tokens(fake: FakeOllama) -> None:
     assert (answer.prompt_tokens, answer.answer_tokens) == (7, 3)
 
 
-def test_lets_the_model_go_that_it_had_loaded(fake: FakeOllama) -> None:
+def test_a_model_that_we_loaded_is_unloaded(fake: FakeOllama) -> None:
     model = OllamaModel(fake.settings())
     model.release(5)
     assert fake.asked == []
@@ -110,7 +110,7 @@ def test_lets_the_model_go_that_it_had_loaded(fake: FakeOllama) -> None:
     assert fake.asked[1][1]["messages"] == []
 
 
-def test_leaves_the_model_alone_that_was_loaded_before(fake: FakeOllama) -> None:
+def test_a_model_that_was_loaded_before_stays_loaded(fake: FakeOllama) -> None:
     fake.loaded = True
     model = OllamaModel(fake.settings())
     model.complete_json("?", SCHEMA, 5)
@@ -134,7 +134,7 @@ def test_finds_a_model_by_its_short_name_and_never_pulls(fake: FakeOllama) -> No
     assert fake.asked == []  # pulling would have been a POST
 
 
-def test_nobody_there() -> None:
+def test_an_absent_server_is_unavailable() -> None:
     fake = FakeOllama()
     fake.close()
     with pytest.raises(LlmUnavailable, match="Cannot reach Ollama at"):
@@ -152,7 +152,7 @@ def test_the_deadline_is_the_whole_calls(fake: FakeOllama) -> None:
     ("said", "complaint"),
     [("tea, probably", "JSON"), ('["tea"]', "object"), ('{"facts": 1}', "left out fact"), ("", "JSON")],
 )
-def test_what_is_not_as_asked_is_refused(fake: FakeOllama, said: str, complaint: str) -> None:
+def test_an_answer_that_does_not_fit_is_refused(fake: FakeOllama, said: str, complaint: str) -> None:
     fake.say = lambda request: said
     with pytest.raises(LlmRefused, match=complaint):
         OllamaModel(fake.settings()).complete_json("?", SCHEMA, 5)
@@ -201,7 +201,7 @@ def test_what_counts_as_this_machine(url: str, expected: bool) -> None:
     assert is_loopback(url) is expected
 
 
-def test_none_is_a_whole_choice() -> None:
+def test_provider_none_has_no_model_and_no_problem() -> None:
     assert model_for(LlmSettings()) is None
     assert problem(LlmSettings()) == ""
 

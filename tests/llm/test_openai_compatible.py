@@ -91,7 +91,7 @@ def fake() -> Iterator[FakeServer]:
     ],
 )
 @pytest.mark.parametrize("streams", [True, False])
-def test_asks_in_the_best_way_that_the_server_knows(
+def test_the_best_response_format_of_the_server_is_used(
     fake: FakeServer, knows: set[str], tried: list[str], streams: bool
 ) -> None:
     fake.knows, fake.streams = knows, streams
@@ -104,7 +104,7 @@ def test_asks_in_the_best_way_that_the_server_knows(
     assert len(fake.asked) == len(tried) + 1  # what was refused is not tried again
 
 
-def test_who_refuses_every_way_is_unavailable(fake: FakeServer) -> None:
+def test_a_server_that_refuses_every_format_is_unavailable(fake: FakeServer) -> None:
     fake.knows = set()
     with pytest.raises(LlmUnavailable, match="status 400"):
         OpenAICompatibleModel(fake.settings()).complete_json("?", SCHEMA, 5)
@@ -120,7 +120,7 @@ def test_the_key_comes_from_a_file_or_the_settings(fake: FakeServer, tmp_path: P
     assert fake.keys == ["Bearer from-a-file", "Bearer told", None]
 
 
-def test_the_key_is_shown_to_nobody_but_the_dream(fake: FakeServer, tmp_path: Path) -> None:
+def test_the_key_is_revealed_to_the_dream_alone(fake: FakeServer, tmp_path: Path) -> None:
     settings = fake.settings(api_key="sesame")
     assert "sesame" not in f"{settings} {settings!r} {settings.model_dump()} {settings.model_dump_json()}"
     assert "sesame" in settings.model_dump_json(context={REVEAL_SECRETS: True})
@@ -130,7 +130,7 @@ def test_the_key_is_shown_to_nobody_but_the_dream(fake: FakeServer, tmp_path: Pa
     assert "cannot be read" in problem(fake.settings(api_key_file=tmp_path / "absent"))
 
 
-def test_knows_its_models_and_whether_anyone_is_there(fake: FakeServer) -> None:
+def test_check_finds_the_model_and_an_absent_server(fake: FakeServer) -> None:
     assert problem(fake.settings()) == ""
     assert "no model other" in problem(fake.settings(model="other"))
     assert "not on this machine" in problem(fake.settings(base_url="https://api.example.org/v1"))

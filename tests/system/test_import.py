@@ -33,7 +33,7 @@ def memories(daemon: DaemonUnderTest, channel: str) -> dict[str, okf.Document]:
     return {document.meta["title"]: document for document in found if document.meta["channel"] == channel}
 
 
-def test_a_missing_path_is_66_and_said_whole(shared: DaemonUnderTest, folder: Path) -> None:
+def test_a_missing_path_is_66_and_named_in_full(shared: DaemonUnderTest, folder: Path) -> None:
     missing = folder / "nope.jsonl"
     done = typed(shared, "import", missing)
     assert done.returncode == 66
@@ -132,9 +132,7 @@ def test_a_chat_names_no_channel_that_no_command_could_name(shared: DaemonUnderT
     assert b'role="assistant"' in (shared.folder / "data" / "vault" / shown["path"]).read_bytes()
 
 
-def test_nothing_is_said_to_be_taken_into_a_channel_in_which_nothing_is_learned(
-    shared: DaemonUnderTest, folder: Path
-) -> None:
+def test_an_import_into_a_switched_off_channel_is_refused(shared: DaemonUnderTest, folder: Path) -> None:
     (folder / "chat.jsonl").write_text(CHAT % "A line about the lighthouse.")
     assert typed(shared, "channel", "silent", "off").returncode == 0
     done = typed(shared, "import", "--channel", "silent", folder / "chat.jsonl")

@@ -79,7 +79,7 @@ def test_sigterm_finishes_what_was_promised_and_leaves_the_socket_free(daemon: D
         assert ledger.execute("SELECT count(*) FROM journal WHERE state = ''").fetchall() == [(0,)]
 
 
-def test_sigint_is_as_good(daemon: DaemonUnderTest) -> None:
+def test_sigint_stops_like_sigterm(daemon: DaemonUnderTest) -> None:
     assert daemon.process is not None
     daemon.process.send_signal(signal.SIGINT)
     assert daemon.process.wait(30) == 0
@@ -137,7 +137,7 @@ def test_a_stale_socket_is_replaced(make: Make) -> None:
     assert Path(daemon.socket_path).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_path_that_no_socket_can_have(make: Make) -> None:
+def test_a_path_too_long_for_a_socket_is_refused(make: Make) -> None:
     daemon = make(DREAMD_SOCKET="/tmp/" + "x" * 120)
     assert "103" in refusal(daemon, code=EXIT_STORE)
 

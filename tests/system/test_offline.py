@@ -101,7 +101,7 @@ def test_a_damaged_ledger_is_brought_back_by_the_command_that_is_named(stopped: 
     assert any(forgotten in hit["text"] for hit in stopped.call("recall", query="where does the stork nest?")["hits"])
 
 
-def test_a_lost_ledger_is_told_until_it_is_accepted(stopped: DaemonUnderTest) -> None:
+def test_a_lost_ledger_is_reported_until_it_is_accepted(stopped: DaemonUnderTest) -> None:
     for file in data(stopped).glob("ledger.db*"):
         file.unlink()
     assert typed(stopped, "check").returncode == 1

@@ -113,7 +113,7 @@ def manager(make: Make) -> Iterator[Manager]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="who waits in a socket is seen in /proc")
-def test_who_asks_a_daemon_with_bad_settings_hears_what_is_wrong_with_them(manager: Manager) -> None:
+def test_a_client_of_a_daemon_with_bad_settings_gets_the_error(manager: Manager) -> None:
     config = manager.daemon.folder / "config" / "dreamd" / "dreamd.toml"
     config.write_text("[store\n")
     process = None

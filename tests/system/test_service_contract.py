@@ -96,7 +96,7 @@ def test_it_is_type_notify_and_watched() -> None:
     assert service["Restart"] == "on-failure"
 
 
-def test_who_asks_before_it_runs_is_answered_and_it_says_when_it_serves(manager: Manager) -> None:
+def test_early_clients_are_answered_and_ready_is_sent_when_it_serves(manager: Manager) -> None:
     early = Wire(manager.daemon.socket_path, WITHIN_S)  # taken by the listening socket, as the first question is
     process = manager.start()
     manager.wait_for("READY=1")
@@ -130,7 +130,7 @@ def test_the_watchdog_is_fed(manager: Manager) -> None:
         manager.wait_for("WATCHDOG=1")
 
 
-def test_what_trying_again_cannot_help_ends_with_a_code_that_is_not_tried_again(manager: Manager, make: Make) -> None:
+def test_lasting_errors_end_with_a_code_that_is_not_restarted(manager: Manager, make: Make) -> None:
     not_tried_again = unit("dreamd.service", "Service")["RestartPreventExitStatus"].split()
     process = manager.start(DREAMD_LOG__LEVEL="NONSENSE")
     settings_code = process.wait(WITHIN_S)

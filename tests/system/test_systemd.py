@@ -147,7 +147,7 @@ def test_settings_that_are_wrong_are_not_tried_again_and_again(home: Path) -> No
     )
 
 
-def test_bad_settings_are_told_to_who_asks_as_often_as_they_ask_and_mended_ones_work(home: Path) -> None:
+def test_clients_get_the_error_of_bad_settings_until_they_are_repaired(home: Path) -> None:
     config = home / ".config" / "dreamd" / "dreamd.toml"
     config.parent.mkdir(parents=True)
     config.write_text("nonsense = 1\n")

@@ -303,7 +303,7 @@ def test_every_command_reads_the_daemon_s_own_answer(
         stand_in.close()
 
 
-def test_every_command_is_tried_and_every_said_thing_is_found(recorded: Recording) -> None:
+def test_every_method_has_a_command_under_test(recorded: Recording) -> None:
     without_words = {"ping", "observe", "cancel", "stop"}
     assert set(COMMANDS) == set(recorded.answers) - without_words
     assert any(SAID[1] in hit["text"] for hit in recorded.named["a recall"]["hits"])

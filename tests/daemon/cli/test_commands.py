@@ -211,7 +211,7 @@ def test_recall_says_what_it_found_and_where_from(daemon: FakeDaemon, run: Run) 
     assert code == 0
 
 
-def test_what_names_no_channel_is_asked_from_this_folder(
+def test_without_a_channel_the_request_names_this_folder(
     daemon: FakeDaemon, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -229,7 +229,7 @@ def test_what_names_no_channel_is_asked_from_this_folder(
     assert daemon.asked[-1] == ("recall", {"query": "office"})
 
 
-def test_what_was_found_elsewhere_is_shown_as_that(daemon: FakeDaemon, run: Run) -> None:
+def test_hits_of_other_channels_are_shown_under_their_names(daemon: FakeDaemon, run: Run) -> None:
     daemon.answers["recall"] = {
         **ANSWERS["recall"],
         "hits": [],
@@ -285,7 +285,7 @@ def test_an_error_of_the_daemon_is_exit_code_1_with_its_hint(daemon: FakeDaemon,
         (("dream", "monthly"), "invalid choice"),
     ],
 )
-def test_what_is_not_understood_is_exit_code_2(run: Run, words: tuple[str, ...], says: str) -> None:
+def test_a_bad_command_line_is_exit_code_2(run: Run, words: tuple[str, ...], says: str) -> None:
     code, out, err = run(*words)
     assert (code, out) == (2, "")
     assert says.lower() in err.lower()
@@ -378,7 +378,7 @@ def test_a_document_on_a_terminal_commands_nothing_and_says_the_same(
     assert json.loads(shown) == json.loads(piped)
 
 
-def test_a_dream_is_steered(daemon: FakeDaemon, run: Run) -> None:
+def test_a_dream_is_paused_resumed_and_cancelled(daemon: FakeDaemon, run: Run) -> None:
     assert run("dream", "pause")[1] == "The dream r1 is paused. `dreamctl dream resume` resumes it.\n"
     assert run("dream", "resume")[1] == "The dream r1 is resumed.\n"
     assert run("dream", "cancel")[1] == "The dream r1 was cancelled; nothing was changed.\n"
@@ -455,7 +455,7 @@ def test_an_undo_with_conflicts_is_exit_code_1(daemon: FakeDaemon, run: Run) -> 
     assert "facts/a.md: edited" in out
 
 
-def test_an_old_daemon_is_told(daemon: FakeDaemon, run: Run) -> None:
+def test_an_old_daemon_is_warned_of(daemon: FakeDaemon, run: Run) -> None:
     daemon.answers["hello"] = {"version": "0.0.1", "pid": 4242, "protocol": 1}
     code, _, err = run("pause")
     assert code == 0
@@ -514,7 +514,7 @@ def test_ctrl_c_takes_the_question_back(daemon: FakeDaemon) -> None:
     assert told.wait(10)
 
 
-def test_a_reader_that_has_left_is_no_error(daemon: FakeDaemon) -> None:
+def test_a_closed_stdout_is_no_error(daemon: FakeDaemon) -> None:
     left = threading.Event()
 
     def late(call: Call) -> dict[str, Any]:
@@ -669,7 +669,7 @@ def test_a_digest_opens_as_a_page_or_says_where_it_lies(
     assert "no browser" in err.lower()
 
 
-def test_a_digest_in_the_terminal_hides_the_marks_of_programs(daemon: FakeDaemon, run: Run) -> None:
+def test_a_digest_in_the_terminal_hides_html_comments(daemon: FakeDaemon, run: Run) -> None:
     text = "# A\n\n<!-- dream r1 -->\n\n- [a \\<b> title](/facts/a.md)\n"
     daemon.answers["digest"] = {**DIGEST, "text": text}
     assert run("digest")[1] == "# A\n\n- a <b> title\n"

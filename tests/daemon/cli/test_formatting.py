@@ -46,7 +46,7 @@ def test_dates_are_said_as_a_person_would(gap: timedelta, says: str) -> None:
 
 
 @pytest.mark.parametrize("instant", [None, "", "yesterday", "2026-13-40"])
-def test_what_is_no_instant_is_undated(instant: str | None) -> None:
+def test_a_text_that_is_no_instant_is_undated(instant: str | None) -> None:
     assert LOOK.ago(instant) == "undated"
 
 

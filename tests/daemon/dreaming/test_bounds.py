@@ -13,13 +13,13 @@ def bounds(time_s: float = 1800) -> Bounds:
     return Bounds(LIMITS, time_s)
 
 
-def test_a_child_that_gets_a_hundredth_of_a_processor_is_neither_slow_nor_silent() -> None:
+def test_a_child_with_a_hundredth_of_a_processor_stays_within_its_bounds() -> None:
     child = bounds()
     for run_s in range(0, 20_000, 10):
         assert child.objection(Used(cpu_s=run_s / 100, run_s=run_s)) is None
 
 
-def test_work_is_bounded_whoever_does_it() -> None:
+def test_work_of_processor_and_model_is_bounded_together() -> None:
     child = bounds(60)
     assert child.objection(Used(cpu_s=30, model_s=29, run_s=70)) is None
     found = child.objection(Used(cpu_s=30, model_s=31, run_s=80))
@@ -27,7 +27,7 @@ def test_work_is_bounded_whoever_does_it() -> None:
     assert "worked longer than 60 s" in found.reason
 
 
-def test_one_that_works_in_silence_is_ended_and_one_that_speaks_is_not() -> None:
+def test_a_child_that_works_in_silence_is_ended() -> None:
     child = bounds()
     for cpu_s in range(0, 290, 10):
         assert child.objection(Used(cpu_s=cpu_s, run_s=cpu_s)) is None
@@ -38,7 +38,7 @@ def test_one_that_works_in_silence_is_ended_and_one_that_speaks_is_not() -> None
     assert "said nothing" in found.reason
 
 
-def test_one_that_neither_works_nor_speaks_is_ended_after_long() -> None:
+def test_a_child_that_stands_still_is_ended_after_long() -> None:
     child = bounds()
     assert child.objection(Used(cpu_s=5, run_s=10)) is None
     for run_s in range(20, 1800, 20):
@@ -48,7 +48,7 @@ def test_one_that_neither_works_nor_speaks_is_ended_after_long() -> None:
     assert "stood still for 1800 s" in found.reason
 
 
-def test_a_word_ends_its_standing_still() -> None:
+def test_a_message_ends_standing_still() -> None:
     child = bounds()
     child.objection(Used(run_s=1700))
     child.heard()
@@ -71,7 +71,7 @@ def test_memory_is_bounded_at_every_look() -> None:
         (Used(cpu_s=0.6, run_s=12, is_ready=False), "waits for a disk or a model"),
     ],
 )
-def test_whoever_waits_is_told_why_nothing_is_heard(now: Used, why: str) -> None:
+def test_silence_is_explained(now: Used, why: str) -> None:
     child = bounds()
     child.objection(now)
     assert child.why_silent() == why

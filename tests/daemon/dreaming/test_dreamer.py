@@ -243,7 +243,9 @@ def test_what_the_child_says_of_its_failure_is_kept(bed: Callable[..., Bed]) -> 
         ("sys.stdout.close(); time.sleep(1)", "without an answer"),
     ],
 )
-def test_a_child_that_goes_wrong(bed: Callable[..., Bed], program: str, complaint: str) -> None:
+def test_each_fault_of_a_child_is_a_failed_dream_with_a_reason(
+    bed: Callable[..., Bed], program: str, complaint: str
+) -> None:
     assert complaint in bed(program).failure()
 
 
@@ -259,17 +261,17 @@ def test_work_is_bounded(bed: Callable[..., Bed]) -> None:
     assert "worked longer than 3 s" in bed(chatty, time_s=3.0).failure()
 
 
-def test_waiting_is_no_work(bed: Callable[..., Bed]) -> None:
+def test_waiting_does_not_count_as_work(bed: Callable[..., Bed]) -> None:
     sleeps = "for _ in range(8): say(Progress(stage='x')); time.sleep(.5)\nsay(Done())"
     assert bed(sleeps, time_s=3.0, silence_s=3.0).dream().state == "nothing"
 
 
-def test_what_a_model_answers_is_work(bed: Callable[..., Bed]) -> None:
+def test_time_of_a_model_counts_as_work(bed: Callable[..., Bed]) -> None:
     asks = "say(Progress(stage='x', model_s=99)); time.sleep(60)"
     assert "worked longer than 90 s" in bed(asks, time_s=90.0).failure()
 
 
-def test_the_time_of_a_night_is_bounded_but_for_what_a_person_asks_for(bed: Callable[..., Bed]) -> None:
+def test_the_time_of_24_hours_is_bounded_but_for_dreams_by_hand(bed: Callable[..., Bed]) -> None:
     chatty = WORK + "for _ in range(30): say(Progress(stage='x')); work(.05)\nsay(Done())"
     it = bed(chatty, per_day_s=100.0)
     it.store.recorded.append(Run("r0", "daily", "failed", NOW, NOW, summary={"seconds": 99.5, "tokens": 7}))
@@ -280,7 +282,7 @@ def test_the_time_of_a_night_is_bounded_but_for_what_a_person_asks_for(bed: Call
     assert it.dream(by_hand=True).state == "nothing"
 
 
-def test_what_a_night_asks_of_a_model_is_bounded_and_not_each_dream_alone(bed: Callable[..., Bed]) -> None:
+def test_model_calls_are_bounded_over_24_hours_and_not_by_dream(bed: Callable[..., Bed]) -> None:
     used = "\nused = dict(calls=2 + request.calls_spent, tokens=90 + request.tokens_spent)"
     dies = "\nsay(Progress(stage='x', **used)); say(Progress(stage='y')); sys.exit(3)"
     it = bed(used + dies)
@@ -299,7 +301,9 @@ def test_standing_still_is_bounded(bed: Callable[..., Bed]) -> None:
     assert "stood still for 1 s" in bed("time.sleep(60)", stall_s=1.0).failure()
 
 
-def test_whoever_waits_is_told_why_it_says_nothing(bed: Callable[..., Bed], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silence_of_the_child_is_explained_to_the_client(
+    bed: Callable[..., Bed], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dreamd.daemon.dreaming.bounds.SAID_AFTER_S", 1.0)
     it = bed("say(Progress(stage='x', done=1, total=9)); time.sleep(4); say(Done())")
     seen: list[Progress] = []
@@ -313,7 +317,7 @@ def test_memory_is_bounded(bed: Callable[..., Bed]) -> None:
     assert "MiB of memory" in bed("x = b'1' * (300 << 20); time.sleep(60)", memory_mib=200).failure()
 
 
-def test_a_command_that_is_not_there(bed: Callable[..., Bed]) -> None:
+def test_a_missing_command_is_a_failed_dream(bed: Callable[..., Bed]) -> None:
     it = bed("")
     it.dreamer._command = ("/nowhere/python",)
     assert "No such file" in it.failure()
@@ -342,7 +346,7 @@ def during(it: Bed, act: Callable[[], Awaitable[Any]], seen: list[Progress] | No
 WAITS = "say(Progress(stage='x')); sys.stdin.read()"
 
 
-def test_one_at_a_time(bed: Callable[..., Bed]) -> None:
+def test_a_second_dream_is_refused_while_one_runs(bed: Callable[..., Bed]) -> None:
     it = bed(WAITS)
 
     async def try_another() -> None:
@@ -485,7 +489,7 @@ def test_a_dream_gives_way_to_activity_and_goes_on_when_it_is_quiet(bed: Callabl
 
 
 @linux_alone
-def test_a_child_that_hears_nothing_is_stopped_all_the_same(bed: Callable[..., Bed]) -> None:
+def test_a_child_that_ignores_pause_is_stopped_by_signal(bed: Callable[..., Bed]) -> None:
     it = bed(DEAF, resume_quiet_s=0.5, preemption=PreemptionSettings(stop_after_ms=50))
 
     async def work() -> None:
@@ -533,7 +537,7 @@ def test_preemption_can_be_switched_off(bed: Callable[..., Bed]) -> None:
     assert not [at.note for at in seen if at.note]
 
 
-def test_a_person_holds_it_back_and_lets_it_go_on_whatever_is_at_work(bed: Callable[..., Bed]) -> None:
+def test_pause_and_resume_by_hand_win_over_activity(bed: Callable[..., Bed]) -> None:
     it = bed(COUNTS, resume_quiet_s=0.0)
     seen: list[Progress] = []
 
@@ -551,7 +555,7 @@ def test_a_person_holds_it_back_and_lets_it_go_on_whatever_is_at_work(bed: Calla
     assert [at.note for at in seen if at.note] == ["paused: paused by hand", "goes on"]
 
 
-def test_a_checkpoint_outlives_what_did_not_land_and_no_landing(bed: Callable[..., Bed]) -> None:
+def test_a_checkpoint_survives_a_failed_dream_and_is_removed_by_a_landing(bed: Callable[..., Bed]) -> None:
     writes = "request.checkpoint.write_text('x')\n"
     it = bed(writes + WAITS)
 
@@ -585,7 +589,7 @@ def test_a_cancelled_dream_changes_nothing_and_says_so(bed: Callable[..., Bed]) 
     assert [run.state for run in it.store.recorded] == ["cancelled"]
 
 
-def test_without_a_dream_there_is_nothing_to_hold_back(bed: Callable[..., Bed]) -> None:
+def test_pause_resume_and_cancel_without_a_dream_are_refused(bed: Callable[..., Bed]) -> None:
     it = bed(WAITS)
     with pytest.raises(DreamError, match="No dream"):
         it.dreamer.pause()
@@ -620,7 +624,7 @@ def test_a_digest_that_cannot_be_written_does_not_unmake_a_dream(bed: Callable[.
 
 @pytest.mark.parametrize("what", ["apply", "tidy"])
 @pytest.mark.parametrize("error", [apsw.FullError("full"), RuntimeError("a bug"), StoreBusy("it is slow")])
-def test_whatever_fails_after_it_is_journaled_it_is_not_called_failed_and_has_its_digest(
+def test_an_error_after_journaling_leaves_the_dream_applied_with_its_digest(
     bed: Callable[..., Bed], what: str, error: Exception
 ) -> None:
     it = bed("say(Done(changeset_path=changeset(), derived={'digests/2026-11-21.md': '# d'}))")
@@ -646,7 +650,7 @@ def test_the_child_has_idle_priority(bed: Callable[..., Bed]) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="SCHED_IDLE is Linux's")
-def test_one_that_a_person_waits_for_has_its_share(bed: Callable[..., Bed]) -> None:
+def test_an_awaited_dream_has_normal_scheduling(bed: Callable[..., Bed]) -> None:
     it = bed("say(Failed(reason=f'{os.sched_getscheduler(0)} {os.getpriority(os.PRIO_PROCESS, 0)}'))")
     assert it.failure(by_hand=True, awaited=True) == f"The dream failed: {os.SCHED_OTHER} 5."
 
@@ -665,7 +669,7 @@ def test_orphaned_folders_are_removed_and_their_dreams_written_down(bed: Callabl
     assert signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL
 
 
-def test_no_dream_is_had_while_the_store_says_what_is_in_the_way(bed: Callable[..., Bed]) -> None:
+def test_no_dream_begins_while_the_store_refuses(bed: Callable[..., Bed]) -> None:
     it = bed(GOOD)
     it.store.obstacle = StoreError("the history is set aside", hint="Salvage it.")
     with pytest.raises(DreamBusy, match="the history is set aside") as refused:

@@ -30,20 +30,20 @@ def verdict(
     return answer.reason
 
 
-def test_quiet_calm_and_plugged_in() -> None:
+def test_a_quiet_calm_and_plugged_in_machine_is_idle() -> None:
     assert verdict() == ""
     assert verdict(machine=Machine(0.1, on_battery=True, battery_percent=51)) == ""
     assert verdict(machine=Machine(0.1, on_battery=False, battery_percent=3)) == ""
 
 
-def test_each_thing_that_stands_against_it_is_named() -> None:
+def test_each_reason_against_a_dream_is_named() -> None:
     assert "last activity 599 s ago" in verdict(quiet_s=599)
     assert "load 0.50" in verdict(machine=Machine(0.5))
     assert "battery at 49 %" in verdict(machine=Machine(0.1, on_battery=True, battery_percent=49))
     assert "allowed hours 1 to 5" in verdict(hour=5, hours=(1, 5))
 
 
-def test_somebody_at_the_desk_is_waited_for_but_not_for_ever_and_only_if_asked() -> None:
+def test_a_person_at_the_desk_delays_a_dream_until_it_is_overdue() -> None:
     assert verdict(away=True) == ""
     assert verdict(away=None) == ""
     assert verdict(away=False) == "the person is at the desk"

@@ -27,7 +27,7 @@ def sleeper(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(99)"], cwd=folder, start_new_session=True)
 
 
-def test_a_folder_says_whose_it_was(tmp_path: Path) -> None:
+def test_an_orphan_is_read_from_its_run_marker(tmp_path: Path) -> None:
     marked(tmp_path / "runs" / "r1", 2**22 + 1)
     (orphan,) = remove_orphans(tmp_path / "runs")
     assert (orphan.run_id, orphan.kind, orphan.began_at, orphan.dry_run) == ("r1", "weekly", NOW, False)
@@ -38,9 +38,7 @@ def test_a_folder_says_whose_it_was(tmp_path: Path) -> None:
     ("said", "spent"),
     [('{"calls": 3, "tokens": 700}', {"calls": 3, "tokens": 700}), ('{"calls": 3', {}), ("[]", {}), (None, {})],
 )
-def test_what_it_had_asked_of_a_model_counts_for_its_night(
-    tmp_path: Path, said: str | None, spent: dict[str, int]
-) -> None:
+def test_calls_of_an_orphan_count_for_the_day(tmp_path: Path, said: str | None, spent: dict[str, int]) -> None:
     folder = marked(tmp_path / "runs" / "r1", 2**22 + 1)
     if said is not None:
         (folder / SPENT).write_text(said)
@@ -49,7 +47,7 @@ def test_what_it_had_asked_of_a_model_counts_for_its_night(
 
 
 @pytest.mark.parametrize("said", ["", "{", "[]", '{"run_id": 3}', '{"pid": "x"}'])
-def test_a_folder_that_says_nothing_is_removed_all_the_same(tmp_path: Path, said: str) -> None:
+def test_a_folder_without_a_readable_marker_is_removed_too(tmp_path: Path, said: str) -> None:
     folder = tmp_path / "runs" / "r1"
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(said)
@@ -57,11 +55,11 @@ def test_a_folder_that_says_nothing_is_removed_all_the_same(tmp_path: Path, said
     assert not folder.exists()
 
 
-def test_no_folder_at_all(tmp_path: Path) -> None:
+def test_without_a_runs_folder_there_are_no_orphans(tmp_path: Path) -> None:
     assert list(remove_orphans(tmp_path / "runs")) == []
 
 
-def test_its_process_is_ended_and_nobody_elses(tmp_path: Path) -> None:
+def test_only_the_orphan_s_process_is_killed(tmp_path: Path) -> None:
     first, second = tmp_path / "runs" / "r1", tmp_path / "runs" / "r2"
     first.mkdir(parents=True)
     second.mkdir()

@@ -75,7 +75,7 @@ def dreamt(store: MemoryStore, paths: StorePaths, change: str) -> DreamResult:
     return asyncio.run(Dreamer(store, paths, settings, lambda: NOW, Activity(), command).dream())
 
 
-def test_a_dream_that_makes_it_worse_is_undone_and_says_so(store: MemoryStore, paths: StorePaths) -> None:
+def test_a_dream_that_makes_recall_worse_is_undone_with_a_note(store: MemoryStore, paths: StorePaths) -> None:
     before = memories(paths)
     result = dreamt(store, paths, "{'status': 'deprecated', 'archived_at': request.now}")
     assert result.state == "undone"
@@ -89,14 +89,14 @@ def test_a_dream_that_makes_it_worse_is_undone_and_says_so(store: MemoryStore, p
     assert store.ledger.asked() == []
 
 
-def test_one_that_does_not_stays(store: MemoryStore, paths: StorePaths) -> None:
+def test_a_dream_that_does_not_make_recall_worse_stays(store: MemoryStore, paths: StorePaths) -> None:
     result = dreamt(store, paths, "{'tags': ['kept']}")
     assert result.state == "applied"
     digest = (paths.vault / "digests" / "2026-11-21.md").read_text()
     assert digest == f"# The night\n\n<!-- dream {result.run_id} -->\nAll went well.\n"
 
 
-def test_it_waits_for_who_asks_but_not_for_ever(store: MemoryStore) -> None:
+def test_the_recheck_waits_for_requests_but_not_for_ever(store: MemoryStore) -> None:
     glances: list[int] = []
 
     def busy_for_a_while() -> bool:
@@ -108,9 +108,7 @@ def test_it_waits_for_who_asks_but_not_for_ever(store: MemoryStore) -> None:
     assert len(glances) >= 5
 
 
-def test_what_there_was_no_time_for_before_is_not_held_against_it_after(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_probes_without_a_result_before_do_not_count_after(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     asked_for = iter([False])
     checks = [Check(text=text, channel="shop", gold=("none",)) for text in ("Who keeps the ladder?", "Which studio?")]
     monkeypatch.setattr("dreamd.pipelines.gate.post_apply.LONGEST_S", 0.2)

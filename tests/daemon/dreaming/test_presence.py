@@ -23,11 +23,11 @@ IOREG = '    | |   "HIDIdleTime" = 301000000000\n    | |   "HIDParameters" = {"H
         ("Failed to get user: not logged in", None),
     ],
 )
-def test_logind(said: str, away: bool | None) -> None:
+def test_logind_says_away_present_or_nothing(said: str, away: bool | None) -> None:
     assert presence.by_logind(said) is away
 
 
-def test_ioreg() -> None:
+def test_ioreg_tells_the_idle_time() -> None:
     assert presence.by_ioreg(IOREG, 300) is True
     assert presence.by_ioreg(IOREG, 302) is False
     assert presence.by_ioreg("", 300) is None

@@ -56,7 +56,7 @@ def test_daily_at_the_local_time() -> None:
     assert next_due(at("2026-11-18T03:00"), history, SETTINGS).is_due(at("2026-11-18T03:00"))
 
 
-def test_the_first_one_ever_makes_up_for_last_night() -> None:
+def test_the_first_dream_ever_makes_up_for_last_night() -> None:
     due = next_due(at("2026-11-18T14:00"), [], SETTINGS)
     assert due.is_due(at("2026-11-18T14:00"))
     assert not due.overdue
@@ -85,7 +85,7 @@ def test_at_most_one_lands_a_local_date() -> None:
     assert due_at("2026-11-18T03:30", history) == "2026-11-19T03:00"
 
 
-def test_one_by_hand_in_the_evening_does_not_cost_the_night() -> None:
+def test_a_dream_by_hand_in_the_evening_does_not_replace_the_next_night_s() -> None:
     assert due_at("2026-11-18T23:30", [past("2026-11-18T23:00")]) == "2026-11-19T03:00"
 
 
@@ -136,7 +136,7 @@ def test_a_clock_set_back_by_minutes_gives_no_second_dream() -> None:
     assert due_at("2026-11-18T03:00", [past("2026-11-18T03:20")]) == "2026-11-19T03:00"
 
 
-def test_what_is_not_counted_is_said() -> None:
+def test_dreams_dated_in_the_future_are_named_as_not_counted() -> None:
     assert next_due(at("2026-11-18T12:00"), [past("2036-11-19T03:00")], SETTINGS).passed_over == 1
     assert next_due(at("2026-11-18T12:00"), [past("2026-11-18T03:00")], SETTINGS).passed_over == 0
 
@@ -156,7 +156,7 @@ def test_whatever_the_dates_of_the_history_a_dream_is_due_within_two_days(histor
     )
 
 
-def test_a_night_without_the_hour() -> None:
+def test_a_night_that_skips_the_hour_dreams_late() -> None:
     """On 2026-03-29 Berlin goes from 02:00 to 03:00."""
     settings = ScheduleSettings(daily_at=time(2, 30))
     history = [past("2026-03-28T02:30")]
@@ -166,7 +166,7 @@ def test_a_night_without_the_hour() -> None:
     assert next_night.not_before == datetime(2026, 3, 30, 0, 30, tzinfo=UTC)
 
 
-def test_a_night_with_the_hour_twice() -> None:
+def test_a_night_that_repeats_the_hour_dreams_once() -> None:
     """On 2026-10-25 Berlin has 02:00 to 03:00 twice; the dream comes once."""
     settings = ScheduleSettings(daily_at=time(2, 30))
     due = next_due(at("2026-10-24T12:00"), [past("2026-10-24T02:30")], settings)
@@ -198,7 +198,7 @@ def test_a_traveller_gets_at_most_one_a_date_of_where_he_is() -> None:
     assert due.not_before == datetime(2026, 11, 18, 18, 0, tzinfo=UTC)  # 03:00 in Tokyo on the 19th
 
 
-def test_without_a_zone_it_refuses_to_guess() -> None:
+def test_a_time_without_a_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="zone"):
         next_due(datetime(2026, 11, 18), [], SETTINGS)
 
@@ -353,7 +353,7 @@ def test_a_tick_says_what_it_waits_for() -> None:
     assert night.tick() == ""
 
 
-def test_what_a_night_has_used() -> None:
+def test_the_use_of_24_hours_is_summed() -> None:
     now = at("2026-11-18T12:00")
     runs = [
         Run("a", "daily", "preempted", now - timedelta(hours=9), summary={"seconds": 100, "tokens": 5, "calls": 2}),
@@ -386,14 +386,14 @@ def test_an_undone_dream_is_not_dreamt_again_the_same_day() -> None:
     assert night.dreamt == []
 
 
-def test_forgetting_is_no_dream() -> None:
+def test_a_forget_run_does_not_count_as_a_dream() -> None:
     night = Night()
     night.history.append(Run("r", "forget", "applied", night.now.astimezone(UTC)))
     night.tick()
     assert night.dreamt == ["daily"]
 
 
-def test_waiting_turns_are_counted_when_nobody_is_there_and_compacted_once() -> None:
+def test_waiting_turns_are_counted_when_idle_and_compacted_once() -> None:
     night = Night()
     night.tick()
     night.waiting_turns = 60
@@ -409,14 +409,14 @@ def test_waiting_turns_are_counted_when_nobody_is_there_and_compacted_once() -> 
     assert busy.tick().startswith("due 2026-11-19")
 
 
-def test_no_second_one_beside_a_running_one() -> None:
+def test_no_second_dream_begins_beside_a_running_one() -> None:
     night = Night()
     night.dreamer.running = "r"
     assert night.tick() == ""
     assert night.dreamt == []
 
 
-def test_the_minute_is_apschedulers() -> None:
+def test_the_scheduler_ticks_every_minute() -> None:
     night = Night()
 
     async def live() -> None:
@@ -449,7 +449,7 @@ def test_what_was_linked_or_gave_way_does_not_bring_a_second_dream(tmp_path: Pat
         assert {run.kind for run in store.runs(20, hidden=("link",))} == {"daily"}
 
 
-def test_a_tick_that_meets_a_bug_is_told_and_the_next_one_dreams() -> None:
+def test_a_tick_with_a_bug_is_reported_and_the_next_one_dreams() -> None:
     night = Night()
     night.store.runs = lambda limit, **which: 1 / 0
     assert night.tick() == "the schedule failed with ZeroDivisionError; the log has the place"
@@ -482,7 +482,7 @@ def test_a_schedule_that_cannot_begin_begins_again(monkeypatch: pytest.MonkeyPat
     assert night.schedule.waiting_for == "the schedule ended with ImportError; it begins again"
 
 
-def test_a_landing_dated_in_the_future_is_told() -> None:
+def test_a_landing_dated_in_the_future_is_reported() -> None:
     night = Night()
     night.history.append(Run("f", "daily", "applied", at("2036-11-19T03:00").astimezone(UTC)))
     night.tick()

@@ -102,7 +102,7 @@ def test_uninstalling_what_is_not_there_says_so(tmp_path: Path, monkeypatch: pyt
         ("DREAMD_LLM", '{"provider": "none", "api_key": "sk-live-THEKEY123"}'),
     ],
 )
-def test_a_secret_is_refused_and_never_told(name: str, value: str) -> None:
+def test_a_secret_is_refused_and_never_printed(name: str, value: str) -> None:
     for make in (lambda: units({name: value}, "/p"), lambda: launch_agent({name: value}, "/p", Path("/l"))):
         with pytest.raises(InstallError, match="secret") as raised:
             make()

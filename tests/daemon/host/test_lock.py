@@ -12,7 +12,7 @@ import pytest
 from dreamd.daemon.host.lock import AlreadyRunning, DaemonLock
 
 
-def test_a_second_one_is_told_the_pid_of_the_first(tmp_path: Path) -> None:
+def test_a_second_daemon_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
     first, second = (DaemonLock(tmp_path / "data", tmp_path / "data" / "vault") for _ in range(2))
     first.acquire()
     with pytest.raises(AlreadyRunning, match=f"pid {os.getpid()}"):
@@ -35,7 +35,7 @@ def test_two_data_folders_cannot_share_a_vault(tmp_path: Path) -> None:
     first.release()
 
 
-def test_a_killed_one_leaves_no_lock(tmp_path: Path) -> None:
+def test_a_killed_daemon_leaves_no_lock(tmp_path: Path) -> None:
     program = (
         "import sys, time, pathlib; from dreamd.daemon.host.lock import DaemonLock;"
         "p = pathlib.Path(sys.argv[1]); DaemonLock(p, p / 'vault').acquire(); print('held', flush=True); time.sleep(60)"

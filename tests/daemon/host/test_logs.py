@@ -20,7 +20,7 @@ def _put_back() -> Iterator[None]:
     logger.remove()
 
 
-def test_what_libraries_say_ends_up_in_the_same_file(tmp_path: Path) -> None:
+def test_logs_of_libraries_end_up_in_the_same_file(tmp_path: Path) -> None:
     file = tmp_path / "dreamd.log"
     logs.set_up(LogSettings(file=file))
     logging.getLogger("somebody").warning("from %s", "logging")

@@ -32,11 +32,11 @@ def waiting(listener: socket.socket) -> socket.socket:
     return client
 
 
-def test_where_nobody_waits_it_ends_at_once(listener: socket.socket) -> None:
+def test_without_waiting_clients_a_refusal_ends_at_once(listener: socket.socket) -> None:
     assert turn_away(listener.dup().detach(), Unfit("no"), lambda: True, AGES_S) == 0
 
 
-def test_everybody_who_waits_hears_why_and_the_socket_goes_on(listener: socket.socket) -> None:
+def test_every_waiting_client_gets_the_reason_and_the_socket_stays(listener: socket.socket) -> None:
     clients = [waiting(listener) for _ in range(3)]
     assert turn_away(listener.dup().detach(), Unfit("a.toml is not TOML."), lambda: True, 0.0) == 3
     for client in clients:
@@ -48,7 +48,7 @@ def test_everybody_who_waits_hears_why_and_the_socket_goes_on(listener: socket.s
     waiting(listener).close()  # it still listens
 
 
-def test_who_comes_when_it_is_mended_is_left_for_the_next_start(listener: socket.socket) -> None:
+def test_a_client_after_the_repair_is_left_for_the_next_start(listener: socket.socket) -> None:
     with waiting(listener) as client:
         assert turn_away(listener.dup().detach(), Unfit("no"), lambda: False, AGES_S) == 0
         with listener.accept()[0] as left:

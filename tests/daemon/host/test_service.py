@@ -41,7 +41,7 @@ def program(home: Path, name: str, says: str) -> None:
     path.chmod(0o755)
 
 
-def test_what_was_never_installed_is_not_asked_about(tmp_path: Path) -> None:
+def test_without_an_installation_no_manager_is_asked(tmp_path: Path) -> None:
     assert installed_service({"HOME": str(tmp_path)}) is None
 
 
@@ -55,7 +55,7 @@ def test_the_daemons_own_words_to_the_manager_come_first(home: Path) -> None:
     assert service.log_file == Path("/var/log/my dreamd.log")
 
 
-def test_else_the_journals_last_words_else_how_it_ended(home: Path) -> None:
+def test_without_a_status_the_journal_s_last_line_or_the_exit_is_the_failure(home: Path) -> None:
     program(home, "systemctl", FAILED.format(text="", socket="active"))
     program(
         home, "journalctl", "2026-11-22 host python[7]: dreamd: a.toml is not TOML.\n2026-11-22 systemd[1]: Failed\n"

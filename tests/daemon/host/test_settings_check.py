@@ -36,7 +36,7 @@ def test_settings_that_work_are_not_complained_of(config: Path) -> None:
         ("nonsense = 1\n", "nonsense is no setting"),
     ],
 )
-def test_what_cannot_work_is_a_sentence(config: Path, content: str, says: str) -> None:
+def test_each_unworkable_setting_is_one_sentence(config: Path, content: str, says: str) -> None:
     config.write_text(content)
     (said,) = complaints()
     assert says in said
@@ -57,7 +57,7 @@ def test_a_model_that_may_be_fetched_or_was_is_let_pass(
     assert complaints() == []
 
 
-def test_keys_that_others_may_read_are_told_and_not_repeated(config: Path, tmp_path: Path) -> None:
+def test_keys_that_others_may_read_are_named_and_not_repeated(config: Path, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("sk-live-THEKEY123")
     key.chmod(0o644)

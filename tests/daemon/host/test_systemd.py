@@ -28,7 +28,7 @@ def test_messages_reach_the_manager_and_the_variables_are_taken_out(tmp_path: Pa
 
 
 @pytest.mark.skipif(not hasattr(socket, "SO_PEERCRED"), reason="abstract sockets are Linux's")
-def test_an_abstract_address() -> None:
+def test_messages_reach_an_abstract_address() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(f"\0dreamd-test-{os.getpid()}")
         manager.settimeout(5)

@@ -32,7 +32,7 @@ CHAT = '{"role":"user","content":"hi"}\n'
         ("a.markdown", "", "markdown"),
     ],
 )
-def test_the_content_tells(tmp_path: Path, name: str, content: str, expected: str) -> None:
+def test_the_format_is_detected_by_content(tmp_path: Path, name: str, content: str, expected: str) -> None:
     (tmp_path / name).write_text(content)
     assert detect_format(tmp_path / name) == expected
 
@@ -47,7 +47,7 @@ def test_the_content_tells(tmp_path: Path, name: str, content: str, expected: st
         ("a.txt", b"hello"),
     ],
 )
-def test_what_cannot_be_told_is_named(tmp_path: Path, name: str, content: bytes) -> None:
+def test_an_undetected_format_is_an_error_that_names_the_file(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UnsupportedFile, match=name) as raised:
         read(tmp_path / name)
@@ -125,11 +125,11 @@ def test_an_unreadable_file_is_skipped_in_a_folder(folder_of_another: Path) -> N
         ("okf/*/*/index.md", "markdown"),
     ],
 )
-def test_whole_files(data: Path, pattern: str, expected: str) -> None:
+def test_whole_files_of_each_format_are_detected(data: Path, pattern: str, expected: str) -> None:
     assert {detect_format(path) for path in data.glob(pattern)} == {expected}
 
 
-def test_a_whole_folder(data: Path) -> None:
+def test_a_whole_folder_is_read(data: Path) -> None:
     items = list(read(data / "beam-100k" / "1"))
     assert len(sessions(items)) == 3
     assert len(skipped(items)) == 1

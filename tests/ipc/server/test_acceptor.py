@@ -78,7 +78,7 @@ def test_a_socket_file_that_is_removed_is_made_again(
     assert not path.exists()
 
 
-def test_what_the_service_manager_made_is_made_again_and_told(serve: Serve, socket_folder: Path) -> None:
+def test_a_service_manager_s_socket_is_made_again_and_reported(serve: Serve, socket_folder: Path) -> None:
     path = socket_folder / "manager.sock"
     made = socket.socket(socket.AF_UNIX)
     made.bind(str(path))
@@ -92,9 +92,7 @@ def test_what_the_service_manager_made_is_made_again_and_told(serve: Serve, sock
     assert "systemctl --user restart dreamd.socket" in serving.server.socket_problem
 
 
-def test_a_place_that_is_taken_is_told_once_and_tried_again(
-    serve: Serve, socket_folder: Path, warnings: list[str]
-) -> None:
+def test_a_taken_path_is_logged_once_and_tried_again(serve: Serve, socket_folder: Path, warnings: list[str]) -> None:
     serving = serve(PING)
     before = serving.connect()
     serving.path.unlink()
@@ -143,7 +141,9 @@ def scarce(serve: Serve, socket_folder: Path) -> tuple[Serving, Scarce]:
     return serve(PING, listener=opened), scarce
 
 
-def test_without_a_descriptor_a_client_is_told_so(scarce: tuple[Serving, Scarce], warnings: list[str]) -> None:
+def test_without_a_descriptor_a_client_is_refused_with_a_reason(
+    scarce: tuple[Serving, Scarce], warnings: list[str]
+) -> None:
     serving, listening = scarce
     for _ in range(3):
         listening.short = 1  # the reserve makes room for the second try
@@ -155,7 +155,7 @@ def test_without_a_descriptor_a_client_is_told_so(scarce: tuple[Serving, Scarce]
     assert serving.ask("ping") == {}
 
 
-def test_when_nobody_can_even_be_turned_away_clients_wait(
+def test_when_no_client_can_even_be_refused_clients_wait(
     scarce: tuple[Serving, Scarce], warnings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving, listening = scarce
@@ -168,7 +168,7 @@ def test_when_nobody_can_even_be_turned_away_clients_wait(
     assert len(warnings) == 1
 
 
-def test_one_client_too_many_is_told_even_if_it_has_written(serve: Serve) -> None:
+def test_one_client_too_many_is_refused_even_if_it_has_written(serve: Serve) -> None:
     serving = serve(PING, max_connections=1)
     first = serving.connect()
     first.call(1, "ping")
@@ -187,7 +187,7 @@ def test_one_client_too_many_is_told_even_if_it_has_written(serve: Serve) -> Non
         assert caught.value.code == BUSY
 
 
-def test_an_abstract_name_has_no_file_to_lose() -> None:
+def test_a_socket_with_an_abstract_name_is_never_lost() -> None:
     sock = socket.socket(socket.AF_UNIX)
     sock.bind(f"\0dreamd-test-{os.getpid()}")
     sock.listen()

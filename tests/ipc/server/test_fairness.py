@@ -65,7 +65,7 @@ def test_the_same_kind_of_request_is_shared_out_by_connection(serve: Serve) -> N
     recalled.permits.release(10_000)
 
 
-def test_what_a_client_asked_before_it_went_away_is_not_worked_out(serve: Serve) -> None:
+def test_requests_of_a_client_that_left_are_not_begun(serve: Serve) -> None:
     listed = Worked()
     serving = serve({"list": Handler(Echo, listed, blocking=True)}, threads=1)
     [gone] = flood(serving, "list", clients=1, requests=200)
@@ -146,7 +146,7 @@ def test_while_an_agent_s_request_is_worked_on_a_flood_leaves_it_most_of_the_tim
     assert mine.receive()["id"] == 1
 
 
-def test_who_waits_too_long_is_told_and_may_ask_again(serve: Serve) -> None:
+def test_a_request_past_its_deadline_is_answered_busy(serve: Serve) -> None:
     slow = Worked()
     serving = serve({"slow": Handler(Echo, slow, blocking=True)}, threads=1, deadline_s=0.1)
     first = serving.connect()

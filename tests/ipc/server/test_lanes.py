@@ -50,7 +50,7 @@ def test_connections_take_turns_however_much_one_asks() -> None:
     assert order.index("c") <= 3
 
 
-def test_of_one_connection_only_so_many_are_worked_on() -> None:
+def test_one_client_gets_at_most_its_share_of_threads() -> None:
     answering = Answering(threads=4, each=2)
     answering.put("a", times=5)
     assert answering.connections() == "aa"
@@ -60,7 +60,7 @@ def test_of_one_connection_only_so_many_are_worked_on() -> None:
     assert answering.connections() == "aba"
 
 
-def test_a_second_thread_is_given_only_while_another_connection_still_finds_one() -> None:
+def test_a_second_thread_is_given_only_while_another_client_still_finds_one() -> None:
     answering = Answering(threads=4, each=2)
     for hungry in "abc":
         answering.put(hungry, times=4)
@@ -71,7 +71,7 @@ def test_a_second_thread_is_given_only_while_another_connection_still_finds_one(
     assert answering.connections() == "abcd"
 
 
-def test_an_agent_comes_before_the_rest_however_long_that_waits() -> None:
+def test_an_agent_s_request_comes_before_the_rest() -> None:
     answering = Answering(threads=1)
     answering.put("a", times=20)
     answering.put("b", AGENT)
@@ -111,7 +111,7 @@ def test_the_rest_goes_on_when_the_agents_have_their_answers() -> None:
     assert answering.connections() == "c"
 
 
-def test_what_nobody_waits_for_is_never_begun() -> None:
+def test_a_dropped_request_is_never_begun() -> None:
     answering = Answering(threads=1)
     answering.put("a")
     gone = request("a", OTHER)
@@ -123,7 +123,24 @@ def test_what_nobody_waits_for_is_never_begun() -> None:
 
 
 @pytest.mark.parametrize("handler", [AGENT, OTHER])
-def test_one_thread_serves_everybody(handler: Handler) -> None:
+def test_one_thread_serves_both_lanes(handler: Handler) -> None:
     answering = Answering(threads=1, kept_free=1)
     answering.put("a", handler)
     assert answering.connections() == "a"
+
+
+def test_the_example_of_the_module_holds() -> None:
+    answering = Answering(threads=4, each=2, kept_free=2)
+    answering.put("A", times=3)
+    answering.put("B")
+    assert answering.connections() == "AA"
+    answering.put("C", AGENT, times=2)
+    assert answering.connections() == "AAC"
+    answering.end_first()
+    assert answering.connections() == "ACC"
+    answering.now += REST_EVERY_S
+    answering.end_first()
+    assert answering.connections() == "CCA"
+    answering.end_first()
+    answering.end_first()
+    assert answering.connections() == "AB"

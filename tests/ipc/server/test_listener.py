@@ -62,7 +62,7 @@ def test_a_path_too_long_is_refused_with_what_to_do(socket_folder: Path) -> None
     assert "DREAMD_SOCKET" in caught.value.hint
 
 
-def test_who_connects_before_anyone_accepts_waits(opened: Listener, path: Path) -> None:
+def test_a_client_that_connects_before_accept_waits(opened: Listener, path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(path))
         client.sendall(b"early\n")
@@ -73,14 +73,14 @@ def test_who_connects_before_anyone_accepts_waits(opened: Listener, path: Path) 
             assert peer_uid(accepted) == os.geteuid()
 
 
-def test_a_living_daemon_is_not_pushed_aside(opened: Listener, path: Path) -> None:
+def test_the_socket_of_a_living_daemon_is_not_replaced(opened: Listener, path: Path) -> None:
     with pytest.raises(AlreadyRunning) as caught:
         open_listener(path)
     assert "dreamctl stop" in caught.value.hint
     assert path.exists()
 
 
-def test_a_living_socket_without_our_lock_is_not_pushed_aside_either(path: Path) -> None:
+def test_a_living_socket_without_our_lock_is_not_replaced(path: Path) -> None:
     path.parent.mkdir()
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(path))
@@ -123,7 +123,7 @@ def test_the_socket_of_a_killed_daemon_is_replaced(path: Path) -> None:
     open_listener(path).close()
 
 
-def test_what_is_no_socket_is_left_alone(path: Path) -> None:
+def test_a_file_that_is_no_socket_is_left_and_refused(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("a person's file")
     with pytest.raises(ListenerError, match="no socket"):
@@ -131,7 +131,7 @@ def test_what_is_no_socket_is_left_alone(path: Path) -> None:
     assert path.read_text() == "a person's file"
 
 
-def test_of_two_that_start_at_once_one_wins(path: Path) -> None:
+def test_of_two_daemons_that_start_at_once_one_wins(path: Path) -> None:
     won: list[Listener] = []
     lost: list[AlreadyRunning] = []
     barrier = threading.Barrier(8)

@@ -134,7 +134,7 @@ def test_a_hundred_connections_get_their_own_answers(serve: Serve) -> None:
         assert answers == {number: f"{repeat}/{number}" for number in range(5)}
 
 
-def test_a_bad_line_hurts_nobody_and_the_connection_goes_on(serve: Serve) -> None:
+def test_after_a_bad_line_the_connection_goes_on(serve: Serve) -> None:
     serving = serve(echo())
     wire, other = serving.connect(), serving.connect()
     wire.send(b"not json\n", b"\xff\n", b"[]\n")
@@ -144,7 +144,7 @@ def test_a_bad_line_hurts_nobody_and_the_connection_goes_on(serve: Serve) -> Non
         assert each.receive()["result"] == {"text": "still here"}
 
 
-def test_a_line_that_never_ends_is_told_and_the_connection_closed(serve: Serve) -> None:
+def test_an_endless_line_is_an_error_and_closes_the_connection(serve: Serve) -> None:
     serving = serve(echo())
     wire = serving.connect()
     wire.call(1, "echo", text="a")
@@ -350,7 +350,7 @@ def test_a_client_that_goes_away_takes_its_requests_with_it(serve: Serve, half_f
     assert serving.ask("echo", text="a") == {"text": "a"}
 
 
-def test_a_client_that_has_said_all_still_gets_its_answers(serve: Serve) -> None:
+def test_a_client_that_shut_down_writing_still_gets_its_answers(serve: Serve) -> None:
     gate = Gate()
     wire = serve({"slow": Handler(Echo, gate, blocking=True), **echo()}).connect()
     wire.call(1, "slow", text="a")
@@ -394,7 +394,7 @@ def test_a_reader_that_is_slow_is_answered_as_fast_as_it_reads(serve: Serve) -> 
     assert [wire.receive()["id"] for _ in range(40)] == list(range(40))
 
 
-def test_a_reader_that_stays_away_is_dropped_after_a_while(serve: Serve) -> None:
+def test_a_client_that_stops_reading_is_dropped_after_a_while(serve: Serve) -> None:
     big = {"text": "x" * 500_000}
     serving = serve({"big": Handler(Echo, lambda params, call: big)}, stalled_output_bytes=2**20, stalled_s=0.2)
     wire = serving.connect()
@@ -444,7 +444,7 @@ def test_only_so_many_requests_of_a_connection_are_worked_on(serve: Serve) -> No
     assert {wire.receive()["id"] for _ in range(20)} == set(range(20))
 
 
-def test_one_client_too_many_is_told(serve: Serve) -> None:
+def test_one_client_too_many_is_refused_with_a_reason(serve: Serve) -> None:
     serving = serve(echo(), max_connections=2)
     first, second = serving.connect(), serving.connect()
     for wire in (first, second):
@@ -469,14 +469,14 @@ def wait_for(serving: Any, true: Any) -> Any:
     return serving.run(asyncio.wait_for(wait(), 10))
 
 
-def test_another_user_is_turned_away(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_user_is_refused(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_module, "peer_uid", lambda sock: os.geteuid() + 1)
     wire = serve(echo()).connect()
     assert wire.receive()["error"]["code"] == REFUSED
     assert wire.is_closed()
 
 
-def test_activity_is_told_of_agents_at_work_alone(serve: Serve) -> None:
+def test_only_agents_methods_count_as_activity(serve: Serve) -> None:
     handlers = {"work": Handler(Echo, lambda params, call: {}, activity=True), **echo()}
     serving = serve(handlers)
     with serving.client() as client:

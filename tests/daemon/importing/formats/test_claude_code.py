@@ -89,7 +89,7 @@ def test_a_bad_line_is_skipped_with_its_number(jsonl: Write, bad: bytes, reason:
     assert texts(items) == ["before", "after"]
 
 
-def test_a_truncated_last_line_is_told_as_such(jsonl: Write) -> None:
+def test_a_truncated_last_line_is_skipped_with_that_reason(jsonl: Write) -> None:
     items = list(read(jsonl(line("user", "whole"), b'{"type":"user","mess')))
     assert "unfinished" in skipped(items)[0].reason
     assert texts(items) == ["whole"]
@@ -133,7 +133,7 @@ def test_an_image_is_a_word(jsonl: Write) -> None:
     ]
 
 
-def test_duplicate_uuids_are_the_stores_to_tell_apart(jsonl: Write) -> None:
+def test_duplicate_uuids_are_passed_on_to_the_store(jsonl: Write) -> None:
     items = list(read(jsonl(line("user", "one", uuid="same"), line("user", "one", uuid="same"))))
     assert [turn.external_id for turn in sessions(items)[0].turns] == ["same", "same"]
 
@@ -209,7 +209,7 @@ class TestWhatTheProgramPutIn:
             "<task-notification>done</task-notification>",
         ],
     )
-    def test_is_no_turn(self, jsonl: Write, content: str) -> None:
+    def test_such_lines_are_no_turns(self, jsonl: Write, content: str) -> None:
         assert texts(read(jsonl(line("user", content), line("user", [{"type": "text", "text": content}])))) == []
 
     @pytest.mark.parametrize("key", ["isMeta", "isCompactSummary", "isSidechain", "isApiErrorMessage"])
@@ -281,7 +281,7 @@ class TestTitles:
         )
         assert sessions(read(path))[0].head.title == "Fixed the kettle"
 
-    def test_else_the_first_words_of_the_person(self, jsonl: Write) -> None:
+    def test_without_a_summary_the_title_is_the_person_s_first_words(self, jsonl: Write) -> None:
         (session,) = sessions(read(jsonl(line("assistant", "Hi!"), line("user", "\nThe  build is red.\nHelp"))))
         assert session.head.title == "The  build is red."
 

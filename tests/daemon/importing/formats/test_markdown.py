@@ -36,7 +36,9 @@ def test_frontmatter_is_honoured(tmp_path: Path) -> None:
         ("---\nx: [broken\n---\nAssam.", "buying tea", "Assam."),
     ],
 )
-def test_titles(tmp_path: Path, content: str, title: str, text: str) -> None:
+def test_a_note_s_title_is_found_in_its_frontmatter_or_text(
+    tmp_path: Path, content: str, title: str, text: str
+) -> None:
     (found,) = notes(read(note(tmp_path, content)))
     assert found.title == title
     assert found.text.endswith(text[-6:])

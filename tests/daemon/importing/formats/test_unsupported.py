@@ -51,7 +51,7 @@ def as_lines(values: list[Any]) -> bytes:
         ("export.zip", b"PK\x03\x04", "an archive"),
     ],
 )
-def test_what_it_is_is_said(tmp_path: Path, name: str, content: bytes, is_a: str) -> None:
+def test_each_unsupported_format_is_named(tmp_path: Path, name: str, content: bytes, is_a: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UnsupportedFile) as raised:
         read(tmp_path / name)
@@ -76,7 +76,7 @@ def test_an_export_too_long_to_be_read_whole_is_known_by_its_beginning(
         ("x.db", "an SQLite database"),
     ],
 )
-def test_databases(tmp_path: Path, name: str, is_a: str) -> None:
+def test_databases_are_named(tmp_path: Path, name: str, is_a: str) -> None:
     database = sqlite3.connect(tmp_path / name)
     database.execute("CREATE TABLE message (id)")
     database.close()
