@@ -62,7 +62,7 @@ class Connection:
             with self._guard:
                 self._socket = None
         if self._aborted:  # a stream that was shut may look as if it had come to its end
-            raise LlmAborted(f"{self._name} was told to stop.")
+            raise LlmAborted(f"{self._name} was stopped.")
         return answer
 
     def abort(self) -> None:
@@ -96,7 +96,7 @@ class Connection:
 
     def _as_llm_error(self, error: Exception, deadline_s: float) -> Exception:
         if self._aborted:
-            return LlmAborted(f"{self._name} was told to stop.")
+            return LlmAborted(f"{self._name} was stopped.")
         if isinstance(error, TooMuch):
             return LlmEndless(f"{self._name} did not come to an end.", "Raise llm.answer_tokens, or use another model.")
         if isinstance(error, TimeoutError | httpx.TimeoutException):
@@ -109,7 +109,7 @@ class Connection:
 
 
 class _Bounded(httpx.AsyncBaseTransport):
-    """Asks for plain bytes, counts them, and tells what socket it speaks over."""
+    """Asks for plain bytes, counts them, and reports the socket that it uses."""
 
     def __init__(self, inner: httpx.AsyncHTTPTransport, most_bytes: int, met: Callable[[Any], None]) -> None:
         self._inner = inner

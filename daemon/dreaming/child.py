@@ -222,7 +222,7 @@ def be_idle(pid: int) -> None:
 
     SCHED_IDLE makes its reading and writing idle too. But Linux weighs sessions against each other before the processes
     in them, and this one has a session of its own, in which it would be idle alone and take half of a core from the
-    daemon: beside such a process two threads of 12 ms took 550 ms, and 24 with the session told to step back.
+    daemon: beside such a process two threads of 12 ms took 550 ms, and 24 with the session made to step back.
     """
     with contextlib.suppress(OSError):
         if sys.platform == "linux":
@@ -235,7 +235,7 @@ def be_idle(pid: int) -> None:
 
 
 def be_modest(pid: int) -> None:
-    """Let a process that a person waits for have its share, after whoever else wants the processor."""
+    """Give a process that a person waits for its share of the processor, after other processes."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, NICE_WHEN_AWAITED)
 

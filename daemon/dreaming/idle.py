@@ -93,7 +93,7 @@ def _within(hour: int, hours: tuple[int, int]) -> bool:
 class LoadMeter:
     """Processor time that others used since the last reading, per core.
 
-    The load average would count our own dream, and lags by a minute; processor times can be told apart.
+    The load average would count our own dream, and lags by a minute; processor times can be separated.
     """
 
     def __init__(self) -> None:

@@ -66,7 +66,7 @@ class Preemption:
         self._changed.set()
 
     def resume(self) -> None:
-        """Let it go on at once, whoever is at work; the next activity holds it back again."""
+        """Let it go on at once, even beside activity; the next activity holds it back again."""
         self._by_person = False
         self._go_on()
 

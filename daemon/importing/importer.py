@@ -153,7 +153,7 @@ class Importer:
         return self._store.observe(replace(item.head, channel=channel), item.turns)
 
     def _remember(self, note: NoteRead) -> Future[NodeId]:
-        """Keep a note where the import keeps notes: whoever wrote it does not choose whose memory it becomes."""
+        """Keep a note where the import keeps notes: its author does not choose its channel, unless trusted."""
         channel, kind = self._channel or self._folders_channel, Kind.NOTE
         asked = (self._channel or note.channel or channel, note.kind or kind)
         if self._trust_frontmatter:

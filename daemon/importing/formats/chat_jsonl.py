@@ -100,8 +100,8 @@ def _part(part: object) -> str:
 def _note_of_call(call: dict[str, Any]) -> str:
     match call.get("function"):
         case {"name": str(name), "arguments": arguments}:
-            told = arguments if isinstance(arguments, str) else json.dumps(arguments)
-            return tidy(f"[{name}: {first_line(told, _CALL_CHARS)}]")
+            given = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            return tidy(f"[{name}: {first_line(given, _CALL_CHARS)}]")
         case _:
             return ""
 

@@ -1,6 +1,6 @@
 """Notes: every markdown file is one memory in its own right, kept as a note and not as a session.
 
-The frontmatter's `title`, `tags` and date are honoured; its `kind` and `channel` are told to who imports, since a note
+The frontmatter's `title`, `tags` and date are honoured; its `kind` and `channel` go to the importer, since a note
 from elsewhere could otherwise choose whose memory it becomes. Everything else is the note's text. Wiki links,
 attachments and foreign keys are kept as text, nothing is resolved.
 """

@@ -1,6 +1,6 @@
 """An agent's actions, in a few words: tool calls and their results as short notes.
 
-Looking around is not kept, doing is; a result is kept where it tells an outcome, and an error always.
+Calls that only read are not kept, those that act are; of results, outcomes and every error.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from .sanitize import first_line, shorten
 
-# What a call is told by: the first of these inputs that it has. None: the call is not worth a note.
-_TOLD_BY: Mapping[str, tuple[str, ...] | None] = {
+# A call is described by the first of these inputs that it has. None: the call is not worth a note.
+_DESCRIBED_BY: Mapping[str, tuple[str, ...] | None] = {
     "Agent": ("description", "prompt"),
     "Bash": ("command",),
     "BashOutput": None,
@@ -36,7 +36,7 @@ _TOLD_BY: Mapping[str, tuple[str, ...] | None] = {
     "Write": ("file_path",),
 }
 
-# How much of a result's head and tail is kept. A sub-agent's report is prose; of an output the end tells most.
+# How much of a result's head and tail is kept. A sub-agent's report is prose; of an output the end says most.
 _RESULT_CHARS: Mapping[str, tuple[int, int]] = {
     "Agent": (1500, 500),
     "Bash": (200, 500),
@@ -69,11 +69,11 @@ def note_of_call(name: str, arguments: object) -> str:
         return f"[plan]\n{shorten(plan.strip(), *_PLAN_CHARS)}"
     if name == "AskUserQuestion":
         return _note_of_questions(given.get("questions"))
-    told_by = _TOLD_BY.get(name, tuple(given))
-    if told_by is None:
+    keys = _DESCRIBED_BY.get(name, tuple(given))
+    if keys is None:
         return ""
-    told = next((value for key in told_by if isinstance(value := given.get(key), str) and value.strip()), "")
-    return _note(name, first_line(told, _CALL_CHARS))
+    about = next((value for key in keys if isinstance(value := given.get(key), str) and value.strip()), "")
+    return _note(name, first_line(about, _CALL_CHARS))
 
 
 def note_of_result(name: str, text: str, *, is_error: bool) -> str:
@@ -96,10 +96,10 @@ def words_of_user(result: str) -> str | None:
     return text if text.startswith(_ANSWERED) else None
 
 
-def _note(name: str, told: str) -> str:
-    if not told:
+def _note(name: str, about: str) -> str:
+    if not about:
         return f"[{name}]"
-    return f"[{name} {told}]" if told.startswith(("/", "~", "./")) and " " not in told else f"[{name}: {told}]"
+    return f"[{name} {about}]" if about.startswith(("/", "~", "./")) and " " not in about else f"[{name}: {about}]"
 
 
 def _note_of_todos(todos: object) -> str:

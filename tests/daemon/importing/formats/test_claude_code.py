@@ -151,6 +151,11 @@ class TestToolCalls:
         path = jsonl(call("Read", file_path="/x.py"), call("Edit", file_path="/x.py", old_string="a", new_string="b"))
         assert texts(read(path)) == ["[Edit /x.py]"]
 
+    @pytest.mark.parametrize("tool", ["Agent", "Task"])
+    def test_a_sub_agent_s_call_is_its_description(self, jsonl: Write, tool: str) -> None:
+        path = jsonl(call(tool, subagent_type="scout", prompt="Read it all.", description="Find the leak"))
+        assert texts(read(path)) == [f"[{tool}: Find the leak]"]
+
     def test_an_output_keeps_head_and_tail(self, jsonl: Write) -> None:
         path = jsonl(call("Bash", command="pytest"), result("HEAD " + "log line\n" * 50_000 + "3 failed"))
         _, output = sessions(read(path))[0].turns
