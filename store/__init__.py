@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .changes.runs import AppliedRun, SkippedAction
+    from .changes.runs import AppliedRun, SkippedAction, new_run_id
     from .find.embedding.embedding import Embedder, embedder_for
     from .keep.deadline import within
     from .keep.files.vault import is_digest, is_kept
@@ -48,6 +48,7 @@ __all__ = [
     "is_digest",
     "is_full",
     "is_kept",
+    "new_run_id",
     "note_date",
     "note_title",
     "parse_document",
@@ -75,6 +76,7 @@ _HOMES = {
     "is_digest": "keep.files.vault",
     "is_full": "keep.unwritable",
     "is_kept": "keep.files.vault",
+    "new_run_id": "changes.runs",
     "note_date": "keep.okf.notes:date_of",
     "note_title": "keep.okf.notes:title_of",
     "parse_document": "keep.okf.document:parse",
