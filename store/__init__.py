@@ -1,4 +1,4 @@
-"""What is kept and how it is found. Other rooms use what `__all__` names, and the modules of values beside this one.
+"""The memory as it is kept and found. Other rooms use the names in `__all__`, and the modules of values beside this.
 
 Each name is loaded when it is first asked for (PEP 562): `dreamd.store.settings` lies on the way of every `dreamctl`
 command, which needs neither SQLite nor numpy.

@@ -112,7 +112,7 @@ class MemoryStore:
 
     @property
     def paused(self) -> bool:
-        """Whether all learning is switched off."""
+        """Return whether all learning is switched off."""
         return self.parts.switches.paused
 
     @property
@@ -122,7 +122,7 @@ class MemoryStore:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a client called, or something was acknowledged, a moment ago."""
+        """Return whether a client called, or something was acknowledged, a moment ago."""
         return self.parts.is_busy()
 
     @property

@@ -1,4 +1,4 @@
-"""What the store answers when it is asked about itself and its memories, as values."""
+"""The store's answers about itself and its memories, as values."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """What was found in a channel that was not asked."""
+    """The hits of a channel that was not asked."""
 
     channel: str
     hits: tuple[Hit, ...]
@@ -60,7 +60,7 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """A memory that was taken back, by which run, and what only rested on it and went with it."""
+    """A memory that was taken back, the run that did it, and what rested on it alone and went with it."""
 
     node_id: NodeId
     run_id: str
@@ -69,7 +69,7 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A memory that was brought back, by which run."""
+    """A memory that was brought back, and the run that did it."""
 
     node_id: NodeId
     run_id: str
@@ -78,7 +78,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What a person decided, and by which run it is done."""
+    """A person's decision, and the run that carries it out."""
 
     decision_id: str
     run_id: str
@@ -88,7 +88,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that a person should know of. `severity` is `error`, `warning`, or `note` where nothing is wrong."""
+    """A problem that a person should know of. `severity` is `error`, `warning`, or `note` where nothing is wrong."""
 
     path: str
     problem: str
@@ -116,7 +116,7 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What a rebuild made. `embedded` counts the chunks that the model had to read: those never seen before."""
+    """The result of a rebuild. `embedded` counts the chunks that the model had to read: those never seen before."""
 
     files: int
     nodes: int
@@ -133,7 +133,7 @@ class EmbeddingStatus(TypedDict):
 
 
 class StoreStatus(TypedDict):
-    """How a store is.
+    """The status of a store.
 
     `memories`: how many of each level, L0 to L3, L0 being sessions. `channels`: how many memories and turns each holds.
     `pending_embeddings`: chunks that words find and meaning does not yet. `journal`: changes that were acknowledged and

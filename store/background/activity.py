@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 BUSY_FOR_S = 0.1
-"""How long after a call the background work stays out of the way of the next one."""
+"""The time after a call in which background work stays out of the way of the next one."""
 
 
 class Activity:

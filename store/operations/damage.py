@@ -15,7 +15,7 @@ from ..keep.writer.writer import Writer
 from ..model import Corrupt, IndexDamaged, StoreError
 
 REPLACED_S = 4.0
-"""How long a question waits for a damaged index to be replaced by a new one, which fills while it answers."""
+"""The longest wait of a question for a new index in place of a damaged one; the new one fills while it answers."""
 
 SALVAGE = "Stop dreamd, then `dreamctl salvage` brings back what can be read of it."
 

@@ -16,7 +16,7 @@ from .visibility import Visibility
 
 @dataclass(frozen=True, slots=True)
 class DecayInputs:
-    """What the store holds of everything that decay looks at.
+    """The contents of ledger and index that decay looks at.
 
     `citations` are pairs of a living page and a living fact that it cites; `living` counts the living facts. `facts`
     yields those that were stated before a moment, with no more of each than the index holds; `read` returns a file's

@@ -25,7 +25,7 @@ from .switches import Switches
 from .visibility import Visibility
 
 STATUS_WAITS_S = 0.5
-"""How long `status` waits for what was acknowledged before it to be counted."""
+"""The longest wait of `status` for what was acknowledged before it to be counted."""
 
 COUNTED = {Level.SESSION: "sessions", Level.FACT: "facts", Level.SCENARIO: "scenarios", Level.PROFILE: "profiles"}
 

@@ -27,7 +27,7 @@ FORGOTTEN = "[forgotten]"
 """The text of a forgotten turn, which stays in its session's file."""
 
 MODEL_WAIT_S = 1.5
-"""How long the first questions after a start wait for the embedding model before keywords answer alone."""
+"""The longest wait of the first questions for the embedding model, before keywords answer alone."""
 
 
 class Recall:

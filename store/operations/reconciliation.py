@@ -21,10 +21,10 @@ from .damage import Repairs, repeated_after_repair
 logger = logging.getLogger(__name__)
 
 COMPARED_AGAIN_S = 5.0
-"""How long after a comparison of vault and index that failed the next one is tried."""
+"""The pause after a failed comparison of vault and index, before the next one."""
 
 PATIENCE_S = 2.0
-"""How long after a start, or the vault's return, questions wait for the comparison."""
+"""The time after a start, or the vault's return, in which questions wait for the comparison."""
 
 
 class Reconciliation:
@@ -105,7 +105,7 @@ class Reconciliation:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether what changed while the daemon or the vault was away is read."""
+        """Return whether what changed while the daemon or the vault was away is read."""
         return self._catching_up.done()
 
     def wait_until_caught_up(self, timeout_s: float) -> bool:

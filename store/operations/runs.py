@@ -21,7 +21,7 @@ from .tombstones import TURN, Tombstones
 from .visibility import Visibility
 
 WRITTEN_WITHIN_S = 120.0
-"""How long an undo waits for what was acknowledged before it."""
+"""The longest wait of an undo for what was acknowledged before it."""
 
 
 class Runs:

@@ -13,7 +13,7 @@ from ..model import NodeId, NotFound, StoreBusy
 from .reconciliation import Reconciliation
 
 READ_YOUR_WRITES_S = 2.0
-"""How long a question waits for what was acknowledged before it to become visible."""
+"""The longest wait of a question for what was acknowledged before it to become visible."""
 
 NOT_FOUND_YET = "what was written last is not found yet"
 

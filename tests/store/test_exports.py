@@ -1,4 +1,4 @@
-"""What other rooms may use of the store is named once for the type checkers and once for the loader: they agree."""
+"""The names that the store exports: those for the type checkers and those for the loader agree."""
 
 from __future__ import annotations
 

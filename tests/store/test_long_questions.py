@@ -1,4 +1,4 @@
-"""What a question may cost the others: a pasted log or a page of marks is cut, and what it begins ends."""
+"""The cost of a question to the others: a pasted log or a page of marks is cut, and what it begins ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who speaks, whatever other programs call it."""
+"""The role of a speaker, whatever other programs call it."""
 
 from __future__ import annotations
 
