@@ -6,7 +6,6 @@ command, which needs neither SQLite nor numpy.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -92,6 +91,8 @@ def __getattr__(name: str) -> Any:
     """Load an exported name from its home, once."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     module, _, original = _HOMES[name].partition(":")
     value = globals()[name] = getattr(import_module(f".{module}", __name__), original or name)
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,3 +55,18 @@ def test_a_command_that_needs_no_store_loads_none_of_it(module: str, loaded: set
     modules = set(json.loads(done.stdout))
     assert {name.removeprefix("dreamd.store.") for name in modules if name.startswith("dreamd.store.")} == loaded
     assert not modules & {"apsw", "numpy", "yaml"}
+
+
+ROOT = Path(dreamd.store.__file__).parents[1]
+BEHIND = re.compile(r"\bstore\.(?:vault|ledger|index|catalog|derived|parts)\b")
+
+
+@pytest.mark.parametrize("room", ["daemon", "ipc", "pipelines"])
+def test_no_other_room_reaches_behind_an_open_store(room: str) -> None:
+    lines = {
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in (ROOT / room).rglob("*.py")
+        for line in path.read_text().splitlines()
+        if BEHIND.search(line.replace("_store.", "store.")) and "import" not in line
+    }
+    assert lines == set()
