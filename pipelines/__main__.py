@@ -23,15 +23,15 @@ ADDRESS_SPACE_FACTOR = 6
 def main() -> int:
     """Plan one dream. The exit code is 0 after `Done` and 1 after `Failed`."""
     _die_with_parent()
-    from .pause_signal import Attention, first_line
+    from .pause_signal import PauseListener, first_line
     from .protocol import Failed, Progress, RunRequest, encode
 
     out = sys.stdout.buffer
     line, heard = first_line(sys.stdin.fileno())
     if not line.strip():
         return 1
-    attention = Attention()
-    attention.listen(sys.stdin.fileno(), heard)
+    listener = PauseListener()
+    listener.listen(sys.stdin.fileno(), heard)
     writing = threading.Lock()
 
     def report(message: Progress) -> None:
@@ -45,7 +45,7 @@ def main() -> int:
         _bound_memory(request.pipelines.limits.memory_mib)
         from .dream import dream
 
-        done = dream(request, report, attention)
+        done = dream(request, report, listener)
     except Exception as error:  # the boundary of the process: the daemon gets the reason
         failed = Failed(reason=_reason(error), hint=getattr(error, "hint", ""))
         _write(out, encode(failed))

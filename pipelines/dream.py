@@ -12,7 +12,7 @@ from ..store.keep.ledger.records import LINK
 from . import run
 from .gate.gate import Gate
 from .gate.shadow_index import ShadowIndex
-from .pause_signal import Attention
+from .pause_signal import PauseListener
 from .protocol import SPENT, Done, Progress, RunRequest
 from .registry import COMPACTION, Stage
 from .report.finish import finish
@@ -24,10 +24,10 @@ from .workspace.snapshot import Snapshot
 from .workspace.view import View
 
 
-def dream(request: RunRequest, on_progress: OnProgress, attention: Attention | None = None) -> Done:
+def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener | None = None) -> Done:
     """Plan one dream. Writes only in the request's folder, and to its checkpoint.
 
-    `attention` learns what to call off before a pause.
+    `listener` learns what to call off before a pause.
     """
     embedder = embedder_for(request.store.embedding, request.embeddings.parent)
     snapshot = Snapshot(request.folder, request.vault, request.index, request.ledger)
@@ -43,8 +43,8 @@ def dream(request: RunRequest, on_progress: OnProgress, attention: Attention | N
         view.model, why_not = asker_for(request.llm, _left(request))
         if view.model is not None:
             closing.callback(view.model.release)
-            if attention is not None:
-                attention.before_pausing(view.model.abort)
+            if listener is not None:
+                listener.before_pausing(view.model.abort)
         open_shadow = lambda: closing.enter_context(_shadow(request, view, embedder))  # noqa: E731
         gate = Gate(open_shadow, view, request.pipelines.gate, request.now)
         outcome = run.plan(view, request.now, _stages(request), weekly=request.kind == "weekly", gate=gate)

@@ -25,7 +25,7 @@ def first_line(descriptor: int) -> tuple[bytes, bytes]:
     return line, rest
 
 
-class Attention:
+class PauseListener:
     """Listens for the daemon in a thread of its own; the end of the pipe ends this process.
 
     At PAUSE a pending request to a language model is called off first, then this process stops itself at once, without
@@ -41,7 +41,7 @@ class Attention:
 
     def listen(self, descriptor: int, heard: bytes = b"") -> None:
         """Start listening; `heard` are bytes that came with the request."""
-        threading.Thread(target=self._listen, args=(descriptor, heard), name="attention", daemon=True).start()
+        threading.Thread(target=self._listen, args=(descriptor, heard), name="pause listener", daemon=True).start()
 
     def _listen(self, descriptor: int, heard: bytes) -> None:
         with contextlib.suppress(OSError):

@@ -91,6 +91,12 @@ def _said(fact: Memory) -> tuple[float, str, int, NodeId]:
 
 def _related(view: View, facts: Sequence[Memory], fresh: set[NodeId]) -> list[_Found]:
     """Compare each fact with older ones, if one of the two is fresh."""
+    # An inverted index, filled while the facts are read in the order in which they were said: `said` maps each stem to
+    # the facts before this one that hold it. So a fact meets only older ones, and only those that share a rare stem.
+    #
+    # An example: 0 "The office is in Oslo", 1 "The kettle is blue", 2 "The office is in Bergen now". When 2 is read,
+    # `said` has office -> [0], oslo -> [0], kettle -> [1], blue -> [1]; 2 shares "office" with 0 and nothing with 1, so
+    # one pair of three is compared. A stem that more than COMMON facts hold has no rarity and makes no pair.
     statements = [read(fact.text) for fact in facts]
     spread = Counter(stem for statement in statements for stem in statement.stems)
     rarity = {stem: log(1 + len(facts) / count) for stem, count in spread.items() if count <= COMMON}

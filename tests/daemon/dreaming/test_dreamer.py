@@ -435,10 +435,10 @@ def test_seconds_in_which_it_is_held_back_are_not_its_own(monkeypatch: pytest.Mo
 # ---- who goes first
 
 LISTENS = """
-from dreamd.pipelines.pause_signal import Attention
-attention = Attention()
-attention.before_pausing(lambda: (request.folder.parent / "called off").touch())
-attention.listen(0)
+from dreamd.pipelines.pause_signal import PauseListener
+listener = PauseListener()
+listener.before_pausing(lambda: (request.folder.parent / "called off").touch())
+listener.listen(0)
 """
 COUNTS = (
     LISTENS
