@@ -32,7 +32,7 @@ Fake = Callable[[Talk], str]
 
 @pytest.fixture
 def fake(socket_folder: Path) -> Iterator[Fake]:
-    """A daemon of one connection that behaves as it is told."""
+    """Start a daemon of one connection that behaves as a test has it behave."""
     ends: list[Callable[[], None]] = []
 
     def start(talk: Talk) -> str:

@@ -45,7 +45,7 @@ def installed() -> dict[str, Path]:
 
 
 def loaded(path: Path, threads: int) -> Any:
-    """A model of llama.cpp: with two threads on one free core, each would wait for the other at every layer."""
+    """Load a model of llama.cpp: with two threads on one free core, each would wait for the other at every layer."""
     import llama_cpp
 
     return llama_cpp.Llama(
@@ -102,7 +102,7 @@ class Likeliest:
         return int(self._model.token_eos())
 
     def _allowed(self, among: Any, logits: Any) -> int | None:
-        """The likeliest of these tokens that the grammar allows."""
+        """Return the likeliest of these tokens that the grammar allows."""
         import numpy as np
 
         data = np.zeros(len(among), [("id", np.int32), ("logit", np.float32), ("p", np.float32)])

@@ -15,7 +15,7 @@ Make = Callable[..., DaemonUnderTest]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """Makes daemons that are not started yet; `name` tells their folders apart, the rest is their environment."""
+    """Make daemons that are not started yet; `name` distinguishes their folders, the rest is their environment."""
     made: list[DaemonUnderTest] = []
 
     def make_one(name: str = "one", **environ: str) -> DaemonUnderTest:

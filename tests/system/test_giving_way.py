@@ -26,7 +26,7 @@ def model() -> Iterator[SlowModel]:
 
 @pytest.fixture
 def dreaming(make: Make, model: SlowModel) -> DaemonUnderTest:
-    """A daemon whose dream waits for a model."""
+    """Start a daemon whose dream waits for a model."""
     daemon = make(**model.environ(), DREAMD_PIPELINES__IDLE__RESUME_QUIET_BY_HAND_S="600")
     daemon.start()
     daemon.wait_until_it_answers()

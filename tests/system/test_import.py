@@ -20,7 +20,7 @@ CODEX = '{"timestamp":"2026-02-01T10:00:00Z","type":"session_meta","payload":{"i
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a name that is longer than a terminal is wide."""
+    """Make a folder with a name that is longer than a terminal is wide."""
     folder = tmp_path / ("a folder with a name that is longer than a terminal is wide " * 2).strip()
     folder.mkdir()
     return folder

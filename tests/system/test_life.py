@@ -24,7 +24,7 @@ EXIT_STORE, EXIT_ALREADY_RUNNING, EXIT_CONFIG, EXIT_FORCED = 65, 75, 78, 70
 
 
 def refusal(daemon: DaemonUnderTest, *arguments: str, code: int) -> str:
-    """What a daemon says that does not start."""
+    """Return the message of a daemon that does not start."""
     command = [sys.executable, "-P", "-m", "dreamd.daemon", *arguments]
     done = subprocess.run(command, env=daemon.environ, capture_output=True, text=True, timeout=60)
     assert done.returncode == code, done.stderr
@@ -182,7 +182,7 @@ def test_a_model_that_is_configured_and_absent_is_said(make: Make) -> None:
 
 @pytest.fixture
 def with_a_memory(daemon: DaemonUnderTest) -> DaemonUnderTest:
-    """A daemon that knew something and was stopped."""
+    """Return a daemon that learned something and was stopped."""
     daemon.call("remember", text="The heron nests behind the mill.")
     daemon.stop()
     return daemon

@@ -20,7 +20,7 @@ PAGE_BYTES = 4096
 
 @pytest.fixture
 def stopped(daemon: DaemonUnderTest) -> DaemonUnderTest:
-    """A daemon that knew something, forgot something, and was stopped."""
+    """Return a daemon that learned something, forgot something, and was stopped."""
     daemon.call("remember", text="The heron nests behind the mill.")
     node_id = daemon.call("remember", text="The stork nests on the church.")["node_id"]
     daemon.call("forget", node_id=node_id)

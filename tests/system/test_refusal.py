@@ -155,7 +155,7 @@ def _waits(daemon: DaemonUnderTest) -> bool:
 
 
 def heard(manager: Manager) -> list[str]:
-    """What the daemon told the service manager so far."""
+    """Return the messages of the daemon to the service manager so far."""
     manager.notices.setblocking(False)
     said = []
     try:

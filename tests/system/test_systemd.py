@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.system, pytest.mark.skipif(bool(why_not()), reason=why
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A home that is short enough for a socket, and stays while the manager comes and goes."""
+    """Make a home that is short enough for a socket, and stays while the manager comes and goes."""
     with tempfile.TemporaryDirectory(prefix="home-") as folder:
         yield Path(folder)
 

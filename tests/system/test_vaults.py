@@ -23,7 +23,7 @@ pytestmark = pytest.mark.system
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
-    """A folder of notes as people keep them."""
+    """Make a folder of notes as people keep them."""
     return write_notes(tmp_path / "notes")
 
 
@@ -68,7 +68,7 @@ def dreamt(daemon: DaemonUnderTest, tmp_path: Path) -> Iterator[str]:
 
 
 def complaints(vault: Path) -> list[str]:
-    """What the format's own linter, which knows v0.1, finds; v0.2 allows the version at the root."""
+    """Return the findings of the format's own linter, which knows v0.1; v0.2 allows the version at the root."""
     findings = lint_bundle(load_bundle(vault))
     return [f"{one.code} {one.path}: {one.message}" for one in findings if (one.code, one.path) != ("E004", "index.md")]
 

@@ -119,7 +119,7 @@ def test_settings_beside_a_secret_are_no_secrets() -> None:
 
 @pytest.fixture
 def managed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """An environment in which systemctl agrees to everything."""
+    """Return an environment in which systemctl agrees to everything."""
     monkeypatch.setattr(sys, "platform", "linux")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "systemctl").write_text("#!/bin/sh\nexit 0\n")

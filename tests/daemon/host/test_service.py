@@ -23,7 +23,7 @@ Result=success
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home in which the units are installed, and programs that say what a test lets them say."""
+    """Make a home in which the units are installed, and programs that print what a test has them print."""
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     (tmp_path / "bin").mkdir()

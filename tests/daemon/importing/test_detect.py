@@ -98,7 +98,7 @@ def test_a_folder_is_walked_in_order_and_the_rest_grouped(tmp_path: Path) -> Non
 
 @pytest.fixture
 def folder_of_another() -> Iterator[Path]:
-    """A folder that may be listed, and nobody's rights to read in it: root, who may read everything, steps down."""
+    """Make a folder that may be listed and not read: root, who may read everything, becomes another user."""
     folder = Path(tempfile.mkdtemp(prefix="dreamd-"))
     folder.chmod(0o755)
     (folder / "a.jsonl").write_text(CHAT)

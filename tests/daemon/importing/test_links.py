@@ -16,7 +16,7 @@ CHAT = '{"role":"user","content":"%s"}\n'
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder to import, beside one that is nobody's business."""
+    """Make a folder to import, beside one that must not be read."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret.md").write_text("the secret")
