@@ -13,6 +13,7 @@ from functools import partial
 
 from ...store.keep import okf
 from ...store.model import Level, Memory, NodeId, Turn
+from ...store.text.titles import title_of
 from ..extract.duplicates import Known
 from ..extract.facts import Draft, drafts_of
 from ..grounding import claims as extraction
@@ -132,7 +133,7 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
 
     Its time is when it was said; the time of learning is kept beside.
     """
-    title = title_of(draft.text)
+    title = title_of(draft.text, TITLE_CHARS).rstrip(".!")
     return Memory(
         node_id=node_id,
         level=Level.FACT,
@@ -159,11 +160,3 @@ def _worded_by(memory: Memory, model: str, now: datetime) -> Memory:
     generated = {"by": model, "at": now.isoformat()}
     verified = [{"by": "process:grounding", "at": now.isoformat()}]
     return replace(memory, extra=dict(memory.extra) | {"generated": generated, "verified": verified})
-
-
-def title_of(text: str) -> str:
-    """Return the beginning of a text as a title, cut between words."""
-    line = " ".join(text.split())
-    if len(line) <= TITLE_CHARS:
-        return line.rstrip(".!")
-    return line[:TITLE_CHARS].rsplit(" ", 1)[0].rstrip(" ,;:–-") + "…"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ..keep import okf
+from ..text.normal_form import folded_words
 
 _TIMES: Final = frozenset({"timestamp", "generated", "valid_from", "valid_to", "archived_at", "learned_at", "at"})
 _OF_THE_RUN: Final = frozenset({"run", "body_sha256"})
@@ -26,8 +25,8 @@ def edit_key(path: str, before: bytes | None, after: bytes | None) -> str | None
         return f"edit:{_digest(path, 'delete')}"
     old, new = okf.parse(before), okf.parse(after)
     parts = sorted(_changes(old.meta, new.meta))
-    if _words(old.body) != _words(new.body):
-        parts.append(f"says {_words(new.body)}")
+    if folded_words(old.body) != folded_words(new.body):
+        parts.append(f"says {folded_words(new.body)}")
     return f"edit:{_digest(path, *parts)}" if parts else None
 
 
@@ -48,10 +47,6 @@ def _timeless(item: Any) -> Any:
     if isinstance(item, dict):
         return item.get("title") or {key: value for key, value in item.items() if key not in _TIMES | {"id"}}
     return item
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
 
 
 def _digest(*parts: str) -> str:

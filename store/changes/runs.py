@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
-import re
 import secrets
-import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -35,6 +33,7 @@ from ..model import (
     StoreBusy,
     StoreError,
 )
+from ..text.normal_form import folded_words
 from . import standing
 from .edits import edit_key
 from .reverting import reverted
@@ -111,7 +110,7 @@ def fingerprint(memory: Memory) -> str:
     Case, punctuation, spacing and formatting do not count; channel and level do.
     """
     if memory.level in {Level.SESSION, Level.FACT} or not memory.sources:
-        words = re.findall(r"\w+", unicodedata.normalize("NFKC", memory.text).casefold())
+        words = folded_words(memory.text)
     else:
         words = [memory.kind.value, *sorted(set(memory.sources))]
     digest = hashlib.sha256("\0".join((memory.channel, *words)).encode("utf-8", "surrogatepass")).hexdigest()

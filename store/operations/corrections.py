@@ -20,8 +20,9 @@ from ..keep.ledger.journal import sha256
 from ..keep.writer.writer import Writer
 from ..model import Action, ActionKind, Changeset, Conflict, InvalidInput, Kind, NodeId
 from ..results import Decided, Forgotten, Restored
+from ..text.titles import title_of
 from .damage import Repairs, repeated_after_repair
-from .intake import title_of
+from .intake import TITLE_CHARS
 from .lookup import Lookup
 from .tombstones import TURN, Tombstones
 from .visibility import Visibility
@@ -126,7 +127,7 @@ class Corrections:
         decision = self._decisions.find(name)
         kept = clean_text(text) if choice == "edit" else ""
         now = self._now()
-        actions = self._decisions.actions(decision, choice, by, now, kept, title_of(kept))
+        actions = self._decisions.actions(decision, choice, by, now, kept, title_of(kept, TITLE_CHARS))
         run_id = new_run_id(now, REVIEW)
         summary = {"note": f"decided {decision.decision_id}: {choice}"}
         _raise_if_refused(

@@ -16,13 +16,14 @@ from ..keep.okf.session import session_id as session_node_id
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Planned, Writer
 from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NewTurn, NodeId, SessionHead
+from ..text.titles import title_of
 from .feedback import Feedback
 from .lookup import Lookup
 from .switches import Switches
 from .tombstones import Tombstones
 
 STATED_CERTAINTY = 0.95
-TITLE_CHARS = 80
+TITLE_CHARS = 79
 
 
 class Intake:
@@ -81,7 +82,7 @@ class Intake:
         self._switches.refuse_if_off(channel)
         kept = intake.clean_text(text)
         node_id = okf.fact_id(channel, kept)
-        title = intake.clean_title(title) or title_of(kept)
+        title = intake.clean_title(title) or title_of(kept, TITLE_CHARS)
         now = self._now()
         learned = {"learned_at": now.isoformat()} if created_at else {}
         memory = Memory(
@@ -143,9 +144,3 @@ class Intake:
         """Have a memory linked in the background; called in the writer's thread."""
         if not kept_as.cancelled() and kept_as.exception() is None:
             self._remembered(kept_as.result(), remembering.is_known)
-
-
-def title_of(text: str, limit: int = TITLE_CHARS) -> str:
-    """Return a text as a title: on one line, cut at a word with "…" beyond `limit` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1].rsplit(" ", 1)[0] + "…"

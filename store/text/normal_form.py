@@ -7,6 +7,7 @@ or who did it to whom always differs; articles, fillers, contractions and punctu
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from .vocabulary import CONTRACTED_ENDINGS, CONTRACTIONS
 
@@ -31,6 +32,14 @@ def words(text: str) -> list[str]:
 def normal_form(text: str) -> tuple[str, ...]:
     """Return the words that a text must share, in their order, to say the same."""
     return tuple(word for said in words(text) for word in _written_out(said) if word not in FILLERS)
+
+
+def folded_words(text: str) -> list[str]:
+    """Return the words of a text for a fingerprint: case, punctuation, spacing and formatting do not count.
+
+    Tombstones hold hashes of these, so what this returns may not change.
+    """
+    return re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
 
 
 def _written_out(word: str) -> list[str]:
