@@ -46,8 +46,11 @@ LONGEST_REST_S, SHARE_WHILE_WRITING, MOST_RESTING = 1.0, 0.1, 4096
 this share of the time: Python runs one thread at a time, and beside the indexing of earlier writes the writer
 acknowledged half as many a second. A caller of `wait_for` ends the rest, and so do MOST_RESTING turns of the writer."""
 
+LONGEST_WAIT_S: Final = 2.0
+"""A job (an edit by hand, a comparison) that has waited so long for the placed files ends the rest, too."""
+
 _Placed = tuple[Sequence[AppliedFile], int]
-_Job = tuple[Callable[[], Any], "Future[Any]", int]
+_Job = tuple[Callable[[], Any], "Future[Any]", float]
 
 
 class Indexer:
@@ -75,7 +78,7 @@ class Indexer:
         self._changed = threading.Condition()
         self._stopping = False
         self._stop_at = 0.0
-        self._placed_seq = self._indexed_seq = self._wanted_seq = 0
+        self._indexed_seq = self._wanted_seq = 0
         self._retry_s = FIRST_RETRY_S
         self._thread = threading.Thread(target=self._run, name="dreamd-indexer", daemon=True)
         self.problem: str | None = None
@@ -83,7 +86,7 @@ class Indexer:
 
     def start(self, indexed_seq: int) -> None:
         """Start the thread; entries up to this number are indexed, or will be found by a comparison."""
-        self._placed_seq = self._indexed_seq = indexed_seq
+        self._indexed_seq = indexed_seq
         self._index.between_slices = self._between_slices
         self._thread.start()
 
@@ -102,16 +105,15 @@ class Indexer:
         """Queue files that the writer has placed, and with them all entries up to this number."""
         with self._changed:
             self._placed.append(([file for file in files if is_kept(file.path)], up_to_seq))
-            self._placed_seq = max(self._placed_seq, up_to_seq)
             self._changed.notify_all()
 
     def submit(self, job: Callable[[], T]) -> Future[T]:
-        """Run a job that applies files slice by slice (`Index.apply_all`), after the files placed before."""
+        """Run a job that applies files slice by slice (`Index.apply_all`), once no placed files wait."""
         future: Future[T] = Future()
         with self._changed:
             if self._stopping:
                 raise StoreBusy("the store is closing", hint="Start dreamd again.")
-            self._jobs.append((job, future, self._placed_seq))
+            self._jobs.append((job, future, self._monotonic()))
             self._changed.notify_all()
         return future
 
@@ -138,18 +140,18 @@ class Indexer:
                 self._changed.wait_for(lambda: self._placed or self._jobs or self._stopping)
                 if self._stopping and (not self._placed or self.problem or self._monotonic() > self._stop_at):
                     return
-            if self._jobs and (not self._placed or self._indexed_seq >= self._jobs[0][2]):
-                self._take_job()
-            elif self._placed:
+            if self._placed:
                 self._rest(LONGEST_REST_S)
                 self._take_placed()
+            elif self._jobs:
+                self._take_job()
 
     def _rest(self, at_most_s: float) -> None:
         """Sleep while writes come in, for `at_most_s` at most, so that the writer has the interpreter lock.
 
         Called before a transaction with LONGEST_REST_S, and in it after each file for as long as indexing it took
         times (1 / SHARE_WHILE_WRITING - 1): 1 ms of indexing, then 9 ms of sleep. It wakes every QUIET_S to see if
-        writes have ended, and at once for `wait_for`, for `stop`, and at MOST_RESTING turns behind.
+        writes have ended, and at once for `wait_for`, for `stop`, at MOST_RESTING turns behind, and for a job after LONGEST_WAIT_S.
 
         Example: writes are acknowledged every 3 ms from 0 to 2,000 ms, and the first files are placed at 10 ms.
         is_writing(5 ms) holds, so nothing is indexed until 1,010 ms, and then for a tenth of the time. At 2,005 ms the
@@ -163,7 +165,8 @@ class Indexer:
 
     def _may_rest(self) -> bool:
         wanted = self._wanted_seq > self._indexed_seq
-        return not wanted and not self._stopping and len(self._placed) < MOST_RESTING
+        held_up = bool(self._jobs) and self._monotonic() > self._jobs[0][2] + LONGEST_WAIT_S
+        return not (wanted or held_up or self._stopping) and len(self._placed) < MOST_RESTING
 
     def _take_placed(self) -> None:
         """Index some of the placed files, oldest first, in one transaction; failures are tried again."""

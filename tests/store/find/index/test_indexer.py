@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 from dreamd.store.find.index.index import Index
-from dreamd.store.find.index.indexer import LONGEST_REST_S, MOST_RESTING, Indexer
+from dreamd.store.find.index.indexer import LONGEST_REST_S, LONGEST_WAIT_S, MOST_RESTING, Indexer
 from dreamd.store.keep.ledger.journal import AppliedFile
 
 POLL_S = 0.01
@@ -97,11 +97,10 @@ def test_many_turns_behind_end_the_rest(case: Case) -> None:
     assert case.has_taken(1)
 
 
-def test_a_job_comes_after_what_was_placed_before_it_and_not_after_what_came_later(case: Case) -> None:
+def test_a_job_waits_for_the_placed_files_and_ends_a_rest_that_is_too_long(case: Case) -> None:
     case.place(1)
     assert case.looked.wait(20)
     ran = case.indexer.submit(lambda: list(case.index.applied))
     case.place(2)
-    case.is_writing = False
-    assert "facts/1.md" in ran.result(20)
-    assert case.has_taken(2)
+    case.now_s = LONGEST_WAIT_S + 1.0
+    assert ran.result(20) == ["facts/1.md", "facts/2.md"]
