@@ -27,4 +27,4 @@ class IpcSettings(BaseModel):
     max_output_bytes: int = Field(8 * 2**20, ge=2**16)
     """A client that leaves this much unread is dropped at once."""
     stop_grace_s: float = Field(5.0, ge=0)
-    """How long a stop waits for the answers in flight."""
+    """The time that a stop waits for the answers in flight."""

@@ -41,7 +41,7 @@ class IdleSettings(BaseModel):
 
 
 class PreemptionSettings(BaseModel):
-    """How a running dream is paused when a request or the person comes back."""
+    """Bounds of a pause, when a request or the person comes back while a dream runs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -99,7 +99,7 @@ class DecaySettings(BaseModel):
 
 
 class GateSettings(BaseModel):
-    """How many probes test a dream before it is applied."""
+    """The number of probes that test a dream before it is applied."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

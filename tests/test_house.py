@@ -386,3 +386,31 @@ def test_every_dependency_is_locked() -> None:
     ):
         locked = set(re.findall(r"^([\w.-]+)==", (ROOT / lock).read_text(), re.MULTILINE))
         assert {re.split(r"[<>=!~ \[]", requirement)[0].lower() for requirement in wanted} <= locked
+
+
+# -- the docstrings
+
+OPENERS = re.compile(r"(?:What|Whether|Who|Whose|Whom|How)\b")
+
+
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Yield each string that stands alone, a docstring or a constant's, with its line."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value.strip()
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_docstring_names_the_thing_and_does_not_ask_for_it(room: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
+        for path in modules_of((room,))
+        for line, text in docstrings(path.read_text())
+        if OPENERS.match(text)
+    ]
+    assert found == []
+
+
+def test_the_check_sees_every_docstring() -> None:
+    source = '"""What it is."""\nX = 1\n"""How many."""\ndef f():\n    """Who asks."""\n'
+    assert [line for line, text in docstrings(source) if OPENERS.match(text)] == [1, 3, 5]

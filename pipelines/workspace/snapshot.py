@@ -21,7 +21,7 @@ from ...store.text.controls import without_controls
 from .view import History, SessionState
 
 SESSIONS_ASKED = 40
-"""How many of a channel's newest sessions are read for the folder in which they ran."""
+"""The number of a channel's newest sessions that are read for the folder in which they ran."""
 
 HEAD_BYTES = 16_384
 

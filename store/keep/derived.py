@@ -21,7 +21,7 @@ FLAG = "derived:"
 """Before a path, in the ledger's flags: the hash of what we wrote there last."""
 
 RUN = "derived"
-"""Whose changes these are in the journal: no recorded action's, and nothing that waits for its person's file."""
+"""The run id of these changes in the journal: of no recorded action, and of nothing that waits for a person's file."""
 
 _DAY = re.compile(r"^##[ \t]+\d{4}-\d{2}-\d{2}", re.MULTILINE)
 _LISTED = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+.*\[")

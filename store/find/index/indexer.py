@@ -151,7 +151,8 @@ class Indexer:
 
         Called before a transaction with LONGEST_REST_S, and in it after each file for as long as indexing it took
         times (1 / SHARE_WHILE_WRITING - 1): 1 ms of indexing, then 9 ms of sleep. It wakes every QUIET_S to see if
-        writes have ended, and at once for `wait_for`, for `stop`, at MOST_RESTING turns behind, and for a job after LONGEST_WAIT_S.
+        writes have ended, and at once for `wait_for`, for `stop`, at MOST_RESTING turns behind, and for a job after
+        LONGEST_WAIT_S.
 
         Example: writes are acknowledged every 3 ms from 0 to 2,000 ms, and the first files are placed at 10 ms.
         is_writing(5 ms) holds, so nothing is indexed until 1,010 ms, and then for a tenth of the time. At 2,005 ms the
