@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +34,7 @@ import apsw
 from dreamd.store.keep.files.vault import is_kept
 from dreamd.store.keep.ledger.journal import sha256
 from dreamd.store.keep.ledger.ledger import Ledger
+from dreamd.store.keep.ledger.records import RecordedAction, Run
 
 from tests.bench.daemon_under_test import DaemonUnderTest, Refused, Wire, request
 from tests.bench.scratch import own_folder
@@ -272,22 +273,17 @@ class Trial:
         """Every file as the last run that touched it left it, and none from a run that is not in the history."""
         ledger = Ledger(self.daemon.folder / "data" / "ledger.db", read_only=True)
         try:
-            runs = sorted(ledger.runs(100_000), key=lambda run: run.started_at)
-            expected: dict[str, tuple[str | None, str]] = {}
-            for run in runs:
-                first: dict[str, str | None] = {}
-                for action in ledger.actions(run.run_id):
-                    first.setdefault(action.path, action.pre_sha256)
-                    if action.state == "applied":
-                        expected[action.path] = action.post_sha256, run.run_id
-                    elif action.state == "undone":
-                        expected[action.path] = first[action.path], run.run_id
+            runs = ledger.runs(100_000)
+            expected = left_by([(run, ledger.actions(run.run_id)) for run in runs])
         finally:
             ledger.close()
         for path, (wanted, run_id) in expected.items():
             found = sha256(files[path]) if path in files else None
             if found != wanted:
-                self.violations.append(f"{path} is not as run {run_id} left it")
+                self.violations.append(
+                    f"{path} is not as run {run_id} left it: {'gone' if found is None else found[:8]}, not "
+                    f"{'gone' if wanted is None else wanted[:8]}"
+                )
         known = {run.run_id for run in runs}
         self.violations += [
             f"run {run_id} was acknowledged and is not known" for run_id in self.owed.runs if run_id not in known
@@ -322,6 +318,25 @@ class Trial:
             return {table: set(connection.execute(f"SELECT {columns} FROM {table}")) for table, columns in PROJECTION}
         finally:
             connection.close()
+
+
+def left_by(history: Sequence[tuple[Run, Sequence[RecordedAction]]]) -> dict[str, tuple[str | None, str]]:
+    """Return the hash that each path was left with (None: no file), and the run that left it so.
+
+    A run takes effect when it is applied, and again when it is undone, which may be after a later run was.
+    """
+    events = [(run.ended_at or run.started_at, False, run.run_id, actions) for run, actions in history]
+    events += [(run.undone_at, True, run.run_id, actions) for run, actions in history if run.undone_at is not None]
+    left: dict[str, tuple[str | None, str]] = {}
+    for _, is_undo, run_id, actions in sorted(events, key=lambda event: event[:3]):
+        first: dict[str, str | None] = {}
+        for action in actions:
+            first.setdefault(action.path, action.pre_sha256)
+            if is_undo and action.state == "undone":
+                left[action.path] = first[action.path], run_id
+            elif not is_undo and action.state in {"applied", "undone"}:
+                left[action.path] = action.post_sha256, run_id
+    return left
 
 
 def _dreamt(wire: Wire, applying: threading.Event) -> dict[str, Any]:

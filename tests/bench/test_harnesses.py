@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from dreamd.store import MemoryStore, StorePaths
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.keep.ledger.journal import sha256
+from dreamd.store.model import Action, Changeset
+from dreamd.store.settings import StoreSettings
 
 from . import kill_store
 from .daemon_under_test import DaemonUnderTest
 from .damage import Account, Store, at_the_start
-from .kill_daemon import Trial
+from .kill_daemon import Trial, left_by
 from .many_dreams import Nights
 
 
@@ -92,3 +99,23 @@ def test_a_memory_that_is_not_there_after_damage_is_a_broken_promise(tmp_path: P
     store.memories["nobody"] = "Nobody ever said so."
     account = at_the_start(store, "index", [1])
     assert any("nobody is lost" in violation for violation in account.violations)
+
+
+def test_what_two_runs_left_is_known_in_whichever_order_they_were_undone(tmp_path: Path) -> None:
+    paths = StorePaths(tmp_path / "vault", tmp_path / "l.db", tmp_path / "i.db", tmp_path / "e.db", tmp_path / "runs")
+    clock = itertools.count()
+    start = datetime(2026, 11, 22, tzinfo=UTC)
+    store = MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: start + timedelta(seconds=next(clock)))
+    kept = store.remember("The ferry leaves at nine").result()
+    store.settle()
+    path = store.show(kept).path
+    texts = [store.vault.read(path), *(store.vault.read(path) + b"%d\n" % number for number in (1, 2))]
+    for number in (1, 2):
+        action = Action.replacing(path, kept, texts[number - 1], texts[number], stage="planted", reason="")
+        store.apply(Changeset(run_id=f"run-{number}", actions=(action,)))
+    for run_id, text in (("run-2", texts[1]), ("run-1", texts[0])):
+        store.undo(run_id)
+        history = [(run, store.ledger.actions(run.run_id)) for run in store.ledger.runs(100)]
+        assert left_by(history)[path] == (sha256(text), run_id)
+        assert store.vault.read(path) == text
+    store.close()
