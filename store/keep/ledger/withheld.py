@@ -14,7 +14,10 @@ WITHHELD_IMAGE: Final = "SELECT image FROM withheld WHERE path = ?"
 
 IS_RECORDED: Final = """
 SELECT 1 FROM action JOIN run USING (run_id) WHERE path = ? AND (
-    action.state = 'applied' AND post_sha256 IS NULL AND pre_image IS NOT NULL AND pre_sha256 = ?
+    action.state = 'applied' AND post_sha256 IS NULL AND pre_image IS NOT NULL AND EXISTS (
+        SELECT 1 FROM action AS first
+        WHERE first.run_id = action.run_id AND first.path = action.path AND first.pre_sha256 = ?
+    )
     OR action.state = 'undone' AND pre_sha256 IS NULL AND undone_at >= ? AND EXISTS (
         SELECT 1 FROM action AS last
         WHERE last.run_id = action.run_id AND last.path = action.path AND last.post_sha256 = ?
@@ -23,7 +26,8 @@ SELECT 1 FROM action JOIN run USING (run_id) WHERE path = ? AND (
     SELECT 1 FROM action AS later WHERE later.path = action.path AND later.id > action.id AND later.state = 'applied'
 )
 """
-"""A run deleted a file that held so, and can give it back; or was undone, which deleted what it had made."""
+"""A run deleted a file that held so, before it or amid it, and can give it back; or was undone, which deleted what it
+had made. A run that changed a file and then deleted it leaves no moment in which the index reads what was between."""
 
 LAST_DELETION: Final = """
 SELECT path, pre_image, action.fingerprint FROM action JOIN run USING (run_id)

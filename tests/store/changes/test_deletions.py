@@ -17,6 +17,7 @@ import hypothesis.strategies as st
 import pytest
 from dreamd.store.changes.runs import HISTORY_DAYS, Expired
 from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.keep.ledger.journal import sha256
 from dreamd.store.keep.ledger.records import Run
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, Conflict, NewTurn, NotFound, SessionHead
@@ -663,3 +664,20 @@ def test_what_two_undos_in_a_row_remove_is_not_taken_for_deleted_by_hand(store: 
         store.file_changed(["facts/ash.md"])
         store.settle_deletions()
         assert deletions(store) == []
+
+
+def test_a_run_that_changes_a_file_and_then_deletes_it_unlearns_it(store: MemoryStore) -> None:
+    kept = store.remember("The shelf is made of elm").result()
+    store.settle(60)
+    path = store.show(kept).path
+    before = store.vault.read(path)
+    then = before + b"and more\n"
+    changed = Action.replacing(path, kept, before, then, stage="planted", reason="")
+    gone = replace(changed, kind=ActionKind.DELETE, pre_sha256=sha256(then), content=None)
+    store.apply(Changeset(run_id="run-1", actions=(changed, gone)))
+    assert store.catalog.node(kept) is None
+    store.settle_deletions()
+    assert deletions(store) == []
+    assert store.undo("run-1").restored == 1
+    assert store.vault.read(path) == before
+    assert store.recall("shelf of elm").hits[0].node_id == kept
