@@ -45,6 +45,7 @@ CHUNKS_A_TURN = 1.34
 SESSION_TURNS = 40
 CHANNELS = ("kettle", "kettle", "kettle", "bakery", "bakery", "garden", "choir", "archive")
 MOST_S, MOST_MIB = 300, 1024
+INDEXED_S = 3600.0
 MIB = 2**20
 SEED = 20261122
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
@@ -71,7 +72,9 @@ def measure(options: Options) -> Iterator[Row]:
         f"{held['memories']['L1']:,} facts, {held['memories']['L2']:,} pages; "
         f"{done.report['actions']} actions; {cpu_s:.0f} s of processor; seconds: {seconds}"
     )
-    yield Row(name, f"{took:.0f} s, {peak / MIB:.0f} MiB", target, took <= MOST_S and peak <= MOST_MIB * MIB, how)
+    enough = held["chunks"] >= 0.9 * chunks and bool(held["memories"]["L1"]) and bool(done.report["actions"])
+    within = took <= MOST_S and peak <= MOST_MIB * MIB
+    yield Row(name, f"{took:.0f} s, {peak / MIB:.0f} MiB", f"{target}, of a memory so large", within and enough, how)
 
 
 async def _planned(request: RunRequest) -> tuple[Done, int, float]:
@@ -130,6 +133,8 @@ def _open(paths: StorePaths, embedder: Embedder) -> MemoryStore:
     paths.vault.mkdir(parents=True, exist_ok=True)
     (paths.vault / ".dreamd").touch()
     store = MemoryStore.open(paths, StoreSettings(), embedder, lambda: NOW)
+    say("reading the vault")
+    store.wait_until_caught_up(INDEXED_S)
     say(f"embedding {store.status()['pending_embeddings']} chunks")
     while store.status()["pending_embeddings"]:
         time.sleep(0.2)
