@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Literal, Self
@@ -155,12 +155,23 @@ class Evidence:
     external_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StatementSlot:
+    """A statement about the state of a thing, in its own words: the `attribute` of `subject` is `value`."""
+
+    subject: str
+    attribute: str
+    value: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """One concept file of the vault, read.
 
     `text` is the body without frontmatter. `sources` are the node ids that it rests on, in the file's order. `extra`
-    holds every frontmatter key that is not ours.
+    holds every frontmatter key that is not ours. A fact's text is what was said, word for word, at `created_at`; its
+    keys are `said_by` (user, assistant or a name), `about` (whom and what) and `days` (those that "yesterday" meant).
+    `later` are memories that probably took its place, both kept.
     """
 
     node_id: NodeId
@@ -185,6 +196,11 @@ class Memory:
     supersedes: tuple[NodeId, ...] = ()
     superseded_by: NodeId | None = None
     contradicts: tuple[NodeId, ...] = ()
+    later: tuple[NodeId, ...] = ()
+    said_by: str | None = None
+    about: tuple[str, ...] = ()
+    days: tuple[date, ...] = ()
+    slot: StatementSlot | None = None
     run: str | None = None
     path: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from datetime import date, datetime
 from ...store.model import Kind, NodeId, Turn
 from ...store.roles import MACHINES, Role
 from ...store.text.normal_form import words
-from ..language.sentences import Sentence, split
+from ...store.text.sentences import Sentence, split
 from . import outlines, short_answers
 from .classify import IMPLIED, FactAttributes, classify
 from .decontextualize import ASSISTANT, USER, Participants, decontextualize

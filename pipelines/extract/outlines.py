@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ...store.text.sentences import Sentence
 from ...store.text.word_lists import phrases
-from ..language.sentences import Sentence
 from .salience import Speaker, judge
 from .trimming import plain, request_weight
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from ...store.model import Turn
 from ...store.text.normal_form import words
+from ...store.text.sentences import Sentence, split
 from ...store.text.word_lists import phrases
 from ..language.content import content_words
-from ..language.sentences import Sentence, split
 from .salience import is_question
 from .trimming import plain, trim
 

@@ -18,6 +18,7 @@ from ...llm.model import LlmRefused, LlmUnavailable
 from ...store.model import NodeId, Turn
 from ...store.roles import Role
 from ...store.text.normal_form import normal_form, words
+from ...store.text.sentences import split
 from ...store.text.word_lists import lexicon
 from ..extract.classify import classify
 from ..extract.decontextualize import Participants, decontextualize
@@ -25,7 +26,6 @@ from ..extract.facts import Draft, attributed, day_of, evidence_text, participan
 from ..extract.salience import is_question, judge, names_of
 from ..extract.trimming import plain, trim
 from ..language.content import content_stems
-from ..language.sentences import split
 from . import prompts
 from .qa_pairs import QaPair, statements
 from .tokens import SourceSentence

@@ -11,9 +11,10 @@ from ...keep import okf
 from ...keep.okf import session
 from ...model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, SessionHead, Turn
 from ...roles import Role
+from ...text.vocabulary import MONTHS
 from ..backends.interface import Scalar
 
-PROJECTION_VERSION = 3
+PROJECTION_VERSION = 4
 """The version of these rules; raise it with every change, so that an index made by older rules is rebuilt."""
 
 NEIGHBOURS, NEIGHBOUR_CHARS = 2, 250
@@ -31,6 +32,9 @@ SESSIONS = "sessions/"
 
 SUCCESSOR = "superseded_by"
 """The arrow from a memory to the one that took its place."""
+
+LATER = "later"
+"""The arrow from a memory to one that probably took its place; both are kept."""
 
 STRAY_SESSION = "it is a session outside of `sessions/`: its turns are not found until it is back below that folder"
 
@@ -110,7 +114,7 @@ class Node:
 class Link:
     """`source` points at `target`: it `cites` it as evidence, `supersedes` or `contradicts` it, `relates` to it.
 
-    It was `superseded_by` it: one arrow at most.
+    It was `superseded_by` it, one arrow at most, or probably so: `later`.
     """
 
     source: NodeId
@@ -163,6 +167,8 @@ def memory_node(memory: Memory) -> Node:
         stale_after=okf.instant(memory.extra.get("stale_after")),
         session_id=memory.session_id,
         ordinal=_ordinal(memory.extra.get("ordinal")),
+        context=_keys(memory),
+        role=memory.said_by or "",
         certainty=memory.certainty,
         tags=memory.tags,
     )
@@ -171,6 +177,7 @@ def memory_node(memory: Memory) -> Node:
 def memory_links(memory: Memory) -> Iterable[Link]:
     """Yield the memory's links, in the file's order, each once."""
     arrows = [("cites", memory.sources), ("supersedes", memory.supersedes), ("contradicts", memory.contradicts)]
+    arrows.append((LATER, memory.later))
     arrows.append((SUCCESSOR, (memory.superseded_by,) if memory.superseded_by else ()))
     arrows.append(("relates", _related(memory.extra.get("relates"))))
     seen: set[tuple[str, str]] = set()
@@ -253,6 +260,12 @@ def with_neighbours(turns: Sequence[Node]) -> list[Node]:
 def _said(turn: Node) -> str:
     heading, text = turn.heading(), turn.text[:NEIGHBOUR_CHARS]
     return f"{heading}: {text}" if heading else text
+
+
+def _keys(memory: Memory) -> str:
+    """Return what a fact is found by beside its words: whom and what it is about, and the days that it means."""
+    days = [f"{day.day} {MONTHS[day.month - 1]} {day.year}" for day in memory.days]
+    return "\n".join([*memory.about, *days])
 
 
 def _related(value: object) -> tuple[NodeId, ...]:

@@ -11,12 +11,12 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from ...model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, NodeId, Status
+from ...model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, NodeId, StatementSlot, Status
 from ...names import as_channel
 from ..files.vault import RESERVED_NAMES
 from . import frontmatter, frontmatter_dump, frontmatter_edit, notes
@@ -56,6 +56,12 @@ _OURS = frozenset(
         "supersedes",
         "superseded_by",
         "contradicts",
+        "later",
+        "said_by",
+        "said_at",
+        "about",
+        "days",
+        "slot",
         "run",
     ]
 )
@@ -163,7 +169,7 @@ def to_memory(path: str, doc: Document, created_at: datetime | None = None) -> M
         tags=_tags(meta.get("tags")),
         scope=_string(meta.get("scope")) or "project",
         status=_member(Status, meta.get("status"), Status.STABLE),
-        created_at=written_at or instant(meta.get("learned_at")) or created_at,
+        created_at=instant(meta.get("said_at")) or written_at or instant(meta.get("learned_at")) or created_at,
         valid_from=instant(meta.get("valid_from")),
         valid_to=instant(meta.get("valid_to")),
         archived_at=instant(meta.get("archived_at")),
@@ -175,6 +181,11 @@ def to_memory(path: str, doc: Document, created_at: datetime | None = None) -> M
         supersedes=_strings(meta.get("supersedes")),
         superseded_by=_string(meta.get("superseded_by")),
         contradicts=_strings(meta.get("contradicts")),
+        later=_strings(meta.get("later")),
+        said_by=_string(meta.get("said_by")),
+        about=_strings(meta.get("about")),
+        days=_days(meta.get("days")),
+        slot=_slot(meta.get("slot")),
         run=_string(meta.get("run")),
         path=path,
         extra=extra,
@@ -210,6 +221,12 @@ def from_memory(memory: Memory, paths: Mapping[NodeId, str] | None = None) -> by
         "supersedes": memory.supersedes or None,
         "superseded_by": memory.superseded_by,
         "contradicts": memory.contradicts or None,
+        "later": memory.later or None,
+        "said_by": memory.said_by,
+        "said_at": memory.created_at if memory.said_by else None,
+        "about": memory.about or None,
+        "days": [day.isoformat() for day in memory.days] or None,
+        "slot": asdict(memory.slot) if memory.slot else None,
         "archived_at": memory.archived_at,
         "run": memory.run,
     }
@@ -362,6 +379,17 @@ def _tags(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return tuple(tag for part in value.split(",") if (tag := part.strip()))
     return _strings(value)
+
+
+def _days(value: object) -> tuple[date, ...]:
+    return tuple(at.date() for text in _strings(value) if (at := instant(text)))
+
+
+def _slot(value: object) -> StatementSlot | None:
+    if not isinstance(value, Mapping):
+        return None
+    said = [_string(value.get(key)) for key in ("subject", "attribute", "value")]
+    return StatementSlot(*(text or "" for text in said)) if any(said) else None
 
 
 def _number(value: object) -> float | None:

@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import yaml
 from dreamd.store.keep import okf
 from dreamd.store.keep.okf import frontmatter, frontmatter_dump, frontmatter_fast
 from dreamd.store.keep.okf.conformance import conformance
-from dreamd.store.model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, Status
+from dreamd.store.model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, StatementSlot, Status
 from dreamd.store.names import as_name
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -596,3 +596,22 @@ def test_what_says_only_when_it_was_learned_is_that_old_whenever_its_file_was_wr
     doc = okf.parse(b'---\ntype: Fact\nnode_id: "abc"\nlearned_at: "2026-11-21T03:00:00+00:00"\n---\n\nx\n')
     assert okf.to_memory("facts/a.md", doc, learned + timedelta(seconds=7)).created_at == learned
     assert okf.to_memory("facts/a.md", doc).created_at == learned
+
+
+def test_the_keys_of_a_fact_survive_its_file() -> None:
+    memory = Memory(
+        node_id="abcdefghijklm",
+        level=Level.FACT,
+        kind=Kind.DECISION,
+        title="No ORM please",
+        text="No ORM please, I prefer plain SQL since last Thursday.",
+        created_at=datetime(2026, 3, 2, 9, tzinfo=UTC),
+        said_by="Ines",
+        about=("orm", "SQL"),
+        days=(date(2026, 2, 26),),
+        slot=StatementSlot("we", "query with", "plain SQL"),
+        later=("nopqrstuvwxyz",),
+    )
+    data = okf.from_memory(memory)
+    assert okf.to_memory("facts/x.md", okf.parse(data)) == dataclasses.replace(memory, path="facts/x.md")
+    assert b"said_at: 2026-03-02T09:00:00+00:00" in data.replace(b"'", b"").replace(b'"', b"")

@@ -7,13 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ...store.text.word_lists import lexicon
+import sentencex
+
+from .languages import language_of, words_in
 
 Shape = Literal["prose", "item", "heading", "row"]
 
 _WRAPPED_FROM = 60  # a line this long without a full stop was broken by width, a shorter one by its writer
 LONGEST_CHARS = 600
 """A longer sentence is cut after a comma: it is a pasted list, or runs on without a full stop."""
+
+FEWEST_WORDS = 5
+"""A shorter piece stays with its neighbour: "jooq." says nothing without the reason beside it."""
 
 _CLAUSE_END = re.compile(r"[,;:]\s+")
 _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
@@ -22,12 +27,8 @@ _ITEM = re.compile(r"^\s*(?:[-*+•–]|\d{1,3}[.)]|[a-zA-Z][.)](?=\s+[A-Z]))\s+
 _QUOTE = re.compile(r"^\s{0,3}>\s?")
 _RULE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$|^\s*\|?[\s:|-]+\|[\s:|-]*$")
 _OPAQUE = re.compile(r"`[^`\n]+`|https?://\S+?(?=[.,;:!?)\"']*(?:\s|$))|\b[\w.+-]+@[\w-]+(?:\.\w+)+")
-_EMOJI = "\U0001f300-\U0001faff\u2600-\u27bf\u2b50\ufe0f\u200d\u2764"
-_BREAK = re.compile(
-    rf"(?P<stop>[.!?…]+)[\"'”’)\]*_]*[{_EMOJI}\s]*(?<=[\s{_EMOJI}])(?=\S)|(?P<wide>[。！？])|[{_EMOJI}]+\s+(?=[A-Z])"
-)
-_INITIALS = re.compile(r"^(?:[a-z]\.)*[a-z]$")
-_LAST_WORD = re.compile(r"[\w.'’-]+$")
+_FIRST_WORD = re.compile(r"\s*([^\W_]+)")
+_DAY = re.compile(r"(?:^|\s)\d{1,2}\.\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,25 @@ def split(text: str) -> list[Sentence]:
     for number, (start, end, shape) in enumerate(_blocks(text)):
         sentences += [Sentence(text[a:b], a, b, shape, number) for a, b in _cut(text, start, end)]
     return sentences
+
+
+def sentences_of(text: str) -> list[str]:
+    """Return what a text says, each sentence on one line: no headings, table rows, code or list markers.
+
+    Whatever is too short to be understood alone, or leads to what follows (":"), is joined to the next sentence, at the
+    end to the one before.
+    """
+    pieces = [" ".join(sentence.text.split()) for sentence in split(text) if sentence.shape in {"prose", "item"}]
+    joined: list[str] = []
+    waiting = ""
+    for piece in pieces:
+        waiting = f"{waiting} {piece}" if waiting else piece
+        if len(waiting.split()) >= FEWEST_WORDS and not waiting.endswith((":", ",", ";", "(")):
+            joined.append(waiting)
+            waiting = ""
+    if waiting:
+        joined[-1:] = [f"{joined[-1]} {waiting}"] if joined else [waiting]
+    return joined
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, Shape]]:
@@ -108,28 +128,20 @@ def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     block = text[start:end]
     masked = _OPAQUE.sub(lambda match: "x" * len(match.group()), block)
     begin = 0
-    for match in _BREAK.finditer(masked):
-        if not match["wide"] and not _ends(masked[begin : match.start()], match["stop"] or "!", masked[match.end()]):
+    for piece in sentencex.get_sentence_boundaries(language_of(block), masked):
+        stop = piece["end_index"]
+        if stop < len(block) and _goes_on(masked[begin:stop], masked[stop:]):
             continue
-        yield from _bounded(block, begin, match.end(), start)
-        begin = match.end()
-    yield from _bounded(block, begin, len(block), start)
+        yield from _bounded(block, begin, stop, start)
+        begin = stop
 
 
-def _ends(before: str, stop: str, after: str) -> bool:
-    if after in "/×*=+<>-–)%&|,;" or (before[-1:].isdigit() and stop == "!" and not after.isupper()):
-        return False  # a formula or an aside goes on
-    if "!" in stop or "?" in stop:
+def _goes_on(before: str, after: str) -> bool:
+    """Check for a cut within a sentence: a date ("am 12. Mai"), an aside or a formula that follows."""
+    following = _FIRST_WORD.match(after)
+    if following and (following[1].islower() or following[1].lower() in words_in("months")) and _DAY.search(before):
         return True
-    if len(stop) > 1:  # an ellipsis trails on unless a capital follows
-        return not after.islower()
-    word = _LAST_WORD.search(before)
-    last = word.group().lower() if word else ""
-    if last in lexicon("abbreviations") or (_INITIALS.match(last) and last != "i"):
-        return False
-    if after.islower():
-        return len(before.split()) >= 3 and not last.isdigit()
-    return not (last.isdigit() and len(before.split()) == 1)
+    return not following and bool(after.strip()) and after.lstrip()[0] in "/×*=+<>-–)%&|,;"
 
 
 def _bounded(block: str, begin: int, end: int, offset: int) -> Iterator[tuple[int, int]]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from dreamd.pipelines.language.sentences import LONGEST_CHARS, split
+from dreamd.store.text.sentences import LONGEST_CHARS, sentences_of, split
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,13 +22,28 @@ def texts(text: str) -> list[str]:
         ("J.K. Rowling wrote it. I read it.", ["J.K. Rowling wrote it.", "I read it."]),
         ("Wow! that is great... and more.", ["Wow!", "that is great... and more."]),
         ("5C3 is 5! / (3! × 2!) = 10, right?", ["5C3 is 5! / (3! × 2!) = 10, right?"]),
-        ("A success 👍 Next one", ["A success 👍", "Next one"]),
+        ("Am 12. Mai fahren wir los. Bis dann!", ["Am 12. Mai fahren wir los.", "Bis dann!"]),
+        (
+            "Das geht z.B. mit Ansible. Der Rest ist nicht neu.",
+            ["Das geht z.B. mit Ansible.", "Der Rest ist nicht neu."],
+        ),
+        ("La Sra. Vega lo sabe. ¿Y el puerto? Es el 8080.", ["La Sra. Vega lo sabe.", "¿Y el puerto?", "Es el 8080."]),
         ("`a. B` is code. So it stays.", ["`a. B` is code.", "So it stays."]),
         ("元気です。はい", ["元気です。", "はい"]),
     ],
 )
 def test_ends_of_sentences(text: str, expected: list[str]) -> None:
     assert texts(text) == expected
+
+
+def test_what_is_said_is_told_in_whole_sentences() -> None:
+    text = "# Plan\n\njooq. It generates types from the schema.\n\nSteps:\n- stop it before a copy\n```\ncp\n```\nDone."
+    assert sentences_of(text) == [
+        "jooq. It generates types from the schema.",
+        "Steps: stop it before a copy Done.",
+    ]
+    assert sentences_of("ok") == ["ok"]
+    assert sentences_of("# Only a heading") == []
 
 
 def test_markdown_is_read_as_markdown() -> None:

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+from dreamd.store.text.languages import entries, language_of, languages, phrases, words_in
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("We moved the billing to the new host", "en"),
+        ("Wir ziehen die Abrechnung auf den neuen Rechner um", "de"),
+        ("La facturación ya no está en el servidor de la oficina", "es"),
+        ("kubectl apply", "en"),
+    ],
+)
+def test_a_text_s_language_is_told_by_its_function_words(text: str, language: str) -> None:
+    assert language_of(text) == language
+
+
+def test_every_language_has_twelve_months_and_seven_days() -> None:
+    assert {"de", "en", "es"} <= set(languages())
+    for language in languages():
+        assert len(entries(language, "months")) == 12
+        assert len(entries(language, "weekdays")) == 7
+
+
+def test_phrases_are_found_as_whole_words_in_any_language() -> None:
+    assert phrases("months").search("am 3. März kommt sie")
+    assert not phrases("months").search("die Märzen")
+    assert not phrases("no.such.section").search("anything at all")
+    assert {"march", "märz", "marzo"} <= words_in("months")
