@@ -24,12 +24,12 @@ from . import (
     planning,
     preemption,
     quality,
-    readers,
     survival,
     threads,
     vault_away,
 )
 from .options import Options
+from .readers import suite as readers
 from .scratch import end_in_order
 from .table import Row, write
 

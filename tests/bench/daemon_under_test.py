@@ -20,6 +20,7 @@ import psutil
 
 MIB = 2**20
 POLL_S = 0.05
+QUIET_S = 10
 
 
 class Refused(RuntimeError):
@@ -199,6 +200,20 @@ class DaemonUnderTest:
                 return status
             time.sleep(5 * POLL_S)
         raise RuntimeError(f"chunks still wait for their vectors after {timeout_s:g} s: {status}")
+
+    def wait_until_linked(self, timeout_s: float = 600) -> None:
+        """Wait until what was remembered is compared with what was known: some seconds without another run.
+
+        Raises RuntimeError.
+        """
+        self.wait_until_embedded()
+        deadline, newest, quiet = time.monotonic() + timeout_s, None, 0
+        while quiet < QUIET_S:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"runs still come after {timeout_s:g} s")
+            time.sleep(1)
+            run = self.call("runs", limit=1, all=True)["runs"]
+            quiet, newest = (quiet + 1, newest) if run == newest else (0, run)
 
     # -- what it takes
 

@@ -10,15 +10,19 @@ from dataclasses import dataclass
 Gold = Sequence[Sequence[str]]
 """Groups of alternatives: of each group one must be said."""
 
-SIGNS_OF_CHANGE = re.compile(
-    r"changed since|disputed|out of date|until |superseded|replaced by|no longer|formerly|was:|later:|~~", re.IGNORECASE
-)
-"""What marks a line as telling an old value for an old one."""
+SIGNS_OF_CHANGE = re.compile(r"changed since|disputed|out of date|until |superseded|formerly|was:|~~", re.IGNORECASE)
+"""What marks a line as telling an old value for an old one: no more than the set's own scorer lets pass."""
+
+SAID_AGAIN = frozenset({"reinforced", "witnesses", "same_as"})
+"""Keys of a memory that was said more than once."""
 
 CHARACTERS_A_TOKEN = 4
 FEWEST_WORDS = 5
-_BEGINNING = re.compile(r"^\s*(?:[-*+>]\s+)*(?:[^\s\":][^\":\n]{0,60}: )?")
-_HEADING = re.compile(r"^\s*(?:[-*+>]\s+)*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$)|[:;,]\s*$")
+_NO_SENTENCE = re.compile(r"^\s*(?:[-*+>]\s+)*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$)|[:;,…]\s*$")
+"""A heading, in marks or alone in bold, and what breaks off before its sentence does."""
+
+_KEY = re.compile(r"^(\w+):(.*(?:\n[ -].*)*)", re.MULTILINE)
+_ID = re.compile(r"[a-z0-9]{10,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +79,13 @@ def lines_of(text: str) -> list[str]:
 
 
 def is_usable(line: str) -> bool:
-    """Return True for a line of at least FEWEST_WORDS words after its head ("2 Mar, Ines: ") that is no heading."""
-    said = _BEGINNING.sub("", line, count=1)
-    return len(said.split()) >= FEWEST_WORDS and not _HEADING.search(line)
+    """Return True for a line of at least FEWEST_WORDS words after its head ("2 Mar, Ines: ") that is a sentence.
+
+    Its head is whatever stands before the first ": ", as the set's own scorer has it.
+    """
+    said = line.lstrip("- ").split(": ", 1)[-1]
+    quoted = said.strip(' "“”„«»')
+    return len(said.split()) >= FEWEST_WORDS and not any(map(_NO_SENTENCE.search, (line, quoted)))
 
 
 def usable_share(texts: Iterable[str]) -> float:
@@ -100,6 +108,30 @@ def is_kept(turn: str, facts: Iterable[frozenset[str]]) -> bool:
     """Return True if one fact holds at least half of a turn's words of more than two letters."""
     words = {word for word in words_of(turn) if len(word) > 2}
     return any(2 * len(words & fact) >= len(words) for fact in facts)
+
+
+def keys_of(file: str) -> dict[str, frozenset[str]]:
+    """Return a file's frontmatter: each key with the node ids that stand in its value; no file has no key."""
+    head = file.partition("\n---")[0]
+    return {key: frozenset(_ID.findall(value)) for key, value in _KEY.findall(head)}
+
+
+def relation_of(earlier: str | None, later: str | None) -> str:
+    """Return what was made of two statements, of which the files are given; None for a file that is not there.
+
+    "same", "updates", "contradicts", "later" (both live, the newer is told first) or "none"; the set's own scorer
+    judges in this order.
+    """
+    if earlier is None or later is None or earlier == later:
+        return "same"
+    old, new = keys_of(earlier), keys_of(later)
+    if (old.keys() | new.keys()) & SAID_AGAIN:
+        return "same"
+    if "superseded_by" in old or "supersedes" in new:
+        return "updates"
+    if "contradicts" in old or "contradicts" in new:
+        return "contradicts"
+    return "later" if "later" in old else "none"
 
 
 def judge_pairs(found: Sequence[tuple[str, str]], relation: str, harmless: frozenset[str] = frozenset()) -> Precision:

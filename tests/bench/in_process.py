@@ -1,0 +1,112 @@
+"""The daemon's methods without a daemon: the same store and the same dreams in this process, for quick measures."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sqlite3
+import time
+from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Self
+
+from dreamd.daemon.clock import local_now, utc_now
+from dreamd.daemon.dreaming.dreamer import Dreamer
+from dreamd.daemon.dreaming.idle import Activity
+from dreamd.daemon.dreaming.schedule import Schedule
+from dreamd.daemon.methods.control import ControlMethods
+from dreamd.daemon.places import store_paths
+from dreamd.daemon.settings import Settings
+from dreamd.daemon.watch import Watcher
+from dreamd.ipc.call import Call
+from dreamd.pipelines.settings import PipelineSettings, ScheduleSettings
+from dreamd.store import MemoryStore, embedder_for
+
+from .daemon_under_test import DaemonUnderTest
+
+KEPT_VECTORS = Path("/var/tmp/dreamd-bench/embeddings.db")
+"""Vectors by their texts, shared by all runs on this machine: what was embedded once is not embedded again."""
+
+POLL_S = 0.02
+
+
+class DaemonInProcess:
+    """Answers `call` as a daemon's socket would, from a store in `folder`; vectors are kept for the next run.
+
+    `DREAMD_…` of the environment is followed, and nothing of the person's own settings file is read. A dream is planned
+    in the child process that a daemon would start, and applied here.
+    """
+
+    def __init__(self, folder: Path, kept: Path = KEPT_VECTORS) -> None:
+        self.folder = folder
+        self._kept = kept
+        unscheduled = PipelineSettings(schedule=ScheduleSettings(enabled=False))
+        self._settings = Settings(data_dir=folder / "data", pipelines=unscheduled)
+
+    def __enter__(self) -> Self:
+        settings, paths, activity = self._settings, store_paths(self._settings), Activity()
+        if self._kept.is_file():
+            paths.embeddings.parent.mkdir(parents=True, exist_ok=True)
+            _copy(self._kept, paths.embeddings)
+        embedder = embedder_for(settings.store.embedding, settings.data_dir / "models")
+        embedder.start()
+        self._loop = asyncio.Runner()
+        self.store = MemoryStore.open(paths, settings.store, embedder, utc_now)
+        dreamer = Dreamer(self.store, paths, settings, local_now, activity)
+        self._handlers = ControlMethods(
+            self.store,
+            dreamer,
+            Schedule(self.store, dreamer, activity, settings.pipelines, local_now),
+            Watcher(settings.vault, settings.watch, self.store.file_changed, self.store.reconcile),
+            settings,
+            started_s=time.monotonic(),
+            stop=lambda: None,
+            socket_problem=str,
+        ).handlers()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.close()
+        self.store.close()
+        _keep(store_paths(self._settings).embeddings, self._kept)
+
+    def call(self, method: str, **params: Any) -> Any:
+        """Return a method's result in the wire's own types. Raises what the store raises."""
+        handler = self._handlers[method]
+        result = handler.call(handler.params.model_validate(params), Call(None, method))
+        if inspect.iscoroutine(result):
+            result = self._loop.run(result)
+        elif isinstance(result, Future):
+            result = result.result()
+        return handler.shape(result)
+
+    def wait_until_embedded(self) -> None:
+        """Wait until no chunk waits for its vector."""
+        while (status := self.call("status"))["pending_embeddings"] or status["not_found_yet"]:
+            time.sleep(POLL_S)
+
+    def wait_until_linked(self) -> None:
+        """Wait until what was remembered is compared with what was known. Raises TimeoutError."""
+        self.wait_until_embedded()
+        if not self.store.settle_links(600):
+            raise TimeoutError("what was remembered is not linked")
+
+
+def _copy(database: Path, to: Path) -> None:
+    with closing(sqlite3.connect(database, timeout=60)) as source, closing(sqlite3.connect(to)) as copy:
+        source.backup(copy)
+
+
+def _keep(own: Path, kept: Path) -> None:
+    """Add a run's vectors to those kept; several runs may do so at once."""
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    if not kept.is_file():
+        _copy(own, kept)
+        return
+    with closing(sqlite3.connect(kept, timeout=60)) as database, database:
+        database.execute("ATTACH ? AS own", (str(own),))
+        database.execute("INSERT OR IGNORE INTO embedding SELECT * FROM own.embedding")
+
+
+AnyDaemon = DaemonUnderTest | DaemonInProcess

@@ -1,0 +1,117 @@
+"""What `remember` makes of a statement that stands to an earlier one: each pair alone, and all in one channel."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..in_process import AnyDaemon
+from ..table import Row, say
+from .reading import judge_pairs, keys_of, relation_of
+from .to_read import write
+
+RELATIONS = {"updates": (0.90, 0.45), "contradicts": (0.90, 0.35), "same": (0.90, 0.15)}
+"""Least precision and recall of each relation, each pair of statements in a channel of its own, without a model."""
+
+HARMLESS = {"contradicts": frozenset({"updates"})}
+"""What is no mistake when it is taken for a relation: a change that is disputed is not lost."""
+
+RIGHTLY, WRONGLY, BESIDE, OF_UPDATES = 12, 3, 27, 60
+
+Pair = dict[str, Any]
+Ids = list[tuple[str, str]]
+
+
+def apart(daemon: AnyDaemon, data: Path, results: Path) -> Iterator[Row]:
+    """Judge each pair in a channel of its own, and write those that were misjudged."""
+    pairs = _pairs(data)
+    say("readers: pairs, each in a channel of its own")
+    ids: Ids = []
+    for pair in pairs:
+        channel = "pair-" + re.sub(r"\W", "", str(pair["id"]))
+        earlier, later = (_remember(daemon, pair[side], channel) for side in ("earlier", "later"))
+        ids.append((earlier, later))
+    daemon.wait_until_linked()
+    files = _files(daemon)
+    found = [
+        (str(pair["relation"]), "same" if old == new else relation_of(files.get(old), files.get(new)))
+        for pair, (old, new) in zip(pairs, ids, strict=True)
+    ]
+    misjudged = [
+        f"{is_}→{seen} {pair['id']}\n    {pair['earlier']}\n    {pair['later']}\n"
+        for pair, (is_, seen) in zip(pairs, found, strict=True)
+        if seen != (is_ if is_ in RELATIONS else "none")
+    ]
+    write(results / "pairs misjudged.txt", misjudged)
+    how = ", ".join(f"{is_}→{seen} {number}" for (is_, seen), number in sorted(Counter(found).items()))
+    for relation, (precision, recall) in RELATIONS.items():
+        judged = judge_pairs(found, relation, HARMLESS.get(relation, frozenset()))
+        enough = judged.precision >= precision and judged.recall >= recall
+        target = f"≥ {precision:.2f} / {recall:.2f}"
+        yield Row(f"pairs: {relation}, precision / recall", str(judged), target, enough, how)
+
+
+def together(daemon: AnyDaemon, data: Path) -> Iterator[Row]:
+    """Judge all earlier statements and then all later ones in one channel: the right one among hundreds."""
+    pairs = _pairs(data)
+    say("readers: all pairs in one channel")
+    sides = []
+    for side in ("earlier", "later"):
+        sides.append([_remember(daemon, pair[side], "together") for pair in pairs])
+        daemon.wait_until_linked()
+    ids: Ids = list(zip(*sides, strict=True))
+    keys = {node_id: keys_of(file) for node_id, file in _files(daemon).items()}
+    updates = sum(pair["relation"] == "updates" for pair in pairs)
+    gone, beside = (_right_and_all(pairs, ids, keys, key, "updates") for key in ("superseded_by", "later"))
+    disputed = _right_and_all(pairs, ids, keys, "contradicts", "contradicts")
+    rightly, least_beside = RIGHTLY * updates // OF_UPDATES, BESIDE * updates // OF_UPDATES
+    yield Row(
+        f"pairs together: superseded rightly of {updates} / wrongly",
+        f"{gone[0]} / {gone[1] - gone[0]}",
+        f"≥ {rightly} / ≤ {WRONGLY}",
+        gone[0] >= rightly and gone[1] - gone[0] <= WRONGLY,
+        f"{len(pairs)} pairs in one channel; disputed rightly {disputed[0]}, of {disputed[1]} statements",
+    )
+    yield Row(
+        f'pairs together: "later: …" rightly beside, of {updates}',
+        str(beside[0]),
+        f"≥ {least_beside}",
+        beside[0] >= least_beside,
+        f"beside {beside[1]} statements; with those superseded {beside[0] + gone[0]}",
+    )
+
+
+def _right_and_all(
+    pairs: Sequence[Pair], ids: Ids, keys: Mapping[str, Mapping[str, frozenset[str]]], key: str, relation: str
+) -> tuple[int, int]:
+    """Return how many pairs of a relation have the key from the earlier to the later, and how many statements have it.
+
+    Of a dispute either side may name the other.
+    """
+    named = {node_id: of[key] for node_id, of in keys.items() if of.get(key)}
+    right = sum(
+        new in named.get(old, ()) or (key == "contradicts" and old in named.get(new, ()))
+        for pair, (old, new) in zip(pairs, ids, strict=True)
+        if pair["relation"] == relation
+    )
+    return right, len(named.keys() & {node_id for both in ids for node_id in both})
+
+
+def _pairs(data: Path) -> list[Pair]:
+    pairs: list[Pair] = json.loads((data / "pairs.json").read_text())
+    return pairs
+
+
+def _remember(daemon: AnyDaemon, text: str, channel: str) -> str:
+    node_id: str = daemon.call("remember", text=text, channel=channel)["node_id"]
+    return node_id
+
+
+def _files(daemon: AnyDaemon) -> dict[str, str]:
+    """Return the text of every memory's file by its node id."""
+    vault = Path(daemon.call("status")["vault"])
+    return {path.stem.rpartition("--")[2]: path.read_text() for path in vault.glob("facts/**/*--*.md")}
