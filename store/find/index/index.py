@@ -16,7 +16,7 @@ import apsw
 
 from ...keep.files.vault import FileStamp, Vault
 from ...keep.ledger.journal import Appended
-from ...model import Kind, Level, NodeId
+from ...model import Kind, Level, NodeId, NotFound
 from ...text.chunking import chunk
 from ..backends.interface import Point, Vector, VectorStore
 from .catalog import NODE_COLUMNS, Catalog, FileRow, node_row
@@ -211,9 +211,7 @@ class Index:
             stamp = self._vault.stamp(path)
             known = self._catalog.file(path)
             if stamp is None:
-                self._vault.raise_if_away()
-                if known is not None and self._missing.may_unlearn(known, self._images.of(path)):
-                    self._remove_file(path)
+                self._apply_missing(path)
                 return
             self._missing.is_there(path)
             if appended is not None and is_as_read(stamp, known):
@@ -222,6 +220,12 @@ class Index:
                 self._apply_tail(path, appended.after if appended else replace(stamp, ctime_ns=0), from_offset)
             else:
                 self._apply_whole(path, stamp)
+
+    def _apply_missing(self, path: str) -> None:
+        self._vault.raise_if_away()
+        known = self._catalog.file(path)
+        if known is not None and self._missing.may_unlearn(known, self._images.of(path)):
+            self._remove_file(path)
 
     @staticmethod
     def _goes_on(known: FileRow, from_offset: int, appended: Appended | None) -> bool:
@@ -345,7 +349,10 @@ class Index:
         self._record(stamp, projection)
 
     def _apply_whole(self, path: str, stamp: FileStamp, held: bytes | None = None) -> None:
-        data = held if held is not None else self._vault.read(path, 0, -1 if is_session(path) else MOST_BYTES)
+        data = self._read(path) if held is None else held
+        if not data:  # removed, or being saved, since its stamp was taken
+            self._apply_missing(path)
+            return
         if is_session(path):
             data = data[: stamp.size]  # a later append comes with its own call
             head, problem = read_head(path, data)
@@ -366,6 +373,13 @@ class Index:
         self._images.keep(path, self._whole(path, data, stamp) if held is None else [data])
         self._record(stamp, projection)
         self._reapply_affected(path, known.keys() ^ named, successors)
+
+    def _read(self, path: str) -> bytes:
+        """Return what is indexed of a file, b"" for one that is gone."""
+        try:
+            return self._vault.read(path, 0, -1 if is_session(path) else MOST_BYTES)
+        except NotFound:
+            return b""
 
     def _hidden_by_successors(self, projection: Projection) -> Projection:
         """Hide superseded nodes whose successor has a file, archived or not, and is not superseded by them."""

@@ -103,30 +103,32 @@ class Vault:
             raise NotFound(f"there is no {path} in the vault") from missing
 
     def read_if_any(self, path: str) -> bytes | None:
-        """Return a file's content, None where there is no such file."""
+        """Return a file's content, None where there is no such file, or a blank one."""
         try:
-            return self.read(path)
+            data = self.read(path)
         except NotFound:
             return None
+        return None if is_blank(path, len(data)) else data
 
     def exists(self, path: str) -> bool:
         """Tell whether a regular file is there."""
         return self.stamp(path) is not None
 
     def stamp(self, path: str) -> FileStamp | None:
-        """Return a file's stamp, or None when no regular file is there."""
+        """Return a file's stamp, or None when no regular file is there, or a blank one."""
         try:
             status = self.disk.stat(self.resolve(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return FileStamp.of(path, status) if stat.S_ISREG(status.st_mode) else None
+        is_there = stat.S_ISREG(status.st_mode) and not is_blank(path, status.st_size)
+        return FileStamp.of(path, status) if is_there else None
 
     def walk(self) -> Iterator[FileStamp]:
-        """Yield every memory and session, folder by folder in the order of names.
+        """Yield every memory and session that is not blank, folder by folder in the order of names.
 
         Symbolic links are not followed: one that leads out is none of ours, one that stays inside is a file twice.
         """
-        yield from _walk(self.root, "", is_kept)
+        yield from (stamp for stamp in _walk(self.root, "", is_kept) if stamp.size)
 
     def derived(self) -> Iterator[str]:
         """Yield the path of every file that has the name of a derived one, dreamd's or a person's."""
@@ -184,8 +186,16 @@ def is_digest(path: str) -> bool:
     return _DIGEST.fullmatch(path) is not None
 
 
+def is_blank(path: str, size: int) -> bool:
+    """Return True for a memory or session without a byte, which counts as gone until it is written again.
+
+    An editor that saves in place leaves one for a moment, a power cut or a full disk for good.
+    """
+    return size == 0 and is_kept(path)
+
+
 def is_kept(path: str) -> bool:
-    """Tell whether `walk` would yield a regular file of this path."""
+    """Tell whether a path is of a memory or a session."""
     return path.endswith(".md") and not is_derived(path) and not any(part.startswith(".") for part in path.split("/"))
 
 

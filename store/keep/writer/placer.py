@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from ...model import InvalidInput
 from ..files.disk import Disk
-from ..files.vault import FileStamp, Vault
+from ..files.vault import FileStamp, Vault, is_blank
 from ..ledger.journal import Appended, AppliedFile, ChangeKind, Entry, by_path, settle
 
 SYNC_ALL_FROM: Final = 8
@@ -222,9 +222,9 @@ class Placer:
         return parent / name
 
     def size(self, path: str) -> int | None:
-        """Return a file's size, None when there is none. Raises InvalidInput when something else has its name."""
+        """Return a file's size, None for none or a blank one. Raises InvalidInput when something else has its name."""
         stamp = self.stamp(path)
-        return None if stamp is None else stamp.size
+        return None if stamp is None or is_blank(path, stamp.size) else stamp.size
 
     def stamp(self, path: str) -> FileStamp | None:
         """Return a file's stamp, None when there is none. Raises InvalidInput when something else has its name."""

@@ -447,7 +447,70 @@ def test_its_content_goes_with_the_history(store: MemoryStore, clock: Clock) -> 
         store.undo(deletions(store)[0].run_id)
 
 
+def test_a_file_that_is_left_blank_is_deleted(store: MemoryStore) -> None:
+    paths = shelves(store, 3)
+    held = (store.paths.vault / paths[1]).read_bytes()
+    (store.paths.vault / paths[1]).write_bytes(b"")
+    store.file_changed([paths[1]])
+    store.settle_deletions()
+    assert known(store) == {paths[0], paths[2]}
+    (run,) = deletions(store)
+    assert store.undo(run.run_id).restored == 1
+    assert (store.paths.vault / paths[1]).read_bytes() == held
+    assert known(store) == set(paths)
+
+
+def test_a_session_that_is_left_blank_is_a_run_before_its_file_is_made_anew(store: MemoryStore) -> None:
+    path = ferry(store, 1, 2, 3)
+    (store.paths.vault / path).write_bytes(b"")
+    ferry(store, 4)  # before the watcher has told
+    store.settle_deletions()
+    assert [turn.external_id for turn in store.catalog.turns("s1")] == ["4"]
+    assert len(deletions(store)) == 1
+
+
 # ---- what is no deletion
+
+
+@pytest.mark.parametrize("read", [b"", None], ids=["blank", "gone"])
+def test_a_file_that_is_being_saved_keeps_what_is_known_of_it(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, read: bytes | None
+) -> None:
+    """An editor saves in place, or removes and writes anew, between the look at the file and its reading."""
+    paths = shelves(store, 2)
+    node = store.catalog.nodes_of_file(paths[0])[0]
+    full = store.paths.vault / paths[0]
+    saved = full.read_bytes().replace(b"screws", b"brass hooks")
+    full.write_bytes(saved)
+    of_disk = store.vault.disk.read
+
+    def amid_saving(path: Path, from_offset: int = 0, most_bytes: int = -1) -> bytes:
+        if path != full:
+            return of_disk(path, from_offset, most_bytes)
+        if read is None:
+            raise FileNotFoundError(path)
+        return read
+
+    with monkeypatch.context() as saving:
+        saving.setattr(store.vault.disk, "read", amid_saving)
+        store.reconcile()
+    assert store.catalog.nodes_of_file(paths[0]) == [node]
+    store.reconcile()
+    store.settle_deletions()
+    assert "brass hooks" in store.catalog.nodes_of_file(paths[0])[0].text
+    assert deletions(store) == []
+
+
+def test_a_file_that_is_blank_for_a_moment_keeps_what_is_known_of_it(store: MemoryStore) -> None:
+    paths = shelves(store, 2)
+    held = (store.paths.vault / paths[0]).read_bytes()
+    (store.paths.vault / paths[0]).write_bytes(b"")
+    store.file_changed([paths[0]])
+    assert known(store) == set(paths)
+    put_back(store, {paths[0]: held})
+    store.settle_deletions()
+    assert known(store) == set(paths)
+    assert deletions(store) == []
 
 
 def test_a_file_that_is_removed_and_written_anew_is_edited(store: MemoryStore) -> None:
@@ -578,7 +641,7 @@ class Hands(RuleBasedStateMachine):
     @precondition(lambda self: self.saved)
     @rule(seed=st.integers(0, 99), share=st.sampled_from([0.0, 0.5, 1.0]))
     def put_back(self, seed: int, share: float) -> None:
-        gone = sorted(path for path in self.saved if not (self.paths.vault / path).exists())
+        gone = sorted(self.saved.keys() - set(self.files()))
         for path in random.Random(seed).sample(gone, min(len(gone), max(1, round(share * len(gone))))):
             (self.paths.vault / path).write_bytes(self.saved[path])
             self.touched.add(path)
@@ -589,6 +652,16 @@ class Hands(RuleBasedStateMachine):
         path = data.draw(st.sampled_from(self.files()))
         full = self.paths.vault / path
         full.write_bytes(full.read_bytes() + b"And it has a new lock.\n")
+        self.touched.add(path)
+
+    @precondition(lambda self: self.files())
+    @rule(data=st.data())
+    def blank(self, data: st.DataObject) -> None:
+        """An editor that saves in place does so for a moment, or crashes in it."""
+        path = data.draw(st.sampled_from(self.files()))
+        full = self.paths.vault / path
+        self.saved[path] = full.read_bytes()
+        full.write_bytes(b"")
         self.touched.add(path)
 
     @precondition(lambda self: self.files())
