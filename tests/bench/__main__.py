@@ -23,12 +23,12 @@ from . import (
     model_dreams,
     planning,
     preemption,
-    quality,
     survival,
     threads,
     vault_away,
 )
 from .options import Options
+from .quality import suite as quality
 from .readers import suite as readers
 from .scratch import end_in_order
 from .table import Row, write

@@ -18,7 +18,8 @@ _TURN = re.compile(r"D\d+:\d+")
 class Question:
     """A question and the external ids of the turns that answer it, inside one channel.
 
-    `sides` are the turns of the first and of the second statement, where a question is about two that differ.
+    `sides` are the turns of the first and of the second statement, where a question is about two that differ; `new` and
+    `old` are, of one about a value that changed, the phrases of the values that hold now and that held before.
     """
 
     text: str
@@ -27,6 +28,8 @@ class Question:
     answer: str
     channel: str
     sides: tuple[frozenset[str], frozenset[str]] | None = None
+    new: tuple[str, ...] = ()
+    old: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,9 @@ def _beam_questions(chat: Path) -> Iterator[Question]:
             gold = {str(turn) for turn in _flat(asked.get("source_chat_ids", ()))} & known
             if kind != "abstention" and gold:
                 answer = str(asked.get("answer") or asked.get("ideal_answer") or "")
-                yield Question(asked["question"], frozenset(gold), kind, answer, f"beam-{chat.name}", _sides(asked))
+                new, old = _values(asked) if kind == "knowledge_update" else ((), ())
+                channel, sides = f"beam-{chat.name}", _sides(asked)
+                yield Question(asked["question"], frozenset(gold), kind, answer, channel, sides, new, old)
 
 
 def _sides(asked: dict[str, Any]) -> tuple[frozenset[str], frozenset[str]] | None:
@@ -87,6 +92,13 @@ def _sides(asked: dict[str, Any]) -> tuple[frozenset[str], frozenset[str]] | Non
         return None
     first, second = (frozenset(str(turn) for turn in _flat(turns)) for turns in named.values())
     return first, second
+
+
+def _values(asked: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what an answer must state, and what it might wrongly recall instead of that."""
+    new = (line.partition(":")[2].strip() for line in asked.get("rubric", ()))
+    old = asked.get("potential_confusion", "").partition("instead of")[0].partition("recall")[2].strip()
+    return tuple(filter(None, new)), (old,) if old else ()
 
 
 def _flat(value: Any) -> Iterator[Any]:

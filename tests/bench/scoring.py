@@ -32,12 +32,17 @@ class ScoredSlot:
 
 @dataclass(frozen=True, slots=True)
 class ScoredEnvelope:
-    """An envelope as an agent gets it; `turns` are the distinct ones that count, in order; none when over budget."""
+    """An envelope as an agent gets it; `slots` name the turns that count, and there are none when it is over budget."""
 
-    turns: tuple[str, ...]
+    slots: tuple[ScoredSlot, ...]
     tokens: int
     fits: bool
     text: str
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """The distinct turns that count, in order."""
+        return _turns(self.slots)
 
 
 def distinct_turns(hits: Iterable[Sequence[str]], turns_a_hit: int = TURNS_A_HIT) -> list[str]:
@@ -61,17 +66,32 @@ def score_envelope(text: str, slots: Sequence[ScoredSlot], budget: int, count: C
     tokens = max(count(text), sum(sizes))
     if tokens > budget:
         return ScoredEnvelope((), tokens, False, "")
-    turns = (
-        turn
+    counted = (
+        ScoredSlot(slot.text, slot.evidence[: math.ceil(size / TOKENS_A_TURN)])
         for slot, size in zip(slots, sizes, strict=True)
-        for turn in slot.evidence[: math.ceil(size / TOKENS_A_TURN)]
     )
-    return ScoredEnvelope(tuple(dict.fromkeys(turns)), tokens, True, text)
+    return ScoredEnvelope(tuple(counted), tokens, True, text)
 
 
 def recall_in_envelope(envelope: ScoredEnvelope, gold: Collection[str]) -> float:
     """The fraction of the gold turns that the envelope names."""
     return evidence_recall(envelope.turns, gold, len(envelope.turns))
+
+
+def carried_in_envelope(envelope: ScoredEnvelope, gold: Collection[str], question: str, answer: str) -> float | None:
+    """The fraction of the gold turns that a slot names which tells something of the answer.
+
+    That is a content word of the answer that the question does not hold; None for an answer that has no such word.
+    """
+    wanted = content_words(answer) - content_words(question)
+    if not wanted:
+        return None
+    turns = _turns(slot for slot in envelope.slots if wanted & content_words(slot.text))
+    return evidence_recall(turns, gold, len(turns))
+
+
+def _turns(slots: Iterable[ScoredSlot]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(turn for slot in slots for turn in slot.evidence))
 
 
 def answer_coverage(envelope: ScoredEnvelope, answer: str) -> float | None:
@@ -109,7 +129,8 @@ _stemmer = snowballstemmer.stemmer("english")
 
 
 @lru_cache(maxsize=65_536)
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
+    """Return the stem of a lower-case English word."""
     stemmed: str = _stemmer.stemWord(word)
     return stemmed
 
@@ -119,7 +140,7 @@ def content_words(text: str) -> set[str]:
     plain = text.lower()
     for pattern in _DATES:
         plain = pattern.sub(_written_out, plain)
-    return {_stem(word) for word in _WORD.findall(plain) if word not in STOP_WORDS}
+    return {stem(word) for word in _WORD.findall(plain) if word not in STOP_WORDS}
 
 
 def _written_out(found: re.Match[str]) -> str:

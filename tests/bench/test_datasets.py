@@ -33,13 +33,23 @@ def test_beam_flattens_the_ids_and_skips_abstention(tmp_path: Path) -> None:
     (chat / "chat.json").write_text(json.dumps([{"batch_number": 1, "turns": turns}]))
     asked = {
         "abstention": [{"question": "none"}],
-        "knowledge_update": [{"question": "q", "answer": "a", "source_chat_ids": {"old": [0], "new": [[2]]}}],
+        "knowledge_update": [
+            {
+                "question": "q",
+                "answer": "a",
+                "source_chat_ids": {"old": [0], "new": [[2]]},
+                "rubric": ["LLM response should state: 165 commits"],
+                "potential_confusion": "LLM might incorrectly recall the original 150 commits instead of the 165",
+            }
+        ],
         "summarization": [{"question": "nothing named", "source_chat_ids": []}],
     }
     (chat / "probing_questions.json").write_text(json.dumps(asked))
     (question,) = beam(tmp_path).questions
     assert question.gold == {"0", "2"}
     assert question.channel == "beam-3"
+    assert question.sides == (frozenset({"0"}), frozenset({"2"}))
+    assert (question.new, question.old) == (("165 commits",), ("the original 150 commits",))
 
 
 QUESTIONS = {STAND_INS: (28, 20), REAL: (759, 179)}

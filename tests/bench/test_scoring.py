@@ -11,6 +11,7 @@ from .scoring import (
     ScoredSlot,
     answer_coverage,
     any_found,
+    carried_in_envelope,
     content_words,
     distinct_turns,
     evidence_recall,
@@ -80,6 +81,20 @@ def test_an_envelope_that_abstains_scores_nothing() -> None:
     nothing = score_envelope("", [], 10, words)
     assert nothing.fits
     assert recall_in_envelope(nothing, {"a"}) == 0.0
+
+
+def test_a_slot_carries_a_turn_with_a_word_of_the_answer_that_is_not_the_question_s() -> None:
+    slots = (ScoredSlot("the colour of the lamp", ("a",)), ScoredSlot("it is purple", ("b", "c")))
+    envelope = ScoredEnvelope(slots, 8, True, "")
+    asked = "Which colour is the lamp?"
+    assert carried_in_envelope(envelope, {"a", "b"}, asked, "The lamp is purple") == 0.5
+    assert carried_in_envelope(envelope, {"a", "b"}, asked, "The lamp's colour is green") == 0.0
+    assert carried_in_envelope(envelope, {"a", "b"}, asked, "It is the lamp") is None
+
+
+def test_nothing_is_carried_over_the_budget() -> None:
+    over = score_envelope("", [slot(11, "a")], 10, words)
+    assert carried_in_envelope(over, {"a"}, "what", "word") == 0.0
 
 
 def test_coverage_is_of_stems_without_stop_words() -> None:

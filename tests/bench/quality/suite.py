@@ -1,0 +1,121 @@
+"""Is the right thing found? LoCoMo and BEAM through the socket, before and after a dream."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean
+
+from ..daemon_under_test import DaemonUnderTest
+from ..datasets import Dataset, beam, locomo
+from ..in_process import AnyDaemon
+from ..options import Options
+from ..scratch import own_folder
+from ..table import Row, say, skipped
+from . import rows, two_sided
+from .asking import HITS, recall_all
+
+DATA = "quality"
+LOCOMO_RRF = "LoCoMo dev, evidence recall@10, fusion rrf"
+BEAM_RRF = "BEAM-100K dev, any@5, fusion rrf"
+RRF = {"DREAMD_STORE__SEARCH__FUSION": "rrf"}
+
+
+def measure(options: Options) -> Iterator[Row]:
+    """Take every row whose data is there."""
+    with own_folder(DATA) as scratch:
+        file = options.data / "locomo" / "dev.json"
+        if file.is_file():
+            yield from _locomo_rows(locomo(file, scratch, options.of(10, 1)), scratch / "locomo", options)
+        else:
+            yield skipped(LOCOMO_RRF, "≥ .66", f"no {file}")
+        folder = options.data / "beam-100k"
+        if folder.is_dir():
+            yield from _beam_rows(beam(folder, options.of(20, 1)), scratch / "beam", options)
+        else:
+            yield skipped(BEAM_RRF, "≥ .62", f"no {folder}")
+
+
+def _locomo_rows(data: Dataset, folder: Path, options: Options) -> Iterator[Row]:
+    with _filled(data, folder, options, RRF) as (daemon, turns):
+        found = recall_all(daemon, data)
+        yield _at_least(LOCOMO_RRF, fmean(found.recall_10), 0.66, f"{_how(data)}; {found}")
+        daemon.stop()
+    with DaemonUnderTest(folder) as daemon:
+        before = recall_all(daemon, data)
+        name = "LoCoMo dev, evidence recall@10, default fusion"
+        yield Row(name, f"{fmean(before.recall_10):.3f}", "", None, str(before))
+        yield from enveloped(daemon, data, options.results / DATA, turns)
+        after = recall_all(daemon, data)
+        daemon.stop()
+    name = "LoCoMo dev after one daily dream, evidence recall@10"
+    yield rows.compared(name, before.recall_10, after.recall_10)
+
+
+def _beam_rows(data: Dataset, folder: Path, options: Options) -> Iterator[Row]:
+    with _filled(data, folder, options, RRF) as (daemon, turns):
+        found = recall_all(daemon, data)
+        yield _at_least(BEAM_RRF, fmean(found.any_5), 0.62, f"{_how(data)}; {found}")
+        daemon.stop()
+    with DaemonUnderTest(folder) as daemon:
+        found = recall_all(daemon, data)
+        yield Row("BEAM-100K dev, any@5, default fusion", f"{fmean(found.any_5):.3f}", "", None, str(found))
+        yield from enveloped(daemon, data, options.results / DATA, turns)
+        daemon.stop()
+
+
+def enveloped(
+    daemon: AnyDaemon, data: Dataset, results: Path, turns: int, budgets: Sequence[int] = rows.BUDGETS
+) -> Iterator[Row]:
+    """Take the rows of a set's envelopes, before a dream and after it."""
+    before = rows.ask(daemon, data, budgets)
+    yield from rows.before(data, results, before)
+    yield from rows.dream(daemon, data, turns)
+    yield from rows.after(data, results, before, rows.ask(daemon, data, budgets))
+    if any(question.sides for question in data.questions):
+        yield from two_sided.rows(daemon, data)
+
+
+def imported(daemon: AnyDaemon, data: Dataset) -> int:
+    """Import a set; return how many turns it has. Raises RuntimeError for none."""
+    say(f"{data.name}: importing and embedding")
+    took = daemon.call("import", paths=[str(path) for path in data.paths], format=data.format)
+    if not took["turns_added"]:
+        raise RuntimeError(f"nothing was imported: {took}")
+    daemon.wait_until_embedded()
+    return int(took["turns_added"])
+
+
+# -- the daemon and what it is filled with
+
+
+@contextmanager
+def _filled(
+    data: Dataset, folder: Path, options: Options, environ: Mapping[str, str]
+) -> Iterator[tuple[DaemonUnderTest, int]]:
+    """Run a daemon that has imported the set and embedded it; vectors are kept for the next run, by their texts."""
+    kept = options.results / f"embeddings-{data.format}.db"
+    daemon = DaemonUnderTest(folder, environ)
+    if kept.is_file():
+        daemon.embeddings.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(kept, daemon.embeddings)
+    with daemon:
+        yield daemon, imported(daemon, data)
+    options.results.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(daemon.embeddings, kept)
+
+
+# -- rows
+
+
+def _how(data: Dataset) -> str:
+    kinds = Counter(question.kind for question in data.questions)
+    named = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+    return f"{len(data.questions)} questions ({named}), {HITS} hits"
+
+
+def _at_least(measure: str, value: float, target: float, how: str) -> Row:
+    return Row(measure, f"{value:.3f}", f"≥ {target:.2f}".replace("0.", "."), value >= target, how)
