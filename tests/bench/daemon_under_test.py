@@ -75,10 +75,13 @@ def request(method: str, **params: Any) -> bytes:
 class DaemonUnderTest:
     """A context in which a daemon runs; its folder goes with it, unless it was given.
 
-    No dream starts by itself, and nothing of the person's own settings is seen.
+    No dream starts by itself, and nothing of the person's own settings is seen. Vectors are taken from `kept` and, once
+    it was stopped, left there for the next run: what was embedded once is not embedded again.
     """
 
-    def __init__(self, folder: Path | None = None, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path | None = None, environ: Mapping[str, str] | None = None, kept: Path | None = None
+    ) -> None:
         self._own = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="dreamd-bench-"))
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -94,9 +97,13 @@ class DaemonUnderTest:
             **(environ or {}),
         }
         self.process: subprocess.Popen[bytes] | None = None
+        self._kept = kept
         self._peak_bytes = 0
 
     def __enter__(self) -> Self:
+        if self._kept is not None and self._kept.is_file():
+            self.embeddings.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(self._kept, self.embeddings)
         try:
             self.start()
             self.wait_until_it_answers()
@@ -145,6 +152,9 @@ class DaemonUnderTest:
         self.process.send_signal(signal.SIGTERM)
         if code := self.process.wait(timeout_s):
             raise RuntimeError(f"the daemon ended with {code}:\n{self.log.read_text()[-4000:]}")
+        if self._kept is not None:
+            self._kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(self.embeddings, self._kept)
 
     def kill(self) -> None:
         """End it at once."""

@@ -1,10 +1,12 @@
 """Does nobody wait? Recall, remember, the shell and a cold start, each beside what it is to be compared with.
 
 What is compared is interleaved in one run, so that a busy moment of the machine hits both sides.
+`python -m tests.bench.latency [--quick]` takes the rows of recall alone, before and after a dream.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -28,6 +30,9 @@ CHUNKS = 10_000
 CHANNEL = "bench"
 SEED = 20261121
 WRITERS = 32
+BUDGET = 500
+MOST_TIMES = 2.5
+"""How long recall may take, in times of embedding its question."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,41 +53,60 @@ def measure(options: Options) -> Iterator[Row]:
 
 def _with_a_full_memory(scratch: Path, options: Options, rng: random.Random) -> Iterator[Row]:
     turns = many_turns(options.of(CHUNKS, 200), options.data, rng)
-    queries = many_queries(options.of(600, 120), turns, rng)
-    chat = write_chat(scratch / "chat.jsonl", turns)
-    with DaemonUnderTest(scratch / "full") as daemon:
-        say(f"importing and embedding {len(turns)} turns")
-        daemon.call("import", paths=[str(chat)], format="chat-jsonl", channel=CHANNEL)
-        chunks = daemon.wait_until_embedded()["chunks"]
-        yield recall_against_embedding(daemon, queries, chunks)
+    queries = many_queries(options.of(1200, 120), turns, rng)
+    kept = options.results / "embeddings-latency.db"
+    with DaemonUnderTest(scratch / "full", kept=kept) as daemon:
+        yield from _of_recall(daemon, turns, queries)
+        chunks = daemon.call("status")["chunks"]
         daemon.stop()
     yield first_recall(scratch / "full", queries, chunks, options.of(5, 2))
 
 
-def recall_against_embedding(daemon: DaemonUnderTest, queries: Sequence[str], chunks: int) -> Row:
-    """Recall through the socket, and embedding the query in this process with one thread; every query is new."""
+def _of_recall(daemon: DaemonUnderTest, turns: Sequence[str], queries: Sequence[str]) -> Iterator[Row]:
+    say(f"importing and embedding {len(turns)} turns")
+    chat = write_chat(daemon.folder / "chat.jsonl", turns)
+    daemon.call("import", paths=[str(chat)], format="chat-jsonl", channel=CHANNEL)
+    daemon.wait_until_embedded()
+    half = len(queries) // 2
+    yield from recall_against_embedding(daemon, queries[:half], "before a dream")
+    say("a daily dream")
+    run = daemon.call("dream", kind="daily", wait=True)
+    daemon.wait_until_embedded()
+    yield from recall_against_embedding(daemon, queries[half:], f"after a dream ({run['state']})")
+
+
+def recall_against_embedding(daemon: DaemonUnderTest, queries: Sequence[str], when: str) -> Iterator[Row]:
+    """Recall and context through the socket, and embedding the query in this process with one thread.
+
+    One right after the other, of two queries in turns: no query is asked twice.
+    """
     from dreamd.store.find.embedding.embedding import FastembedEmbedder
     from dreamd.store.settings import EmbeddingSettings
 
     embedder = FastembedEmbedder(EmbeddingSettings(threads=1), daemon.folder)
     embedder.start()
     embedder.wait()
-    wire = daemon.wire()
-    recalls, embeddings, empty = [], [], 0
+    wire, chunks = daemon.wire(), daemon.call("status")["chunks"]
+    took: dict[str, list[float]] = {"recall": [], "context": [], "embedding": []}
+    empty = 0
     try:
-        for number, query in enumerate(queries):
-            line = request("recall", query=query, channel=CHANNEL)
-            took, answer = timed(wire.ask, line)
+        pairs = list(zip(queries[::2], queries[1::2], strict=True))
+        for number, (query, other) in enumerate(pairs):
+            recall, answer = timed(wire.ask, request("recall", query=query, channel=CHANNEL))
             alone, _ = timed(embedder.embed_query, query)
-            if number >= len(queries) // 10:  # the first ones warm up
-                recalls.append(took)
-                embeddings.append(alone)
+            context, _ = timed(wire.ask, request("context", query=other, budget_tokens=BUDGET, channel=CHANNEL))
+            if number >= len(pairs) // 10:  # the first ones warm up
+                for name, seconds in (("recall", recall), ("context", context), ("embedding", alone)):
+                    took[name].append(seconds)
                 empty += not json.loads(answer)["result"]["hits"]
     finally:
         wire.close()
-    ratio = median(recalls) / median(embeddings)
-    how = f"{spread(recalls)} against {spread(embeddings)}; {chunks} chunks, {len(recalls)} queries, {empty} empty"
-    return Row("recall p50 against embedding the query alone", f"{ratio:.2f} ×", "≤ 2.5 ×", ratio <= 2.5, how)
+    for name, most in (("recall", MOST_TIMES), ("context", None)):
+        ratio = median(took[name]) / median(took["embedding"])
+        of = f"{chunks} chunks, {len(pairs)} queries, {empty} without a hit"
+        how = f"{spread(took[name])} against {spread(took['embedding'])}; {of}"
+        target, ok = ("", None) if most is None else (f"≤ {most} ×", ratio <= most)
+        yield Row(f"{name} p50 against embedding the query alone, {when}", f"{ratio:.2f} ×", target, ok, how)
 
 
 def remember_against_fsync(daemon: DaemonUnderTest, writes: int, rng: random.Random) -> Row:
@@ -237,3 +261,19 @@ def spread(seconds: Sequence[float]) -> str:
     """Say the middle and the slow end of many measures."""
     p95 = quantiles(seconds, n=20)[-1] if len(seconds) > 1 else seconds[0]
     return f"p50 {median(seconds) * 1e3:.2f} ms, p95 {p95 * 1e3:.2f}"
+
+
+def main() -> int:
+    """Take the rows of recall alone; exit with 1 when one is missed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.latency", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="200 turns instead of 10,000")
+    options, ok = Options(quick=parser.parse_args().quick), True
+    with own_folder("latency") as scratch:
+        for row in _with_a_full_memory(scratch, options, random.Random(SEED)):
+            print(f"{row.verdict:7}{row.measure}: {row.measured} ({row.target}) {row.how}", flush=True)
+            ok = ok and row.ok is not False
+    return int(not ok)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

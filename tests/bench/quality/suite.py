@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -40,7 +38,8 @@ def measure(options: Options) -> Iterator[Row]:
 
 
 def _locomo_rows(data: Dataset, folder: Path, options: Options) -> Iterator[Row]:
-    with _filled(data, folder, options, RRF) as (daemon, turns):
+    with DaemonUnderTest(folder, RRF, options.results / f"embeddings-{data.format}.db") as daemon:
+        turns = imported(daemon, data)
         found = recall_all(daemon, data)
         yield _at_least(LOCOMO_RRF, fmean(found.recall_10), 0.66, f"{_how(data)}; {found}")
         daemon.stop()
@@ -56,7 +55,8 @@ def _locomo_rows(data: Dataset, folder: Path, options: Options) -> Iterator[Row]
 
 
 def _beam_rows(data: Dataset, folder: Path, options: Options) -> Iterator[Row]:
-    with _filled(data, folder, options, RRF) as (daemon, turns):
+    with DaemonUnderTest(folder, RRF, options.results / f"embeddings-{data.format}.db") as daemon:
+        turns = imported(daemon, data)
         found = recall_all(daemon, data)
         yield _at_least(BEAM_RRF, fmean(found.any_5), 0.62, f"{_how(data)}; {found}")
         daemon.stop()
@@ -87,25 +87,6 @@ def imported(daemon: AnyDaemon, data: Dataset) -> int:
         raise RuntimeError(f"nothing was imported: {took}")
     daemon.wait_until_embedded()
     return int(took["turns_added"])
-
-
-# -- the daemon and what it is filled with
-
-
-@contextmanager
-def _filled(
-    data: Dataset, folder: Path, options: Options, environ: Mapping[str, str]
-) -> Iterator[tuple[DaemonUnderTest, int]]:
-    """Run a daemon that has imported the set and embedded it; vectors are kept for the next run, by their texts."""
-    kept = options.results / f"embeddings-{data.format}.db"
-    daemon = DaemonUnderTest(folder, environ)
-    if kept.is_file():
-        daemon.embeddings.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(kept, daemon.embeddings)
-    with daemon:
-        yield daemon, imported(daemon, data)
-    options.results.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(daemon.embeddings, kept)
 
 
 # -- rows
