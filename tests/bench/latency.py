@@ -24,7 +24,7 @@ from .daemon_under_test import DaemonUnderTest, Wire, request
 from .datasets import many_queries, many_turns, write_chat
 from .options import Options
 from .scratch import own_folder
-from .table import Row, say
+from .table import Row, report, say
 
 CHUNKS = 10_000
 CHANNEL = "bench"
@@ -267,12 +267,9 @@ def main() -> int:
     """Take the rows of recall alone; exit with 1 when one is missed."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.latency", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="200 turns instead of 10,000")
-    options, ok = Options(quick=parser.parse_args().quick), True
+    options = Options(quick=parser.parse_args().quick)
     with own_folder("latency") as scratch:
-        for row in _with_a_full_memory(scratch, options, random.Random(SEED)):
-            print(f"{row.verdict:7}{row.measure}: {row.measured} ({row.target}) {row.how}", flush=True)
-            ok = ok and row.ok is not False
-    return int(not ok)
+        return report(_with_a_full_memory(scratch, options, random.Random(SEED)))
 
 
 if __name__ == "__main__":

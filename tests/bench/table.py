@@ -42,6 +42,16 @@ def skipped(measure: str, target: str, why: str) -> Row:
     return Row(measure, f"skipped: {why}", target, None, "")
 
 
+def report(rows: Iterable[Row]) -> int:
+    """Print each row on a line as it is taken; return 1 when one is missed, else 0."""
+    missed = False
+    for row in rows:
+        target = f" ({row.target})" if row.target else ""
+        print(f"{row.verdict:7}{row.measure}: {row.measured}{target} {row.how}", flush=True)
+        missed = missed or row.ok is False
+    return int(missed)
+
+
 def about_this_machine() -> dict[str, object]:
     """Name what the figures depend on."""
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True)

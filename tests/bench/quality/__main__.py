@@ -18,7 +18,7 @@ from ..datasets import Dataset, beam, locomo
 from ..in_process import DaemonInProcess
 from ..options import Options
 from ..scratch import own_folder
-from ..table import Row
+from ..table import Row, report
 from . import rows
 from .suite import DATA, enveloped, imported
 
@@ -44,19 +44,15 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=Options().results / DATA, help="where what is to be read goes")
     given = parser.parse_args()
     logger.remove()
-    began, ok, source = time.monotonic(), True, Options().data
+    began, source = time.monotonic(), Options().data
     with own_folder(DATA) as scratch:
-        locomo_file = source / "locomo" / "dev.json"
-        data = (
-            locomo(locomo_file, scratch, given.chats)
-            if given.set == "locomo"
-            else beam(source / "beam-100k", given.chats)
-        )
-        for row in _rows(data, scratch / "store", given.results, given.before):
-            print(f"{row.verdict:7}{row.measure}: {row.measured} ({row.target}) {row.how}", flush=True)
-            ok = ok and row.ok is not False
+        if given.set == "locomo":
+            data = locomo(source / "locomo" / "dev.json", scratch, given.chats)
+        else:
+            data = beam(source / "beam-100k", given.chats)
+        missed = report(_rows(data, scratch / "store", given.results, given.before))
     print(f"       took {time.monotonic() - began:.0f} s; to be read: {given.results}")
-    return int(not ok)
+    return missed
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from loguru import logger
 from ..in_process import AnyDaemon, DaemonInProcess
 from ..options import Options
 from ..scratch import own_folder
-from ..table import Row
+from ..table import Row, report
 from . import pairs, questions, worth
 from .suite import DATA
 
@@ -63,13 +63,11 @@ def main() -> int:
     given = parser.parse_args()
     logger.remove()
     folder: AbstractContextManager[Path] = nullcontext(given.folder) if given.folder else own_folder(DATA)
-    began, ok = time.monotonic(), True
+    began = time.monotonic()
     with folder as place, DaemonInProcess(place) as daemon:
-        for row in PARTS[given.part](daemon, given.data, given.results):
-            print(f"{row.verdict:7}{row.measure}: {row.measured} ({row.target}) {row.how}", flush=True)
-            ok = ok and row.ok is not False
+        missed = report(PARTS[given.part](daemon, given.data, given.results))
     print(f"       took {time.monotonic() - began:.0f} s; to be read: {given.results}")
-    return int(not ok)
+    return missed
 
 
 if __name__ == "__main__":
