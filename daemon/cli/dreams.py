@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from .arguments import day, whole
-from .formatting import BOLD, Look, count, duration, listing, sentence, table
+from .formatting import BOLD, Look, count, duration, listing, sentence, side_by_side, table
 from .progress import shown_progress
 from .request import ask
 from .terminal import Terminal
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 # A page's links lead nowhere in a terminal.
 LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
 MARK = re.compile(r"^<!--.*-->\n\n?", re.MULTILINE)
+CELL = re.compile(r" (?<!\\)\| ")
+PAIR = 2
 MOST_PLANNED = 20
 NOTHING_LEFT = 4  # as when nothing is found
 OUTCOMES: dict[str, str] = {
@@ -148,9 +151,25 @@ def _open(page: str, terminal: Terminal) -> None:
 
 
 def page_in_words(text: str, look: Look) -> list[str]:
-    """Render a page for a terminal: links by their names, without marks that only programs read."""
+    """Render a page for a terminal: links by their names, tables in columns, without marks that only programs read."""
     text = MARK.sub("", LINK.sub(r"\1", text)).replace("\\<", "<")
-    return [look.paint(line, BOLD) if line.startswith("#") else line for line in look.wrap(text)]
+    lines: list[str] = []
+    for is_table, grouped in groupby(text.splitlines(), lambda line: line.startswith("| ")):
+        block = list(grouped)
+        lines += _table_in_words(block, look) if is_table else _prose_in_words(block, look)
+    return lines
+
+
+def _prose_in_words(block: list[str], look: Look) -> list[str]:
+    lines = [shown for line in block for shown in look.wrap(line) or [""]]
+    return [look.paint(line, BOLD) if line.startswith("#") else line for line in lines]
+
+
+def _table_in_words(block: list[str], look: Look) -> list[str]:
+    heads, _, *rows = [[cell.replace("\\|", "|") for cell in CELL.split(line.strip("| "))] for line in block]
+    if len(heads) == PAIR:
+        return side_by_side([(row[0], row[-1]) for row in rows], look, (heads[0], heads[1]))
+    return table(rows, look, heads)
 
 
 def dream_in_words(answer: DreamAnswer, look: Look) -> list[str]:

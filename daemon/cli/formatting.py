@@ -7,6 +7,7 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import zip_longest
 
 MAX_COLUMNS = 100
 # A last column narrower than this says nothing.
@@ -186,6 +187,18 @@ def table(rows: Iterable[Sequence[str]], look: Look, heads: Sequence[str] = (), 
     if heads:
         lines[0] = look.paint(lines[0], DIM)
     return lines
+
+
+def side_by_side(rows: Iterable[tuple[str, str]], look: Look, heads: tuple[str, str]) -> list[str]:
+    """Return pairs of texts in two columns of the same width, whole, each wrapped under itself."""
+    room = max(20, (look.width - 3) // 2)
+    lines = [look.paint(f"{heads[0].ljust(room)}   {heads[1]}", DIM)]
+    for row in rows:
+        columns = [textwrap.wrap(clean(text), room, break_on_hyphens=False) for text in row]
+        beside = zip_longest(*columns, fillvalue="")
+        lines += [f"{_pad(left, room, right=False)}   {right}".rstrip() for left, right in beside]
+        lines.append("")
+    return lines[:-1]
 
 
 def pairs(rows: Iterable[tuple[str, str]], look: Look, indent: str = "  ") -> list[str]:

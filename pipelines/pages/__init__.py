@@ -1,1 +1,1 @@
-"""The making of pages: clusters of facts, titles, lists."""
+"""The making of pages: episodes and their titles, what holds now, topics, what comes up again; all in quotes."""

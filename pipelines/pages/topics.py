@@ -1,81 +1,74 @@
-"""Topics: a title for a group of texts, in a few of its own words."""
+"""Topics: the people, tools and projects of weight in a channel, each with the facts that are about it."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from math import log
+from dataclasses import dataclass
 
-from ...store.text.stems import stem
-from ...store.text.word_lists import lexicon
-from ..language.content import content_words, salient_words
-from ..language.nouns import UNFIT_FOR_TITLES
+from ...store.model import Memory
+from ...store.roles import Role
+from .quotes import place_of
 
-_NAME = re.compile(r"\b[A-Z][a-z]{2,}\b")
-_COMMON_SHARE = 0.5  # a name in half of a group's texts is what they are about
-_TERMS = 3
-_WITHIN = re.compile(r"(?<=[a-z,;] )[A-Z][\w-]+")  # a capital that begins no sentence
-_UNFIT = re.compile(r"^[\d.,:]+$|'(?!s$)")
+FEWEST_FACTS, FEWEST_SESSIONS = 3, 2
+"""Living facts, and sessions in which they were said, that give a topic weight."""
 
+LARGEST_SHARE = 0.3
+"""The largest share of a channel's facts: a topic of more is what the channel itself is about."""
 
-class Vocabulary:
-    """The document frequency of every stem in a channel."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._documents = 0
-        self._counts: Counter[str] = Counter()
-        for text in texts:
-            self._documents += 1
-            self._counts.update({stem(word) for word in content_words(text)})
-
-    def rarity(self, of: str) -> float:
-        """Return the inverse document frequency of a stem."""
-        return log((1 + self._documents) / (1 + self._counts[of]))
+MOST_TOPICS = 12
+_PARTS = frozenset(role.value for role in Role)
 
 
-def title_of(texts: Sequence[str], vocabulary: Vocabulary) -> str:
-    """Build a title, as `Caroline: adoption, agencies, children`: the most shared name, and the most salient words."""
-    name = _shared_name(texts)
-    terms = _terms(texts, vocabulary, name)
-    if not terms:
-        return name or "Miscellany"
-    listed = ", ".join(terms)
-    return f"{name}: {listed}" if name else listed[:1].upper() + listed[1:]
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A person, a tool or a project: its name as it is mostly written, and the facts about it, living or replaced."""
+
+    name: str
+    facts: tuple[Memory, ...]
 
 
-def _shared_name(texts: Sequence[str]) -> str:
-    counts = Counter(name for text in texts for name in set(_NAME.findall(text)) - _sentence_starts(text))
-    for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        if count >= _COMMON_SHARE * len(texts) and name.lower() not in UNFIT_FOR_TITLES:
-            return str(name)
-    return ""
+def topics_of(facts: Sequence[Memory]) -> list[Topic]:
+    """Return the topics of weight, those of the most sessions first."""
+    whole = _whole_names(name for fact in facts for name in fact.about)
+    about: dict[str, list[Memory]] = defaultdict(list)
+    for fact in facts:
+        for name in dict.fromkeys(whole[name.casefold()] for name in fact.about):
+            about[name].append(fact)
+    living = sum(fact.is_live for fact in facts)
+    weighty = [name for name in about if name.casefold() not in _PARTS and _has_weight(about[name], living)]
+    weighty.sort(key=lambda name: (-len(_sessions(about[name])), -len(about[name]), name))
+    return _distinct([Topic(name, tuple(about[name])) for name in weighty])[:MOST_TOPICS]
 
 
-def _sentence_starts(text: str) -> set[str]:
-    """Return the capitalised words that are common words in lower case."""
-    common = lexicon("stop_words") | lexicon("light_words")
-    return {word for word in _NAME.findall(text) if word.lower() in common}
+def _whole_names(names: Iterable[str]) -> dict[str, str]:
+    """Map each name in lower case to how it is mostly written, a part of just one longer name to that one."""
+    spelled: dict[str, Counter[str]] = defaultdict(Counter)
+    for name in names:
+        spelled[name.casefold()][name] += 1
+    mostly = {key: min(found, key=lambda name: (-found[name], name)) for key, found in spelled.items()}
+    longer: dict[str, set[str]] = defaultdict(set)
+    for key in mostly:
+        for part in key.split() if " " in key else ():
+            longer[part].add(key)
+    return {key: mostly[min(longer[key])] if len(longer[key]) == 1 else name for key, name in mostly.items()}
 
 
-def _terms(texts: Sequence[str], vocabulary: Vocabulary, name: str) -> list[str]:
-    counts: Counter[str] = Counter()
-    shapes: dict[str, Counter[str]] = {}
-    for text in texts:
-        original = {match.group().lower(): match.group() for match in _WITHIN.finditer(text)}
-        for word in sorted(set(salient_words(text))):
-            if _is_telling(word, name):
-                counts[stem(word)] += 1
-                shapes.setdefault(stem(word), Counter())[original.get(word, word).removesuffix("'s")] += 1
-    by_weight = sorted(counts, key=lambda root: (-counts[root] * vocabulary.rarity(root), root))
-    telling = [root for root in by_weight if counts[root] > 1] or by_weight
-    return [_commonest(shapes[root]) for root in telling[:_TERMS]]
+def _has_weight(facts: Sequence[Memory], living: int) -> bool:
+    number = sum(fact.is_live for fact in facts)
+    most = max(FEWEST_FACTS, LARGEST_SHARE * living)
+    return FEWEST_FACTS <= number <= most and len(_sessions(facts)) >= FEWEST_SESSIONS
 
 
-def _is_telling(word: str, name: str) -> bool:
-    bare = word.removesuffix("'s")
-    return len(bare) > 2 and bare not in UNFIT_FOR_TITLES and bare != name.lower() and not _UNFIT.search(word)
+def _sessions(facts: Sequence[Memory]) -> set[str]:
+    return {place_of(fact)[0] for fact in facts}
 
 
-def _commonest(shapes: Counter[str]) -> str:
-    return min(shapes, key=lambda shape: (-shapes[shape], shape))
+def _distinct(topics: Sequence[Topic]) -> list[Topic]:
+    """Leave out a topic whose facts are all about a weightier one."""
+    kept: list[Topic] = []
+    for topic in topics:
+        held = {fact.node_id for fact in topic.facts}
+        if not any(held <= {fact.node_id for fact in other.facts} for other in kept):
+            kept.append(topic)
+    return kept

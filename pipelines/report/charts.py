@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from html import escape
 
 WIDTH = 640
@@ -16,6 +16,8 @@ LABELS = 168
 
 MOST_POINTS = 180
 MOST_LIVES = 12
+MOST_STRETCHES = 12
+MARGIN = 10
 LONGEST_LABEL = 26
 
 
@@ -28,6 +30,17 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """Something that lasted from one day to another; `number` is its weight, `link` leads to it."""
+
+    name: str
+    began: date
+    ended: date
+    number: int
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
 class Life:
     """A memory that faded: when it was learned, last used (None: never) and archived."""
 
@@ -35,23 +48,6 @@ class Life:
     learned_at: datetime
     used_at: datetime | None
     archived_at: datetime
-
-
-def bars(title: str, values: Sequence[tuple[str, int, str]]) -> str:
-    """Draw numbers as bars: name, number, class of colour."""
-    largest = max((number for _, number, _ in values), default=0) or 1
-    room = WIDTH - LABELS - 70
-    parts = []
-    for row, (name, number, colour) in enumerate(values):
-        y = 10 + 30 * row
-        length = max(3.0, room * number / largest) if number else 0.0
-        parts.append(_text(LABELS - 12, y + 15, name, "end"))
-        parts.append(f'<rect class="track" x="{LABELS}" y="{y + 2}" width="{room}" height="18" rx="9"/>')
-        if number:
-            parts.append(f'<rect class="{colour}" x="{LABELS}" y="{y + 2}" width="{length:.1f}" height="18" rx="9"/>')
-        parts.append(_text(LABELS + room + 12, y + 16, f"{number:,}", "start", "number"))
-    description = ", ".join(f"{name} {number}" for name, number, _ in values)
-    return _svg(title, description, 30 * len(values) + 14, parts)
 
 
 def over_time(title: str, all_series: Sequence[Series]) -> str:
@@ -85,6 +81,34 @@ def over_time(title: str, all_series: Sequence[Series]) -> str:
     if first.date() != last.date():
         parts.append(_text(LABELS + room, bottom, f"{last:%-d %b %Y}", "end", "faint"))
     return _svg(title, "; ".join(description), bottom + 8, parts)
+
+
+def timeline(title: str, stretches: Sequence[Stretch]) -> str:
+    """Draw stretches of time below each other, each under its name; the newest come first."""
+    shown = sorted(stretches, key=lambda one: (one.ended, one.began), reverse=True)[:MOST_STRETCHES]
+    if not shown:
+        return ""
+    first, last = min(one.began for one in shown), max(one.ended for one in shown)
+    span = (last - first).days or 1
+    room = WIDTH - 2 * MARGIN
+    most = max(one.number for one in shown)
+    parts = []
+    for row, one in enumerate(shown):
+        y = 18 + 40 * row
+        left, right = (MARGIN + room * (day - first).days / span for day in (one.began, one.ended))
+        radius = 4 + 5 * (one.number / most) ** 0.5
+        parts.append(f'<a href="{escape(one.link)}">{_text(0, y, one.name, "start")}</a>')
+        parts.append(f'<path class="axis" d="M{MARGIN} {y + 14}H{WIDTH - MARGIN}"/>')
+        parts.append(f'<path class="stroke learned" d="M{left:.1f} {y + 14}H{right:.1f}"/>')
+        parts.append(f'<circle class="learned" cx="{right:.1f}" cy="{y + 14}" r="{radius:.1f}"/>')
+    bottom = 40 * len(shown) + 18
+    if left_out := len(stretches) - len(shown):
+        parts.append(_text(WIDTH / 2, bottom, f"and {left_out:,} earlier", "middle", "faint"))
+    parts.append(_text(0, bottom, f"{first:%-d %b %Y}", "start", "faint"))
+    if first != last:
+        parts.append(_text(WIDTH, bottom, f"{last:%-d %b %Y}", "end", "faint"))
+    description = "; ".join(f"{one.name}, {one.ended:%-d %b %Y}" for one in shown)
+    return _svg(title, description, bottom + 8, parts)
 
 
 def before_and_after(title: str, before: float, after: float) -> str:

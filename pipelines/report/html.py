@@ -16,13 +16,15 @@ from urllib.parse import quote
 from ...store.keep import okf
 from ...store.model import Level, Memory
 from ...store.text.controls import plain
+from ..stages.scenarios import BEGAN, ENDED
 from . import charts
-from .charts import Life, Series
+from .charts import Life, Series, Stretch
 from .markdown import earlier
 from .run_report import RunReport
 from .sections import (
     LEVEL_NAMES,
     ActionSummary,
+    Group,
     Line,
     Section,
     asked_by,
@@ -44,7 +46,10 @@ _CODE = re.compile(r"`([^`]+)`")
 _CLASS_OF = {
     "Decisions waiting": "waiting",
     "Learned": "learned",
-    "Contradicted": "contradicted",
+    "Episodes": "learned",
+    "Replaced": "contradicted",
+    "Perhaps replaced": "waiting",
+    "In question": "contradicted",
     "Problems found": "contradicted",
     "Gone stale": "faded",
     "Faded": "faded",
@@ -113,11 +118,13 @@ def _account(report: RunReport) -> Iterator[str]:
     summary = summarize(report.actions)
     yield f'<article aria-label="{escape(_began(report))}">'
     yield f'<p class="when">{escape(_began(report))}</p>'
-    yield f'<p class="lead">{escape(lead(report, summary))}</p>'
+    sentences = (_CODE.sub(r"<code>\1</code>", escape(sentence)) for sentence in lead(report, summary))
+    yield f'<p class="lead">{" ".join(sentences)}</p>'
     yield from _tiles(report, summary)
-    yield from _figures(report, summary)
+    pictured = {"Episodes": charts.timeline("Episodes", _stretches(summary))}
     for section in sections(report, summary):
-        yield from _section(section)
+        yield from _section(section, pictured.get(section.title, ""))
+    yield from _figures(report, summary)
     yield from _numbers(report)
     if report.actions:
         yield f'<p class="undo">Undo it all: <code>dreamctl undo {escape(report.run_id)}</code></p>'
@@ -130,10 +137,9 @@ def _began(report: RunReport) -> str:
 
 def _tiles(report: RunReport, summary: ActionSummary) -> Iterator[str]:
     tiles = (
-        ("learned", len(summary.facts), "learned"),
+        ("facts learned", len(summary.facts), "learned"),
         ("new pages", len(summary.pages), "learned"),
-        ("changed", len(summary.changed), "plain"),
-        ("superseded", len(summary.superseded), "contradicted"),
+        ("replaced", len(summary.replaced), "contradicted"),
         ("faded", len(summary.faded), "faded"),
         ("to decide", len(report.decisions), "waiting"),
     )
@@ -145,23 +151,24 @@ def _tiles(report: RunReport, summary: ActionSummary) -> Iterator[str]:
 
 
 def _figures(report: RunReport, summary: ActionSummary) -> Iterator[str]:
-    if report.actions:
-        changed = (
-            ("learned", len(summary.facts), "learned"),
-            ("new pages", len(summary.pages), "learned"),
-            ("changed", len(summary.changed), "plain"),
-            ("superseded", len(summary.superseded), "contradicted"),
-            ("in question", len(summary.contradicted), "contradicted"),
-            ("gone stale", len(summary.stale), "faded"),
-            ("faded", len(summary.faded), "faded"),
-        )
-        yield _figure("What changed", charts.bars("What changed", [bar for bar in changed if bar[1]]))
-    yield _figure("The memory over time", charts.over_time("The memory over time", _series(report)))
-    if report.gate and report.gate.probes:
+    series = _series(report)
+    if any(len(one.points) > 1 for one in series):
+        yield _figure("The memory over time", charts.over_time("The memory over time", series))
+    if report.gate and report.gate.recall_before != report.gate.recall_after:
         gate, title = report.gate, f"Recall, with {asked_by(report.gate)}"
         yield _figure(title, charts.before_and_after(title, gate.recall_before, gate.recall_after))
     lives = [life for memory, _ in summary.faded if (life := _life(memory, report))]
     yield _figure("From learned to faded", charts.lives("From learned to faded", lives))
+
+
+def _stretches(summary: ActionSummary) -> list[Stretch]:
+    """Return the new episodes that have days."""
+    days = ((page, okf.instant(page.extra.get(BEGAN)), okf.instant(page.extra.get(ENDED))) for page in summary.pages)
+    return [
+        Stretch(page.title, a.date(), b.date(), len(page.sources), f"../{quote(page.path)}")
+        for page, a, b in days
+        if a and b
+    ]
 
 
 def _figure(title: str, picture: str) -> str:
@@ -189,11 +196,15 @@ def _life(memory: Memory, report: RunReport) -> Life | None:
     return Life(memory.title, learned_at, report.used.get(memory.node_id), memory.archived_at)
 
 
-def _section(section: Section) -> Iterator[str]:
+def _section(section: Section, picture: str = "") -> Iterator[str]:
+    """Yield a section; a picture that names all of its lines stands in their place."""
     yield f'<section class="{_CLASS_OF.get(section.title, "plain")}"><h2>{escape(section.title)}</h2>'
-    for group in section.groups:
+    if picture:
+        yield f"<figure>{picture}</figure>"
+    for group in () if picture else section.groups:
         if group.title:
             yield f"<h3>{escape(group.title)}</h3>"
+        yield from _pairs(group)
         yield "<ul>"
         yield from (f"<li>{_line(line)}</li>" for line in group.lines)
         if group.rest:
@@ -201,6 +212,17 @@ def _section(section: Section) -> Iterator[str]:
             yield f'<li class="more">{rest}</li>'
         yield "</ul>"
     yield "</section>"
+
+
+def _pairs(group: Group) -> Iterator[str]:
+    """Yield pairs side by side, the older to the left."""
+    if not group.pairs:
+        return
+    heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in group.heads)
+    yield f'<table class="pairs"><thead><tr>{heads}</tr></thead><tbody>'
+    for old, new in group.pairs:
+        yield f'<tr><td class="old">{_line(old)}</td><td class="new">{_line(new)}</td></tr>'
+    yield "</tbody></table>"
 
 
 def _line(line: Line) -> str:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from ...store.keep.okf.document import PRODUCER
 from ...store.text.controls import plain
 from .run_report import RunReport
-from .sections import Line, Section, cost, headline, holdings, lead, sections, summarize
+from .sections import Group, Line, Section, cost, headline, holdings, lead, sections, summarize
 
 MOST_ACCOUNTS = 12
 BETWEEN = "\n---\n\n"
@@ -49,8 +49,9 @@ def earlier(page: str) -> list[str]:
 def _account(report: RunReport) -> Iterator[str]:
     summary = summarize(report.actions)
     began = f"At {report.at:%H:%M}, a {report.kind} dream: " if report.at else ""
-    undo = f" Undo it all with `dreamctl undo {report.run_id}`." if report.actions else ""
-    yield f"{began}{lead(report, summary)}{undo}"
+    undo = f"Undo it all with `dreamctl undo {report.run_id}`." if report.actions else ""
+    yield f"{began}{' '.join(_plain(sentence) for sentence in lead(report, summary))}"
+    yield from ("", undo) if undo else ()
     for section in sections(report, summary):
         yield from _section(section)
     yield from ("", "## Numbers", "", *_numbers(report))
@@ -63,13 +64,23 @@ def _section(section: Section) -> Iterator[str]:
         if group.title:
             yield from (f"### {_plain(group.title)}", "")
         yield from (f"- {_line(line)}" for line in group.lines)
+        yield from _table(group)
         if group.rest:
-            yield f"- {group.rest}"
+            yield from (*([""] if group.pairs else []), f"- {group.rest}")
+
+
+def _table(group: Group) -> Iterator[str]:
+    """Yield pairs side by side: each a row, whole, with its day."""
+    if group.pairs:
+        yield from (f"| {' | '.join(group.heads)} |", "| --- | --- |")
+    for pair in group.pairs:
+        cells = (f"{_line(Line(line.text, line.path))} ({line.note})" if line.note else _line(line) for line in pair)
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def _line(line: Line) -> str:
     text = f"[{_plain(line.text)}](/{line.path.replace(' ', '%20')})" if line.path else _plain(line.text)
-    return f"{text}: {_plain(line.note)}" if line.note else text
+    return f"{text} · {_plain(line.note)}" if line.note else text
 
 
 def _plain(text: str) -> str:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from datetime import date
 
 from ...store.keep import okf
-from ...store.model import Action, ActionKind, Kind, Level, Memory
+from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
 from ..gate.gate import GateResult
 from ..language.dates import format_date
+from ..pages import quotes
 from ..stages import staleness
 from .run_report import RunReport
 
-MOST_NAMED = 8
-LEVEL_NAMES = ((Level.FACT, "facts"), (Level.SCENARIO, "scenarios"), (Level.PROFILE, "profile pages"))
+MOST_NAMED, MOST_LEARNED, MOST_PAIRS = 8, 5, 12
+LEVEL_NAMES = ((Level.FACT, "facts"), (Level.SCENARIO, "episodes"), (Level.PROFILE, "profile pages"))
 _WORTH_READING = (
     Kind.CORRECTION,
     Kind.DECISION,
@@ -35,14 +36,20 @@ class Line:
     note: str = ""
 
 
+Pair = tuple[Line, Line]
+"""Two statements side by side, the older first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Lines that belong together; `more` is the number of those left out."""
+    """Lines that belong together, or pairs under two `heads`; `more` is the number of those left out."""
 
-    lines: Sequence[Line]
+    lines: Sequence[Line] = ()
     title: str = ""
     more: int = 0
     more_hint: str = ""
+    pairs: Sequence[Pair] = ()
+    heads: tuple[str, str] = ("before", "now")
 
     @property
     def rest(self) -> str:
@@ -61,11 +68,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class ActionSummary:
-    """The memories that a run's actions touch, with the reasons, sorted as a person would."""
+    """The memories that a run's actions touch, with the reasons, sorted as a person would.
+
+    `replaced` and `doubted` are pairs of an older fact and the newer one that took its place, or perhaps did; the newer
+    is None where the run did not touch it.
+    """
 
     facts: list[Memory]
     pages: list[Memory]
-    superseded: list[tuple[Memory, str]]
+    replaced: list[tuple[Memory, Memory | None]]
+    doubted: list[tuple[Memory, Memory | None]]
     contradicted: list[tuple[Memory, str]]
     faded: list[tuple[Memory, str]]
     stale: list[tuple[Memory, str]]
@@ -74,59 +86,95 @@ class ActionSummary:
 
 def summarize(actions: Sequence[Action]) -> ActionSummary:
     """Sort the actions; of several on one file the last counts, but what the run made is learned as well."""
-    result = ActionSummary([], [], [], [], [], [], [])
+    result = ActionSummary([], [], [], [], [], [], [], [])
     made = {action.path for action in actions if action.kind is ActionKind.CREATE}
-    for action in {action.path: action for action in actions}.values():
-        if action.content is None:
-            continue
-        memory = okf.to_memory(action.path, okf.parse(action.content))
-        pair = (memory, action.reason)
+    last = {action.path: action for action in actions}.values()
+    touched = [(okf.to_memory(a.path, okf.parse(a.content)), a) for a in last if a.content is not None]
+    by_id = {memory.node_id: memory for memory, _ in touched}
+    for memory, action in touched:
         if action.path in made:
             (result.facts if memory.level is Level.FACT else result.pages).append(memory)
-        if memory.superseded_by:
-            result.superseded.append(pair)
-        elif memory.contradicts:
-            result.contradicted.append(pair)
-        elif action.path in made:
-            continue
-        elif memory.is_archived:
-            result.faded.append(pair)
-        elif action.stage == staleness.STAGE and "stale_after" in memory.extra:
-            result.stale.append(pair)
-        else:
-            result.changed.append(pair)
+        _sort(result, memory, action, by_id, is_new=action.path in made)
     return result
 
 
-def lead(report: RunReport, summary: ActionSummary) -> str:
-    """Say in two sentences what the run did."""
+def _sort(result: ActionSummary, memory: Memory, action: Action, by_id: dict[NodeId, Memory], *, is_new: bool) -> None:
+    """Put a memory where what became of it is told."""
+    pair = (memory, action.reason)
+    if memory.superseded_by:
+        result.replaced.append((memory, by_id.get(memory.superseded_by)))
+    elif memory.contradicts:
+        result.contradicted.append(pair)
+    elif memory.later:
+        result.doubted.append((memory, by_id.get(memory.later[-1])))
+    elif is_new:
+        return
+    elif memory.is_archived:
+        result.faded.append(pair)
+    elif action.stage == staleness.STAGE and "stale_after" in memory.extra:
+        result.stale.append(pair)
+    else:
+        result.changed.append(pair)
+
+
+def lead(report: RunReport, summary: ActionSummary) -> list[str]:
+    """Say in at most five sentences what changed: learned, replaced, contradicted, faded, asked for."""
     turns = report.counts.get("consolidate", {}).get("turns", 0)
     if not report.actions:
-        return f"{count(turns, 'new turn')} to read; nothing to change. The memory is as you left it."
-    learned = f"{count(turns, 'new turn')} became {count(len(summary.facts), 'fact')} and "
-    learned += count(len(summary.pages), "new page")
-    also = [
-        f"{number} {what}"
-        for number, what in (
-            (len(summary.superseded), "superseded"),
-            (len(summary.contradicted), "in question"),
-            (len(summary.stale), "gone stale"),
-            (len(summary.faded), "faded"),
-        )
-        if number
-    ]
-    return f"{learned}{'; ' + ', '.join(also) if also else ''}."
+        return [f"{count(turns, 'new turn')} to read; nothing to change.", "The memory is as you left it."]
+    said = [_learned_sentence(turns, summary), _replaced_sentence(summary)]
+    said += [_doubted_sentence(report, summary), _faded_sentence(summary), _asked_sentence(report)]
+    quiet = [word for word, one in zip(("replaced", "in question", "faded"), said[1:4], strict=True) if not one]
+    nothing = f"Nothing is {' or '.join(filter(None, (', '.join(quiet[:-1]), quiet[-1])))}." if quiet else ""
+    return [sentence for sentence in (*said[:4], nothing, said[4]) if sentence]
+
+
+def _learned_sentence(turns: int, summary: ActionSummary) -> str:
+    named = [f"“{page.title}”" for page in _newest(summary.pages) if page.kind is Kind.SCENARIO][:2]
+    said = f"{count(turns, 'new turn')} became {count(len(summary.facts), 'fact')}"
+    said += f" and {count(len(summary.pages), 'new page')}" if summary.pages else ""
+    return f"{said}, {' and '.join(named)} among them." if named else f"{said}."
+
+
+def _replaced_sentence(summary: ActionSummary) -> str:
+    number = len(summary.replaced)
+    gave = "gave way to a newer one" if number == 1 else "gave way to newer ones"
+    return f"{count(number, 'statement')} {gave}; old and new stand side by side below." if number else ""
+
+
+def _doubted_sentence(report: RunReport, summary: ActionSummary) -> str:
+    waiting, doubted = len(report.decisions), len(summary.doubted)
+    said = f"{count(waiting, 'pair')} cannot both hold and {'waits' if waiting == 1 else 'wait'} for you"
+    perhaps = f"{count(doubted, 'older statement')} {'is' if doubted == 1 else 'are'} perhaps out of date"
+    told = [part for part, number in ((said, waiting), (perhaps, doubted)) if number]
+    return f"{'; '.join(told)}." if told else ""
+
+
+def _faded_sentence(summary: ActionSummary) -> str:
+    told = ((len(summary.faded), "faded"), (len(summary.stale), "went stale"))
+    parts = [f"{number} {what}" for number, what in told if number]
+    return f"{' and '.join(parts)}, and nothing of it is gone." if parts else ""
+
+
+def _asked_sentence(report: RunReport) -> str:
+    if not report.gaps:
+        return ""
+    return f"{count(len(report.gaps), 'question')} of your agents found no answer, first of all “{report.gaps[0]}”."
 
 
 def sections(report: RunReport, summary: ActionSummary) -> list[Section]:
     """Return the sections that have something to say."""
     all_sections = (
         Section("Decisions waiting", _waiting(report)),
-        Section("Learned", [*_learned(summary.facts), *_one(_new_pages(summary.pages), 2 * MOST_NAMED)]),
-        Section("Changed", _pairs(summary.changed)),
-        Section("Contradicted", _pairs([*summary.superseded, *summary.contradicted])),
-        Section("Gone stale", _pairs(summary.stale)),
-        Section("Faded", _pairs(summary.faded, "`dreamctl restore ID` brings one back")),
+        Section("Replaced", _side_by_side(summary.replaced)),
+        Section("Perhaps replaced", _side_by_side(summary.doubted)),
+        Section("Episodes", _one(_new_pages(summary.pages, episodes=True))),
+        Section("Learned", list(_learned(summary.facts))),
+        Section("Pages", _one(_new_pages(summary.pages, episodes=False))),
+        Section("Changed", _noted(summary.changed)),
+        Section("In question", _noted(summary.contradicted) if not report.decisions else []),
+        Section("Gone stale", _noted(summary.stale)),
+        Section("Faded", _noted(summary.faded, "`dreamctl restore ID` brings one back")),
         Section("Problems found", _found(report, {"secrets", "links", "orphans"})),
         Section("Refused", _one(_refused(report))),
         Section("Asked and not found", _one(Line(gap) for gap in report.gaps)),
@@ -167,20 +215,38 @@ def count(number: int, what: str, plural: str = "") -> str:
 def _learned(facts: Sequence[Memory]) -> Iterator[Group]:
     rank = {kind: place for place, kind in enumerate(_WORTH_READING)}
     for channel in sorted({fact.channel for fact in facts}):
-        here = [fact for fact in facts if fact.channel == channel]
-        ranked = sorted(here, key=lambda fact: (rank.get(fact.kind, len(rank)), -(fact.certainty or 0), fact.node_id))
-        lines = [Line(fact.title, fact.path, fact.kind.value) for fact in ranked[:MOST_NAMED]]
+        here = [fact for fact in facts if fact.channel == channel and not fact.superseded_by]
+        ranked = sorted(_newest(here), key=lambda fact: (rank.get(fact.kind, len(rank)), -(fact.certainty or 0)))
+        lines = [Line(quotes.dated(fact), fact.path, fact.kind.value) for fact in ranked[:MOST_LEARNED]]
         yield Group(lines, f"{channel}: {count(len(here), 'fact')}", len(here) - len(lines))
 
 
-def _new_pages(pages: Sequence[Memory]) -> Iterator[Line]:
-    for page in sorted(pages, key=lambda page: (page.level, page.channel, page.title)):
-        rests_on = count(len(page.sources), "scenario" if page.kind is Kind.INSIGHT else "fact")
-        yield Line(page.title, page.path, f"new {page.kind.value}, from {rests_on}")
+def _new_pages(pages: Sequence[Memory], *, episodes: bool) -> Iterator[Line]:
+    for page in _newest(pages):
+        if (page.kind is Kind.SCENARIO) is episodes:
+            yield Line(page.title, page.path, page.description.rstrip("."))
 
 
-def _pairs(pairs: Sequence[tuple[Memory, str]], hint: str = "") -> list[Group]:
-    return _one((Line(memory.title, memory.path, reason) for memory, reason in pairs), hint=hint)
+def _newest(memories: Sequence[Memory]) -> list[Memory]:
+    return quotes.in_time(memories)[::-1]
+
+
+def _noted(pairs: Sequence[tuple[Memory, str]], hint: str = "") -> list[Group]:
+    return _one((Line(_said(memory), memory.path, reason) for memory, reason in pairs), hint=hint)
+
+
+def _side_by_side(pairs: Sequence[tuple[Memory, Memory | None]]) -> list[Group]:
+    told = [(_quote(old), _quote(new) if new else Line("a newer one")) for old, new in pairs]
+    return [Group(pairs=told[:MOST_PAIRS], more=max(0, len(told) - MOST_PAIRS))] if told else []
+
+
+def _quote(memory: Memory) -> Line:
+    return Line(quotes.spoken(memory), memory.path, quotes.day_of(memory))
+
+
+def _said(memory: Memory) -> str:
+    """Return what a fact says, or a page's title."""
+    return quotes.dated(memory) if memory.level is Level.FACT else memory.title
 
 
 def _found(report: RunReport, checks: set[str]) -> list[Group]:
@@ -220,8 +286,11 @@ def _gate(report: RunReport) -> Iterator[Line]:
 
 
 def _waiting(report: RunReport) -> list[Group]:
-    lines = [Line(newer.title, newer.path, f"or: {older.title}") for older, newer in report.decisions]
-    return _one(lines, hint="`dreamctl review` walks through them")
+    told = [(_quote(older), _quote(newer)) for older, newer in report.decisions]
+    if not told:
+        return []
+    hint = "`dreamctl review` walks through them"
+    return [Group((), "", max(0, len(told) - MOST_PAIRS), hint, told[:MOST_PAIRS], ("said first", "said later"))]
 
 
 def _one(lines: Sequence[Line] | Iterator[Line], most: int = MOST_NAMED, hint: str = "") -> list[Group]:

@@ -1,122 +1,123 @@
-"""Profiles, the third step of consolidation: the stable facts of a channel, one page a topic, every line cited.
+"""Profiles, the third step of consolidation: what holds now in a channel, and pages of the people and things of weight.
 
-The person: preferences and standing wishes. The project: decisions and what is true of it. Procedures: how things are
-done here, what does not work, what was corrected.
+Every line is a fact with its day; below it stands what it took the place of. A page below the bar is not made, and one
+that falls below it is put away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ...store.keep import okf
 from ...store.model import Action, Kind, Level, Memory, NodeId
-from ..pages import bullets
-from ..workspace.proposals import BY_HAND, Planned, archive, body_hash, create, newest, replace_text
+from ..pages import holding
+from ..pages.quotes import day_of
+from ..pages.topics import topics_of
+from ..workspace.proposals import (
+    BY_HAND,
+    Planned,
+    archive,
+    body_hash,
+    brought_back,
+    create,
+    may_come_back,
+    newest,
+    replace_text,
+)
 from ..workspace.view import View
 
 STAGE = "profiles"
-MOST_LINES = 24
+TITLE = "What holds now"
 SMALLEST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
-    """A page of a profile: the kinds of fact that it holds, each with its heading."""
+class _Page:
+    """A page as it should be: its facts under headings."""
 
     title: str
     description: str
-    headings: dict[Kind, str]
+    parts: Sequence[tuple[str, Sequence[Memory]]]
 
-
-TOPICS = (
-    Topic("The person", "Preferences and standing wishes.", {Kind.PREFERENCE: "Preferences"}),
-    Topic("The project", "What was decided, and what was put right.", {Kind.DECISION: "Decisions"}),
-    Topic(
-        "Procedures",
-        "How things are done here, and what does not work.",
-        {Kind.PROCEDURE: "How it is done", Kind.NEGATIVE: "What does not work", Kind.CORRECTION: "Corrections"},
-    ),
-)
+    @property
+    def facts(self) -> list[Memory]:
+        return [fact for _, facts in self.parts for fact in facts]
 
 
 def plan(view: View, now: datetime) -> Planned:
-    """Propose the pages of every channel, made of its living facts."""
+    """Propose the pages of every channel whose facts have changed since the last dream."""
     planned = Planned()
-    paths = {memory.node_id: memory.path for memory in view.memories(Level.FACT)}
     channels = {memory.channel for memory in view.memories() if memory.level in {Level.FACT, Level.PROFILE}}
     for channel in view.steps.counted(sorted(channels - view.history.channels_off), "channels"):
-        if view.history.paused:
-            break
-        facts = view.memories(Level.FACT, channel)
-        for topic in TOPICS:
-            chosen = _chosen(facts, topic)
-            known = view.memory(okf.fact_id(channel, f"profile {topic.title}"))
-            if known is None and len(chosen) < SMALLEST:
-                continue
-            action = _action(view, channel, topic, chosen, known, paths, now)
-            if action:
-                planned.actions.append(action)
-                planned.count("profiles" if action.pre_sha256 is None else "profiles changed")
+        fingerprint = view.fingerprint(Level.FACT, channel)
+        if view.history.paused or view.cursor(STAGE, channel) == fingerprint:
+            continue
+        planned.cursors[STAGE, channel] = fingerprint
+        for action in _actions(view, channel, now):
+            planned.actions.append(action)
+            planned.count("profiles" if action.pre_sha256 is None else "profiles changed")
     return planned
 
 
-def _chosen(facts: Sequence[Memory], topic: Topic) -> list[Memory]:
-    """Choose the facts of a topic: repeated ones first, then certain ones, then new ones."""
-    fitting = [fact for fact in facts if fact.kind in topic.headings and fact.tags != ("assistant",)]
-    best = sorted(fitting, key=_weight)[:MOST_LINES]
-    order = list(topic.headings)
-    return sorted(bullets.chronological(best), key=lambda fact: (_speaker(fact), order.index(fact.kind)))
+def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
+    facts = [fact for fact in view.whole(Level.FACT, channel) if not fact.is_archived]
+    replaced = holding.Replaced(facts)
+    paths = {fact.node_id: fact.path for fact in facts}
+    wanted: set[NodeId] = set()
+    for page in _pages(facts):
+        memory = _memory(view, channel, page, replaced, now)
+        wanted.add(memory.node_id)
+        if action := _action(view, memory, paths):
+            yield action
+    for known in view.whole(Level.PROFILE, channel):
+        is_unwanted = known.is_live and known.run is not None and known.node_id not in wanted
+        if is_unwanted and (action := archive(view, known, STAGE, "too little of it holds now", now)):
+            yield action
 
 
-def _weight(fact: Memory) -> tuple[float, float, float, NodeId]:
-    moment = fact.created_at.timestamp() if fact.created_at else 0.0
-    return (-len(fact.sources), -(fact.certainty or 0.0), -moment, fact.node_id)
+def _pages(facts: Sequence[Memory]) -> Iterator[_Page]:
+    """Yield the pages that a channel is worth."""
+    parts = holding.chosen(facts)
+    number = sum(len(facts) for _, facts in parts)
+    now = _Page(TITLE, f"{number} things that were decided, wished for and learned here, and hold.", parts)
+    if len(now.facts) >= SMALLEST:
+        yield now
+    for topic in topics_of(facts):
+        living = holding.newest_first([fact for fact in topic.facts if fact.is_live])[: holding.MOST_LINES]
+        days = f"{day_of(living[-1])} to {day_of(living[0])}"
+        yield _Page(topic.name, f"{len(living)} facts, {days}, newest first.", [("Now", living)])
 
 
-def _speaker(fact: Memory) -> str:
-    return fact.tags[0] if fact.tags else ""
-
-
-def _action(
-    view: View,
-    channel: str,
-    topic: Topic,
-    chosen: Sequence[Memory],
-    known: Memory | None,
-    paths: dict[NodeId, str],
-    now: datetime,
-) -> Action | None:
-    if known is not None and not chosen:
-        is_gone = not view.is_live(known.node_id)
-        return None if is_gone else archive(view, known, STAGE, "the facts that it rests on are gone", now)
-    several = len({_speaker(fact) for fact in chosen}) > 1
-    text, ids = bullets.body(
-        chosen,
-        lambda fact: f"{_speaker(fact)}: {topic.headings[fact.kind].lower()}" if several else topic.headings[fact.kind],
-    )
-    path = okf.path_for(Level.PROFILE, topic.title, "", channel)
-    if known is not None:
-        changed = replace(
-            known, text=text, sources=ids, run=view.run_id, extra=dict(known.extra) | {BY_HAND: body_hash(text)}
-        )
-        return replace_text(view, changed, STAGE, "its facts have changed", paths)
-    if view.read(path) is not None:
-        return None  # a person's own page has this name
-    memory = Memory(
-        node_id=okf.fact_id(channel, f"profile {topic.title}"),
+def _memory(view: View, channel: str, page: _Page, replaced: holding.Replaced, now: datetime) -> Memory:
+    text, ids = holding.body(page.parts, replaced)
+    node_id = okf.fact_id(channel, f"profile {page.title.casefold()}")
+    if view.holds(node_id) and (known := view.memory(node_id)):
+        if not may_come_back(known):
+            return known
+        return replace(brought_back(known, text, ids, view.run_id), description=page.description)
+    return Memory(
+        node_id=node_id,
         level=Level.PROFILE,
         kind=Kind.PROFILE,
-        title=topic.title,
+        title=page.title,
         text=text,
         channel=channel,
-        description=topic.description,
-        created_at=newest([fact.created_at for fact in chosen]),
+        description=page.description,
+        created_at=newest([fact.created_at for fact in page.facts]),
         provenance="extracted",
         sources=ids,
         run=view.run_id,
-        path=path,
+        path=okf.path_for(Level.PROFILE, page.title, "", channel),
         extra={"learned_at": now.isoformat(), BY_HAND: body_hash(text)},
     )
-    return create(view, memory, STAGE, f"what {len(chosen)} facts say of {topic.title.lower()}", paths)
+
+
+def _action(view: View, memory: Memory, paths: Mapping[NodeId, str]) -> Action | None:
+    if view.holds(memory.node_id):
+        return replace_text(view, memory, STAGE, "its facts have changed", paths)
+    if view.read(memory.path) is not None:
+        return None  # a person's own page has this name
+    number = len(memory.sources)
+    return create(view, memory, STAGE, f"what {number} facts say of {memory.title.lower()}", paths)

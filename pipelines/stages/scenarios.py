@@ -1,162 +1,175 @@
-"""Scenarios, the second step of consolidation: facts that belong together, on one page that cites them.
+"""Scenarios, the second step of consolidation: episodes, each on a page that tells what came of it and cites its facts.
 
-A fact joins the scenario that is near; the rest is clustered. A scenario keeps its id, path and title for good.
+An episode with a page keeps its id, path and title for good; what its facts have become since is marked in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 
 import numpy as np
 
 from ...store.keep import okf
-from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
-from ..pages import bullets
-from ..pages.clusters import JOINS_AT, LARGEST, LEAVES_BELOW, SMALLEST, centre, cluster, nearest
-from ..pages.topics import Vocabulary, title_of
-from ..workspace.proposals import BY_HAND, Planned, archive, body_hash, create, cursor_of, newest, replace_text
+from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
+from ..pages import episode_page, titles
+from ..pages.episodes import SMALLEST, Episode, episodes_of
+from ..pages.quotes import day_of, place_of
+from ..workspace.proposals import (
+    BY_HAND,
+    Planned,
+    archive,
+    body_hash,
+    brought_back,
+    create,
+    may_come_back,
+    newest,
+    replace_text,
+)
 from ..workspace.view import Vectors, View
 
 STAGE = "scenarios"
+BEGAN, ENDED = "began", "ended"
+"""The frontmatter keys of an episode: the first and the last day of its facts."""
 
-
-@dataclass(slots=True)
-class _Group:
-    """A scenario in the making: the rows of its facts, and its memory if it exists already."""
-
-    rows: list[int]
-    known: Memory | None = None
+MOST_ARCHIVED = 8
+"""Pages of an older dreamd, clusters without days, that a run puts away; the gate lets a run remove ten."""
 
 
 def plan(view: View, now: datetime) -> Planned:
-    """Propose scenarios for every channel whose facts have changed since they were last grouped."""
+    """Propose the pages of every channel whose facts have changed since the last dream."""
     planned = Planned()
-    paths = {memory.node_id: memory.path for memory in view.memories(Level.FACT)}
     for channel in view.steps.counted(_channels(view), "channels"):
-        facts = sorted(view.memories(Level.FACT, channel), key=_newest_first)
-        fingerprint = cursor_of(f"{fact.node_id} {fact.text}" for fact in facts)
+        fingerprint = view.fingerprint(Level.FACT, channel)
         if view.cursor(STAGE, channel) == fingerprint:
             continue
         planned.cursors[STAGE, channel] = fingerprint
-        vectors = view.vectors([fact.text for fact in facts])
-        vocabulary = Vocabulary(fact.text for fact in facts)
-        for group in _groups(view, channel, facts, vectors):
-            members = [facts[row] for row in group.rows]
-            action = _action(view, channel, members, group.known, vocabulary, paths, now)
-            if action:
-                planned.actions.append(action)
-                planned.count("scenarios" if action.kind is ActionKind.CREATE else "scenarios changed")
+        for action in _Channel(view, channel, now).actions():
+            planned.actions.append(action)
+            planned.count("episodes" if action.kind is ActionKind.CREATE else "episodes changed")
     return planned
 
 
 def _channels(view: View) -> list[str]:
     if view.history.paused:
         return []
-    channels = {fact.channel for fact in view.memories(Level.FACT)}
-    channels |= {page.channel for page in view.memories(Level.SCENARIO) if page.kind is Kind.SCENARIO}
+    channels = {memory.channel for memory in view.memories() if memory.level in {Level.FACT, Level.SCENARIO}}
     return sorted(channels - view.history.channels_off)
 
 
-def _newest_first(fact: Memory) -> tuple[float, NodeId]:
-    return (-fact.created_at.timestamp() if fact.created_at else 0.0, fact.node_id)
+@dataclass
+class _Channel:
+    """One channel: its facts, the pages that are there, and the actions that bring the pages up to the facts."""
 
+    view: View
+    channel: str
+    now: datetime
 
-def _groups(view: View, channel: str, facts: Sequence[Memory], vectors: Vectors) -> list[_Group]:
-    row_of = {fact.node_id: row for row, fact in enumerate(facts)}
-    groups = [
-        _Group([row_of[source] for source in scenario.sources if source in row_of], scenario)
-        for scenario in view.memories(Level.SCENARIO, channel)
-        if scenario.kind is Kind.SCENARIO
-    ]
-    for group in groups:
-        group.rows = _near(group.rows, vectors)
-    taken = {row for group in groups for row in group.rows}
-    free = [row for row in range(len(facts)) if row not in taken]
-    free = _join(groups, free, vectors)
-    if free:
-        groups += [_Group([free[place] for place in found]) for found in cluster(vectors[free], view.memo)]
-    return groups
+    @cached_property
+    def facts(self) -> list[Memory]:
+        """The facts that happened and were not put away; a replaced one is part of what happened."""
+        return [fact for fact in self.view.whole(Level.FACT, self.channel) if not fact.is_archived]
 
+    @cached_property
+    def vectors(self) -> dict[NodeId, Vectors]:
+        rows = self.view.vectors([fact.text for fact in self.facts])
+        return dict(zip((fact.node_id for fact in self.facts), rows, strict=True))
 
-def _near(rows: list[int], vectors: Vectors) -> list[int]:
-    """Return the facts that are still near their scenario's centre, which moves as facts join and leave."""
-    if not rows:
-        return rows
-    cosines = vectors[rows] @ centre(vectors[rows])
-    return [row for row, cosine in zip(rows, cosines.tolist(), strict=True) if cosine >= LEAVES_BELOW]
+    @cached_property
+    def session_titles(self) -> dict[NodeId, str]:
+        sessions = (session for session in self.view.sessions() if session.channel == self.channel)
+        return {session.session_id: session.title for session in sessions}
 
+    def actions(self) -> Iterator[Action]:
+        """Yield the pages that are new, changed or gone."""
+        pages = [
+            page
+            for page in self.view.whole(Level.SCENARIO, self.channel)
+            if page.kind is Kind.SCENARIO and may_come_back(page)
+        ]
+        paths = {fact.node_id: fact.path for fact in self.facts}
+        known = [page for page in pages if BEGAN in page.extra]
+        for episode in episodes_of(self.facts, known, self.vectors):
+            action = self._action(episode, paths)
+            if action:
+                yield action
+        for page in [page for page in pages if BEGAN not in page.extra and page.is_live][:MOST_ARCHIVED]:
+            if action := archive(self.view, page, STAGE, "episodes tell what it told", self.now):
+                yield action
 
-def _join(groups: Sequence[_Group], free: Sequence[int], vectors: Vectors) -> list[int]:
-    """Add free facts to the nearest scenario with room; return those that found none."""
-    open_groups = [group for group in groups if group.rows]
-    if not open_groups or not free:
-        return list(free)
-    centres = np.stack([centre(vectors[group.rows]) for group in open_groups])
-    best, cosines = nearest(vectors[list(free)], centres)
-    left = []
-    for row, place, cosine in zip(free, best.tolist(), cosines.tolist(), strict=True):
-        if cosine >= JOINS_AT and len(open_groups[place].rows) < LARGEST:
-            open_groups[place].rows.append(row)
-        else:
-            left.append(row)
-    return left
+    def _action(self, episode: Episode, paths: Mapping[NodeId, str]) -> Action | None:
+        if episode.page is not None and len(episode.facts) < 2:
+            if not episode.page.is_live:
+                return None
+            return archive(self.view, episode.page, STAGE, "the facts that it rests on are gone", self.now)
+        if episode.page is not None:
+            return replace_text(self.view, self._changed(episode.page, episode), STAGE, "its facts have changed", paths)
+        if len(episode.facts) < SMALLEST:
+            return None
+        page = self._page(episode)
+        if page is None or self.view.holds(page.node_id):
+            return None
+        return create(self.view, page, STAGE, f"{len(episode.facts)} facts of one stretch", paths)
 
+    def _changed(self, page: Memory, episode: Episode) -> Memory:
+        body = episode_page.body(episode.facts)
+        living = brought_back(page, body.text, body.sources, self.view.run_id)
+        return replace(living, description=_description(episode), extra=dict(living.extra) | _days(episode.facts))
 
-def _action(
-    view: View,
-    channel: str,
-    members: Sequence[Memory],
-    known: Memory | None,
-    vocabulary: Vocabulary,
-    paths: dict[NodeId, str],
-    now: datetime,
-) -> Action | None:
-    if known is not None and len(members) < 2:
-        return archive(view, known, STAGE, "the facts that it rests on are gone", now)
-    if known is None and len(members) < SMALLEST:
-        return None
-    if known is not None and _is_current(known, members):
-        return None
-    memory = _scenario(view, channel, members, known, vocabulary, now)
-    if known is not None:
-        return replace_text(view, memory, STAGE, "its facts have changed", paths)
-    if view.holds(memory.node_id):
-        return None
-    return create(view, memory, STAGE, f"{len(members)} facts belong together", paths)
-
-
-def _is_current(page: Memory, members: Sequence[Memory]) -> bool:
-    """Return True if a page holds just these facts already; its file is not read for it."""
-    text, ids = bullets.body(bullets.chronological(members), bullets.by_day)
-    return page.sources == ids and page.text.strip() == text.strip()
-
-
-def _scenario(
-    view: View, channel: str, members: Sequence[Memory], known: Memory | None, vocabulary: Vocabulary, now: datetime
-) -> Memory:
-    facts = bullets.chronological(members)
-    text, ids = bullets.body(facts, bullets.by_day)
-    if known is not None:
-        whole = view.memory(known.node_id) or known
-        return replace(
-            whole, text=text, sources=ids, run=view.run_id, extra=dict(whole.extra) | {BY_HAND: body_hash(text)}
+    def _page(self, episode: Episode) -> Memory | None:
+        title = self._title(episode)
+        if not title:
+            return None
+        body = episode_page.body(episode.facts)
+        node_id = okf.fact_id(self.channel, f"episode {episode.facts[0].node_id}")
+        return Memory(
+            node_id=node_id,
+            level=Level.SCENARIO,
+            kind=Kind.SCENARIO,
+            title=title,
+            text=body.text,
+            channel=self.channel,
+            description=_description(episode),
+            created_at=newest([fact.created_at for fact in episode.facts]),
+            provenance="extracted",
+            sources=body.sources,
+            run=self.view.run_id,
+            path=okf.path_for(Level.SCENARIO, title, node_id, self.channel),
+            extra={"learned_at": self.now.isoformat(), **_days(episode.facts), BY_HAND: body_hash(body.text)},
         )
-    node_id = okf.fact_id(channel, f"scenario {min(ids)}")
-    title = title_of([fact.text for fact in facts], vocabulary)
-    return Memory(
-        node_id=node_id,
-        level=Level.SCENARIO,
-        kind=Kind.SCENARIO,
-        title=title,
-        text=text,
-        channel=channel,
-        description=f"{len(facts)} facts, {bullets.by_day(facts[0])} to {bullets.by_day(facts[-1])}.",
-        created_at=newest([fact.created_at for fact in facts]),
-        provenance="extracted",
-        sources=ids,
-        run=view.run_id,
-        path=okf.path_for(Level.SCENARIO, title, node_id, channel),
-        extra={"learned_at": now.isoformat(), BY_HAND: body_hash(text)},
-    )
+
+    def _title(self, episode: Episode) -> str:
+        """Return the title of its first session that has one of its own, if it is the whole of it; else its words."""
+        turns = {session: self.view.turns(session) for session in episode.sessions}
+        for session, said in turns.items():
+            others = [title for other, title in self.session_titles.items() if other != session]
+            title = titles.own_title(self.session_titles.get(session, ""), said, others)
+            if title and self._holds_whole(episode, session):
+                return title
+        stretch = [turn for session, said in turns.items() for turn in self._within(episode, session, said)]
+        vectors = np.stack([self.vectors[fact.node_id] for fact in episode.facts])
+        return titles.said_title(stretch, [fact.text for fact in episode.facts], vectors, self.view.vectors)
+
+    def _holds_whole(self, episode: Episode, session: NodeId) -> bool:
+        return {f.node_id for f in self.facts if place_of(f)[0] == session} <= {f.node_id for f in episode.facts}
+
+    def _within(self, episode: Episode, session: NodeId, turns: Sequence[Turn]) -> list[Turn]:
+        """Return the turns of a session from an episode's first fact, or the session's start, to the last fact."""
+        first = min(place_of(fact)[1] for fact in episode.facts if place_of(fact)[0] == session)
+        last = max(place_of(fact)[1] for fact in episode.facts if place_of(fact)[0] == session)
+        earlier = any(place_of(fact)[0] == session and place_of(fact)[1] < first for fact in self.facts)
+        return [turn for turn in turns if (not earlier or turn.ordinal >= first) and turn.ordinal <= last]
+
+
+def _days(facts: Sequence[Memory]) -> dict[str, str]:
+    days = sorted(fact.created_at.date() for fact in facts if fact.created_at)
+    return {BEGAN: str(days[0]), ENDED: str(days[-1])} if days else {BEGAN: "", ENDED: ""}
+
+
+def _description(episode: Episode) -> str:
+    first, last = day_of(episode.facts[0]), day_of(episode.facts[-1])
+    days = first if first == last else f"{first} to {last}"
+    sessions = len(episode.sessions)
+    return f"{days}, {len(episode.facts)} facts of {sessions} session{'s' if sessions > 1 else ''}."

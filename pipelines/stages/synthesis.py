@@ -1,4 +1,4 @@
-"""Synthesis, once a week: relations of scenarios, themes that recur in several, facts that are used together.
+"""Synthesis, once a week: what comes up again across the sessions of a channel.
 
 Profiles are made anew in every run; synthesis is the work that must compare everything at once.
 """
@@ -11,10 +11,10 @@ from datetime import datetime
 import numpy as np
 
 from ...store.keep.ledger.questions import Gap
-from ...store.model import ActionKind, Kind, Level, Memory
-from ..workspace.proposals import Planned, cursor_of
+from ...store.model import ActionKind, Level
+from ..workspace.proposals import Planned
 from ..workspace.view import View
-from . import insights, related
+from . import insights
 
 STAGE = "synthesis"
 ALIKE = 0.7
@@ -24,17 +24,19 @@ MOST_GAPS = 300
 
 
 def plan(view: View, now: datetime) -> Planned:
-    """Propose relations and insights for every channel whose scenarios have changed since they were last compared."""
+    """Propose insights for every channel whose facts have changed since they were last compared."""
     planned = Planned()
     if view.history.paused:
         return planned
-    for channel in sorted({scenario.channel for scenario in _scenarios(view)} - view.history.channels_off):
-        scenarios = [scenario for scenario in _scenarios(view) if scenario.channel == channel]
-        fingerprint = cursor_of(f"{scenario.node_id} {scenario.text}" for scenario in scenarios)
-        if view.cursor(STAGE, channel) != fingerprint:
-            planned.cursors[STAGE, channel] = fingerprint
-            _compare(view, channel, scenarios, now, planned)
-    _link_used_together(view, planned)
+    channels = {fact.channel for fact in view.memories(Level.FACT)} - view.history.channels_off
+    for channel in view.steps.counted(sorted(channels), "channels"):
+        fingerprint = view.fingerprint(Level.FACT, channel)
+        if view.cursor(STAGE, channel) == fingerprint:
+            continue
+        planned.cursors[STAGE, channel] = fingerprint
+        for action in insights.actions(view, channel, now, STAGE):
+            planned.actions.append(action)
+            planned.count("insights" if action.kind is ActionKind.CREATE else "insights changed")
     return planned
 
 
@@ -53,28 +55,3 @@ def recurring(view: View, gaps: Sequence[Gap]) -> list[tuple[str, int]]:
             heads.append(row)
         times[same] = times.get(same, 0) + gap.times
     return sorted(((some[row].text, number) for row, number in times.items()), key=lambda gap: (-gap[1], gap[0]))
-
-
-def _compare(view: View, channel: str, scenarios: Sequence[Memory], now: datetime, planned: Planned) -> None:
-    facts = {fact.node_id: fact for fact in view.memories(Level.FACT, channel)}
-    found = related.among(view, scenarios, facts)
-    for action in related.actions(view, found, scenarios, STAGE):
-        planned.actions.append(action)
-        planned.count("scenarios related")
-    for action in insights.actions(view, channel, scenarios, facts, now, STAGE):
-        planned.actions.append(action)
-        planned.count("insights" if action.kind is ActionKind.CREATE else "insights changed")
-
-
-def _link_used_together(view: View, planned: Planned) -> None:
-    facts = view.memories(Level.FACT)
-    found = related.used_together(view.history.probes, facts)
-    named = {node_id for relation in found for node_id in (relation.one, relation.other)}
-    some = [fact for fact in facts if fact.node_id in named]
-    for action in related.actions(view, found, some, STAGE):
-        planned.actions.append(action)
-        planned.count("facts linked")
-
-
-def _scenarios(view: View) -> list[Memory]:
-    return [page for page in view.memories(Level.SCENARIO) if page.kind is Kind.SCENARIO]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 
@@ -14,6 +14,10 @@ from .view import View
 
 BY_HAND = "body_sha256"
 """The frontmatter key that holds the hash of a body that a dream wrote: another body was edited by a person."""
+
+
+PUT_AWAY_BY = "archived_by"
+"""The frontmatter key of a page that a stage archived: it comes back when there is enough for it again."""
 
 
 @dataclass(slots=True)
@@ -53,7 +57,7 @@ def replace_text(view: View, memory: Memory, stage: str, reason: str, paths: Map
     if before is None or view.is_forbidden(tombstone_key) or is_edited(before):
         return None
     old = okf.to_memory(memory.path, okf.parse(before))
-    if old.text == memory.text and old.sources == memory.sources and old.title == memory.title:
+    if (old.text, old.sources, old.title, old.is_live) == (memory.text, memory.sources, memory.title, memory.is_live):
         return None
     content = okf.from_memory(memory, paths)
     return Action.replacing(
@@ -100,8 +104,21 @@ def archive(view: View, memory: Memory, stage: str, reason: str, now: datetime) 
     data = view.read(memory.path)
     if data is None or is_edited(data):
         return None
-    content = okf.edit(data, {"status": Status.DEPRECATED.value, "archived_at": now.isoformat()})
+    put_away = {"status": Status.DEPRECATED.value, "archived_at": now.isoformat(), PUT_AWAY_BY: stage}
+    content = okf.edit(data, put_away)
     return Action.replacing(memory.path, memory.node_id, data, content, stage=stage, reason=reason)
+
+
+def may_come_back(page: Memory) -> bool:
+    """Return True for a page that is live, or that a dream put away; what a person put away stays away."""
+    return page.is_live or PUT_AWAY_BY in page.extra
+
+
+def brought_back(page: Memory, text: str, sources: tuple[NodeId, ...], run_id: str) -> Memory:
+    """Return a page with another text, living, whatever it was before."""
+    extra = {key: value for key, value in page.extra.items() if key != PUT_AWAY_BY} | {BY_HAND: body_hash(text)}
+    stable = replace(page, status=Status.STABLE, archived_at=None, run=run_id, extra=extra)
+    return replace(stable, text=text, sources=sources)
 
 
 def body_hash(text: str) -> str:

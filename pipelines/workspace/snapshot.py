@@ -66,7 +66,7 @@ class Snapshot:
         last = self._catalog.sessions()
         nodes = self._catalog.nodes(last.keys())
         return [
-            SessionState(session_id, node.channel, node.path, last[session_id])
+            SessionState(session_id, node.channel, node.path, last[session_id], without_controls(node.title))
             for session_id, node in sorted(nodes.items())
             if node.kind is Kind.SESSION
         ]

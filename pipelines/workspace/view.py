@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
@@ -34,6 +35,7 @@ class SessionState:
     channel: str
     path: str
     last_ordinal: int
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,20 @@ class View:
         known = self._memories.get(node_id)
         data = self.read(known.path) if known else None
         return okf.to_memory(known.path, okf.parse(data), known.created_at) if known and data is not None else known
+
+    def whole(self, level: Level, channel: str) -> list[Memory]:
+        """Return the memories of a channel with every field, from their files, living or not, by id."""
+        named = (m.node_id for m in self._memories.values() if m.level is level and m.channel == channel)
+        found = (self.memory(node_id) for node_id in sorted(named))
+        return [memory for memory in found if memory is not None]
+
+    def fingerprint(self, level: Level, channel: str) -> int:
+        """Hash the files of a channel's memories, living or not, to a number that can be kept as a cursor."""
+        digest = sha256()
+        for memory in sorted(self._memories.values(), key=lambda memory: memory.node_id):
+            if memory.level is level and memory.channel == channel:
+                digest.update(memory.node_id.encode() + b"\0" + (self.read(memory.path) or b""))
+        return int.from_bytes(digest.digest()[:6], "big")
 
     def holds(self, node_id: NodeId) -> bool:
         """Return True if there is such a memory, living or archived."""

@@ -43,6 +43,7 @@ class FakeSource:
     def __init__(self, channel: str = "proj") -> None:
         self.channel = channel
         self.channels: dict[NodeId, str] = {}
+        self.titles: dict[NodeId, str] = {}
         self.said: dict[NodeId, list[Turn]] = {}
         self.files: dict[str, bytes] = {}
         self.problems: dict[str, str | None] = {}
@@ -54,10 +55,16 @@ class FakeSource:
         self.said[session_id] = turns(*said, session_id=session_id, at=at)
         self.channels[session_id] = channel or self.channel
 
+    def keep(self, *memories: Memory) -> None:
+        """Lay memories down as files."""
+        for memory in memories:
+            self.files[memory.path] = okf.from_memory(memory)
+
     def sessions(self) -> list[SessionState]:
         return [
-            SessionState(name, self.channels[name], f"sessions/2023/05/08/{name}.md", said[-1].ordinal if said else 0)
+            SessionState(name, self.channels[name], f"sessions/2023/05/08/{name}.md", last, self.titles.get(name, ""))
             for name, said in sorted(self.said.items())
+            for last in [said[-1].ordinal if said else 0]
         ]
 
     def turns(self, session_id: NodeId) -> list[Turn]:

@@ -131,3 +131,13 @@ def test_lists_hang_and_tables_stay() -> None:
 def test_columns_align_with_wide_characters() -> None:
     lines = formatting.table([("日本", "x"), ("abcd", "y"), ("é", "z")], LOOK)
     assert [formatting.columns_of(line[: line.index(c)]) for line, c in zip(lines, "xyz", strict=True)] == [6, 6, 6]
+
+
+def test_pairs_stand_side_by_side_whole() -> None:
+    rows = [("an old statement that is rather long for half of a narrow screen", "a new one"), ("x", "y")]
+    lines = formatting.side_by_side(rows, Look(60, False, NOW), ("before", "now"))
+    assert lines[0].split() == ["before", "now"]
+    assert all(len(line) <= 60 for line in lines)
+    assert " ".join(line[:28].strip() for line in lines[1:4]) == rows[0][0]
+    assert lines[1].endswith("   a new one")
+    assert lines[-1].split() == ["x", "y"]

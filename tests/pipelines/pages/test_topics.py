@@ -1,12 +1,41 @@
-"""Titles of groups of texts."""
+"""Topics: a name in several facts of several sessions has weight; what everything is about has none."""
 
 from __future__ import annotations
 
-from dreamd.pipelines.pages.topics import Vocabulary, title_of
+from dreamd.pipelines.pages.topics import MOST_TOPICS, topics_of
+from dreamd.store.model import Memory
+
+from tests.pipelines.pages.said import said
 
 
-def test_titles_are_made_of_the_shared_name_and_salient_words() -> None:
-    texts = ["Ann feeds the horses.", "Ann rides horses in the stable.", "A stable needs straw, Ann says."]
-    vocabulary = Vocabulary([*texts, "Bob reads.", "Bob writes."])
-    assert title_of(texts, vocabulary) == "Ann: horses, stable"
-    assert title_of(["..."], vocabulary) == "Miscellany"
+def about(name: str, *turns: str) -> list[Memory]:
+    return [said(f"{name} in {turn}.", turn, about=(name,)) for turn in turns]
+
+
+OTHERS = [said(f"Something else {n}.", f"s{n}#7") for n in range(1, 12)]
+
+
+def test_a_name_of_several_sessions_is_a_topic() -> None:
+    facts = [*OTHERS, *about("Graça", "s1#1", "s2#1", "s3#1"), *about("Priya", "s1#2", "s1#3", "s1#4")]
+    (topic,) = topics_of(facts)
+    assert topic.name == "Graça"
+    assert len(topic.facts) == 3
+
+
+def test_part_of_a_name_and_its_spellings_are_one_topic() -> None:
+    facts = [*OTHERS, *about("Emil Rønning", "s1#1", "s2#1"), *about("Emil", "s3#1"), *about("emil", "s4#1")]
+    (topic,) = topics_of(facts)
+    assert topic.name == "Emil Rønning"
+    assert len(topic.facts) == 4
+
+
+def test_what_everything_is_about_and_who_speaks_are_no_topics() -> None:
+    every = [said(f"Spokes {n}.", f"s{n}#1", about=("Spokes", "user")) for n in range(1, 9)]
+    assert topics_of(every) == []
+
+
+def test_a_topic_within_another_and_too_many_are_left_out() -> None:
+    facts = [said(f"Fact {n}.", f"s{n}#1", about=("Caddy", "DNS")) for n in (1, 2, 3)]
+    assert [topic.name for topic in topics_of([*OTHERS, *facts])] == ["Caddy"]
+    many = [one for n in range(MOST_TOPICS + 3) for one in about(f"Name{n}", "s1#1", "s2#1", "s3#1")]
+    assert len(topics_of(many)) == MOST_TOPICS

@@ -87,13 +87,19 @@ def report(*actions: Action, run_id: str = "run-1", **more: object) -> RunReport
 
 def full_report(text: str = "It is red") -> RunReport:
     replaced = ActionKind.REPLACE
-    insight = replace(fact(f"{text}: page"), level=Level.SCENARIO, kind=Kind.SCENARIO, sources=("a", "b"))
+    days = {"learned_at": NOW.isoformat(), "began": "2026-11-02", "ended": "2026-11-20"}
+    episode = replace(fact(f"{text}: page"), level=Level.SCENARIO, kind=Kind.SCENARIO, sources=("a", "b"), extra=days)
+    person = replace(fact(f"{text}: person"), level=Level.PROFILE, kind=Kind.PROFILE, description="3 facts")
     older, newer = fact(f"{text} or blue"), fact(f"{text} or green")
+    heir = fact(f"{text} heir")
     return report(
         action(fact(f"{text} learned")),
-        action(insight),
+        action(episode),
+        action(person),
+        action(heir),
         action(fact(f"{text} changed"), replaced, f"said again {text}"),
-        action(fact(f"{text} superseded", superseded_by="n"), replaced, "a newer one took its place"),
+        action(fact(f"{text} replaced", superseded_by=heir.node_id), replaced, "a newer one took its place"),
+        action(fact(f"{text} doubted", later=(heir.node_id,)), replaced, "a newer one may have taken its place"),
         action(fact(f"{text} in question", contradicts=("n",)), replaced, "it contradicts another"),
         replace(
             action(fact(f"{text} stale", extra={"stale_after": NOW.isoformat()}), replaced, "its file is gone"),

@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 
 from dreamd.pipelines.report import html, markdown
+from dreamd.store.model import ActionKind
 
 from tests.pipelines.report.reports import Reader, action, fact, full_report, report
 
 SECTIONS = (
-    "Decisions waiting", "Learned", "Changed", "Contradicted", "Gone stale", "Faded", "Problems found", "Refused",
-    "Asked and not found", "Health", "The gate", "Numbers",
+    "Decisions waiting", "Replaced", "Perhaps replaced", "Episodes", "Learned", "Pages", "Changed", "Gone stale",
+    "Faded", "Problems found", "Refused", "Asked and not found", "Health", "The gate", "Numbers",
 )  # fmt: skip
 PHRASES = (
-    "learned", "changed", "superseded", "in question", "faded", "note It is red", "secret It is red",
-    "index It is red", "gap It is red", "0.612 before", "0.655", "Without a language model", "1,234 tokens", "5 calls",
-    "recall fell", "12 facts",
+    "It is red learned", "It is red heir", "7 new turns became 2 facts", "1 statement gave way to a newer one",
+    "1 pair cannot both hold", "1 older statement is perhaps out of date", "1 faded", "1 question of your agents",
+    "note It is red", "secret It is red", "index It is red", "gap It is red", "0.612 before", "0.655",
+    "Without a language model", "1,234 tokens", "5 calls", "recall fell", "12 facts",
 )  # fmt: skip
 
 
@@ -58,3 +60,27 @@ def test_a_day_keeps_a_bounded_number_of_accounts() -> None:
         text, made = markdown.render(one, text), html.render(one, made)
     assert text.count("<!-- dream ") == made.count("<!-- dream ") == markdown.MOST_ACCOUNTS
     Reader(made)
+
+
+def test_what_changed_is_told_in_at_most_five_sentences() -> None:
+    text = markdown.render(full_report())
+    (account,) = [line for line in text.splitlines() if line.startswith("At 03:00")]
+    assert len(re.findall(r"[.](?= |$)", account)) == 5
+    quiet = markdown.render(report(action(fact("Learned"))))
+    assert "Nothing is replaced, in question or faded." in quiet
+
+
+def test_old_and_new_stand_side_by_side_whole() -> None:
+    long = (
+        "Cancelling is free until two hours before the appointment | after that we keep the deposit of ten euros. " * 3
+    )
+    new = fact("Make it 24.", said_by="user")
+    old = fact(long, said_by="user", superseded_by=new.node_id)
+    actions = (action(old, ActionKind.REPLACE), action(new, ActionKind.REPLACE))
+    (row,) = [line for line in markdown.render(report(*actions)).splitlines() if "Make it 24" in line and "|" in line]
+    before, now = re.split(r" (?<!\\)\| ", row.strip("| "))
+    assert " ".join(long.split()) in before.replace("\\|", "|")
+    assert "“Make it 24.”" in now
+    read = Reader(html.render(report(*actions)))
+    assert [text for text in read.texts if text in {"before", "now"}] == ["before", "now"]
+    assert " ".join(long.split()) in read.text

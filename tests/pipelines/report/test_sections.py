@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from dreamd.pipelines.gate.gate import GateResult
 from dreamd.pipelines.report import html, markdown
-from dreamd.pipelines.report.sections import MOST_NAMED, summarize
+from dreamd.pipelines.report.sections import MOST_LEARNED, summarize
 from dreamd.store.model import ActionKind
 
 from tests.pipelines.report.reports import Reader, action, fact, report
@@ -33,7 +33,7 @@ def test_a_gate_without_questions_says_that_recall_was_not_tested() -> None:
 
 
 def test_a_long_list_says_how_many_lines_it_leaves_out() -> None:
-    many = [action(fact(f"Fact {n}")) for n in range(MOST_NAMED + 5)]
+    many = [action(fact(f"Fact {n}")) for n in range(MOST_LEARNED + 5)]
     assert "… and 5 more" in markdown.render(report(*many))
     assert "… and 5 more" in Reader(html.render(report(*many))).text
 

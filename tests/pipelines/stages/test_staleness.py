@@ -1,16 +1,15 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from dreamd.pipelines.language import deadlines
-from dreamd.pipelines.stages import profiles, refresh, scenarios, staleness
+from dreamd.pipelines.stages import staleness
 from dreamd.pipelines.workspace.view import History
 from dreamd.store.keep import okf
-from dreamd.store.model import Action, ActionKind, Kind, Level, Memory
+from dreamd.store.model import Memory
 
 from tests import memories
 from tests.pipelines.fakes import MAY_8, NOW, FakeSource
@@ -160,81 +159,3 @@ def test_a_fact_becomes_past_after_its_stale_after() -> None:
     assert meta(source, one)["tense"] == "past"
     source.files[one.path] = okf.edit(source.files[one.path], {"tense": "current"})
     assert night(source, history, NOW + DAY)[0] == []
-
-
-# ---- pages
-
-
-def supersede(source: FakeSource, old: Memory) -> None:
-    source.files[old.path] = okf.edit(source.files[old.path], {"superseded_by": "newer"})
-
-
-def preferences(count: int) -> list[Memory]:
-    texts = [f"The user prefers short answers about rust number {n}." for n in range(count)]
-    return [fact(text, kind=Kind.PREFERENCE, tags=("user",)) for text in texts]
-
-
-def themes() -> list[Memory]:
-    """Preferences of two kinds, six of each."""
-    details = ["red", "old", "new", "long", "first", "hard"]
-    said = [f"Ann likes my {theme} {theme} {theme} {d} {theme}." for theme in ("boat", "piano") for d in details]
-    return [fact(text, kind=Kind.PREFERENCE, tags=("Ann",)) for text in said]
-
-
-def with_pages(*facts: Memory) -> tuple[FakeSource, History]:
-    source = source_of(*facts)
-    view = source.view()
-    for stage in (scenarios, profiles):
-        planned = stage.plan(view, NOW)
-        view.apply(planned.actions, planned.cursors)
-    assert {memory.level for memory in view.memories()} == {Level.FACT, Level.SCENARIO, Level.PROFILE}
-    return source, source.take(view)
-
-
-def test_a_superseded_fact_leaves_its_pages_in_the_same_run() -> None:
-    old, new, *others = themes()
-    source, history = with_pages(old, new, *others)
-    view = source.view(history)
-    resting = {page.node_id for page in view.memories() if old.node_id in page.sources}
-    assert len(resting) == 2
-    content = okf.edit(source.files[old.path], {"superseded_by": new.node_id})
-    drift = Action(
-        kind=ActionKind.REPLACE, path=old.path, node_id=old.node_id, stage="drift", reason="", content=content
-    )
-    view.apply([drift])
-    planned = refresh.plan(view, NOW)
-    assert {action.node_id for action in planned.actions} == resting
-    view.apply(planned.actions, planned.cursors)
-    assert not any(old.node_id in memory.sources for memory in view.memories())
-    assert refresh.plan(view, NOW).actions == []
-
-
-def test_a_fact_that_is_far_from_its_scenario_leaves_it() -> None:
-    facts = themes()
-    source, history = with_pages(*facts)
-    page = next(page for page in source.view().memories(Level.SCENARIO) if facts[0].node_id in page.sources)
-    whole = source.view().memory(page.node_id)
-    assert whole is not None
-    stray = fact("Zebras graze quietly beyond rivers.")
-    source.files[stray.path] = okf.from_memory(stray)
-    source.files[page.path] = okf.from_memory(replace(whole, sources=(*whole.sources, stray.node_id)))
-    view = source.view(history)
-    view.apply(scenarios.plan(view, NOW).actions)
-    after = view.memory(page.node_id)
-    assert after is not None
-    assert set(after.sources) == set(page.sources)
-
-
-def test_a_profile_without_facts_is_archived_once() -> None:
-    facts = preferences(3)
-    source = source_of(*facts)
-    view = source.view()
-    view.apply(profiles.plan(view, NOW).actions)
-    history = source.take(view)
-    for old in facts:
-        supersede(source, old)
-    view = source.view(history)
-    planned = refresh.plan(view, NOW)
-    assert [action.reason for action in planned.actions] == ["the facts that it rests on are gone"]
-    view.apply(planned.actions, planned.cursors)
-    assert refresh.plan(view, NOW + DAY).actions == []

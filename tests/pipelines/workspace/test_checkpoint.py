@@ -5,9 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
-from dreamd.pipelines.pages import clusters
 from dreamd.pipelines.workspace.checkpoint import Memo, key_of, once
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,17 +101,4 @@ def test_a_unit_is_computed_once(path: Path) -> None:
     assert [once(memo, ("a",), make), once(memo, ("a",), make), once(memo, ("b",), make)] == [b"x"] * 3
     assert len(made) == 2
     assert once(None, ("a",), make) == b"x"
-    memo.close()
-
-
-def test_clusters_are_the_same_from_a_checkpoint(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(5)
-    middles = rng.normal(size=(4, 32))
-    points = np.concatenate([middle + rng.normal(scale=0.1, size=(10, 32)) for middle in middles]).astype(np.float32)
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    memo = Memo(path)
-    first = clusters.cluster(points, memo)
-    assert first == clusters.cluster(points)
-    monkeypatch.setattr(clusters, "_labels", lambda vectors: pytest.fail("made again"))
-    assert clusters.cluster(points, memo) == first
     memo.close()

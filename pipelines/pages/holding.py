@@ -1,0 +1,104 @@
+"""The present state of a channel: living facts one line each, newest first; below each, what it took the place of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ...store.model import Kind, Memory, NodeId
+from ...store.roles import MACHINES
+from .quotes import dated, in_time, labels_of, line
+
+MOST_LINES = 12
+"""Lines under one heading; what was said again and what is newer comes first."""
+
+MOST_EARLIER = 2
+
+
+DECIDED, WISHED, REFUSED = "Decisions and values", "Preferences and standing instructions", "Refused"
+PROCEDURES, PITFALLS, KNOWN, OPEN = "Procedures", "Pitfalls and findings", "Facts", "Open threads"
+HEADINGS = (DECIDED, WISHED, REFUSED, PROCEDURES, PITFALLS, KNOWN, OPEN)
+_OF_KIND = {
+    Kind.DECISION: DECIDED,
+    Kind.CORRECTION: DECIDED,
+    Kind.PREFERENCE: WISHED,
+    Kind.NEGATIVE: REFUSED,
+    Kind.PROCEDURE: PROCEDURES,
+}
+
+
+def heading_of(fact: Memory) -> str:
+    """Return under which heading a fact stands on a profile; "" for what only happened."""
+    if heading := _OF_KIND.get(fact.kind):
+        return heading
+    if fact.said_by in MACHINES:
+        return PITFALLS  # what an assistant did and found, beside a tool's outcome
+    if fact.tense == "future":
+        return OPEN
+    if fact.kind is Kind.FACT and fact.slot is not None:
+        return DECIDED
+    return KNOWN if fact.kind is Kind.FACT else ""
+
+
+def chosen(facts: Iterable[Memory]) -> list[tuple[str, list[Memory]]]:
+    """Return the living facts under each heading that has some, newest first."""
+    by_heading: dict[str, list[Memory]] = defaultdict(list)
+    for fact in facts:
+        if fact.is_live and (heading := heading_of(fact)):
+            by_heading[heading].append(fact)
+    return [(heading, _best(by_heading[heading])) for heading in HEADINGS if by_heading[heading]]
+
+
+def newest_first(facts: Sequence[Memory]) -> list[Memory]:
+    """Sort facts by when they were said, the newest first."""
+    return in_time(facts)[::-1]
+
+
+def _best(facts: Sequence[Memory]) -> list[Memory]:
+    ordered = newest_first(facts)
+    weighty = sorted(ordered, key=lambda fact: -len({source.partition("#")[0] for source in fact.sources}))
+    kept = {fact.node_id for fact in weighty[:MOST_LINES]}
+    return [fact for fact in ordered if fact.node_id in kept]
+
+
+class Replaced:
+    """The facts that others took the place of, by the newer one's id: certainly, or perhaps."""
+
+    def __init__(self, facts: Iterable[Memory]) -> None:
+        self._older: dict[NodeId, list[Memory]] = defaultdict(list)
+        for fact in facts:
+            for newer in filter(None, (fact.superseded_by, *fact.later)):
+                self._older[newer].append(fact)
+
+    def by(self, fact: Memory) -> list[Memory]:
+        """Return what a fact took the place of, the newest first, and what those had replaced; at most a few."""
+        found: list[Memory] = []
+        waiting = newest_first(self._older[fact.node_id])
+        while waiting and len(found) < MOST_EARLIER:
+            older = waiting.pop(0)
+            if older not in found and older is not fact:
+                found.append(older)
+                waiting += newest_first(self._older[older.node_id])
+        return found
+
+
+def body(parts: Sequence[tuple[str, Sequence[Memory]]], replaced: Replaced) -> tuple[str, tuple[NodeId, ...]]:
+    """Render the parts of a page under their headings; return the text and the cited ids in order."""
+    shown = {fact.node_id for _, facts in parts for fact in facts if not fact.later}
+    cited = [one for _, facts in parts for fact in facts for one in (fact, *replaced.by(fact))]
+    labels = labels_of(cited)
+    lines: list[str] = []
+    for heading, facts in parts:
+        told = list(_lines(facts, replaced, labels, shown))
+        lines += [*([""] if lines else []), f"## {heading}", "", *told]
+    return "\n".join(lines), tuple(labels)
+
+
+def _lines(
+    facts: Sequence[Memory], replaced: Replaced, labels: Mapping[NodeId, str], shown: set[NodeId]
+) -> Iterator[str]:
+    for fact in facts:
+        if fact.later and shown & set(fact.later):
+            continue  # it stands below the newer one
+        yield line(fact, labels[fact.node_id], dated)
+        yield from (f"  {line(older, labels[older.node_id], dated)}" for older in replaced.by(fact))

@@ -1,0 +1,79 @@
+"""Quotes: a fact as one line of a page, in the words in which it was said, with its day and its footnote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from ...store.keep import okf
+from ...store.model import Memory, NodeId
+from ...store.roles import Role
+from ..language.dates import format_date
+
+_QUOTE = re.compile(r"^> ?", re.MULTILINE)
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+def in_time(facts: Sequence[Memory]) -> list[Memory]:
+    """Sort facts oldest first, in the order of the turns of a session; those without a time come last."""
+    return sorted(facts, key=lambda fact: (fact.created_at or _NEVER, *place_of(fact), fact.node_id))
+
+
+def place_of(fact: Memory) -> tuple[str, int]:
+    """Return the session and the turn from which a fact was drawn; ("", 0) where there is none."""
+    session, _, ordinal = (fact.sources[0] if fact.sources else "").partition("#")
+    return session, int(ordinal) if ordinal.isdigit() else 0
+
+
+def quoted(fact: Memory) -> str:
+    """Return what a fact says, as the quote that it is; what was not said by anyone stands without marks."""
+    said = [" ".join(_QUOTE.sub("", part).split()) for part in fact.text.split("\n\n") if part.strip()]
+    if fact.said_by is None:
+        return " ".join(said)
+    return " – ".join(f"“{part.strip('“”')}”" for part in said)
+
+
+def with_days(fact: Memory) -> str:
+    """Return the quote, and in brackets the days that its words meant."""
+    days = ", ".join(format_date(day) for day in fact.days)
+    return f"{quoted(fact)} [{days}]" if days else quoted(fact)
+
+
+def spoken(fact: Memory) -> str:
+    """Return the quote with its speaker's name in front; the page's own person needs none."""
+    named = fact.said_by and fact.said_by != Role.USER
+    return f"{fact.said_by}: {with_days(fact)}" if named else with_days(fact)
+
+
+def day_of(fact: Memory) -> str:
+    """Return the day on which a fact was said."""
+    return format_date(fact.created_at.date()) if fact.created_at else "Undated"
+
+
+def dated(fact: Memory) -> str:
+    """Return the quote with its day and its speaker in front."""
+    named = fact.said_by and fact.said_by != Role.USER
+    return f"{day_of(fact)}{', ' if named else ': '}{spoken(fact)}"
+
+
+def until(fact: Memory) -> str:
+    """Return what stands behind a quote that holds no longer, or perhaps not; "" behind one that holds."""
+    if fact.superseded_by:
+        return f"until {format_date(fact.valid_to.date())}" if fact.valid_to else "no longer"
+    if fact.later:
+        return "perhaps replaced since"
+    return "in question" if fact.contradicts else ""
+
+
+def line(fact: Memory, label: str, wording: Callable[[Memory], str] = spoken) -> str:
+    """Render a fact as a bullet: struck through where another took its place, with its footnote at the end."""
+    words, note = wording(fact), until(fact)
+    if fact.superseded_by:
+        words = f"~~{words}~~"
+    return f"- {words}{f' ({note})' if note else ''} [^{label}]"
+
+
+def labels_of(facts: Sequence[Memory]) -> dict[NodeId, str]:
+    """Return the footnote of each fact, in the order in which a page cites them as its sources."""
+    return okf.source_ids([fact.node_id for fact in facts])

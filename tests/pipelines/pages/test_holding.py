@@ -1,0 +1,72 @@
+"""What holds now: one line a thing, newest first, what it replaced struck through below it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from dreamd.pipelines.pages import holding
+from dreamd.store.model import Kind, Memory, StatementSlot
+
+from tests.pipelines.pages.said import said
+
+
+def rendered(*facts: Memory) -> str:
+    return holding.body(holding.chosen(facts), holding.Replaced(facts))[0]
+
+
+def test_each_kind_has_its_heading_and_what_only_happened_has_none() -> None:
+    text = rendered(
+        said("We take Postgres.", "s1#1", Kind.DECISION),
+        said("Answers are short.", "s1#2", Kind.PREFERENCE),
+        said("No GraphQL.", "s1#3", Kind.NEGATIVE),
+        said("First staging, then production.", "s1#4", Kind.PROCEDURE),
+        said("The lock came from the reminder job.", "s1#5", Kind.EPISODE, by="assistant"),
+        said("The port is 8181.", "s1#6", slot=StatementSlot("app", "port", "8181")),
+        said("I will write the importer in May.", "s1#7", tense="future"),
+        said("We went to Porto.", "s1#8", Kind.EPISODE),
+        said("Graça owns the shop.", "s1#9"),
+    )
+    headings = [line[3:] for line in text.splitlines() if line.startswith("## ")]
+    assert headings == list(holding.HEADINGS)
+    assert text.index("The port is 8181") < text.index(f"## {holding.WISHED}")
+    assert "Porto" not in text
+
+
+def test_the_newest_comes_first_with_what_it_replaced_below() -> None:
+    new = said("Make it 24.", "s3#1", Kind.DECISION)
+    until = datetime(2026, 3, 4, tzinfo=UTC)
+    old = replace(said("Two hours.", "s1#1", Kind.DECISION), superseded_by=new.node_id, valid_to=until)
+    other = said("We take Postgres.", "s2#1", Kind.DECISION)
+    assert rendered(old, other, new).splitlines()[2:] == [
+        "- 4 March 2026: “Make it 24.” [^m1]",
+        "  - ~~2 March 2026: “Two hours.”~~ (until 4 March 2026) [^m2]",
+        "- 3 March 2026: “We take Postgres.” [^m3]",
+    ]
+
+
+def test_what_was_perhaps_replaced_stands_below_the_newer_one_alone() -> None:
+    new = said("Make it 24.", "s3#1", Kind.DECISION)
+    old = replace(said("Two hours.", "s1#1", Kind.DECISION), later=(new.node_id,))
+    assert rendered(old, new).splitlines()[2:] == [
+        "- 4 March 2026: “Make it 24.” [^m1]",
+        "  - 2 March 2026: “Two hours.” (perhaps replaced since) [^m2]",
+    ]
+    alone = replace(old, later=("gone",))
+    assert "Two hours." in rendered(alone)
+
+
+def test_a_chain_of_replacements_is_bounded() -> None:
+    facts = [said(f"Version {n}.", f"s{n}#1", Kind.DECISION) for n in range(1, 7)]
+    chain = [replace(old, superseded_by=new.node_id) for old, new in pairwise(facts)]
+    assert rendered(*chain, facts[-1]).count("~~") == 2 * holding.MOST_EARLIER
+
+
+def test_what_was_said_again_stays_where_there_is_too_much() -> None:
+    many = [said(f"Rule {n}.", f"s{n}#1", Kind.PREFERENCE) for n in range(1, holding.MOST_LINES + 6)]
+    many[0] = replace(many[0], sources=("s1#1", "s9#4"))
+    text = rendered(*many)
+    assert text.count("[^m") == holding.MOST_LINES
+    assert "“Rule 1.”" in text
+    assert "“Rule 2.”" not in text
