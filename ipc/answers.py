@@ -54,6 +54,7 @@ class HitAnswer(TypedDict):
     evidence: list[EvidenceAnswer]
     contradicts: list[str]
     stale_after: str | None
+    confidence: float
 
 
 class CandidateAnswer(TypedDict):
@@ -95,6 +96,7 @@ class RecallAnswer(TypedDict):
     abstained: bool
     notes: list[str]
     channel: str
+    confidence: float
     elsewhere: list[ElsewhereAnswer]
     trace: NotRequired[TraceAnswer]
     why_not: NotRequired[WhyNotAnswer]
@@ -118,6 +120,7 @@ class ContextAnswer(TypedDict):
     slots: list[SlotAnswer]
     abstained: bool
     notes: list[str]
+    confidence: float
     channel: str
 
 

@@ -214,7 +214,14 @@ _HINT_SLOW = "see `dreamctl status`, and `dreamctl log`"
 
 def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> dict[str, Any]:
     """Return `recall`'s answer, or an empty one that says why: a memory that is away must not stop an agent."""
-    empty: RecallAnswer = {"hits": [], "abstained": True, "notes": [], "channel": "", "elsewhere": []}
+    empty: RecallAnswer = {
+        "hits": [],
+        "abstained": True,
+        "notes": [],
+        "channel": "",
+        "confidence": 0.0,
+        "elsewhere": [],
+    }
     return _or_empty("recall", {"query": query, **params}, {**empty}, deadline_s, path)
 
 
@@ -222,7 +229,15 @@ def context_or_empty(
     query: str, budget_tokens: int = 1000, deadline_s: float = 1.0, path: str | None = None, **params: Any
 ) -> dict[str, Any]:
     """Return `context`'s envelope, or an empty one that says why."""
-    empty: ContextAnswer = {"text": "", "tokens": 0, "slots": [], "abstained": True, "notes": [], "channel": ""}
+    empty: ContextAnswer = {
+        "text": "",
+        "tokens": 0,
+        "slots": [],
+        "abstained": True,
+        "notes": [],
+        "confidence": 0.0,
+        "channel": "",
+    }
     return _or_empty("context", {"query": query, "budget_tokens": budget_tokens, **params}, {**empty}, deadline_s, path)
 
 

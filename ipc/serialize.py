@@ -55,6 +55,7 @@ def hit_answer(hit: Hit) -> HitAnswer:
         "evidence": evidence(hit.evidence),
         "contradicts": list(hit.contradicts),
         "stale_after": instant(hit.stale_after),
+        "confidence": hit.confidence,
     }
 
 

@@ -72,6 +72,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             "abstained": found.abstained,
             "notes": list(found.notes),
             "channel": channel,
+            "confidence": found.confidence,
             "elsewhere": [],
         }
         if left_out:
@@ -105,6 +106,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             "slots": [slot_answer(slot) for slot in envelope.slots],
             "abstained": envelope.abstained,
             "notes": notes,
+            "confidence": envelope.confidence,
             "channel": channel,
         }
 

@@ -237,7 +237,7 @@ class Hit:
     """One memory that recall found.
 
     `contradicts` are turns or memories that say otherwise; a person has to decide. It is out of date after
-    `stale_after`.
+    `stale_after`. `confidence`, 0 to 1, is how probably it answers the question.
     """
 
     node_id: NodeId
@@ -251,28 +251,37 @@ class Hit:
     evidence: tuple[Evidence, ...]
     contradicts: tuple[NodeId, ...] = ()
     stale_after: datetime | None = None
+    confidence: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One piece of an envelope. `contradicts` are turns or memories that say otherwise; a person has to decide."""
+    """One line of an envelope: `text` is its head (day, speaker, notes) and its `words`, which were said.
+
+    `contradicts` are turns or memories that say otherwise; a person has to decide.
+    """
 
     node_id: NodeId
     text: str
     evidence: tuple[Evidence, ...]
     tokens: int
     contradicts: tuple[NodeId, ...] = ()
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The answer of `context` to an agent; `tokens` is an upper estimate, `notes` say what limits it."""
+    """The answer of `context` to an agent; `tokens` is an upper estimate, `notes` say what limits it.
+
+    `confidence`, 0 to 1, is how probably its best line answers the question.
+    """
 
     text: str
     tokens: int
     slots: tuple[Slot, ...]
     abstained: bool = False
     notes: tuple[str, ...] = ()
+    confidence: float = 0.0
 
 
 class ActionKind(StrEnum):

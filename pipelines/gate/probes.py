@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ...store.find.index.catalog import Catalog
 from ...store.find.index.projection import Node
-from ...store.find.search import hits as answer
+from ...store.find.search import hits, packing
 from ...store.find.search.search import Question, Ranking
 from ...store.keep.ledger.questions import Probe
 from ...store.model import NodeId
@@ -73,10 +73,10 @@ def ask(index: Searchable, case: ProbeCase) -> Score:
     """Ask one probe. A superseded memory counts as found if its successor is."""
     probe = case.probe
     ranking = index.rank(Question(text=probe.text, channel=probe.channel, limit=HITS))
-    hits = answer.hits(ranking, index.catalog, HITS)
-    found = {hit.node_id for hit in hits} | {turn.node_id for hit in hits for turn in hit.evidence}
-    found |= {old for hit in hits for old in replaced_by(index, hit.node_id)}
-    words = all_words_of(answer.envelope(ranking, index.catalog, ENVELOPE_TOKENS).text)
+    answer = hits.answer(ranking, index.catalog, HITS).hits
+    found = {hit.node_id for hit in answer} | {turn.node_id for hit in answer for turn in hit.evidence}
+    found |= {old for hit in answer for old in replaced_by(index, hit.node_id)}
+    words = all_words_of(packing.envelope(ranking, index.catalog, ENVELOPE_TOKENS).text)
     return Score(
         len(found & set(probe.gold)) / len(probe.gold),
         len(words & case.words) / len(case.words) if case.words else 1.0,

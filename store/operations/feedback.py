@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ..background.relevance_feedback import RelevanceFeedback, ShownMemory
 from ..find.index.catalog import Catalog
-from ..find.search import hits, rendering
+from ..find.search import hits
 from ..find.search.search import Ranking
 from ..keep.ledger import records
 from ..keep.ledger.ledger import Ledger
@@ -49,18 +49,10 @@ class Feedback:
         channel: str | None,
         session: NodeId | None,
         ranking: Ranking,
-        found: Sequence[Hit] | Sequence[Slot],
+        shown: Sequence[ShownMemory],
     ) -> None:
         """Have a question and its answer kept, where questions are; costs the caller a place in a queue."""
         if self._keeps_questions and not self._switches.paused and channel not in self._switches.channels_off:
-            shown = [
-                ShownMemory(
-                    one.node_id,
-                    rendering.without_head(one.text),
-                    tuple(t.node_id for t in one.evidence) or (one.node_id,),
-                )
-                for one in found
-            ]
             self._relevance.on_answer(query, channel, session, ranking, shown, self._now())
 
     def looked_up(self, node_id: NodeId) -> None:
@@ -94,3 +86,17 @@ class Feedback:
         """Remove the questions that are still kept where the settings say that none are."""
         if not self._keeps_questions and self._ledger.asked() and not self._ledger.is_copy:
             self.purge_questions()
+
+
+def shown_hit(hit: Hit) -> ShownMemory:
+    """Return a hit as it was shown."""
+    return ShownMemory(hit.node_id, hit.text, _gold(hit))
+
+
+def shown_slot(slot: Slot) -> ShownMemory:
+    """Return a line of an envelope as it was shown, without its head."""
+    return ShownMemory(slot.node_id, slot.words, _gold(slot))
+
+
+def _gold(shown: Hit | Slot) -> tuple[NodeId, ...]:
+    return tuple(turn.node_id for turn in shown.evidence) or (shown.node_id,)

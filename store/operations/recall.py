@@ -11,7 +11,7 @@ from ..find.embedding.embedding import Embedder
 from ..find.index import scope
 from ..find.index.catalog import Catalog
 from ..find.index.projection import SUCCESSOR, Node
-from ..find.search import hits
+from ..find.search import hits, packing
 from ..find.search.hits import Recalled
 from ..find.search.search import Question, Ranking, Search
 from ..keep.ledger import records
@@ -19,7 +19,7 @@ from ..keep.writer.writer import Writer
 from ..model import ALL_CHANNELS, Envelope, Hit, Kind, Level, NodeId
 from ..results import Elsewhere, Listed, Shown
 from .damage import Repairs, repeated_after_repair
-from .feedback import Feedback
+from .feedback import Feedback, shown_hit, shown_slot
 from .tombstones import Tombstones
 from .visibility import Visibility
 
@@ -79,16 +79,11 @@ class Recall:
             as_of=as_of,
         )
         ranking = self._rank(question)
-        plainly = not (levels or include_archived or as_of or explain)
-        if hits.abstains(ranking):
-            if plainly:
-                self._feedback.answered(query, channel, None, ranking, ())
-            return Recalled([], True, ranking.notes, hits.trace(ranking) if explain else {})
-        found = hits.hits(ranking, self._catalog, limit)
-        self._writer.later(*records.log_usage([hit.node_id for hit in found], self._now()))
-        if plainly:
-            self._feedback.answered(query, channel, None, ranking, found)
-        return Recalled(found, False, ranking.notes, hits.trace(ranking) if explain else {})
+        found = hits.answer(ranking, self._catalog, limit)
+        self._writer.later(*records.log_usage([hit.node_id for hit in found.hits], self._now()))
+        if not (levels or include_archived or as_of or explain):
+            self._feedback.answered(query, channel, None, ranking, [shown_hit(hit) for hit in found.hits])
+        return replace(found, trace=hits.trace(ranking)) if explain else found
 
     @repeated_after_repair
     def context(
@@ -98,22 +93,18 @@ class Recall:
         limit = max(10, min(200, budget_tokens // 10))
         ranking = self._rank(Question(text=query, limit=limit, channel=channel))
         ranking.leave_out_session(session)
-        if hits.abstains(ranking):
-            self._feedback.answered(query, channel, session, ranking, ())
-            return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
-        envelope = hits.envelope(ranking, self._catalog, budget_tokens, self._now())
+        envelope = packing.envelope(ranking, self._catalog, budget_tokens, self._now())
         self._writer.later(*records.log_usage([slot.node_id for slot in envelope.slots], self._now()))
-        self._feedback.answered(query, channel, session, ranking, envelope.slots)
-        return replace(envelope, notes=tuple(ranking.notes))
+        self._feedback.answered(query, channel, session, ranking, [shown_slot(slot) for slot in envelope.slots])
+        return envelope
 
     @repeated_after_repair
     def elsewhere(self, query: str, limit: int = 10) -> list[Elsewhere]:
         """Find what answers a question in any channel, by channel, best first; nothing of it is counted or kept."""
         ranking = self._rank(Question(text=query, limit=limit, channel=ALL_CHANNELS))
         found: dict[str, list[Hit]] = {}
-        if not hits.abstains(ranking):
-            for hit in hits.hits(ranking, self._catalog, limit):
-                found.setdefault(hit.channel, []).append(hit)
+        for hit in hits.answer(ranking, self._catalog, limit).hits:
+            found.setdefault(hit.channel, []).append(hit)
         return [Elsewhere(channel, tuple(in_channel)) for channel, in_channel in found.items()]
 
     @repeated_after_repair

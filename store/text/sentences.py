@@ -26,9 +26,10 @@ _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+")
 _ITEM = re.compile(r"^\s*(?:[-*+•–]|\d{1,3}[.)]|[a-zA-Z][.)](?=\s+[A-Z]))\s+(?:\[[ xX]\]\s+)?")
 _QUOTE = re.compile(r"^\s{0,3}>\s?")
 _RULE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$|^\s*\|?[\s:|-]+\|[\s:|-]*$")
-_OPAQUE = re.compile(r"`[^`\n]+`|https?://\S+?(?=[.,;:!?)\"']*(?:\s|$))|\b[\w.+-]+@[\w-]+(?:\.\w+)+")
-_FIRST_WORD = re.compile(r"\s*([^\W_]+)")
-_DAY = re.compile(r"(?:^|\s)\d{1,2}\.\s*$")
+_OPAQUE = re.compile(r"`[^`\n]+`|https?://\S+?(?=[.,;:!?)\"']*(?:\s|$))|\b[\w.+-]{1,64}@[\w-]{1,64}(?:\.\w+)+")
+_FIRST_WORD = re.compile(r"\s*([^\W_]{1,64})")
+_ASIDE = re.compile(r"\s*[/×*=+<>–)%&|,;-]")
+_DAY = re.compile(r"(?<!\S)\d{1,2}\.\s*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +131,18 @@ def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     begin = 0
     for piece in sentencex.get_sentence_boundaries(language_of(block), masked):
         stop = piece["end_index"]
-        if stop < len(block) and _goes_on(masked[begin:stop], masked[stop:]):
+        if stop < len(block) and _goes_on(masked, begin, stop):
             continue
         yield from _bounded(block, begin, stop, start)
         begin = stop
 
 
-def _goes_on(before: str, after: str) -> bool:
-    """Check for a cut within a sentence: a date ("am 12. Mai"), an aside or a formula that follows."""
-    following = _FIRST_WORD.match(after)
-    if following and (following[1].islower() or following[1].lower() in words_in("months")) and _DAY.search(before):
-        return True
-    return not following and bool(after.strip()) and after.lstrip()[0] in "/×*=+<>-–)%&|,;"
+def _goes_on(text: str, begin: int, stop: int) -> bool:
+    """Check for a cut at `stop` within a sentence: a date ("am 12. Mai"), an aside or a formula that follows."""
+    following = _FIRST_WORD.match(text, stop)
+    if following and (following[1].islower() or following[1].lower() in words_in("months")):
+        return _DAY.search(text, max(begin, stop - 8), stop) is not None
+    return not following and _ASIDE.match(text, stop) is not None
 
 
 def _bounded(block: str, begin: int, end: int, offset: int) -> Iterator[tuple[int, int]]:

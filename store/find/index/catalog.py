@@ -104,13 +104,12 @@ class Unit(NamedTuple):
     role: str
 
 
-class UnitLink(NamedTuple):
-    """Two units of which facts supersede, or contradict, each other; `older_text` is the older fact's."""
+class FactLink(NamedTuple):
+    """A link of a fact: `other` took its place (`superseded_by`), probably did (`later`), or `contradicts` it."""
 
+    fact: NodeId
+    other: NodeId
     kind: str
-    newer: NodeId
-    older: NodeId
-    older_text: str
 
 
 class Catalog:
@@ -263,44 +262,39 @@ class Catalog:
                 facts.setdefault(row[-1], []).append(fact)
         return facts
 
-    def unit_links(self, units: Collection[NodeId], scope: Scope = EVERYTHING) -> list[UnitLink]:
-        """Return the links by which live facts of some units supersede or contradict facts of others, both ways.
+    def facts_drawn(self, units: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, list[Node]]:
+        """Return the facts whose first evidence is each turn, and the units that are facts themselves, live or not.
 
-        Both facts are of the scope's channels. Of two that contradict each other the one that has held since later is
-        the newer; by node id where the times are equal or missing.
+        In the order of the turn's text; only those of the scope's channels.
         """
-        sql = """
-        WITH drawn AS (
-            SELECT source AS fact FROM link WHERE kind = 'cites' AND rank = 0
-            AND target IN (SELECT value FROM json_each(?1))
-            UNION SELECT value FROM json_each(?1)
-        ),
-        tie AS (
-            SELECT link.* FROM drawn JOIN link ON link.source = fact AND link.kind IN ('supersedes', 'contradicts')
-            UNION
-            SELECT link.* FROM drawn JOIN link ON link.target = fact AND link.kind IN ('supersedes', 'contradicts')
+        columns = ", ".join(f"node.{name.strip()}" for name in NODE_COLUMNS.split(","))
+        sql = (
+            f"SELECT {columns}, link.target FROM link JOIN node ON node.node_id = link.source"
+            " WHERE link.target IN (SELECT value FROM json_each(?1)) AND link.kind = 'cites' AND link.rank = 0"
+            " AND node.level = 'L1'"
+            f" UNION ALL SELECT {columns}, node.node_id FROM node"
+            " WHERE node.node_id IN (SELECT value FROM json_each(?1)) AND node.level = 'L1'"
         )
-        SELECT tie.kind, a.node_id, b.node_id, a.text, b.text, coalesce(a.valid_from, a.created_at),
-            coalesce(b.valid_from, b.created_at), a.live, b.live, a.channel, b.channel
-        FROM tie JOIN node AS a ON a.node_id = tie.source JOIN node AS b ON b.node_id = tie.target
+        facts: dict[NodeId, list[Node]] = {}
+        for row in self._rows(sql, (json.dumps(list(units)),)):
+            if scope.holds((fact := _node(row[:-1])).channel):
+                facts.setdefault(row[-1], []).append(fact)
+        for listed in facts.values():
+            listed.sort(key=lambda fact: (fact.ordinal, fact.node_id))
+        return facts
+
+    def fact_links(self, facts: Collection[NodeId]) -> list[FactLink]:
+        """Return what took the place of these facts, probably did, or contradicts them, whichever file says so."""
+        sql = """
+        WITH fact AS (SELECT value AS id FROM json_each(?))
+        SELECT fact.id, link.target, link.kind FROM fact JOIN link ON link.source = fact.id
+            WHERE link.kind IN ('superseded_by', 'later', 'contradicts')
+        UNION
+        SELECT fact.id, link.source, replace(link.kind, 'supersedes', 'superseded_by')
+            FROM fact JOIN link ON link.target = fact.id WHERE link.kind IN ('supersedes', 'contradicts')
+        ORDER BY 1, 2, 3
         """
-        tied = self._rows(sql, (json.dumps(list(units)),))
-        rows = [row[:-2] for row in tied if scope.holds(row[-2]) and scope.holds(row[-1])]
-        if not rows:
-            return []
-        unit_of = self.units({node_id for row in rows for node_id in row[1:3]}, scope)
-        turns = {
-            node_id: (unit.node_id.partition("#")[0], _ordinal_of(unit.node_id)) for node_id, unit in unit_of.items()
-        }
-        found = set()
-        for kind, one, other, one_text, other_text, one_at, other_at, one_live, other_live in rows:
-            if not one_live or (kind == "contradicts" and not other_live) or one not in unit_of or other not in unit_of:
-                continue
-            newer, older, older_text = one, other, other_text
-            if kind == "contradicts" and (one_at or "", *turns[one]) < (other_at or "", *turns[other]):
-                newer, older, older_text = other, one, one_text
-            found.add(UnitLink(kind, unit_of[newer].node_id, unit_of[older].node_id, older_text))
-        return sorted(tie for tie in found if tie.newer != tie.older)
+        return [FactLink(*row) for row in self._rows(sql, (json.dumps(list(facts)),))]
 
     def cited_by(self, node_id: NodeId, kind: str = "cites") -> list[NodeId]:
         """Return the nodes that point at this one."""
@@ -418,11 +412,6 @@ class Catalog:
         WHERE kind = 'turn' ORDER BY session_id, ordinal
         """  # CROSS, or SQLite reads every node to find these few
         return list(self._rows(sql, (node_id,)))
-
-
-def _ordinal_of(unit: NodeId) -> int:
-    ordinal = unit.rpartition("#")[2]
-    return int(ordinal) if ordinal.isdigit() else 0
 
 
 def _instant(text: str | None) -> datetime | None:

@@ -1,66 +1,81 @@
-"""From a ranking to what a person or an agent reads: hits, and envelopes inside a budget of tokens."""
+"""From a ranking to hits: the best memories by the text that matched, the newest before what it replaced."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
-from ...model import Envelope, Evidence, Hit, Kind, NodeId, Slot
-from ...text.chunking import estimate_tokens
-from ...text.terms import term_stems
+from ...model import Evidence, Hit, Kind, NodeId
 from ..index.catalog import Catalog, ChunkRow
 from ..index.projection import Node
 from ..index.scope import EVERYTHING, Scope
-from .rendering import Rendering, Unit
-from .search import Ranking
+from .relevance import Passages, Words, passages_of
+from .search import Candidate, Ranking
+from .supersession import Links, links_of, newest_first, states_of
 
 SHOWN_WHOLE_CHARS = 2000
 """A longer memory answers with the chunk that matched; `show` has the rest."""
 
-READ_AT_ONCE = 32
-"""Candidates whose texts are read together: an envelope of 500 tokens has about 15 of them."""
-
-LINE_TOKENS, SPECIAL_TOKENS, SMALLEST_SLOT_TOKENS = 1, 2, 12
-"""Tokens of a line break; those that an estimate adds to a text, paid once; and the rest that makes it full."""
-
-ABSTAIN_BELOW_COSINE = 0.2
-"""Unrelated English sentences lie around .0 to .15 with the shipped model, weakly related ones above .2."""
-
-FULL_SHARE = 0.4
-"""The share of an envelope's budget in which a user's turns are rendered by all their facts; the rest is brief.
-
-Evidence recall and answer coverage at 500 tokens: LoCoMo .80 and .78 with it, .81 and .77 with three tenths; BEAM the
-same either way.
-"""
+LOOKED_AT = 30
+"""Candidates whose links are read: those further down are hardly ever shown."""
 
 
 @dataclass(slots=True)
 class Recalled:
-    """The answer of `recall`. `abstained`: nothing is near enough to be an answer, and `hits` is empty."""
+    """The answer of `recall`. `abstained`: nothing is near enough to be an answer, and `hits` is empty.
+
+    `confidence`, 0 to 1, is that of the best hit.
+    """
 
     hits: list[Hit]
     abstained: bool
     notes: list[str] = field(default_factory=list)
+    confidence: float = 0.0
     trace: dict[str, Any] = field(default_factory=dict)
 
 
-def abstains(ranking: Ranking) -> bool:
-    """Return True if nothing is near the question, in words or in meaning."""
-    return not any(
-        "keyword" in candidate.scores or candidate.scores.get("vector", -1.0) >= ABSTAIN_BELOW_COSINE
-        for candidate in ranking.candidates
-    )
+def answer(ranking: Ranking, catalog: Catalog, limit: int) -> Recalled:
+    """Return the best candidates as hits, what took a memory's place before it; none where nothing is near."""
+    passages = passages_of(ranking, catalog)
+    if passages.is_far:
+        return Recalled([], True, ranking.notes)
+    links = put_newest_first(ranking, passages, catalog)
+    found = hits(ranking, links, passages.confidence(), catalog, limit)
+    return Recalled(found, False, ranking.notes, confidence=max((hit.confidence for hit in found), default=0.0))
 
 
-def hits(ranking: Ranking, catalog: Catalog, limit: int) -> list[Hit]:
+def put_newest_first(ranking: Ranking, passages: Passages, catalog: Catalog) -> Links:
+    """Let what took another's place, or contradicts it, stand right before it, found or not; return the links."""
+    if not ranking.shows_facts or ranking.scope.as_of is not None:
+        return Links()
+    top = ranking.candidates[:LOOKED_AT]
+    states = states_of([candidate.unit for candidate in top], catalog, ranking.scope)
+    links = links_of(states, lambda text: bool(passages.words.found(text)))
+    if not links.newer and not links.opposed:
+        return links
+    known = {candidate.unit: candidate for candidate in ranking.candidates}
+    order = newest_first([candidate.unit for candidate in top], links)
+    missing = catalog.units([unit for unit in order if unit not in known], ranking.scope)
+    known |= {unit: Candidate(unit, role) for unit, role in missing.values()}
+    ahead = [known[unit] for unit in order if unit in known]
+    scores = [candidate.score for candidate in ahead]
+    for place in range(len(ahead) - 2, -1, -1):
+        scores[place] = max(scores[place], scores[place + 1])
+    for candidate, score in zip(ahead, scores, strict=True):
+        candidate.score = score
+    placed = {candidate.unit for candidate in ahead}
+    ranking.candidates = ahead + [candidate for candidate in ranking.candidates if candidate.unit not in placed]
+    return links
+
+
+def hits(ranking: Ranking, links: Links, confidence: Mapping[NodeId, float], catalog: Catalog, limit: int) -> list[Hit]:
     """Return the best candidates by the text that matched: a turn by its fact that is nearest to the question."""
     best = [(candidate, *candidate.best()) for candidate in ranking.candidates[:limit]]
     nodes = catalog.nodes([node_id for _, node_id, _ in best])
     facts = catalog.facts_of(nodes, ranking.scope) if ranking.shows_facts else {}
-    shown = {node_id: _nearest(node, facts.get(node_id, ()), ranking.terms) for node_id, node in nodes.items()}
+    asked = Words(dict.fromkeys(ranking.terms, 1.0))
+    shown = {node_id: _nearest(node, facts.get(node_id, ()), asked) for node_id, node in nodes.items()}
     evidence = evidence_of(shown.values(), catalog, ranking.scope)
     places = catalog.chunks([chunk for _, node_id, chunk in best if chunk != node_id])
     found = []
@@ -78,16 +93,17 @@ def hits(ranking: Ranking, catalog: Catalog, limit: int) -> list[Hit]:
                 channel=node.channel,
                 created_at=node.created_at,
                 evidence=evidence[node.node_id],
-                contradicts=ranking.links.disputes(candidate.unit),
+                contradicts=links.disputes(candidate.unit),
                 stale_after=node.stale_after,
+                confidence=confidence.get(candidate.unit, 0.0),
             )
         )
     return found
 
 
-def _nearest(node: Node, facts: Sequence[Node], terms: AbstractSet[str]) -> Node:
+def _nearest(node: Node, facts: Sequence[Node], asked: Words) -> Node:
     """Return the first fact that shares most words with the question, or the turn itself if none shares any."""
-    shared = [len(terms & term_stems(fact.text)) for fact in facts]
+    shared = [len(asked.found(fact.text)) for fact in facts]
     return facts[shared.index(max(shared))] if any(shared) else node
 
 
@@ -104,56 +120,6 @@ def evidence_of(
     listed = list(nodes)
     turns = {node.node_id: (Evidence(node.node_id, node.external_id),) for node in listed if node.kind is Kind.TURN}
     return turns | catalog.evidence([node.node_id for node in listed if node.kind is not Kind.TURN], scope)
-
-
-def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int, now: datetime | None = None) -> Envelope:
-    """Pack the best candidates until the budget is full; what does not fit makes room for what still does.
-
-    What was said on one day stands together, under its day: the days, and what is said on each, best first.
-    `tokens` is an upper estimate of the whole text's. Without `now` nothing is out of date.
-    """
-    packed: dict[str, list[tuple[Rendering, str, int, Unit]]] = {}
-    texts: set[str] = set()
-    covered: set[str] = set()
-    left = budget_tokens - SPECIAL_TOKENS
-    for unit in _units(ranking, catalog, now):
-        rendering = unit.render(ranking.terms, covered, in_full=left > budget_tokens * (1 - FULL_SHARE))
-        text = rendering.text(packed.keys() - {""})
-        tokens = estimate_tokens(text) - SPECIAL_TOKENS + LINE_TOKENS
-        if tokens <= left and rendering.words not in texts:
-            texts.add(rendering.words)
-            covered |= term_stems(rendering.words)
-            packed.setdefault(rendering.day, []).append((rendering, text, tokens, unit))
-            left -= tokens
-        if left < SMALLEST_SLOT_TOKENS:
-            break
-    rendered = [piece for day in packed.values() for piece in day]
-    evidence = evidence_of([node for rendering, *_ in rendered for node in rendering.nodes], catalog, ranking.scope)
-    slots = tuple(
-        Slot(
-            rendering.nodes[0].node_id,
-            text,
-            tuple(dict.fromkeys(turn for node in rendering.nodes for turn in evidence[node.node_id])),
-            tokens,
-            unit.contradicts,
-        )
-        for rendering, text, tokens, unit in rendered
-    )
-    return Envelope("\n".join(slot.text for slot in slots), budget_tokens - left if slots else 0, slots)
-
-
-def _units(ranking: Ranking, catalog: Catalog, now: datetime | None) -> Iterator[Unit]:
-    """Read the candidates, best first, no more of them than are asked for."""
-    links = ranking.links
-    for start in range(0, len(ranking.candidates), READ_AT_ONCE):
-        some = ranking.candidates[start : start + READ_AT_ONCE]
-        facts_of = catalog.facts_of([candidate.unit for candidate in some], ranking.scope)
-        nodes = catalog.nodes({node_id for candidate in some for node_id in (candidate.unit, candidate.best()[0])})
-        for candidate in some:
-            node = nodes.get(candidate.unit) or nodes.get(candidate.best()[0])
-            if node is not None:  # it may have been forgotten since it was ranked
-                facts = facts_of.get(candidate.unit, ())
-                yield Unit(node, facts, candidate.unit in links.newer, links.disputes(candidate.unit), now)
 
 
 def trace(ranking: Ranking) -> dict[str, Any]:

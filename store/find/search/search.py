@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from ...keep.deadline import within
 from ...model import ALL_CHANNELS, GLOBAL_CHANNEL, Level, NodeId, StoreBusy
@@ -24,7 +25,6 @@ from ..index.projection import is_turn
 from ..index.scope import EVERYTHING, Scope
 from .fusion import fuse_by_reciprocal_rank, fuse_by_score
 from .query_text import read_query
-from .supersession import LOOKED_AT, Links, links_of, newest_first
 
 BY_DEFAULT = (Level.SESSION, Level.FACT)
 """Scenarios and profiles retell many facts: they answer when asked for, and would crowd out what they retell."""
@@ -105,20 +105,23 @@ class Ranking:
     """The candidates, best first, and how they were found.
 
     `terms` are the stems of the question's content words. `shows_facts`: turns stand for the facts drawn from them.
-    `links` are those between the candidates. `scope` is what may be brought in beside them.
+    `scope` is what may be brought in beside them, but nothing of `session`. `cosines` returns how near other chunks are
+    to the question; {} without vectors.
     """
 
     candidates: list[Candidate]
     terms: frozenset[str] = frozenset()
     shows_facts: bool = False
-    links: Links = field(default_factory=Links)
     scope: Scope = EVERYTHING
+    session: NodeId | None = None
+    cosines: Callable[[Collection[NodeId]], dict[NodeId, float]] = lambda chunks: {}
     timings_ms: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def leave_out_session(self, session_id: NodeId | None) -> None:
         """Drop the candidates that are a session's own turns: its agent has them."""
         if session_id is not None:
+            self.session = session_id
             self.candidates = [c for c in self.candidates if c.unit.partition("#")[0] != session_id]
 
     @contextmanager
@@ -164,6 +167,7 @@ class Search:
         with ranking.timed("embed, beyond keyword"):
             vector = embedding.result()
         if vector is not None:
+            ranking.cosines = partial(self._backend.cosines, COLLECTION, vector)
             with ranking.timed("vector"):
                 arms["vector"] = self._backend.search_vector(COLLECTION, vector, reach, where)
         with ranking.timed("group"):
@@ -174,9 +178,6 @@ class Search:
             self._fuse(ranking)
         with ranking.timed("score"):
             weigh_speakers(ranking, self._settings.assistant_weight)
-        if ranking.shows_facts and question.as_of is None:
-            with ranking.timed("newest first"):
-                self._put_newest_first(ranking)
         return ranking
 
     def _search_keyword(self, terms: list[str], reach: int, where: Filter, ranking: Ranking) -> list[Match]:
@@ -209,25 +210,6 @@ class Search:
                     unit, role = unit_of[node_id]
                     candidates.setdefault(unit, Candidate(unit, role)).add(arm, node_id, match)
         ranking.candidates = list(candidates.values())
-
-    def _put_newest_first(self, ranking: Ranking) -> None:
-        """Let what took another's place, or contradicts it, stand right before it, found or not."""
-        top = ranking.candidates[:LOOKED_AT]
-        ranking.links = links_of([candidate.unit for candidate in top], ranking.terms, self._catalog, ranking.scope)
-        if not ranking.links.newer and not ranking.links.opposed:
-            return
-        known = {candidate.unit: candidate for candidate in ranking.candidates}
-        order = newest_first([candidate.unit for candidate in top], ranking.links)
-        missing = self._catalog.units([unit for unit in order if unit not in known], ranking.scope)
-        known |= {unit: Candidate(unit, role) for unit, role in missing.values()}
-        ahead = [known[unit] for unit in order if unit in known]
-        scores = [candidate.score for candidate in ahead]
-        for place in range(len(ahead) - 2, -1, -1):
-            scores[place] = max(scores[place], scores[place + 1])
-        for candidate, score in zip(ahead, scores, strict=True):
-            candidate.score = score
-        placed = {candidate.unit for candidate in ahead}
-        ranking.candidates = ahead + [candidate for candidate in ranking.candidates if candidate.unit not in placed]
 
     def _complete_cosines(self, ranking: Ranking, vector: Vector) -> None:
         """Give candidates that only the keyword arm found their cosine, so that an arm's cut does not count as 0."""

@@ -1,23 +1,90 @@
-"""Supersession: orders a memory that superseded another, or contradicts it, before the older one."""
+"""Supersession: what became of the facts of a turn, read from the links that dreams and `remember` left.
+
+Nothing is compared on the way of an answer: who took whose place was decided when it was learned.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...model import NodeId
-from ...text.terms import term_stems
-from ..index.catalog import Catalog
+from ..index.catalog import Catalog, FactLink
+from ..index.projection import LATER, SUCCESSOR, Node
 from ..index.scope import EVERYTHING, Scope
 
-LOOKED_AT = 30
-"""Candidates whose links are read: those further down are hardly ever shown."""
-
-
 OPPOSED_SHOWN = 3
-"""Of the memories that one contradicts, the number shown beside it: those that share most with the question."""
+"""Of the memories that one contradicts, the number named beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactState:
+    """A fact and what became of it: what took its place, what probably did, what says otherwise."""
+
+    fact: Node
+    newer: tuple[Node, ...] = ()
+    later: tuple[Node, ...] = ()
+    opposed: tuple[Node, ...] = ()
+
+    @property
+    def is_marked(self) -> bool:
+        """Return True if it is not simply true."""
+        return bool(self.newer or self.later or self.opposed)
+
+    @property
+    def ahead(self) -> tuple[Node, ...]:
+        """Return what is told before it: what took its place, and what newer says otherwise."""
+        return (*self.newer, *self.later, *(one for one in self.opposed if _said(one) > _said(self.fact)))
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """The facts of some units, by the unit; `unit_of` maps what is named beside them to its own unit."""
+
+    facts: Mapping[NodeId, Sequence[FactState]] = field(default_factory=dict)
+    unit_of: Mapping[NodeId, NodeId] = field(default_factory=dict)
+
+    def of(self, unit: NodeId) -> Sequence[FactState]:
+        """Return the facts of a unit; () where it has none."""
+        return self.facts.get(unit, ())
+
+
+def _said(fact: Node) -> tuple[str, NodeId]:
+    """Return the key by which of two facts the one that has held since later is the newer, ties by id."""
+    return (fact.since.isoformat() if fact.since else "", fact.node_id)
+
+
+def states_of(units: Collection[NodeId], catalog: Catalog, scope: Scope = EVERYTHING) -> States:
+    """Read the facts that were drawn from these turns, or that these are, and what became of each.
+
+    A fact that was archived without a successor is left out, and so is what is out of the scope. With `as_of` in the
+    scope nothing has become of anything yet.
+    """
+    facts = catalog.facts_drawn(units, scope)
+    known = [fact.node_id for listed in facts.values() for fact in listed]
+    links = catalog.fact_links(known) if scope.as_of is None else []
+    others = catalog.nodes({link.other for link in links})
+    others = {name: node for name, node in others.items() if node.live and scope.holds(node.channel)}
+    beside: dict[NodeId, list[FactLink]] = defaultdict(list)
+    for link in links:
+        if link.other in others:
+            beside[link.fact].append(link)
+    states: dict[NodeId, list[FactState]] = {}
+    for unit, listed in facts.items():
+        for fact in listed:
+            state = _state(fact, beside[fact.node_id], others)
+            if scope.admits(fact) or state.newer:
+                states.setdefault(unit, []).append(state)
+    unit_of = {name: unit.node_id for name, unit in catalog.units(others, scope).items()} if others else {}
+    return States(states, unit_of)
+
+
+def _state(fact: Node, links: Sequence[FactLink], others: Mapping[NodeId, Node]) -> FactState:
+    def named(kind: str) -> tuple[Node, ...]:
+        return tuple(dict.fromkeys(others[link.other] for link in links if link.kind == kind))
+
+    return FactState(fact, named(SUCCESSOR), named(LATER), named("contradicts")[:OPPOSED_SHOWN])
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +102,24 @@ class Links:
         return tuple(dict.fromkeys(other for other in against if other not in later))
 
 
-def links_of(units: Collection[NodeId], terms: AbstractSet[str], catalog: Catalog, scope: Scope = EVERYTHING) -> Links:
-    """Read the links of some units whose older text shares a word with the question.
-
-    Units out of the scope are left out.
-    """
-    newer: dict[NodeId, list[NodeId]] = defaultdict(list)
-    opposed: dict[NodeId, dict[NodeId, int]] = defaultdict(dict)
-    for link in catalog.unit_links(units, scope):
-        shared = len(terms & term_stems(link.older_text))
-        if shared and link.kind == "supersedes":
-            newer[link.older].append(link.newer)
-        elif shared:
-            opposed[link.newer][link.older] = max(shared, opposed[link.newer].get(link.older, 0))
-    nearest = {unit: sorted(olds, key=lambda old: (-olds[old], old))[:OPPOSED_SHOWN] for unit, olds in opposed.items()}
-    return Links(newer, nearest)
+def links_of(states: States, is_asked: Callable[[str], bool]) -> Links:
+    """Return the links between units by those of their facts that a question asks for, by their text."""
+    newer: dict[NodeId, dict[NodeId, None]] = defaultdict(dict)
+    opposed: dict[NodeId, dict[NodeId, None]] = defaultdict(dict)
+    for unit, listed in states.facts.items():
+        for state in listed:
+            if not state.is_marked or not is_asked(state.fact.text):
+                continue
+            for one in (*state.newer, *state.later):
+                newer[unit][states.unit_of[one.node_id]] = None
+            for one in state.opposed:
+                other = states.unit_of[one.node_id]
+                is_older = one not in state.ahead
+                opposed[unit if is_older else other][other if is_older else unit] = None
+    return Links(
+        {unit: [other for other in others if other != unit] for unit, others in newer.items()},
+        {unit: [other for other in others if other != unit] for unit, others in opposed.items()},
+    )
 
 
 def newest_first(order: Sequence[NodeId], links: Links) -> list[NodeId]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from dreamd.store.find.backends import tokenizer
 from dreamd.store.find.search.query_text import MEANT_TOKENS, READ_CHARS, read_query
-from dreamd.store.find.search.rendering import condensed, without_head
+from dreamd.store.find.search.relevance import Words, pieces_of
 from dreamd.store.model import InvalidInput
 from dreamd.store.text.comparison import compare
 from dreamd.store.text.normal_form import normal_form
@@ -64,7 +64,7 @@ HOSTILE = {
 READERS: dict[str, Callable[[str], object]] = {
     "read_query": read_query, "query_terms": query_terms, "term_stems": term_stems, "words": tokenizer.words,
     "spell_out": tokenizer.spell_out, "estimate_tokens": estimate_tokens, "statement": read.__wrapped__,
-    "condensed": lambda text: condensed(text, frozenset({"word"})), "without_head": without_head,
+    "pieces_of": pieces_of.__wrapped__, "words of a question": Words({"word": 1.0, "may": 2.0}).found,
     "normal_form": normal_form, "stems_of": lambda text: stems_of([text]),
     "relate": lambda text: compare(text, text + " now"),
 }  # fmt: skip

@@ -65,14 +65,6 @@ def test_a_fact_and_its_turn_are_one_hit(store: MemoryStore) -> None:
     assert raw[0].node_id == "s1#1"
 
 
-def test_an_envelope_shows_a_turn_by_its_facts_where_they_are_shorter(store: MemoryStore) -> None:
-    talk(store, "Well, you know, I think that yesterday, after all that, I bought a red kayak from Otto, honestly!")
-    write_fact(store, "kayak", "Ann bought a red kayak from Otto.", "s1#1")
-    envelope = store.context("kayak", channel="shop", budget_tokens=100)
-    assert envelope.text.endswith(": Ann bought a red kayak from Otto.")
-    assert [e.node_id for slot in envelope.slots for e in slot.evidence] == ["s1#1"]
-
-
 def test_slots_of_one_day_are_grouped_under_it(store: MemoryStore) -> None:
     for session, day in (("s1", 1), ("s2", 3), ("s3", 1)):
         turn = NewTurn("Ann", f"The kayak {session} is red", AT + timedelta(days=day), session)

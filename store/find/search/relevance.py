@@ -1,0 +1,277 @@
+"""Relevance: how probably a turn or a memory, and each of its sentences, answers a question.
+
+A logistic score of few features, with weights that say what a reader would: near in meaning, holds the question's rare
+words (the turn with the one before it, and the sentence), said by a person, said rather than done, right after what
+is most relevant.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from ...model import NodeId
+from ...roles import Role
+from ...text.chunking import estimate_tokens
+from ...text.sentences import FEWEST_WORDS, sentences_of
+from ...text.stems import stem
+from ..index.catalog import Catalog
+from ..index.projection import Node
+from .search import Candidate, Ranking
+
+READ = 60
+"""Candidates whose words are read."""
+
+BESIDE = 15
+"""Of the best candidates, the turns said right before and after are read too: an answer often follows a question."""
+
+FUSED, COSINE, COVER, COVER_OF_SENTENCE = 8.0, 8.0, 1.0, 2.0
+PERSON, ASSISTANT, SAID, DONE = 1.0, -0.7, 2.0, -2.0
+AFTER_THE_BEST, BEFORE_THE_BEST = 3.0, 1.0
+BIAS = -11.5
+
+FAR_COSINE, FAR_COVER = 0.30, 0.40
+"""Nothing answers where no turn is nearer in meaning and none holds this share of the question's rare words.
+
+On the readers' benchmark 12 of 15 questions about another project abstain so, and one of 115 that have an answer.
+"""
+
+ENOUGH_WORDS = 3
+"""A text with so many of a question's words is near it, however long the question is."""
+
+WHOLE_TOKENS = 40
+"""A turn of one paragraph up to this long is told whole."""
+
+_MARKDOWN = re.compile(r"\n\s*\n|^\s*(?:#|```|~~~|\||[-*+] )", re.MULTILINE)
+"""Signs that a text is more than a paragraph."""
+
+_DEED = re.compile(r"\s*\[")
+"""The record of a deed of a program, "[Bash: ls]"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A node that may answer, found as `unit`, the turn said before it, and the logit before its sentences are read."""
+
+    unit: NodeId
+    node: Node
+    before: Node | None
+    logit: float
+
+    def sentences(self) -> Iterator[tuple[str, str]]:
+        """Yield what can be told of it, in order, each with what it replies to where it is too short to be understood.
+
+        Nothing of a turn that says so little, and replies to nothing.
+        """
+        pieces = pieces_of(self.node.text)
+        if len(pieces) != 1 or len(pieces[0].split()) >= FEWEST_WORDS:
+            yield from ((piece, "") for piece in pieces)
+        elif self.before is not None and (asked := pieces_of(self.before.text)):
+            yield pieces[0], f'to {self.before.role}: "{asked[-1]}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a passage, at its place in it, what it replies to, and how probably it answers, 0 to 1."""
+
+    passage: Passage
+    place: int
+    text: str
+    reply_to: str
+    relevance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """The passages that are read for a question, and how near the nearest is.
+
+    `cosine` is None without vectors; `cover` is the best share of the question's words, `shared_words` their number.
+    """
+
+    passages: Sequence[Passage]
+    words: Words
+    cosine: float | None
+    cover: float
+    shared_words: int
+
+    @property
+    def is_far(self) -> bool:
+        """Return True if nothing is near the question, in meaning or in words: no answer is better than these."""
+        if self.cosine is None:
+            return self.cover == 0.0
+        return self.cosine < FAR_COSINE and self.cover < FAR_COVER and self.shared_words < ENOUGH_WORDS
+
+    def confidence(self) -> dict[NodeId, float]:
+        """Return how probably each unit answers, 0 to 1."""
+        return {
+            one.unit: round(
+                probability(one.logit + voice(one.node.text) + COVER_OF_SENTENCE * self.words.cover(one.node.text)), 3
+            )
+            for one in self.passages
+        }
+
+    def sentences(self) -> list[Sentence]:
+        """Return the sentences of every passage, the most relevant first."""
+        found = (
+            Sentence(one, place, text, reply_to, self.relevance(one, f"{text} {reply_to}"))
+            for one in self.passages
+            for place, (text, reply_to) in enumerate(one.sentences())
+        )
+        return sorted(found, key=lambda one: (-one.relevance, one.passage.unit, one.place))
+
+    def relevance(self, passage: Passage, text: str) -> float:
+        """Return how probably a sentence of a passage answers, 0 to 1."""
+        return probability(passage.logit + voice(text) + COVER_OF_SENTENCE * self.words.cover(text))
+
+
+class Words:
+    """The stems of a question's words, found in texts without stemming all of a text. `rarity` weighs each stem."""
+
+    def __init__(self, rarity: Mapping[str, float]) -> None:
+        self._rarity = rarity
+        self._whole = sum(rarity.values())
+        # A stem's last letter may be another in the word: "happi" stands for "happy".
+        begun = sorted({re.escape(one[:-1] if len(one) > 3 else one) for one in rarity}, reverse=True)
+        self._pattern = re.compile(rf"(?<![^\W_])(?:{'|'.join(begun)})[^\W_]*", re.IGNORECASE) if begun else None
+
+    def found(self, text: str) -> AbstractSet[str]:
+        """Return the stems that a text holds a word of."""
+        if self._pattern is None:
+            return frozenset()
+        return frozenset(
+            one for word in set(self._pattern.findall(text)) if (one := stem(word.lower())) in self._rarity
+        )
+
+    def cover(self, text: str) -> float:
+        """Return the share of the question's words that a text holds, the rare ones counting more, 0 to 1."""
+        return self.share(self.found(text))
+
+    def share(self, found: Iterable[str]) -> float:
+        """Return the share of the question's words that these stems are, 0 to 1."""
+        return sum(self._rarity[one] for one in found) / self._whole if self._whole else 0.0
+
+
+def passages_of(ranking: Ranking, catalog: Catalog) -> Passages:
+    """Read the best candidates, the turns beside the very best, and what was said before each."""
+    return _Reading(ranking, catalog).passages()
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One question's reading of its candidates."""
+
+    ranking: Ranking
+    catalog: Catalog
+    nodes: dict[NodeId, Node] = field(default_factory=dict)
+    shown: dict[NodeId, Node] = field(default_factory=dict)
+
+    def passages(self) -> Passages:
+        candidates = self.ranking.candidates[:READ]
+        beside = {other for one in candidates[:BESIDE] for other in _both_sides(one.unit)}
+        self._read(candidates, beside)
+        cosines = self._cosines(candidates, beside)
+        said = self._words_said()
+        words = Words(_rarity(self.ranking.terms, [said[node.node_id] for node in self.shown.values()]))
+        fused = {one.unit: one.score for one in candidates}
+        near = {
+            unit: FUSED * fused.get(unit, 0.0)
+            + COSINE * max(0.0, cosines.get(unit, 0.0))
+            + COVER * words.share(said[node.node_id] | said.get(turn_beside(unit, -1) or "", frozenset()))
+            + BIAS
+            for unit, node in self.shown.items()
+        }
+        shared = [said[node.node_id] for node in self.shown.values()]
+        return Passages(
+            [
+                Passage(unit, node, self._before(unit), near[unit] + _speaker(node) + _place(unit, near))
+                for unit, node in self.shown.items()
+            ],
+            words,
+            max(cosines.values(), default=None),
+            max(map(words.share, shared), default=0.0),
+            max(map(len, shared), default=0),
+        )
+
+    def _before(self, unit: NodeId) -> Node | None:
+        return self.nodes.get(turn_beside(unit, -1) or "")
+
+    def _read(self, candidates: Sequence[Candidate], beside: set[NodeId]) -> None:
+        """Read the nodes that may be told, and those said right before them."""
+        units = {one.unit for one in candidates} | {one.best()[0] for one in candidates} | beside
+        self.nodes = self.catalog.nodes(units | {before for one in units if (before := turn_beside(one, -1))})
+        for one in candidates:
+            node = self.nodes.get(one.unit) or self.nodes.get(one.best()[0])
+            if node is not None:  # it may have been forgotten since it was ranked
+                self.shown[one.unit] = node
+        if self.ranking.shows_facts:
+            self.shown |= {unit: self.nodes[unit] for unit in sorted(beside - self.shown.keys()) if self._admits(unit)}
+
+    def _admits(self, unit: NodeId) -> bool:
+        node = self.nodes.get(unit)
+        return node is not None and self.ranking.scope.admits(node) and node.session_id != self.ranking.session
+
+    def _cosines(self, candidates: Sequence[Candidate], beside: set[NodeId]) -> dict[NodeId, float]:
+        cosines = {one.unit: one.scores["vector"] for one in candidates if "vector" in one.scores}
+        missing = (beside & self.shown.keys()) - cosines.keys()
+        return cosines | (self.ranking.cosines(missing) if missing else {})
+
+    def _words_said(self) -> dict[NodeId, AbstractSet[str]]:
+        asked = Words(dict.fromkeys(self.ranking.terms, 1.0))
+        return {node_id: asked.found(node.text) for node_id, node in self.nodes.items()}
+
+
+def _rarity(terms: Iterable[str], texts: Sequence[AbstractSet[str]]) -> dict[str, float]:
+    """Return the inverse document frequency of the question's words among what is read (Robertson, Spärck Jones)."""
+    among = Counter(one for text in texts for one in text)
+    return {one: math.log(1 + (len(texts) - among[one] + 0.5) / (among[one] + 0.5)) for one in terms}
+
+
+def _speaker(node: Node) -> float:
+    if node.role == Role.TOOL:
+        return DONE - SAID
+    return ASSISTANT if node.role == Role.ASSISTANT else PERSON
+
+
+def _place(unit: NodeId, near: Mapping[NodeId, float]) -> float:
+    """Return the weight of a turn by how relevant the turns beside it are, each as a share of the best."""
+    best = max(near.values())
+    before, after = (near.get(turn_beside(unit, step) or "", -math.inf) for step in (-1, 1))
+    return AFTER_THE_BEST * math.exp(before - best) + BEFORE_THE_BEST * math.exp(after - best)
+
+
+def voice(text: str) -> float:
+    """Return the weight of a text by what it is: said, or the record of a deed."""
+    return DONE if _DEED.match(text) else SAID
+
+
+@lru_cache(maxsize=2048)
+def pieces_of(text: str) -> tuple[str, ...]:
+    """Return what can be told of a text: a short one whole, else its sentences. Kept for the next question."""
+    line = " ".join(text.split())
+    if not _MARKDOWN.search(text.strip()) and estimate_tokens(line) <= WHOLE_TOKENS:
+        return (line,) if line else ()
+    return tuple(sentences_of(text))
+
+
+def turn_beside(node_id: NodeId, step: int) -> NodeId | None:
+    """Return the id of the turn `step` turns later in the same session; None for what is no turn."""
+    session, _, ordinal = node_id.rpartition("#")
+    if not session or not ordinal.isdigit() or int(ordinal) + step < 1:
+        return None
+    return f"{session}#{int(ordinal) + step}"
+
+
+def _both_sides(unit: NodeId) -> Iterator[NodeId]:
+    for step in (-1, 1):
+        if (other := turn_beside(unit, step)) is not None:
+            yield other
+
+
+def probability(logit: float) -> float:
+    """Return the logistic function of a logit."""
+    return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, logit))))

@@ -1,0 +1,104 @@
+"""Envelopes: whole sentences, the newest first, changes marked, and nothing where nothing is near."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from dreamd.store.memory import MemoryStore
+from dreamd.store.model import NewTurn, SessionHead
+
+from .test_search import AT, talk
+
+LONG = (
+    "We looked at the boat shed today and it was cold. The hull of the Anna is oak, laid down in 1961. "
+    "Then there was soup, which nobody liked much. Somebody had left the door open all night again. "
+    "The dog slept under the bench the whole time and did not move once."
+)
+
+
+def fact(store: MemoryStore, name: str, text: str, turn: str, said: datetime, **links: str) -> None:
+    """Write a fact's file by hand, with its links."""
+    folder = store.paths.vault / "facts"
+    folder.mkdir(exist_ok=True)
+    lines = "".join(f"{key}: {value}\n" for key, value in links.items())
+    (folder / f"{name}.md").write_text(
+        f"---\ntype: Fact\ntitle: {name}\nnode_id: {name}\nlevel: L1\nkind: fact\nchannel: shop\nsaid_by: Ann\n"
+        f'said_at: "{said.isoformat()}"\n{lines}'
+        f'sources:\n  - {{ id: t1, resource: /x.md, title: "{turn}" }}\n---\n\n{text}\n'
+    )
+
+
+def test_of_a_long_turn_the_sentences_that_answer_are_told_whole(store: MemoryStore) -> None:
+    talk(store, LONG)
+    (slot,) = store.context("What is the hull of the Anna made of?", channel="shop", budget_tokens=40).slots
+    assert "The hull of the Anna is oak, laid down in 1961." in slot.words
+    assert "soup" not in slot.words
+    assert not slot.words.endswith("…")
+
+
+def test_a_short_reply_is_told_with_what_it_replies_to(store: MemoryStore) -> None:
+    talk(store, "Shall I paint the hull of the Anna in dark blue?", "yes please")
+    envelope = store.context("Which colour for the hull of the Anna?", channel="shop", budget_tokens=200)
+    assert 'yes please (to Ann: "Shall I paint the hull of the Anna in dark blue?")' in envelope.text
+    assert "yes please" in [slot.words for slot in envelope.slots]
+
+
+def test_headings_and_code_are_never_told(store: MemoryStore) -> None:
+    talk(
+        store,
+        "# The hull\n\nThe hull of the Anna is oak.\n\n```\nhull = 'oak'\n```\n\n## More on the hull of the Anna\n",
+    )
+    text = store.context("hull of the Anna", channel="shop").text
+    assert text.endswith("The hull of the Anna is oak.")
+
+
+def test_the_newest_day_stands_first(store: MemoryStore) -> None:
+    for day in range(3):
+        turn = NewTurn("Ann", f"The mooring of the Anna costs {day + 1} crowns", AT + timedelta(days=day))
+        store.observe(SessionHead(f"s{day}", "shop", started_at=AT), [turn]).result()
+    lines = store.context("What does the mooring of the Anna cost?", channel="shop").text.splitlines()
+    assert [line.split()[-2] for line in lines] == ["3", "2", "1"]
+
+
+@pytest.mark.parametrize(
+    ("link", "note"),
+    [("superseded_by", "until 9 Nov 2026"), ("later", "later: 9 Nov 2026"), ("contradicts", "disputed")],
+)
+def test_what_became_of_a_fact_is_told_beside_its_sentence(store: MemoryStore, link: str, note: str) -> None:
+    later = datetime(2026, 11, 9, tzinfo=UTC)
+    talk(store, "The Anna is moored at pier 4.")
+    turn = NewTurn("Ann", "Pier 9 from now on, says the harbour.", later)
+    store.observe(SessionHead("s2", "shop", started_at=later), [turn]).result()
+    fact(
+        store,
+        "old",
+        "The Anna is moored at pier 4.",
+        "s1#1",
+        AT,
+        **{link: "new" if link == "superseded_by" else "[new]"},
+    )
+    fact(store, "new", "Pier 9 from now on, says the harbour.", "s2#1", later)
+    store.reconcile()
+    newer, older = store.context("At which pier is the Anna moored?", channel="shop").text.splitlines()
+    assert newer.endswith("Pier 9 from now on, says the harbour.")
+    assert newer.startswith("9 Nov 2026, Ann")
+    assert note in older
+    assert older.endswith("The Anna is moored at pier 4.")
+
+
+def test_nothing_is_told_where_nothing_is_near(store: MemoryStore) -> None:
+    talk(store, LONG)
+    envelope = store.context("Which quarterly revenue did the subsidiary report?", channel="shop")
+    assert envelope.abstained
+    assert (envelope.text, envelope.slots, envelope.confidence) == ("", (), 0.0)
+    assert store.recall("Which quarterly revenue did the subsidiary report?", channel="shop").abstained
+
+
+def test_an_answer_says_how_sure_it_is(store: MemoryStore) -> None:
+    talk(store, "The hull of the Anna is oak.", "I like soup on cold days.")
+    sure = store.context("What is the hull of the Anna made of?", channel="shop")
+    unsure = store.context("Who made the oak table that is in the kitchen?", channel="shop")
+    assert 0.0 <= unsure.confidence < sure.confidence <= 1.0
+    hits = store.recall("What is the hull of the Anna made of?", channel="shop")
+    assert hits.confidence == max(hit.confidence for hit in hits.hits) > 0.5
