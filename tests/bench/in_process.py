@@ -28,7 +28,7 @@ from .daemon_under_test import DaemonUnderTest
 KEPT_VECTORS = Path("/var/tmp/dreamd-bench/embeddings.db")
 """Vectors by their texts, shared by all runs on this machine: what was embedded once is not embedded again."""
 
-POLL_S = 0.02
+POLL_S = 0.1
 
 
 class DaemonInProcess:

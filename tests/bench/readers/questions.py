@@ -83,8 +83,11 @@ class Answers:
         return fmean(tokens_of(one.text) for one in self.all)
 
     def __str__(self) -> str:
-        kinds = {kind: self.of(kind) for kind in sorted({one.kind for one in self.all})}
-        told = ", ".join(f"{kind} {sum(one.right for one in them)}/{len(them)}" for kind, them in kinds.items())
+        groups: dict[str, list[bool]] = {}
+        for name in (lambda one: one.kind, lambda one: f"in {one.question.get('lang', 'en')}"):
+            for one in sorted(self.all, key=name):
+                groups.setdefault(name(one), []).append(one.right)
+        told = ", ".join(f"{name} {sum(right)}/{len(right)}" for name, right in groups.items())
         return f"{told}; {self.tokens:.0f} tokens an envelope, {self.usable:.3f} of its lines usable"
 
 
