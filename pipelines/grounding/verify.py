@@ -1,40 +1,33 @@
-"""Verification: a claim becomes a memory only as an edit of a source sentence.
+"""Verification: a sentence that a model worded is held against the words that it rests on.
 
-The words of a claim are aligned with those of one cited sentence, or of a question and its answer, in order. A person
-may be called by name or by a pronoun that can mean no other, a day by its date, a verb may agree with its new subject,
-and parts may be left out where omissions.py allows. Everything else is refused, with the reason.
+Every name, number, date and negation of it must be there, and its content words in their order; persons may be called
+by name or by "I" and "you". Where the source denies something, speaks of all of a kind, or only supposes it, nothing
+of it may be left out. Everything else is refused, with the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
-from itertools import islice
 
-from ...store.text.stems import stem
-from ...store.text.vocabulary import NEGATING_WORDS
-from ...store.text.word_lists import lexicon
-from ..extract.salience import is_question
-from ..language.inflection import third_person
-from . import omissions, qa_pairs
-from .omissions import Omission
-from .qa_pairs import QaPair
-from .tokens import SourceSentence, Token, read, read_claim
+from ...store.text.languages import phrases, words_in
+from ...store.text.normal_form import FILLERS, normal_form, words
+from ...store.text.vocabulary import NUMBER_WORDS
+from ..extract.signs import is_question
+from ..language import dates
 
 LONGEST_CLAIM_CHARS = 600
-LONGEST_SENTENCE = 120
-"""Tokens of a sentence; a longer one is no sentence of a conversation, and supports nothing."""
-_MOST_READINGS = 64
-_ATTRIBUTIONS = frozenset("said says say mentioned mentions shared explained stated told tells".split())
-_PRONOUNS = {
-    "he": "", "she": "", "they": "", "him": "", "them": "", "her": "", "his": "'s", "hers": "'s", "their": "'s",
-    "theirs": "'s", "himself": "-self", "herself": "-self", "themselves": "-self", "themself": "-self",
-}  # fmt: skip
+_DAY = "somedate"
+_OWN, _OTHER, _SEAM = "@speaker", "@addressee", "|"
+_MARK = re.compile(r"[,;:.!?()–—]+(?=\s|$)|\s-\s")
+_NUMBER_WORDS = {word: str(number) for word, number in NUMBER_WORDS.items()}
 
 
 class Refusal(StrEnum):
-    """The reason why a claim is refused."""
+    """The reason why a claim is refused; the later ones are nearer to what was said."""
 
     EMPTY = "empty"
     TOO_LONG = "too long"
@@ -50,11 +43,21 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """Words on which a claim may rest: by whom, to whom and when they were said, where that is known."""
+
+    text: str
+    speaker: str = ""
+    addressee: str = ""
+    said_on: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GroundingResult:
     """The result for a claim: the source that supports it, or the reason of its refusal."""
 
     refusal: Refusal | None
-    evidence: SourceSentence | QaPair | None = None
+    evidence: Source | None = None
 
     @property
     def is_grounded(self) -> bool:
@@ -62,236 +65,121 @@ class GroundingResult:
         return self.refusal is None
 
 
-def ground(claim: str, cited: Sequence[SourceSentence | QaPair]) -> GroundingResult:
+def ground(claim: str, cited: Sequence[Source]) -> GroundingResult:
     """Judge a claim of one sentence by its cited sources; one of them alone must support it."""
     if not any(character.isalnum() for character in claim):
         return GroundingResult(Refusal.EMPTY)
     if len(claim) > LONGEST_CLAIM_CHARS:
         return GroundingResult(Refusal.TOO_LONG)
     reasons = []
-    for piece in cited:
-        refusal = _judge_pair(claim, piece) if isinstance(piece, QaPair) else _judge(claim, piece)
+    for source in cited:
+        refusal = _judge(claim, source)
         if refusal is None:
-            return GroundingResult(None, piece)
+            return GroundingResult(None, source)
         reasons.append(refusal)
     return GroundingResult(max(reasons, key=list(Refusal).index, default=Refusal.NO_EVIDENCE))
 
 
-def _judge(claim: str, evidence: SourceSentence) -> Refusal | None:
-    said = read(evidence)
-    if len(said) > LONGEST_SENTENCE:
-        return Refusal.TOO_LONG
-    asks = claim.rstrip().endswith("?")
-    for claimed in _readings(read_claim(claim, evidence), evidence):
-        if _is_edit(claimed, said, evidence.text, asks):
-            return None
-    return _first_refusal(read_claim(claim, evidence), said)
+def is_quoted(claim: str, text: str) -> bool:
+    """Check that a claim stands word for word in a text; marks and spaces do not count."""
+    claimed = " ".join(words(claim))
+    return bool(claimed) and f" {claimed} " in f" {' '.join(words(text))} "
 
 
-def _judge_pair(claim: str, pair: QaPair) -> Refusal | None:
-    claimed = read_claim(claim, pair.answer)
-    for said in qa_pairs.statements(pair):
-        if len(said) <= LONGEST_SENTENCE and any(
-            _is_whole(reading, said) for reading in _readings(claimed, pair.answer)
-        ):
-            return None
-    return _first_refusal(claimed, (*read(pair.question), *read(pair.answer)))
+def _judge(claim: str, source: Source) -> Refusal | None:
+    told, claim = _without_days(claim, source.said_on)
+    known, said = _without_days(source.text, source.said_on)
+    if any(not any(first <= a and b <= last for a, b in known) for first, last in told):
+        return Refusal.DATE
+    theirs, ours = _tokens(said, source), [token for token in _tokens(claim, source) if token != _SEAM]
+    if _count("grounding.negation", claim) != _count("grounding.negation", said):
+        return Refusal.NEGATION
+    if unknown := [token for token in ours if not any(_same(token, other) for other in theirs)]:
+        return _invented(unknown, claim)
+    if not _in_order(ours, theirs) or not _in_order(_shared(claim, said), words(said)):
+        return Refusal.ORDER
+    if is_question(said) != is_question(claim):
+        return Refusal.QUESTION
+    restricted = phrases("grounding.restriction").search(said) or phrases("grounding.negation").search(said)
+    whole = len(ours) >= len(theirs) - theirs.count(_SEAM) and FILLERS & set(words(said)) <= set(words(claim))
+    return None if ours and (whole or not restricted) and _is_clause(ours, theirs) else Refusal.LEFT_OUT
 
 
-def _readings(claimed: Sequence[Token], evidence: SourceSentence) -> Iterator[tuple[Token, ...]]:
-    """Yield a claim as it stands; without "Mel said that" in front; with every "Mel's" as "Mel is"."""
-    tokens = tuple(claimed)
-    yield tokens
-    if evidence.participants is None:
-        return
-    speaker = f"@{evidence.participants.speaker.lower()}"
-    if len(tokens) > 3 and tokens[0].form == speaker:
-        if tokens[1].form in {":", "-"}:
-            yield tokens[2:]
-        if tokens[1].form in _ATTRIBUTIONS:
-            rest = tokens[3:] if tokens[1].form in {"told", "tells"} and tokens[2].person else tokens[2:]
-            rest = rest[1:] if rest and rest[0].form == "that" else rest
-            yield tuple(_with_speaker(rest, speaker))
-    if any(token.form == f"{speaker}'s" for token in tokens):
-        yield tuple(_owner_is(tokens, speaker))
+def _is_clause(ours: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Check that a claim is all that is said between two seams, so that nothing in it is left out.
 
-
-def _with_speaker(tokens: Sequence[Token], speaker: str) -> Iterator[Token]:
-    """Replace pronouns by the speaker: after "Mel said that", she is Mel."""
-    named = any(token.person for token in tokens if token.person != speaker)
-    for token in tokens:
-        owner = _PRONOUNS.get(token.form)
-        yield Token(f"{speaker}{owner}", token.said) if owner is not None and not named else token
-
-
-def _owner_is(tokens: Sequence[Token], speaker: str) -> Iterator[Token]:
-    for token in tokens:
-        if token.form == f"{speaker}'s":
-            yield Token(speaker, token.said)
-            yield Token("is", token.said)
-        else:
-            yield token
-
-
-def _is_edit(claimed: Sequence[Token], said: Sequence[Token], text: str, asks: bool) -> bool:
-    for omitted in islice(Alignment(claimed, said).all(), _MOST_READINGS):
-        if asks and not omitted:
-            return is_question(text)  # told as one
-        if not asks and not omissions.changes_meaning(said, omitted, text):
-            return True
+    "I like tea and coffee, which is odd" is like · tea · | · coffee · | · odd; "Ann likes tea", "Ann likes tea and
+    coffee" are in it, "Ann likes coffee" is not.
+    """
+    content = [(token, at) for at, token in enumerate(theirs) if token != _SEAM]
+    for first in range(len(content) - len(ours) + 1):
+        run = content[first : first + len(ours)]
+        start, end = run[0][1], run[-1][1] + 1
+        if _says(ours, [token for token, _ in run]):
+            begins = start == 0 or theirs[start - 1] == _SEAM
+            if begins and (end == len(theirs) or theirs[end] == _SEAM):
+                return True
     return False
 
 
-def _is_whole(claimed: Sequence[Token], said: Sequence[Token]) -> bool:
-    """Check that a claim leaves nothing out: an answer's other words may take it back ("You won? – So they say.")."""
-    return any(not omitted for omitted in islice(Alignment(claimed, said).all(), _MOST_READINGS))
-
-
-class Alignment:
-    """The alignments of a claim with a source sentence: each keeps the order and leaves out only what may go.
-
-    A depth-first search over states (i, j): `i` tokens of the claim are matched, `j` of the source consumed. From a
-    state five steps are possible, tried in this order:
-
-    1. match: both tokens mean the same, and both move on;
-    2. add: the claim has a word that it may add (an article, the "on" of a date);
-    3. skip: the source has a token that is free (a mark, a filler);
-    4. omit a beginning, before anything is matched, or an aside, after that (omissions.py names both);
-    5. at the end of the claim, omit the rest of the source, if it may go.
-
-    Mel said "Yeah, I painted a lake, which took ages." and the claim is "Mel painted the lake." Its tokens are:
-    yeah , @mel painted a lake , which took ages . (0 to 10). Step 4 omits "yeah ,"; @mel and "painted" match;
-    "the" is added and "a" skipped; "lake" matches; step 5 omits the rest. The alignment is its omissions, here
-    (Omission(0, 2), Omission(6, 11)). "Mel painted ages" has none: no omission ends between "took" and "ages".
-
-    States from which no alignment was found are remembered, so a claim that none supports costs O(i * j) states.
-    """
-
-    def __init__(self, claimed: Sequence[Token], said: Sequence[Token]) -> None:
-        self._claimed = [token for token in claimed if token.shape != "mark"]
-        self._said = said
-        self._first_person = next((token.person for token in claimed if token.person), "")
-        self._beginnings = omissions.beginnings(said)
-        self._dead_ends: set[tuple[int, int, bool]] = set()
-
-    def all(self) -> Iterator[tuple[Omission, ...]]:
-        """Yield the omissions of each alignment."""
-        if self._claimed:
-            yield from self._from(0, 0, False, ())
-
-    def _from(self, i: int, j: int, begun: bool, omitted: tuple[Omission, ...]) -> Iterator[tuple[Omission, ...]]:
-        """Yield the alignments that go on from state (i, j); `begun` once a token of the claim is matched."""
-        if (i, j, begun) in self._dead_ends:
-            return
-        found = False
-        for alignment in self._steps(i, j, begun, omitted):
-            found = True
-            yield alignment
-        if not found:
-            self._dead_ends.add((i, j, begun))
-
-    def _steps(self, i: int, j: int, begun: bool, omitted: tuple[Omission, ...]) -> Iterator[tuple[Omission, ...]]:
-        claimed, said = self._claimed, self._said
-        if i == len(claimed):
-            yield from self._ends(j, omitted)
-            return
-        if j < len(said) and self._same(i, j):
-            yield from self._from(i + 1, j + 1, True, omitted)
-        if self._may_add(i, j):
-            yield from self._from(i + 1, j, begun, omitted)
-        if j < len(said) and omissions.is_free(said, j):
-            yield from self._from(i, j + 1, begun, omitted)
-        if not begun and j == 0:
-            for omission in self._beginnings:
-                yield from self._from(i, omission.end, False, (*omitted, omission))
-        elif begun and j < len(said):
-            for omission in omissions.asides(said, j):
-                yield from self._from(i, omission.end, True, (*omitted, omission))
-
-    def _ends(self, j: int, omitted: tuple[Omission, ...]) -> Iterator[tuple[Omission, ...]]:
-        while True:
-            if j == len(self._said):
-                yield omitted
-                return
-            if omission := omissions.ending(self._said, j):
-                yield (*omitted, omission)
-            if not omissions.is_free(self._said, j):
-                return
-            j += 1
-
-    def _same(self, i: int, j: int) -> bool:
-        claimed, said = self._claimed[i], self._said[j]
-        if claimed.shape == "date" or said.shape == "date":
-            return _same_date(claimed, said)
-        if claimed.form in {said.form, said.means}:
-            return True
-        if said.is_verb and third_person(said.form) == claimed.form:
-            return True
-        if said.person:
-            return self._means(claimed, said)
-        return False
-
-    def _means(self, claimed: Token, said: Token) -> bool:
-        """Check that a name or a pronoun of the claim is the person who was spoken of."""
-        owner = said.form.removeprefix(said.person)
-        if said.person.endswith("&"):  # "we": the speaker is one of them
-            if claimed.form == f"{said.person.removesuffix('&')}{owner}":
-                return True
-            named = self._first_person.removesuffix("&") == said.person.removesuffix("&")
-            return named and _PRONOUNS.get(claimed.form) == owner and claimed.form.startswith("the")
-        means = _PRONOUNS.get(claimed.form)
-        if means is None and claimed.form != "her":
+def _says(ours: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Check that two runs are the same words; a verb after a person may take its -s, "a cat" may not be cats."""
+    after_person = False
+    for token, other in zip(ours, theirs, strict=True):
+        if token != other and not (after_person and _same(token, other)):
             return False
-        if claimed.form == "her":
-            return owner in {"", "'s"} and self._first_person == said.person
-        return means == owner and self._first_person == said.person
-
-    def _may_add(self, i: int, j: int) -> bool:
-        """Check for a word that a claim may add: an article, the preposition of a date, a date told twice."""
-        token = self._claimed[i]
-        following = self._claimed[i + 1] if i + 1 < len(self._claimed) else None
-        if token.form in {"a", "an", "the"}:
-            return following is not None and following.form not in {"few", "little", "only"}
-        if token.form in {"on", "in"} and following is not None and following.shape == "date":
-            return True
-        if token.shape == "date" and i and self._claimed[i - 1].shape == "date" and j:
-            return _same_date(token, self._said[j - 1])
-        return False
+        after_person = token in {_OWN, _OTHER} or token != other
+    return True
 
 
-def _same_date(claimed: Token, said: Token) -> bool:
-    """Check that a claimed date is the source's, or a span that contains it."""
-    if claimed.form == said.form:
-        return True
-    if claimed.days is None or said.days is None:
-        return False
-    return claimed.days[0] <= said.days[0] and said.days[1] <= claimed.days[1]
+def _same(claimed: str, said: str) -> bool:
+    """Check that two words are one, but for the -s of a third person or a plural."""
+    return claimed == said or claimed in {f"{said}s", f"{said}es", f"{said[:-1]}ies"}
 
 
-def _first_refusal(claimed: Sequence[Token], said: Sequence[Token]) -> Refusal:
-    """Return the first reason against a claim that no alignment supports."""
-    there = {token.form for token in said} | {token.means for token in said}
-    stems = {stem(form) for form in there}
-    dates = [token for token in said if token.shape == "date"]
-    for token in claimed:
-        if token.shape == "date" and not any(_same_date(token, date) for date in dates):
-            return Refusal.DATE
-        if any(character.isdigit() for character in token.form) and token.shape == "word" and token.form not in there:
-            return Refusal.NUMBER
-    if sum(token.form in NEGATING_WORDS for token in claimed) > sum(token.form in NEGATING_WORDS for token in said):
-        return Refusal.NEGATION
-    new = [token for token in claimed if token.shape == "word" and stem(token.form) not in stems and not token.person]
-    new = [token for token in new if token.form not in lexicon("stop_words")]
-    if any(token.said[:1].isupper() for token in new):
-        return Refusal.NAME
-    if new:
-        return Refusal.INVENTED
-    if any(token.form == "?" for token in said):
-        return Refusal.QUESTION
-    content = [token.form for token in claimed if token.shape != "mark" and token.form not in lexicon("stop_words")]
-    return Refusal.LEFT_OUT if _in_order(content, [token.form for token in said]) else Refusal.ORDER
+def _invented(unknown: Sequence[str], claim: str) -> Refusal:
+    if any(character.isdigit() for token in unknown for character in token):
+        return Refusal.NUMBER
+    spelled = {word.lower() for word in re.findall(r"\b[^\W\d_a-z]\w+", claim)}
+    return Refusal.NAME if any(token in spelled or token.startswith("@") for token in unknown) else Refusal.INVENTED
+
+
+def _without_days(text: str, said_on: date | None) -> tuple[list[tuple[date, date]], str]:
+    """Return the days that a text names, and the text with one word for each."""
+    found = dates.find(text, said_on) if said_on else []
+    for one in reversed(found):
+        text = f"{text[: one.start]} {_DAY} {text[one.end :]}"
+    return [(one.first, one.last) for one in found], text
+
+
+def _tokens(text: str, source: Source) -> list[str]:
+    """Return the content words of a text, with one sign for each of the two who speak, and one where a clause ends."""
+    people = {source.speaker.lower(): _OWN, source.addressee.lower(): _OTHER}
+    people |= dict.fromkeys(words_in("grounding.own"), _OWN) | dict.fromkeys(words_in("grounding.other"), _OTHER)
+    empty = words_in("function_words") | words_in("grounding.empty")
+    tokens: list[str] = []
+    for piece in _MARK.split(phrases("grounding.seams").sub(",", text)):
+        for word in normal_form(piece):
+            bare = word.removesuffix("'s")
+            if source.speaker and bare in people:
+                tokens.append(people[bare])
+            elif bare not in empty and not phrases("grounding.negation").fullmatch(bare):
+                tokens.append(_NUMBER_WORDS.get(bare, bare))
+        if tokens and tokens[-1] != _SEAM:
+            tokens.append(_SEAM)
+    return tokens
+
+
+def _shared(claim: str, said: str) -> list[str]:
+    """Return the words of a claim that its source has too, those without weight included, but for articles."""
+    there = set(words(said)) - words_in("grounding.articles")
+    return [word for word in words(claim) if word in there]
+
+
+def _count(section: str, text: str) -> int:
+    return len(phrases(section).findall(text.replace("’", "'")))
 
 
 def _in_order(some: Sequence[str], of: Sequence[str]) -> bool:
     rest = iter(of)
-    return all(word in rest for word in some)
+    return all(any(_same(token, other) for other in rest) for token in some)

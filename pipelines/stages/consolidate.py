@@ -93,8 +93,8 @@ class _Extraction:
             self._planned.count("forbidden")
             return
         if draft.by_model and self._view.model is not None:
-            memory = _worded_by(memory, self._view.model.name, self._now)
-            self._planned.count("facts worded by the model")
+            memory = _chosen_by(memory, self._view.model.name, self._now)
+            self._planned.count("facts chosen by the model")
         self._new[node_id] = memory
         known.add(node_id, draft.text)
 
@@ -133,7 +133,7 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
 
     Its time is when it was said; the time of learning is kept beside.
     """
-    title = title_of(draft.text, TITLE_CHARS).rstrip(".!")
+    title = title_of(draft.text.removeprefix("> "), TITLE_CHARS).rstrip(".!")
     return Memory(
         node_id=node_id,
         level=Level.FACT,
@@ -141,7 +141,10 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
         title=title,
         text=draft.text,
         channel=session.channel,
-        tags=(draft.about,) if draft.about else (),
+        tags=(draft.said_by,) if draft.said_by else (),
+        said_by=draft.said_by or None,
+        about=draft.about,
+        days=draft.days,
         created_at=draft.at,
         valid_from=draft.at,
         tense=draft.attributes.tense,
@@ -155,8 +158,8 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
     )
 
 
-def _worded_by(memory: Memory, model: str, now: datetime) -> Memory:
-    """Mark a fact as worded by a model and verified by grounding."""
+def _chosen_by(memory: Memory, model: str, now: datetime) -> Memory:
+    """Mark a fact as chosen by a model and verified by grounding."""
     generated = {"by": model, "at": now.isoformat()}
     verified = [{"by": "process:grounding", "at": now.isoformat()}]
     return replace(memory, extra=dict(memory.extra) | {"generated": generated, "verified": verified})

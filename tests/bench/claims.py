@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-TRUE_KINDS = ("pronoun", "date", "filler", "clause", "answer")
+TRUE_KINDS = ("pronoun", "date", "filler", "clause")
 FALSE_KINDS = ("roles", "negated", "number", "attribute", "invention")
 
 _MONTHS = "January February March April May June July August September October November December".split()
@@ -104,7 +104,7 @@ _Edit = Callable[[Said, random.Random], str | None]
 
 def _claims(pool: Sequence[Said], kind: str, edit: _Edit, true: bool, rng: random.Random) -> Iterator[Claim]:
     for said in pool:
-        if kind != "answer" and (said.text.endswith("?") or not 5 <= len(said.text.split()) <= 30):
+        if said.text.endswith("?") or not 5 <= len(said.text.split()) <= 30:
             continue
         text = edit(said, rng)
         if text and text != said.text:
@@ -189,8 +189,6 @@ def _date(said: Said, rng: random.Random) -> str | None:
         r"yesterday": f"on {_absolute(day - timedelta(days=1))}",
         r"tomorrow": f"on {_absolute(day + timedelta(days=1))}",
         r"today": f"on {_absolute(day)}",
-        r"last week": f"the week before {_absolute(day)}",
-        r"last weekend": f"the weekend before {_absolute(day)}",
         r"next month": f"in {_MONTHS[month.month - 1]} {month.year}",
         r"last month": f"in {_MONTHS[before.month - 1]} {before.year}",
         r"last year": f"in {day.year - 1}",
@@ -226,34 +224,11 @@ def _clause(said: Said, rng: random.Random) -> str | None:
     return named(match[1] + ".", said.speaker, said.other, rng)
 
 
-def _answer(said: Said, rng: random.Random) -> str | None:
-    """Question and answer as one: in one line, or as a statement where the question is a plain one."""
-    if (
-        not said.asked
-        or said.text.endswith("?")
-        or not 1 <= len(said.text.split()) <= 9
-        or len(said.asked.split()) > 14
-    ):
-        return None
-    asked = re.sub(r"\byour\b", f"{said.speaker}'s", re.sub(r"\byou\b", said.speaker, said.asked))
-    answer = said.text.rstrip(".!")
-    if re.search(r"\b(?:I|me|my|we|you)\b", answer + said.asked.replace("you", "", 1).replace("your", "", 1)):
-        return None
-    where = re.match(r"(?:Where|When) did (\w+) (?:first )?(\w+) (.*)\?$", asked)
-    if where and where[1] == said.speaker and not where[2].endswith(("e", "t", "y", "d")):
-        return f"{said.speaker} {where[2]}ed {where[3]} {answer[:1].lower() + answer[1:]}."
-    long = re.match(r"How long (?:have|has) (\w+) (been .*)\?$", asked)
-    if long and long[1] == said.speaker and re.match(r"(?:for |about )?\w+ \w+$", answer, re.IGNORECASE):
-        return f"{said.speaker} has {long[2]} {'' if answer.lower().startswith('for') else 'for '}{answer.lower()}."
-    return f"{asked} – {answer}"
-
-
 _TRUE: dict[str, _Edit] = {
     "pronoun": _pronoun,
     "date": _date,
     "filler": _filler,
     "clause": _clause,
-    "answer": _answer,
 }
 
 

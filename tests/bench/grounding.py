@@ -6,10 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 
-from dreamd.pipelines.extract.decontextualize import Participants
-from dreamd.pipelines.grounding.qa_pairs import QaPair
-from dreamd.pipelines.grounding.tokens import SourceSentence
-from dreamd.pipelines.grounding.verify import ground
+from dreamd.pipelines.grounding.verify import Source, ground
 
 from .claims import Claim, draw
 from .options import Options
@@ -44,10 +41,9 @@ def _scripted(claims: list[Claim], options: Options) -> Iterator[Row]:
 
 
 def is_accepted(claim: Claim) -> bool:
-    """Whether grounding lets a claim pass on the sentence that it cites, and the question before it."""
+    """Whether grounding lets a claim pass on the sentence that it cites, with the question before it or without."""
     said = claim.said
-    answer = SourceSentence(said.text, Participants(said.speaker, said.other), said.day)
-    cited: list[SourceSentence | QaPair] = [answer]
+    cited = [Source(said.text, said.speaker, said.other, said.day)]
     if said.asked:
-        cited.append(QaPair(SourceSentence(said.asked, Participants(said.other, said.speaker), said.day), answer))
+        cited.append(Source(f"{said.asked} {said.text}", said.speaker, said.other, said.day))
     return ground(claim.text, cited).is_grounded

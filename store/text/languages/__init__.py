@@ -30,6 +30,15 @@ def entries(language: str, section: str) -> tuple[str, ...]:
 
 
 @cache
+def table(language: str, section: str) -> dict[str, Any]:
+    """Return the keys and values of a section ("days.units") in one language; {} where it has none."""
+    found: Any = _read(language)
+    for key in section.split("."):
+        found = found.get(key, {})
+    return dict(found)
+
+
+@cache
 def words_in(section: str) -> frozenset[str]:
     """Return the words of a section in every language."""
     return frozenset(word for language in languages() for word in entries(language, section))

@@ -1,156 +1,163 @@
+"""Facts: what is kept of a turn in its place, in whose words, with which keys."""
+
 from __future__ import annotations
 
-import json
-import re
-from pathlib import Path
+from datetime import UTC, date, datetime
 
 import pytest
 from dreamd.pipelines.extract.facts import Draft, drafts_of
-from dreamd.pipelines.language.content import content_stems
-from dreamd.store.model import Kind, Turn
+from dreamd.store.model import Kind
 
-from tests.pipelines.fakes import MAY_8, turns
-from tests.stand_ins import REAL, STAND_INS
+from tests.pipelines.fakes import turns
 
-
-def told(*said: tuple[str, str]) -> list[str]:
-    return [draft.text for draft in drafts_of(turns(*said))]
+FRIDAY = datetime(2026, 9, 11, 9, tzinfo=UTC)
 
 
-def test_a_fact_stands_alone_and_cites_its_turn() -> None:
-    (draft,) = drafts_of(
-        turns(("Melanie", "Hi Caroline!"), ("Caroline", "Wow, Mel! I went to a support group yesterday."))
-    )
-    assert draft.text == "Caroline went to a support group on 7 May 2023."
-    assert draft.sources == ("s1#2",)
-    assert draft.at is not None
-    assert (draft.attributes.kind, draft.attributes.tense, draft.attributes.certainty) == (Kind.EPISODE, "past", 0.95)
-    assert draft.about == "Caroline"
+def drafts(*said: tuple[str, str], new_from: int = 1) -> list[Draft]:
+    return drafts_of(turns(*said, at=FRIDAY), new_from)
 
 
-def test_what_leans_stays_with_what_it_leans_on() -> None:
-    assert told(("Jon", "I had to shut down my bank account. It was tough, but I needed to."), ("Gina", "Oh no!")) == [
-        "Jon had to shut down Jon's bank account. It was tough, but Jon needed to."
-    ]
-
-
-def test_a_short_answer_takes_its_question_along() -> None:
-    drafts = drafts_of(turns(("Ann", "Where did you go?"), ("Bob", "To Sweden."), ("Ann", "Nice!")))
-    assert [draft.text for draft in drafts] == ["Where did Bob go? – To Sweden."]
-    assert drafts[0].sources == ("s1#2", "s1#1")
-
-
-def test_yes_and_no_are_answers() -> None:
-    assert told(("Ann", "Have you ever been to Japan?"), ("Bob", "No, never!")) == [
-        "Has Bob ever been to Japan? – No, never!"
-    ]
-    assert told(("Ann", "How are you?"), ("Bob", "Great!")) == []
-
-
-def test_an_image_goes_with_what_was_said() -> None:
-    said = ("Ann", "I painted my garden.\n[image: a photo of a red rose]"), ("Bob", "Wow!\n[image: a photo of a dog]")
-    assert told(*said) == ["Ann painted Ann's garden. [image: a red rose]", "Bob shared [image: a dog]"]
-
-
-def test_a_user_is_named_once_known() -> None:
-    said = ("user", "I'm Craig, a developer. I prefer tabs."), ("assistant", "Noted."), ("user", "I use Flask 2.3.1.")
-    assert told(*said) == ["The user is Craig, a developer.", "Craig prefers tabs.", "Craig uses Flask 2.3.1."]
-
-
-def test_recalled_text_is_not_learned_again() -> None:
-    said = ("user", '<dreamd source="recall">The user lives in Oslo.</dreamd> I moved to Bergen.')
-    assert told(said) == ["The user moved to Bergen."]
-
-
-def test_an_assistant_is_kept_short() -> None:
-    answer = (
-        "Certainly! Here you go:\n\n1. **Use a queue**: x\n2. **Add backoff**: y\n\nThe root cause was a stale cache."
-    )
-    assert told(("user", "Why is the import of orders slow?"), ("assistant", answer)) == [
-        "The user asked: why is the import of orders slow?",
-        "The assistant: The root cause was a stale cache.",
-        "The assistant outlined: Use a queue; Add backoff",
-    ]
-
-
-def test_only_new_turns_become_facts() -> None:
-    said = turns(("Ann", "Where did you go?"), ("Bob", "To Sweden."))
-    assert [draft.text for draft in drafts_of(said, new_from=2)] == ["Where did Bob go? – To Sweden."]
-    assert drafts_of(said, new_from=3) == []
+def only(*said: tuple[str, str]) -> Draft:
+    (draft,) = drafts(*said)
+    return draft
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"),
+    "text",
     [
-        ("I prefer lightweight libraries.", Kind.PREFERENCE),
-        ("Always format code with syntax highlighting.", Kind.PREFERENCE),
-        ("We decided to use Postgres.", Kind.DECISION),
-        ("Actually the port is 8081.", Kind.CORRECTION),
-        ("The workaround was to pin numpy.", Kind.PROCEDURE),
-        ("Caching the tokens does not work.", Kind.NEGATIVE),
-        ("Yesterday the server crashed.", Kind.EPISODE),
-        ("The API listens on port 8080.", Kind.FACT),
+        "the invoices go to Petra Holm, she does the books since March",
+        "never push to main on a friday, we got burnt twice",
+        "no ORM please, I prefer plain SQL because I can read the plan",
+        "we're on Postgres 16 now",
+        "Die Rechnungen gehen immer an Petra Holm, weil sie die Bücher führt",
+        "usamos siempre Postgres, porque el equipo lo conoce",
     ],
 )
-def test_kinds(text: str, kind: Kind) -> None:
-    (draft,) = drafts_of(turns(("user", text)))
-    assert draft.attributes.kind is kind
-    assert draft.attributes.provenance == ("user_corrected" if kind is Kind.CORRECTION else "user_stated")
+def test_a_short_turn_is_kept_whole_and_word_for_word(text: str) -> None:
+    draft = only(("user", text))
+    assert draft.text == text
+    assert draft.sources == ("s1#1",)
+    assert draft.said_by == "user"
 
 
-SHORTER = {STAND_INS: 0.8, REAL: 0.75}
-"""Of the stand-ins' words, which say much in few sentences, and of LoCoMo's."""
+@pytest.mark.parametrize(
+    ("role", "text"),
+    [
+        ("user", "thanks, see you tomorrow"),
+        ("user", "can you run the tests again"),
+        ("user", "what happens if the disk is full?"),
+        ("user", "maybe I'll try Rust some day"),
+        ("user", "the password is hunter2!Xy9#k"),
+        ("user", "wie war das nochmal?"),
+        ("user", "gracias"),
+        ("assistant", "You could use Redis, for example with a TTL of 300 seconds."),
+        ("assistant", "Let me look at the file first."),
+        ("assistant", "All 52 tests pass."),
+        ("assistant", "A sample entry would look like this: `name = Jane Doe`."),
+        ("tool", "the build took 300 seconds because the cache was cold"),
+    ],
+)
+def test_what_is_over_with_the_conversation_is_not_kept(role: str, text: str) -> None:
+    assert drafts((role, text)) == []
 
 
-def test_facts_keep_the_substance_of_conversations(data: Path) -> None:
-    """The facts of a set of conversations hold what answers its questions, in fewer words than the turns."""
-    kept = evidence = 0
-    held = {"turns": 0.0, "facts": 0.0}
-    length = {"turns": 0, "facts": 0}
-    for sample in json.loads((data / "locomo" / "dev.json").read_text())[:2]:
-        said, facts = _read(sample["conversation"])
-        length["turns"] += sum(len(turn.text.split()) for turn in said.values())
-        length["facts"] += sum(len(draft.text.split()) for drafts in facts.values() for draft in drafts)
-        for question in sample["qa"]:
-            cited = [name for entry in question.get("evidence", []) for name in re.findall(r"D\d+:\d+", entry)]
-            cited = [name for name in cited if name in said]
-            if question["category"] == 5 or not cited:
-                continue
-            evidence += len(cited)
-            kept += sum(bool(facts.get(name)) for name in cited)
-            answer = set(content_stems(str(question["answer"])))
-            held["turns"] += _share(answer, [said[name].text for name in cited])
-            held["facts"] += _share(answer, [draft.text for name in cited for draft in facts.get(name, [])])
-    assert kept >= 0.97 * evidence
-    assert held["facts"] >= held["turns"]
-    assert length["facts"] <= SHORTER[data] * length["turns"]
+def test_a_choice_takes_along_what_was_chosen_and_nothing_else() -> None:
+    offer = "Two ways to cache it:\n\n1. Redis, one more server\n2. A table in Postgres, slower but already there\n"
+    draft = only(("user", "the catalogue is slow?"), ("assistant", offer), ("user", "option 2"))
+    assert draft.text == "> Two ways to cache it: A table in Postgres, slower but already there\n\noption 2"
+    assert draft.attributes.kind is Kind.DECISION
+    assert draft.sources == ("s1#3", "s1#2")
 
 
-def _read(conversation: dict[str, list[dict[str, str]]]) -> tuple[dict[str, Turn], dict[str, list[Draft]]]:
-    said: dict[str, Turn] = {}
-    facts: dict[str, list[Draft]] = {}
-    for number in range(1, 40):
-        entries = conversation.get(f"session_{number}", [])
-        session = [
-            Turn(f"s{number}", n, entry["speaker"], _with_caption(entry), MAY_8, entry["dia_id"])
-            for n, entry in enumerate(entries, start=1)
-        ]
-        said |= {turn.external_id or "": turn for turn in session}
-        names = {turn.node_id: turn.external_id or "" for turn in session}
-        for draft in drafts_of(session):
-            facts.setdefault(names[draft.sources[0]], []).append(draft)
-    return said, facts
+@pytest.mark.parametrize("reply", ["ok do that", "sí", "genau so", "yes", "vale"])
+def test_an_acceptance_is_a_decision_with_what_was_proposed(reply: str) -> None:
+    draft = only(("assistant", "I'd keep the backups for thirty days."), ("user", reply))
+    assert draft.text == f"> I'd keep the backups for thirty days.\n\n{reply}"
+    assert draft.attributes.kind is Kind.DECISION
 
 
-def _with_caption(entry: dict[str, str]) -> str:
-    return f"{entry['text']}\n[image: {entry['blip_caption']}]" if entry.get("blip_caption") else entry["text"]
+def test_a_refusal_is_kept_as_one_with_what_was_refused() -> None:
+    draft = only(("assistant", "Should I add a GraphQL endpoint?"), ("user", "no graphql, there is only one client"))
+    assert draft.text == "> Should I add a GraphQL endpoint?\n\nno graphql, there is only one client"
+    assert draft.attributes.kind is Kind.NEGATIVE
 
 
-def _share(answer: set[str], texts: list[str]) -> float:
-    return len(answer & set(content_stems(" ".join(texts)))) / len(answer) if answer else 0.0
+def test_ok_to_what_proposes_nothing_is_nothing() -> None:
+    assert drafts(("assistant", "The branch is green."), ("user", "ok")) == []
+    assert drafts(("assistant", "Shall I run the tests now?"), ("user", "yes")) == []
 
 
-def test_what_begins_as_a_statement_is_told_as_one() -> None:
-    said = turns(("user", "I have 3 hours left for the Heron problems, how can I use them for the exam?"))
-    (draft,) = drafts_of(said)
-    assert draft.text.startswith("The user has 3 hours left")
+def test_a_correction_is_one() -> None:
+    draft = only(("assistant", "Both servers stand in Nuremberg."), ("user", "no, Helsinki. nuremberg was the old one"))
+    assert (draft.attributes.kind, draft.attributes.provenance) == (Kind.CORRECTION, "user_corrected")
+
+
+def test_of_an_assistant_the_finding_is_kept_and_the_proposal_not() -> None:
+    found = "The import failed because the file is written in ISO-8859-1; I open it as that now."
+    said = f"{found} Should I add a test for it?"
+    draft = only(("user", "why is it red?"), ("tool", "UnicodeDecodeError"), ("assistant", said))
+    assert draft.text == found
+    assert (draft.said_by, draft.attributes.provenance) == ("assistant", "observed")
+
+
+def test_long_advice_is_no_fact_and_steps_that_were_asked_for_keep_their_numbers() -> None:
+    steps = "To renew it:\n1. `just request`\n2. send it to Itziar\n3. copy the file to `/etc/certs/`\n"
+    assert steps.strip() in only(("tool", "x"), ("user", "how?"), ("assistant", steps)).text
+    advice = "There are several ways.\n\n" + "\n".join(
+        f"{n}. **Point {n}**: use caching because it helps" for n in range(12)
+    )
+    assert drafts(("user", "how?"), ("assistant", advice)) == []
+
+
+def test_a_reason_stays_with_what_it_explains_in_a_long_turn() -> None:
+    filler = "I had a look at the thing and it went on and on without much of a result for anybody. " * 5
+    text = f"{filler}We switched the queue to NATS 2.10. That's why the old workers must stay off. {filler}"
+    (draft,) = [draft for draft in drafts(("user", text)) if "NATS" in draft.text]
+    assert "We switched the queue to NATS 2.10. That's why the old workers must stay off." in draft.text
+
+
+def test_at_most_two_facts_come_of_a_turn() -> None:
+    text = " ".join(
+        f"We use Postgres {n} for the shop in Oslo because Petra knows it. Maybe the rest can wait." for n in range(12)
+    )
+    assert len(drafts(("user", text))) == 2
+
+
+def test_keys_name_whom_and_what_a_fact_is_about_and_the_days_that_it_means() -> None:
+    draft = drafts(
+        ("assistant", "I wrote to Sunniva Berg about `deploy.toml`."),
+        ("user", "sunniva berg runs the shop at Solsiden, the pilot starts next monday, see deploy.toml"),
+    )[-1]
+    assert draft.about == ("Sunniva Berg", "Solsiden", "deploy.toml")
+    assert draft.days == (date(2026, 9, 14),)
+
+
+def test_a_secret_is_not_kept_with_its_neighbours() -> None:
+    (draft,) = drafts(
+        ("user", "token: sk-ant-api03-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA. We use Postgres 16 in Oslo now.")
+    )
+    assert "sk-ant" not in draft.text
+
+
+def test_recalled_text_and_captions_are_not_learned() -> None:
+    said = "<dreamd-memory>We always use MySQL 8.</dreamd-memory> [image: a photo of Rome] We use Postgres 16 now."
+    assert only(("user", said)).text == "We use Postgres 16 now."
+
+
+def test_turns_before_the_first_new_one_are_context() -> None:
+    said = (("assistant", "I'd keep the backups for thirty days."), ("user", "ok"), ("user", "ok"))
+    assert [draft.sources[0] for draft in drafts(*said, new_from=3)] == ["s1#3"]
+
+
+def test_among_people_what_they_tell_is_kept_and_kind_words_are_not() -> None:
+    kept = drafts(
+        ("Ann", "Wow, that's amazing, congrats!"),
+        ("Bob", "I moved to Oslo in 2019 and work for Telenor."),
+        ("Ann", "You must be so proud of your team!"),
+    )
+    assert [draft.said_by for draft in kept] == ["Bob"]
+
+
+def test_a_few_words_among_people_take_the_question_along() -> None:
+    draft = drafts(("Ann", "Which city did you move to in 2019?"), ("Bob", "To Oslo, from Sweden."))[-1]
+    assert draft.text == "> Which city did you move to in 2019?\n\nTo Oslo, from Sweden."

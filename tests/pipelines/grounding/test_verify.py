@@ -5,24 +5,19 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from dreamd.pipelines.extract.decontextualize import ASSISTANT, USER, Participants
-from dreamd.pipelines.grounding.qa_pairs import QaPair
-from dreamd.pipelines.grounding.tokens import SourceSentence
-from dreamd.pipelines.grounding.verify import Refusal, ground
+from dreamd.pipelines.grounding.verify import Refusal, Source, ground
 from hypothesis import given
 from hypothesis import strategies as st
 
-ANN = Participants("Ann", "Bob")
-BOB = Participants("Bob", "Ann")
 MAY_8 = date(2023, 5, 8)
 
 
-def said(text: str, participants: Participants | None = ANN, before: str = "") -> SourceSentence:
-    return SourceSentence(text, participants, MAY_8, before)
+def said(text: str) -> Source:
+    return Source(text, "Ann", "Bob", MAY_8)
 
 
-def is_grounded(text: str, claim: str, participants: Participants | None = ANN, before: str = "") -> bool:
-    return ground(claim, [said(text, participants, before)]).is_grounded
+def is_grounded(text: str, claim: str) -> bool:
+    return ground(claim, [said(text)]).is_grounded
 
 
 @pytest.mark.parametrize(
@@ -30,7 +25,6 @@ def is_grounded(text: str, claim: str, participants: Participants | None = ANN, 
     [
         ("I love my dog.", "I love my dog."),
         ("I love my dog.", "Ann loves Ann's dog."),
-        ("I love my dog.", "Ann loves her dog"),
         ("I've been painting for seven years now.", "Ann has been painting for 7 years now."),
         ("I'm so happy that you came!", "Ann is happy that Bob came."),
         ("I went to a support group yesterday.", "Ann went to a support group on 7 May 2023."),
@@ -38,27 +32,13 @@ def is_grounded(text: str, claim: str, participants: Participants | None = ANN, 
         ("I went to a support group yesterday.", "Ann went to a support group (7 May 2023)."),
         ("I went to a support group yesterday.", "Ann went to a support group in May 2023."),
         ("I went to a support group yesterday.", "Ann went to a support group on 2023-05-07."),
-        ("We had a picnic last week.", "Ann and others had a picnic the week before 8 May 2023."),
-        ("We had a picnic last week.", "Ann had a picnic the week before 8 May 2023."),
-        ("We had a picnic and our dog came.", "Ann and others had a picnic and their dog came."),
         ("Next month I'm moving to Rome.", "In June 2023 Ann is moving to Rome."),
         ("Hey Bob, I really just want a quiet life.", "Ann wants a quiet life."),
-        ("Wow, thanks! I don't eat meat.", "Ann does not eat meat."),
-        ("No, I'm from Sweden.", "Ann is from Sweden."),
         ("I went home and I slept.", "Ann slept."),
         ("I went home, and it was cold.", "Ann went home."),
         ("I painted the fence because it was ugly.", "Ann painted the fence."),
-        ("When I was in Paris, I met a baker.", "Ann met a baker."),
-        ("My brother, who is a teacher, was in Rome.", "Ann's brother was in Rome."),
-        ("I signed up for a pottery class on Friday.", "Ann signed up for a pottery class."),
         ("You told me about your job.", "Bob told Ann about Bob's job."),
-        ("I told you about my job.", "Ann told Bob about her job."),
-        ("I told my sister about her job.", "Ann told her sister about her job."),
-        ("I'd love to see it.", "Ann would love to see it."),
         ("I love pizza.", "Ann said that she loves pizza."),
-        ("I love pizza.", "Ann: I love pizza."),
-        ("I love pizza.", "Ann - I love pizza."),
-        ("My mum's garden is big.", "Ann's mom's garden is big."),
         ("I cook and paint daily.", "Ann cooks and paints daily."),
         ("Do you like my garden?", "Does Bob like Ann's garden?"),
     ],
@@ -131,7 +111,6 @@ def test_an_edit_of_what_was_said_is_grounded(text: str, claim: str) -> None:
         ("I went there in May.", "Ann went there in May 2021."),
         ("I went there.", "Ann went there on 8 May 2023."),
         ("I met Carl in Rome.", "Ann met Carla in Rome."),
-        ("I have a few friends.", "Ann has few friends."),
         ("I saw a cat.", "Ann saw cats."),
         # attributes
         ("I have a red car and a blue bike.", "Ann has a blue car and a red bike."),
@@ -140,8 +119,6 @@ def test_an_edit_of_what_was_said_is_grounded(text: str, claim: str) -> None:
         ("I met a friend in Rome with a dog in Oslo.", "Ann met a friend in Oslo."),
         ("Ann likes tea, Carl likes coffee, and milk.", "Ann likes tea and milk."),
         ("I took a black and white photo.", "Ann took a black photo."),
-        ("I want a safe, inviting place.", "Ann wants a safe."),
-        ("It was inspired by my mom and my own journey.", "Ann's own journey."),
         ("My old boss has a new wife.", "Ann's new boss has an old wife."),
         # invention
         ("I love my dog.", "Ann loves her dog Rex."),
@@ -164,68 +141,12 @@ def test_what_says_anything_else_is_refused(text: str, claim: str) -> None:
     assert not is_grounded(text, claim)
 
 
-@pytest.mark.parametrize(
-    ("question", "answer", "claim"),
-    [
-        ("Where did you move from?", "Sweden.", "Where did Ann move from? – Sweden"),
-        ("Where did you move from?", "Sweden.", "Ann moved from Sweden."),
-        ("Where did you go last year?", "To Rome!", "Ann went in 2022 to Rome."),
-        ("How long have you been married?", "Five years already!", "Ann has been married for 5 years already."),
-        ("What is your favorite color?", "Blue.", "Ann's favorite color is blue."),
-        ("What kind of music do you like?", "Jazz.", "Ann likes jazz."),
-        ("Do you like jazz?", "Yes!", "Ann likes jazz."),
-        ("Do you like jazz?", "No.", "Ann does not like jazz."),
-        ("Have you been to Rome?", "Yeah.", "Ann has been to Rome."),
-        ("Who gave you that?", "My grandma.", "Ann's grandma gave Ann that."),
-    ],
-)
-def test_a_question_and_its_answer_state_something(question: str, answer: str, claim: str) -> None:
-    assert ground(claim, [QaPair(said(question, BOB), said(answer))]).is_grounded
-
-
-@pytest.mark.parametrize(
-    ("question", "answer", "claim"),
-    [
-        ("Do you like jazz?", "No.", "Ann likes jazz."),
-        ("Do you like jazz?", "Yes!", "Ann does not like jazz."),
-        ("Do you like jazz?", "Yes!", "Bob likes jazz."),
-        ("Do you like jazz?", "Not really.", "Ann likes jazz."),
-        ("Do you like jazz?", "Only if it's live.", "Ann likes jazz."),
-        ("Where did you move from?", "Sweden.", "Ann moved to Sweden."),
-        ("Where did you move from?", "Sweden.", "Bob moved from Sweden."),
-        ("Have you been to Rome?", "No, never!", "Ann has been to Rome."),
-        ("You got the job?", "So they say.", "Ann got the job."),
-        ("Where did you move from?", "Sweden, but that is a joke.", "Ann moved from Sweden."),
-        ("Did you and Carl marry?", "Did you?", "Ann and Carl married."),
-    ],
-)
-def test_nor_anything_else(question: str, answer: str, claim: str) -> None:
-    assert not ground(claim, [QaPair(said(question, BOB), said(answer))]).is_grounded
-
-
-def test_he_is_who_was_named_just_before_if_there_was_no_other() -> None:
-    assert is_grounded("He is a doctor.", "Carl is a doctor.", before="Carl came over.")
-    assert is_grounded("He is a doctor.", "He is a doctor.", before="")
-    assert not is_grounded("He is a doctor.", "Carl is a doctor.", before="Carl met my brother.")
-    assert not is_grounded("He is a doctor.", "Carl is a doctor.", before="Carl met Dan.")
-    assert not is_grounded("He is a doctor.", "Rome is a doctor.", before="My brother lives in Rome.")
-    assert not is_grounded("Dan said he is a doctor.", "Dan said Carl is a doctor.", before="Carl came over.")
-
-
-def test_a_person_and_an_assistant() -> None:
-    participants = Participants(USER, ASSISTANT, people=False)
-    assert is_grounded("I use pytest for my tests.", "The user uses pytest for the user's tests.", participants)
-    assert is_grounded("I use pytest for my tests.", "The user uses pytest for their tests.", participants)
-    assert not is_grounded(
-        "I use pytest for my tests.", "The assistant uses pytest for the user's tests.", participants
-    )
-
-
 def test_facts_are_told_of_third_persons() -> None:
     fact = "Ann went to a support group on 7 May 2023, and it was powerful."
-    assert is_grounded(fact, "Ann went to a support group on 7 May 2023.", None)
-    assert not is_grounded(fact, "Ann went to a support group on 8 May 2023.", None)
-    assert not is_grounded(fact, "Bob went to a support group on 7 May 2023.", None)
+    told = Source(fact, said_on=MAY_8)
+    assert ground("Ann went to a support group on 7 May 2023.", [told]).is_grounded
+    assert not ground("Ann went to a support group on 8 May 2023.", [told]).is_grounded
+    assert not ground("Bob went to a support group on 7 May 2023.", [told]).is_grounded
 
 
 def test_one_piece_alone_must_bear_a_claim() -> None:
@@ -233,6 +154,16 @@ def test_one_piece_alone_must_bear_a_claim() -> None:
     assert ground("Ann has a dog.", pieces).evidence == pieces[1]
     assert not ground("Ann has a cat and a dog.", pieces).is_grounded
     assert ground("Ann has a dog.", []).refusal is Refusal.NO_EVIDENCE
+
+
+def test_other_languages_are_held_to_the_same() -> None:
+    german = Source("Die Schnittstelle hört auf 8443, weil der Proxy davor steht.", "Jonas", "Ann", MAY_8)
+    assert ground("Die Schnittstelle hört auf 8443.", [german]).is_grounded
+    assert ground("Die Schnittstelle hört auf 443.", [german]).refusal is Refusal.NUMBER
+    assert ground("Die Schnittstelle hört nicht auf 8443.", [german]).refusal is Refusal.NEGATION
+    spanish = Source("La pasarela quiere kilos, porque así pesa el horno.", "Itziar", "Ann", MAY_8)
+    assert ground("La pasarela quiere kilos.", [spanish]).is_grounded
+    assert ground("La pasarela quiere gramos.", [spanish]).refusal is Refusal.INVENTED
 
 
 @pytest.mark.parametrize(
@@ -244,7 +175,8 @@ def test_one_piece_alone_must_bear_a_claim() -> None:
         ("Ann met Carl in Rome.", Refusal.NAME),
         ("Ann met a butcher in Rome.", Refusal.INVENTED),
         ("Rome met a baker in Ann.", Refusal.ORDER),
-        ("Ann met a baker", None),
+        ("Ann met a baker", Refusal.LEFT_OUT),
+        ("Ann met a baker in Rome", None),
         ("…", Refusal.EMPTY),
         ("Ann met " + "a baker and " * 99, Refusal.TOO_LONG),
     ],

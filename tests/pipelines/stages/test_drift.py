@@ -70,8 +70,8 @@ def test_near_misses_are_neither_superseded_nor_merged() -> None:
     assert len({pair[1:] for pair in pairs}) == 200
     for number, (sort, earlier, later) in enumerate(pairs):
         source = FakeSource()
-        source.add(f"a{number}", ("user", earlier))
-        source.add(f"b{number}", ("user", later), at=MAY_8 + timedelta(days=30))
+        source.add(f"a{number}", ("user", f"Remember: {earlier}"))
+        source.add(f"b{number}", ("user", f"Remember: {later}"), at=MAY_8 + timedelta(days=30))
         held = facts(dreamt(source))
         assert len(held) == 2, (sort, earlier, later, list(held))
         assert not any(memory.superseded_by or memory.supersedes for memory in held.values()), (sort, earlier, later)

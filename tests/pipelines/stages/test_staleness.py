@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.pipelines.language import deadlines
+from dreamd.pipelines.language import dates
 from dreamd.pipelines.stages import staleness
 from dreamd.pipelines.workspace.view import History
 from dreamd.store.keep import okf
@@ -126,7 +126,6 @@ def test_the_number_of_marks_in_a_run_is_bounded(folder: Path, monkeypatch: pyte
         ("Ann will start on June 2nd.", date(2023, 6, 2)),
         ("On 8 May 2023 Ann said that she will move in June 2024.", date(2024, 6, 30)),
         ("Ann will move in 2025.", date(2025, 12, 31)),
-        ("Ann will go hiking on the Friday after 9 June 2023.", date(2023, 6, 23)),
         ("Ann will go hiking tomorrow.", date(2023, 5, 9)),
         ("Ann will go hiking on 31 June 2023.", None),
         ("Ann may move, and will march on.", None),
@@ -134,7 +133,7 @@ def test_the_number_of_marks_in_a_run_is_bounded(folder: Path, monkeypatch: pyte
     ],
 )
 def test_the_deadline_is_the_last_day_that_a_text_names(text: str, last: date | None) -> None:
-    assert deadlines.last_named(text, MAY_8.date()) == last
+    assert dates.last_named(text, MAY_8.date()) == last
 
 
 def test_a_future_fact_becomes_past_after_its_day() -> None:

@@ -1,0 +1,61 @@
+"""Keys: what a fact is found by beside its words: the names and things of weight in it, and the days that it means."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import date
+
+from ...store.text.languages import words_in
+from ..language.dates import days_in
+from .places import Place
+
+MOST_NAMES = 6
+_CAPITAL = r"[^\W\d_a-zß-öø-ÿ][\w'’+#/-]*\w"
+_NAME = re.compile(rf"(?<![.!?:…]\s)(?<![\"“„*`\w])(?<=\s)(?:{_CAPITAL})(?: (?:{_CAPITAL}))*", re.UNICODE)
+_THING = re.compile(r"`([^`\s]{2,40})`|\b([a-z]+[A-Z]\w+|\w+_\w+|[\w-]+\.[a-z]{2,4})\b(?!\.\w)")
+_WORD = re.compile(r"[^\W_][\w.+#/-]*[^\W_]|[^\W_]", re.UNICODE)
+
+
+class Names:
+    """The names and things that a session speaks of, however each is written where it is said."""
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        seen: Counter[str] = Counter()
+        said: Counter[str] = Counter()
+        for place in places:
+            seen.update(_named(place.text))
+            said.update(_WORD.findall(place.text))
+        self._spelling: dict[str, str] = {}
+        for name, _ in seen.most_common():
+            if all(said[word.lower()] <= said[word] for word in name.split()):  # "Then" is often "then", a name is not
+                self._spelling.setdefault(name.lower(), name)
+
+    def in_text(self, text: str) -> tuple[str, ...]:
+        """Return those in a text, in its order, at most MOST_NAMES; longer names before their parts."""
+        found: dict[str, int] = {}
+        lower = f" {' '.join(_WORD.findall(text.lower()))} "
+        for name, spelling in self._spelling.items():
+            at = lower.find(f" {' '.join(_WORD.findall(name))} ")
+            if at >= 0:
+                found[spelling] = at
+        whole = [name for name in found if not any(name != other and f" {name} " in f" {other} " for other in found)]
+        return tuple(sorted(whole, key=found.__getitem__)[:MOST_NAMES])
+
+
+def days_of(text: str, said_on: date | None) -> tuple[date, ...]:
+    """Return the days that a text means; () where nobody knows when it was said."""
+    return days_in(text, said_on) if said_on else ()
+
+
+def _named(text: str) -> Iterator[str]:
+    empty = words_in("function_words") | words_in("weekdays") | words_in("months") | {"i"}
+    for match in _NAME.finditer(text):
+        words = [
+            word for word in match.group().split() if word.lower().partition("'")[0].partition("’")[0] not in empty
+        ]
+        if words and any(len(word) > 1 for word in words):
+            yield " ".join(words)
+    for code, plain in _THING.findall(text):
+        yield code or plain

@@ -1,0 +1,116 @@
+"""Passages: a turn as what can be quoted of it: the whole of a short one, of a long one its sentences with reasons.
+
+A sentence that leans on the one before stays with it, and so do steps or points with the line that leads to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ...store.keep.redaction import REDACTED, redact
+from ...store.text.languages import phrases
+from ...store.text.sentences import FEWEST_WORDS, Sentence, split
+from .places import Place, Speaker
+
+SHORT_WORDS = 60
+"""Words of a turn that is quoted whole or not at all."""
+
+LONGEST_WORDS = 90
+"""Words that a passage may grow to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Some whole sentences of one turn in their order, as one text; `start` is where it begins in the turn."""
+
+    text: str
+    start: int
+
+    @property
+    def words(self) -> int:
+        """Return the number of words."""
+        return len(self.text.split())
+
+
+def passages_of(place: Place) -> list[Passage]:
+    """Return the passages of a turn, in order."""
+    said = [sentence for sentence in split(place.text) if REDACTED not in redact(sentence.text).text]
+    if place.speaker is Speaker.ASSISTANT:
+        said = _report(said)
+    said = [sentence for sentence in said if sentence.shape in {"prose", "item"}]
+    if sum(len(sentence.text.split()) for sentence in said) <= SHORT_WORDS:
+        return [_passage(said, place.text)] if said else []
+    if place.speaker is Speaker.ASSISTANT and not place.with_tools:
+        return []  # it advises, at length
+    return [_passage(group, place.text) for group in _groups(said) if group[0].shape == "prose" or not _advises(place)]
+
+
+def joined(passages: Sequence[Passage]) -> Passage:
+    """Return passages that follow each other as one."""
+    return Passage("\n".join(passage.text for passage in passages), passages[0].start)
+
+
+def _report(said: Sequence[Sentence]) -> list[Sentence]:
+    """Return an answer up to its first heading, question or proposal: what was done and found comes first."""
+    for at, sentence in enumerate(said):
+        if (
+            sentence.shape == "heading"
+            or sentence.text.endswith("?")
+            or phrases("speech.proposal").search(sentence.text)
+        ):
+            return list(said[:at])
+    return list(said)
+
+
+def _advises(place: Place) -> bool:
+    """Check for a speaker whose lists are advice, where no line leads to them."""
+    return place.speaker is Speaker.ASSISTANT
+
+
+def _groups(said: Sequence[Sentence]) -> Iterator[list[Sentence]]:
+    group: list[Sentence] = []
+    for sentence in said:
+        if group and not _belongs(sentence, group):
+            yield group
+            group = []
+        group.append(sentence)
+    if group:
+        yield group
+
+
+def _belongs(sentence: Sentence, group: Sequence[Sentence]) -> bool:
+    """Check that a sentence says nothing without those before it."""
+    last = group[-1]
+    if last.text.endswith(":") or (sentence.shape == "item" and _leads(group)):
+        return True
+    if sum(len(one.text.split()) for one in (*group, sentence)) > LONGEST_WORDS or sentence.shape == "item":
+        return False
+    if last.shape == "item" and sentence.block != last.block:
+        return False
+    short = min(len(sentence.text.split()), len(last.text.split())) < FEWEST_WORDS
+    return short or bool(phrases("speech.leaning").match(sentence.text))
+
+
+def _leads(group: Sequence[Sentence]) -> bool:
+    """Check for a line that leads to a list, with nothing but the list after it."""
+    lead = next((at for at, one in enumerate(group) if one.shape == "prose" and one.text.endswith(":")), None)
+    return lead is not None and all(one.shape == "item" for one in group[lead + 1 :])
+
+
+def _passage(said: Sequence[Sentence], text: str) -> Passage:
+    lines: list[str] = []
+    for sentence, before in zip(said, [None, *said[:-1]], strict=True):
+        spoken = " ".join(sentence.text.split())
+        if sentence.shape == "item" and (before is None or before.block != sentence.block):
+            lines.append(_marker(sentence, text) + spoken)
+        elif before is None or (before.shape == "item" and before.block != sentence.block):
+            lines.append(spoken)
+        else:
+            lines[-1] = f"{lines[-1]} {spoken}"
+    return Passage("\n".join(lines), said[0].start)
+
+
+def _marker(sentence: Sentence, text: str) -> str:
+    """Return what stands before an item on its line: "1. "."""
+    return text[text.rfind("\n", 0, sentence.start) + 1 : sentence.start].lstrip()

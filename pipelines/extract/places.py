@@ -1,0 +1,80 @@
+"""Places: each turn with what its worth depends on: who speaks to whom, what was said before, what a tool had done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ...store.keep.redaction import REDACTED, redact
+from ...store.model import Turn
+from ...store.roles import MACHINES, Role
+from ...store.text.sentences import sentences_of
+
+_RECALLED = re.compile(
+    r"<(?P<tag>dreamd-memory|dreamd|memory|memories|recalled|recall|system-reminder)\b[^>]*>.*?</(?P=tag)>",
+    re.DOTALL | re.IGNORECASE,
+)
+_IMAGE = re.compile(r"\[image:\s*[^\]]+\]", re.IGNORECASE)
+_TOOL_CALL = re.compile(r"\s*\[[A-Z]\w*(?::? [^\n]*)?\]?\s*(?:\n.*)?", re.DOTALL)
+"""The line that stands for a call: "[Bash: ls]", "[Edit /src/app.py]"."""
+
+
+class Speaker(StrEnum):
+    """The kind of a speaker: a person to a person, a person to an assistant, or the assistant."""
+
+    PEER = "peer"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A turn in its place.
+
+    `before` is what another said last, or None. `after_tool`: a tool ran since a person spoke; `with_tools`: one ran in
+    this session, so that its assistant does things, and does not only advise.
+    """
+
+    turn: Turn
+    speaker: Speaker
+    text: str
+    sentences: tuple[str, ...]
+    before: Place | None
+    after_tool: bool
+    with_tools: bool
+
+
+def places_of(turns: Sequence[Turn]) -> list[Place]:
+    """Return the turns in which something is said, in order, each in its place."""
+    places: list[Place] = []
+    after_tool = with_tools = False
+    for turn in turns:
+        if turn.role in (Role.SYSTEM, Role.TOOL) or is_tool_call(turn):
+            after_tool = with_tools = True
+            continue
+        speaker = speaker_of(turn.role)
+        after_tool = after_tool and speaker is Speaker.ASSISTANT
+        before = next((place for place in reversed(places) if place.turn.role != turn.role), None)
+        text = evidence_text(turn)
+        said = tuple(sentence for sentence in sentences_of(text) if REDACTED not in redact(sentence).text)
+        places.append(Place(turn, speaker, text, said, before, after_tool, with_tools))
+    return places
+
+
+def evidence_text(turn: Turn) -> str:
+    """Return the words of a turn, without recalled memories and without captions of images."""
+    return _IMAGE.sub(" ", _RECALLED.sub(" ", turn.text))
+
+
+def is_tool_call(turn: Turn) -> bool:
+    """Check for a turn that says nothing, but stands for the call of a tool."""
+    return turn.role == Role.ASSISTANT and bool(_TOOL_CALL.fullmatch(turn.text)) and turn.text.rstrip().endswith("]")
+
+
+def speaker_of(role: str) -> Speaker:
+    """Return the kind of speaker of a role; a name is a person among people."""
+    if role in MACHINES:
+        return Speaker.ASSISTANT
+    return Speaker.USER if role == Role.USER else Speaker.PEER

@@ -1,0 +1,133 @@
+"""Signs: what of a passage, read in its place, speaks for keeping it for months or against it.
+
+None knows a data set: they are moods, small triggers of each language (store/text/languages), and how specific it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ...store.text.languages import phrases, words_in
+from ..language.dates import days_in
+from .places import Place, Speaker
+
+_CODE = re.compile(r"`[^`]+`")
+_IDENTIFIER = re.compile(
+    r"`[^`]+`|\b[a-z]+[A-Z]\w+|\b\w+_\w+|\b\w+\.[a-z]{2,4}\b(?!\.)|(?<!\w)[./~][\w.-]*/[\w./-]+|\b[a-z]+[0-9]+\w*\b|\b[A-Z]{2,}\w*\b"
+)
+_NUMBER = re.compile(r"(?<![\w.])[$€£]?\d[\d.,:]*\s?(?:%|[^\W\d_]{0,3}\b)")
+_NAME = re.compile(r"(?<=[^\W\d_][ ,;:(])[^\W\d_a-z][^\W\d_A-Z]{2,}\b", re.UNICODE)
+_LOG = re.compile(
+    r"^\W*(?:[A-Z][a-z]{2} +\d+ |\d{4}-\d\d-\d\d[T ]\d\d|at [\w.$]+\(|[A-Z_]{4,}[ :=]|-----)|[\w.]+\([\w.]+:\d+\)"
+)
+_QUESTION = re.compile(r"\?[\s\"')*_]*$")
+_LIST = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)]|#{1,6})\s|\*\*", re.MULTILINE)
+_SECRET_LIKE = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])(?=\S*[^\w\s./:,;()'\"@=-])\S{9,}")
+_COLON = re.compile(r"^[^\s,.][^,.?!]{0,30}: |^[^\s,.]+ = ")
+_NUMBERED = re.compile(r"(?:^|\s)1[.)] .*\s2[.)] ", re.DOTALL)
+
+
+def signs_of(passage: str, place: Place) -> frozenset[str]:
+    """Return the names of the signs that a passage of a turn bears."""
+    return frozenset(_signs(" ".join(passage.split()), place))
+
+
+def is_question(text: str) -> bool:
+    """Check for a question, with its mark or by its first word."""
+    return bool(_QUESTION.search(text)) or opens("speech.question", text)
+
+
+def opens(section: str, text: str) -> bool:
+    """Check that a text begins with a phrase of a section."""
+    return bool(phrases(section).match(text.lstrip("¿¡\"'([* ")))
+
+
+def without_greeting(text: str) -> str:
+    """Drop "Hey Mel!", "haha" and "Nice," from the front of a text, where something else follows."""
+    while found := re.match(rf"(?:{phrases('speech.chat').pattern})(?: \w+)?[\s,.!:–-]+(?=\w)", text, re.IGNORECASE):
+        text = text[found.end() :]
+    return text
+
+
+def _signs(passage: str, place: Place) -> Iterator[str]:
+    passage = without_greeting(passage)
+    plain = _CODE.sub("`", passage).replace("’", "'")
+    words = plain.split()
+    yield from (name for name in _TRIGGERS if phrases(name).search(plain))
+    yield from (f"opens {name}" for name in _OPENINGS if opens(name, plain))
+    if is_question(passage):
+        yield "question"
+    numbers = _NUMBER.findall(passage)
+    if numbers:
+        yield "number"
+    if len(numbers) > 1:
+        yield "numbers"
+    if _NAME.search(plain):
+        yield "name"
+    identifiers = _IDENTIFIER.findall(passage)
+    if identifiers:
+        yield "identifier"
+    if len(identifiers) > 1:
+        yield "identifiers"
+    if phrases("function_words").search(plain) and len(words) >= 4:
+        yield "sentence"
+    if any(word.strip(".,:;") in words_in("weekdays") | words_in("months") for word in plain.lower().split()):
+        yield "day"
+    if place.turn.at and days_in(passage, place.turn.at.date()):
+        yield "a day"
+    if len(words) <= 3:
+        yield "tiny"
+    if len(words) <= 6:
+        yield "short"
+    if len(words) >= 12:
+        yield "long"
+    if len(words) >= 25:
+        yield "very long"
+    if _COLON.match(plain):
+        yield "colon"
+    if _NUMBERED.search(passage) and len(identifiers) > 1:
+        yield "steps"
+    if _LOG.search(passage):
+        yield "pasted"
+    if _SECRET_LIKE.search(passage):
+        yield "secret"
+    if place.after_tool:
+        yield "after a tool"
+    if place.before is not None and place.speaker is not Speaker.ASSISTANT:
+        last = place.before.sentences[-1] if place.before.sentences else ""
+        yield "after a question" if is_question(last) else "after a statement"
+    if len(_LIST.findall(place.text)) > 2:
+        yield "listed"
+
+
+_TRIGGERS = (
+    "worth.standing",
+    "worth.decision",
+    "worth.preference",
+    "worth.reason",
+    "worth.change",
+    "worth.cause",
+    "worth.doing",
+    "worth.state",
+    "worth.mine",
+    "doubt.idle",
+    "doubt.once",
+    "doubt.example",
+    "doubt.announced",
+    "tense.past",
+    "speech.chat",
+    "speech.praise",
+    "speech.seeking",
+    "speech.you",
+    "speech.proposal",
+)
+_OPENINGS = (
+    "worth.standing",
+    "speech.request",
+    "speech.chat",
+    "speech.accept",
+    "speech.reject",
+    "doubt.announced",
+    "worth.owned",
+)
