@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,7 @@ def apart(daemon: AnyDaemon, data: Path, results: Path) -> Iterator[Row]:
     """Judge each pair in a channel of its own, and write those that were misjudged."""
     pairs = _pairs(data)
     say("readers: pairs, each in a channel of its own")
-    ids: Ids = []
-    for pair in pairs:
-        channel = "pair-" + re.sub(r"\W", "", str(pair["id"]))
-        earlier, later = (_remember(daemon, pair[side], channel) for side in ("earlier", "later"))
-        ids.append((earlier, later))
-    daemon.wait_until_linked()
+    ids = _remembered(daemon, pairs, lambda pair: "pair-" + re.sub(r"\W", "", str(pair["id"])))
     files = _files(daemon)
     found = [
         (str(pair["relation"]), "same" if old == new else relation_of(files.get(old), files.get(new)))
@@ -59,11 +54,7 @@ def together(daemon: AnyDaemon, data: Path) -> Iterator[Row]:
     """Judge all earlier statements and then all later ones in one channel: the right one among hundreds."""
     pairs = _pairs(data)
     say("readers: all pairs in one channel")
-    sides = []
-    for side in ("earlier", "later"):
-        sides.append([_remember(daemon, pair[side], "together") for pair in pairs])
-        daemon.wait_until_linked()
-    ids: Ids = list(zip(*sides, strict=True))
+    ids = _remembered(daemon, pairs, lambda pair: "together")
     keys = {node_id: keys_of(file) for node_id, file in _files(daemon).items()}
     updates = sum(pair["relation"] == "updates" for pair in pairs)
     gone, beside = (_right_and_all(pairs, ids, keys, key, "updates") for key in ("superseded_by", "later"))
@@ -106,9 +97,14 @@ def _pairs(data: Path) -> list[Pair]:
     return pairs
 
 
-def _remember(daemon: AnyDaemon, text: str, channel: str) -> str:
-    node_id: str = daemon.call("remember", text=text, channel=channel)["node_id"]
-    return node_id
+def _remembered(daemon: AnyDaemon, pairs: Sequence[Pair], channel_of: Callable[[Pair], str]) -> Ids:
+    """Remember every earlier statement, and when those are compared every later one; return the ids of each pair."""
+    sides = []
+    for side in ("earlier", "later"):
+        texts = [(pair[side], channel_of(pair)) for pair in pairs]
+        sides.append([str(daemon.call("remember", text=text, channel=to)["node_id"]) for text, to in texts])
+        daemon.wait_until_linked()
+    return list(zip(*sides, strict=True))
 
 
 def _files(daemon: AnyDaemon) -> dict[str, str]:
