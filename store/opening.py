@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from .background.activity import Activity
+from .background.candidates import Candidates
 from .background.embedding import EmbedQueue
 from .background.linking import Linker
 from .background.relevance_feedback import RelevanceFeedback
@@ -200,7 +201,7 @@ class Parts:
         )
         self.linker = Linker(
             self.catalog,
-            self.index.backend,
+            Candidates(self.catalog, self.index.backend, self.queue.embed_now),
             self.vault,
             self.runs.link,
             self.intake.say_again,

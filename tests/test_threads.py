@@ -35,7 +35,8 @@ from dreamd.store.keep.files.disk import Disk
 from dreamd.store.keep.okf import frontmatter, frontmatter_dump
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
-from dreamd.store.text import chunking, comparison, stems, terms, token_count
+from dreamd.store.text import chunking, stems, terms, token_count
+from dreamd.store.text.state import judging
 
 THREADS = 8
 FRESH = 1_500
@@ -135,7 +136,9 @@ TEXTS: dict[str, Callable[[str], object]] = {
     "store.find.backends.tokenizer": tokenizer.words,
     "store.text.token_count": token_count.estimate_tokens,
     "store.text.chunking": lambda text: chunking.chunk("n", text * 3, 20, 4),
-    "store.text.comparison": lambda text: comparison.compare(text, text.replace("costs", "costs now")),
+    "store.text.state": lambda text: judging.judge(
+        text.replace("costs", "costs now"), [judging.Candidate("earlier", text, 0.9)]
+    ),
     "store.find.embedding": lambda text: StubEmbedder().embed_query(text).tobytes(),
     "store.keep.redaction": redaction.redact,
     "store.keep.okf": kept_and_read,

@@ -1,23 +1,25 @@
-"""Drift: newer facts that update or contradict older ones about the same thing.
+"""Drift: newer facts that repeat, update or contradict older ones about the same thing.
 
-An update supersedes the older fact, which stays a file and says until when it was true. A contradiction is kept, both
-sides living, and waits for its person. Facts are compared only where they share rare words, so that the work grows
-with what is alike and not with the square of the store.
+An update supersedes the older fact, which stays a file and says until when it was true; a likely one is named in it. A
+contradiction is kept, both sides living, and waits for its person. A fact is compared with the few older ones that are
+nearest to it, or share its rarest words.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from math import log
+
+import numpy as np
 
 from ...store.changes.decisions import is_reviewed, pair_key
 from ...store.changes.link_edits import LinkEdits
 from ...store.model import Level, Memory, NodeId
-from ...store.text.comparison import Comparison, compare, denied_part
-from ...store.text.statement import Statement, read
+from ...store.roles import MACHINES, Role
+from ...store.text.state.judging import Candidate, Judgement, Relation, judge
+from ...store.text.terms import term_stems
 from ..workspace.proposals import Planned
 from ..workspace.view import View
 
@@ -28,30 +30,22 @@ WHOLE_EVERY = timedelta(days=6, hours=12)
 COMMON = 400
 """A word that more facts of a channel share than this is not compared by: it distinguishes nothing."""
 
-COMPARED, CANDIDATES = 100, 10
-"""The number of older facts that one fact is compared with, those that share most, and of those that it may change."""
+NEAREST, BY_WORDS = 5, 10
+"""Older facts that one fact is compared with: so many by cosine, and so many by the rarity of the words they share."""
 
-NEAR = {Comparison.UPDATES: 0.4, Comparison.CONTRADICTS: 0.25}
-"""Cosine below which two facts are about different things whatever they share; random ones lie around .2. A person
-looks at what contradicts, and a denial is far from what it denies."""
+SAME_SUBJECT = 0.35
+"""Cosine below which a fact is not superseded in a dream, only named as changed: the gate holds to the same."""
 
-MOST_DENIED, DENIED_WEIGHT = 5, 0.75
-"""Of the older facts that one denial contradicts, the most that wait for a person, and their least share of the
-likeliest one's weight."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """An older fact that a newer one updates or contradicts; `weight` ranks pairs of the same relation."""
-
-    older: Memory
-    newer: Memory
-    relation: Comparison
-    weight: float
+COUNTED = {
+    Relation.SAME: "repeated in other words",
+    Relation.UPDATES: "superseded",
+    Relation.LATER: "probably superseded",
+    Relation.CONTRADICTS: "contradictions",
+}
 
 
 def plan(view: View, now: datetime) -> Planned:
-    """Propose supersessions and open questions for every channel in which something was learned."""
+    """Propose what newer facts do to older ones, for every channel in which something was learned."""
     planned = Planned()
     if view.history.paused:
         return planned
@@ -66,15 +60,15 @@ def plan(view: View, now: datetime) -> Planned:
         if whole:
             planned.cursors[STAGE, channel] = int(now.timestamp())
         if fresh:
-            _propose(view, planned, _near(view, _related(view, facts, fresh)))
+            _Comparing(view, planned, facts, fresh).run(now)
     return planned
 
 
 def _by_channel(view: View) -> dict[str, list[Memory]]:
-    """Return the facts that people stated by channel, in the order in which they were said."""
+    """Return the facts by channel, in the order in which they were said."""
     facts: dict[str, list[Memory]] = defaultdict(list)
     for fact in view.memories(Level.FACT):
-        if fact.channel not in view.history.channels_off and fact.tags != ("assistant",):
+        if fact.channel not in view.history.channels_off:
             facts[fact.channel].append(fact)
     for channel in facts:
         facts[channel].sort(key=_said)
@@ -89,93 +83,116 @@ def _said(fact: Memory) -> tuple[float, str, int, NodeId]:
     return at, session, int(ordinal) if ordinal.isdigit() else 0, fact.node_id
 
 
-def _related(view: View, facts: Sequence[Memory], fresh: set[NodeId]) -> list[_Found]:
-    """Compare each fact with older ones, if one of the two is fresh."""
-    # An inverted index, filled while the facts are read in the order in which they were said: `said` maps each stem to
-    # the facts before this one that hold it. So a fact meets only older ones, and only those that share a rare stem.
-    #
-    # An example: 0 "The office is in Oslo", 1 "The kettle is blue", 2 "The office is in Bergen now". When 2 is read,
-    # `said` has office -> [0], oslo -> [0], kettle -> [1], blue -> [1]; 2 shares "office" with 0 and nothing with 1, so
-    # one pair of three is compared. A stem that more than COMMON facts hold has no rarity and makes no pair.
-    statements = [read(fact.text) for fact in facts]
-    spread = Counter(stem for statement in statements for stem in statement.stems)
-    rarity = {stem: log(1 + len(facts) / count) for stem, count in spread.items() if count <= COMMON}
-    said: dict[str, list[int]] = defaultdict(list)
-    found: list[_Found] = []
-    for place, statement in enumerate(view.steps.counted(statements, "facts compared")):
-        if statement.values or statement.denied:
-            alike = _alike(statement, said, rarity)
-            pairs = ((facts[old], facts[place], weight) for old, weight in alike)
-            found += _strongest(_judged(pair for pair in pairs if fresh & {pair[0].node_id, pair[1].node_id}))
-        for stem in statement.stems & rarity.keys():
-            said[stem].append(place)
-    return found
+class _Comparing:
+    """The facts of one channel, in the order in which they were said, each judged against those before it."""
+
+    def __init__(self, view: View, planned: Planned, facts: Sequence[Memory], fresh: set[NodeId]) -> None:
+        self._view = view
+        self._planned = planned
+        self._facts = facts
+        self._place = {fact.node_id: place for place, fact in enumerate(facts)}
+        self._vectors = view.vectors([fact.text for fact in facts])
+        self._words = _SharedWords(facts)
+        self._is_fresh = np.array([fact.node_id in fresh for fact in facts])
+        self._holds = np.ones(len(facts), bool)
+        self._edits = LinkEdits(view.read, STAGE)
+
+    def run(self, now: datetime) -> None:
+        """Judge every fact if it is fresh, or against the fresh ones alone; propose the edits."""
+        for place, newer in enumerate(self._view.steps.counted(self._facts, "facts compared")):
+            for found in judge(newer.text, self._candidates(place)):
+                self._propose(found, self._place[found.node_id], place, now)
+            self._words.add(place)
+        self._planned.actions += self._edits.actions()
+
+    def _candidates(self, place: int) -> list[Candidate]:
+        """Return the older facts that hold, nearest by meaning and by words, and may be about the same thing."""
+        among = self._holds[:place] if self._is_fresh[place] else self._holds[:place] & self._is_fresh[:place]
+        if not among.any():
+            return []
+        cosines = self._vectors[:place] @ self._vectors[place]
+        near = [int(old) for old in np.argsort(-np.where(among, cosines, -2.0), kind="stable")[:BY_WORDS] if among[old]]
+        near = [old for old in near if self._may_meet(old, place)][:NEAREST]
+        alike = [old for old in self._words.shared_with(place) if among[old] and self._may_meet(old, place)]
+        return [
+            Candidate(self._facts[old].node_id, self._facts[old].text, float(cosines[old]))
+            for old in dict.fromkeys([*near, *alike[:BY_WORDS]])
+        ]
+
+    def _may_meet(self, old: int, new: int) -> bool:
+        """Check that one person, or no person, said both, in two turns, and that nobody decided about the two."""
+        older, newer = self._facts[old], self._facts[new]
+        one_turn = bool(older.sources) and older.sources[:1] == newer.sources[:1]
+        speakers = {_speaker(older), _speaker(newer)}
+        one_speaker = len(speakers) == 1 or Role.USER in speakers or speakers & MACHINES
+        return (
+            bool(one_speaker) and not one_turn and not self._view.is_forbidden(pair_key(older.node_id, newer.node_id))
+        )
+
+    def _propose(self, found: Judgement, old: int, new: int, now: datetime) -> None:
+        """Turn a judgement into edits of both files; a fact that a person looked at is not touched."""
+        older, newer = self._view.memory(self._facts[old].node_id), self._view.memory(self._facts[new].node_id)
+        if older is None or newer is None or not (self._holds[old] and self._holds[new]):
+            return
+        if is_reviewed(older.extra) or is_reviewed(newer.extra) or newer.node_id in older.contradicts + older.later:
+            return
+        relation = self._bounded(found.relation, old, new)
+        if relation is None:
+            return
+        self._edits.link(relation, older, newer, now)
+        self._planned.count(COUNTED[relation])
+        if relation is Relation.UPDATES:
+            self._holds[old] = False
+        if relation is Relation.SAME:
+            self._holds[new] = False
+
+    def _bounded(self, relation: Relation, old: int, new: int) -> Relation | None:
+        """Return what a dream may do: an assistant's words neither end nor dispute a person's."""
+        by_assistant = _speaker(self._facts[new]) in MACHINES and _speaker(self._facts[old]) not in MACHINES
+        if relation is Relation.UPDATES and (by_assistant or not self._is_near(old, new)):
+            return Relation.LATER
+        if relation is Relation.CONTRADICTS and by_assistant:
+            return None
+        if relation is Relation.SAME and not self._is_new(new):
+            return None
+        return relation
+
+    def _is_near(self, old: int, new: int) -> bool:
+        return float(self._vectors[old] @ self._vectors[new]) >= SAME_SUBJECT
+
+    def _is_new(self, place: int) -> bool:
+        """Check that a fact came in this dream: what was known before it is not archived for being said twice."""
+        return self._facts[place].run == self._view.run_id
 
 
-def _alike(statement: Statement, said: dict[str, list[int]], rarity: dict[str, float]) -> list[tuple[int, float]]:
-    """Return the older facts that share most, with the summed rarity of the shared stems."""
-    shared: dict[int, float] = defaultdict(float)
-    for stem in statement.stems:
-        for old in said.get(stem, ()):
-            shared[old] += rarity[stem]
-    return sorted(shared.items(), key=lambda pair: (-pair[1], -pair[0]))[:COMPARED]
+class _SharedWords:
+    """The facts so far that share words with another, by an inverted index filled in the order of the facts.
+
+    An example: 0 "The office is in Oslo", 1 "The kettle is blue", 2 "The office is in Bergen now". When 2 is asked for,
+    the index has office -> [0], oslo -> [0], kettle -> [1], blue -> [1]; 2 shares "office" with 0 and nothing with 1. A
+    stem that more than COMMON facts hold has no rarity and finds nothing.
+    """
+
+    def __init__(self, facts: Sequence[Memory]) -> None:
+        self._stems = [term_stems(fact.text) for fact in facts]
+        spread = Counter(stem for stems in self._stems for stem in stems)
+        self._rarity = {stem: log(1 + len(facts) / count) for stem, count in spread.items() if count <= COMMON}
+        self._said: dict[str, list[int]] = defaultdict(list)
+
+    def shared_with(self, place: int) -> list[int]:
+        """Return the facts added so far that share words with one, by the summed rarity of those words."""
+        shared: dict[int, float] = defaultdict(float)
+        for stem in self._stems[place]:
+            for old in self._said.get(stem, ()):
+                shared[old] += self._rarity[stem]
+        return sorted(shared, key=lambda old: (-shared[old], -old))
+
+    def add(self, place: int) -> None:
+        """Let the fact at a place be found from now on."""
+        for stem in self._stems[place] & self._rarity.keys():
+            self._said[stem].append(place)
 
 
-def _judged(pairs: Iterable[tuple[Memory, Memory, float]]) -> Iterator[_Found]:
-    for older, newer, weight in pairs:
-        if (
-            _same_speaker(older, newer)
-            and not _same_turn(older, newer)
-            and (relation := compare(older.text, newer.text)) is not Comparison.NONE
-        ):
-            denied = denied_part(read(newer.text), read(older.text))
-            yield _Found(older, newer, relation, denied or weight)
-
-
-def _same_speaker(older: Memory, newer: Memory) -> bool:
-    """Return True if one person said both; a user whose name is known in one session is "user" in another."""
-    return older.tags == newer.tags or ("user",) in (older.tags, newer.tags)
-
-
-def _same_turn(older: Memory, newer: Memory) -> bool:
-    """Return True if one turn says both: nobody changes their mind within it."""
-    return bool(older.sources) and older.sources[:1] == newer.sources[:1]
-
-
-def _strongest(found: Iterable[_Found]) -> list[_Found]:
-    """Keep the strongest updates of one fact, and the likeliest few of its contradictions."""
-    ranked = sorted(found, key=lambda one: -one.weight)
-    changes = [one for one in ranked if one.relation is Comparison.UPDATES]
-    denials = [one for one in ranked if one.relation is Comparison.CONTRADICTS]
-    likely = [one for one in denials[:MOST_DENIED] if one.weight >= DENIED_WEIGHT * denials[0].weight]
-    return [*changes[:CANDIDATES], *likely]
-
-
-def _near(view: View, found: Sequence[_Found]) -> list[_Found]:
-    """Keep the pairs that are near in meaning too: words alone can be shared by chance."""
-    texts = list(dict.fromkeys(fact.text for one in found for fact in (one.older, one.newer)))
-    vectors = dict(zip(texts, view.vectors(texts), strict=True))
-    return [one for one in found if float(vectors[one.older.text] @ vectors[one.newer.text]) >= NEAR[one.relation]]
-
-
-def _propose(view: View, planned: Planned, found: Sequence[_Found]) -> None:
-    """Turn the pairs into edits; a fact is superseded once, and a superseded one has no open questions."""
-    edits = LinkEdits(view.read, STAGE)
-    gone: set[NodeId] = set()
-    for one in sorted(found, key=lambda one: (one.relation is not Comparison.UPDATES, -one.weight)):
-        tombstone_key = pair_key(one.older.node_id, one.newer.node_id)
-        if view.is_forbidden(tombstone_key) or {one.older.node_id, one.newer.node_id} & gone:
-            continue
-        older, newer = view.memory(one.older.node_id), view.memory(one.newer.node_id)
-        if older is None or newer is None or newer.node_id in older.contradicts:
-            continue
-        if is_reviewed(older.extra) or is_reviewed(newer.extra):  # a person looked at it: the dream has no say
-            continue
-        if one.relation is Comparison.UPDATES:
-            gone.add(older.node_id)
-            planned.count("superseded")
-            edits.supersede(older, newer, tombstone_key)
-        else:
-            planned.count("contradictions")
-            edits.contradict(older, newer, tombstone_key)
-    planned.actions += edits.actions()
+def _speaker(fact: Memory) -> str:
+    """Return who said a fact; older files name an assistant among the tags."""
+    return fact.said_by or (fact.tags[0] if len(fact.tags) == 1 else Role.USER)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ..find.backends.interface import Vector
 from ..find.embedding.cache import EmbeddingCache
 from ..find.embedding.embedding import Embedder, ModelUnavailable, batches_by_length
 from ..find.index.index import Index, Pending
 from ..keep.unwritable import is_full
-from ..model import IndexDamaged
+from ..model import IndexDamaged, NodeId
 from .worker import wait_until_idle
 
 logger = logging.getLogger(__name__)
@@ -78,6 +78,11 @@ class EmbedQueue:
             if at_most is not None and done >= at_most:
                 break
         return read
+
+    def embed_now(self, node_ids: Collection[NodeId]) -> None:
+        """Embed the waiting chunks of some nodes, before others and in the caller's thread. Raises ModelUnavailable."""
+        if pending := self._index.pending(BATCH, node_ids):
+            self._embed(pending)
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -1,8 +1,8 @@
 """Linking of a remembered statement to older ones, in the background and right after it was acknowledged.
 
-A statement that repeats an older one reinforces it and is superseded by it; one that changes it supersedes it; one
-that contradicts it is linked to it and waits for a person. `remember` never waits for this, and the next dream does
-what a crash or a flood leaves undone.
+A statement that repeats an older one reinforces it and is archived; one that changes it supersedes it, or is named in
+it as a later one where that is only likely; one that contradicts it is linked to it and waits for a person. `remember`
+never waits for this, and the next dream does what a crash or a flood leaves undone.
 """
 
 from __future__ import annotations
@@ -11,29 +11,19 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from ..changes.decisions import pair_key
 from ..changes.link_edits import LinkEdits
 from ..changes.runs import new_run_id
-from ..find.backends.interface import Condition, VectorStore
 from ..find.index.catalog import Catalog
-from ..find.index.index import COLLECTION
 from ..find.index.projection import Node
-from ..find.search.search import node_of_chunk
 from ..keep.files.vault import Vault
 from ..keep.ledger.records import LINK
-from ..model import Changeset, Level, NodeId
-from ..text.comparison import Comparison, compare
-from ..text.normal_form import normal_form
-from ..text.terms import query_terms
+from ..model import Changeset, NodeId
+from ..text.state.judging import Relation, judge
+from .candidates import Candidates
 from .worker import WorkQueue
-
-COMPARED: Final = 20
-"""Older facts compared with a new one: those that keyword search finds first."""
-
-TERMS: Final = 16
-"""Terms of the new statement that are searched for."""
 
 
 class Linker:
@@ -46,7 +36,7 @@ class Linker:
     def __init__(
         self,
         catalog: Catalog,
-        backend: VectorStore,
+        candidates: Candidates,
         vault: Vault,
         apply: Callable[[Changeset, str], Any],
         say_again: Callable[[NodeId], Any],
@@ -55,7 +45,7 @@ class Linker:
         now: Callable[[], datetime],
     ) -> None:
         self._catalog = catalog
-        self._backend = backend
+        self._candidates = candidates
         self._vault = vault
         self._apply = apply
         self._say_again = say_again
@@ -101,46 +91,22 @@ class Linker:
 
     def _compare(self, node: Node) -> None:
         edits = LinkEdits(self._vault.read_if_any, LINK)
-        replaced: list[NodeId] = []
-        repeated: NodeId | None = None
-        for older in self._older(node):
-            tombstone_key = pair_key(older.node_id, node.node_id)
-            if tombstone_key in self._forbidden():
-                continue
-            if normal_form(older.text) == normal_form(node.text):
-                edits.edit(
-                    node, {"superseded_by": older.node_id}, "it repeats an older fact in other words", tombstone_key
-                )
-                repeated = older.node_id
-                break
-            comparison = compare(older.text, node.text)
-            if comparison is Comparison.UPDATES:
-                edits.supersede(older, node, tombstone_key)
-                replaced.append(older.node_id)
-            elif comparison is Comparison.CONTRADICTS:
-                edits.contradict(older, node, tombstone_key)
+        older = {key: one for key, one in self._candidates.of(node).items() if self._is_older(one[0], node)}
+        judged = judge(node.text, [candidate for _, candidate in older.values()])
+        for found in judged:
+            edits.link(found.relation, older[found.node_id][0], node, self._now())
         if actions := edits.actions():
             changeset = Changeset(run_id=new_run_id(self._now(), LINK), actions=tuple(actions))
             self._apply(changeset, f"linked {node.node_id} to what was known")
-        for node_id in replaced:
-            if node_id in self._not_yet:  # it was said again meanwhile, after what has just taken its place
-                self._say_again(node_id)
-        if repeated is not None:
-            self._say_again(repeated)
-
-    def _older(self, node: Node) -> list[Node]:
-        """Return the live facts of the same channel that share most words with the node and are older than it."""
-        where = (
-            Condition("level", "in", (Level.FACT.value,)),
-            Condition("channel", "in", (node.channel,)),
-            Condition("live", "in", (1,)),
-        )
-        terms = query_terms(node.text, TERMS)
-        matches = self._backend.search_keyword(COLLECTION, terms, COMPARED, where)
-        found = self._catalog.nodes([node_of_chunk(match.id) for match in matches])
-        return [other for other in found.values() if self._is_older(other, node)]
+        for found in judged:
+            # a replaced one may have been said again meanwhile, after what has just taken its place
+            replaced_too_soon = found.relation is Relation.UPDATES and found.node_id in self._not_yet
+            if found.relation is Relation.SAME or replaced_too_soon:
+                self._say_again(found.node_id)
 
     def _is_older(self, other: Node, node: Node) -> bool:
-        if other.node_id == node.node_id or other.node_id in self._not_yet or not other.path.startswith("facts/"):
+        if other.node_id in self._not_yet or not other.path.startswith("facts/"):
+            return False
+        if pair_key(other.node_id, node.node_id) in self._forbidden():
             return False
         return other.since is None or node.since is None or other.since <= node.since

@@ -1,4 +1,4 @@
-"""Edits of the keys that link two memories' files: one superseded the other, or they contradict each other.
+"""Edits of the keys that link two memories' files: one superseded the other or probably did, repeats or contradicts it.
 
 Edits are gathered, so that a file with several links is written once.
 """
@@ -8,12 +8,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
 from ..find.index.projection import Node
 from ..keep import okf
-from ..model import Action, InvalidInput, Memory, NodeId
-from .standing import released
+from ..model import Action, InvalidInput, Memory, NodeId, Status
+from ..text.state.judging import Relation
+from .decisions import pair_key
+from .standing import SAME_AS, released
+
+LATER_MOST: Final = 3
+"""The newest memories that probably took a memory's place are listed in it, so many at most."""
 
 Linked = Memory | Node
 """One of the two memories, as the caller has it; the links that its file lists are read from the file."""
@@ -42,12 +48,37 @@ class LinkEdits:
         self._stage = stage
         self._files: dict[str, _File] = {}
 
+    def link(self, relation: Relation, older: Linked, newer: Linked, now: datetime) -> None:
+        """Write a relation of the newer to the older into their files."""
+        tombstone_key = pair_key(older.node_id, newer.node_id)
+        match relation:
+            case Relation.SAME:
+                self.repeat(older, newer, tombstone_key, now)
+            case Relation.UPDATES:
+                self.supersede(older, newer, tombstone_key)
+            case Relation.LATER:
+                self.follow(older, newer, tombstone_key)
+            case Relation.CONTRADICTS:
+                self.contradict(older, newer, tombstone_key)
+
     def supersede(self, older: Linked, newer: Linked, tombstone_key: str) -> None:
         """Mark the older as superseded by the newer, from the time since which that one holds."""
         ended = {"superseded_by": newer.node_id} | ({"valid_to": newer.since.isoformat()} if newer.since else {})
         self.edit(older, ended, "a newer fact changes it", tombstone_key)
         listed = self.standing(newer).supersedes
         self.edit(newer, {"supersedes": _with(listed, older)}, "it changes an older fact", tombstone_key)
+
+    def follow(self, older: Linked, newer: Linked, tombstone_key: str) -> None:
+        """Say in the older one that the newer probably took its place; both stay live."""
+        listed = self.standing(older).later
+        self.edit(
+            older, {"later": _with(listed, newer)[-LATER_MOST:]}, "a newer fact probably changes it", tombstone_key
+        )
+
+    def repeat(self, older: Linked, newer: Linked, tombstone_key: str, now: datetime) -> None:
+        """Archive the newer as one that says the same as the older, which stays."""
+        gone = {"status": Status.DEPRECATED.value, "archived_at": now.isoformat(), SAME_AS: [older.node_id]}
+        self.edit(newer, gone, "it repeats an older fact in other words", tombstone_key)
 
     def contradict(self, older: Linked, newer: Linked, tombstone_key: str) -> None:
         """Link two that cannot both hold; both stay live until a person decides."""

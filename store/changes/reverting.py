@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..keep import okf
 from ..model import Conflict, InvalidInput
 
-LISTS: Final = frozenset({"supersedes", "contradicts", "reinforced"})
+LISTS: Final = frozenset({"supersedes", "contradicts", "later", "reinforced"})
 """Keys whose entries are reverted one by one."""
 
 LINKS: Final = LISTS | {"superseded_by", "valid_from", "valid_to"}

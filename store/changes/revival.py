@@ -15,7 +15,7 @@ from ..keep.ledger.records import Run
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Planned
 from ..model import Action, InvalidInput, NodeId
-from .standing import is_over, last_successor, revival
+from .standing import SAME_AS, is_over, last_successor, revival
 
 REMEMBER: Final = "remember"
 """The kind of the run of a revival, and its stage."""
@@ -43,7 +43,7 @@ class Reviving:
             return Planned(node_id, writes=(records.reinforce(node_id, now),))
         newer = last_successor(node_id, lambda other: data if other == node_id else self._read(files, other))
         standing = self._read(files, newer) if newer else None
-        if newer and standing and self._is_repeated_by(standing, data):
+        if newer and standing and (meta.get(SAME_AS) == [newer] or self._is_repeated_by(standing, data)):
             return Planned(node_id, writes=(records.reinforce(newer, now),))
         edits = [_Edit(node_id, path, data, okf.edit(data, _holding_again(meta, newer, now)))]
         if newer and standing:

@@ -8,7 +8,10 @@ from typing import Any, Final
 from ..keep import okf
 from ..model import NodeId, Status
 
-ENDINGS: Final = ("superseded_by", "valid_to", "archived_at")
+SAME_AS: Final = "same_as"
+"""The key of an archived memory that lists the one that says the same, and holds."""
+
+ENDINGS: Final = ("superseded_by", "valid_to", "archived_at", SAME_AS)
 """The keys of a memory that no longer holds."""
 
 
@@ -49,8 +52,8 @@ def last_successor(
     seen, last = {node_id}, None
     data = read(node_id)
     while data is not None:
-        successor = okf.parse(data).meta.get("superseded_by")
-        if not isinstance(successor, str):
+        successor = _successor(okf.parse(data).meta)
+        if successor is None:
             return last
         if successor in seen:
             return None
@@ -59,3 +62,10 @@ def last_successor(
         if data is not None and successor not in gone:
             last = successor
     return last
+
+
+def _successor(meta: Mapping[str, Any]) -> NodeId | None:
+    """Return the memory that superseded one, or else says the same."""
+    named = meta.get("superseded_by") or meta.get(SAME_AS)
+    named = named[0] if isinstance(named, list) and named else named
+    return named if isinstance(named, str) else None

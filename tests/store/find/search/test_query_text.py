@@ -8,9 +8,9 @@ from dreamd.store.find.backends import tokenizer
 from dreamd.store.find.search.query_text import MEANT_TOKENS, READ_CHARS, read_query
 from dreamd.store.find.search.relevance import Words, pieces_of
 from dreamd.store.model import InvalidInput
-from dreamd.store.text.comparison import compare
 from dreamd.store.text.normal_form import normal_form
-from dreamd.store.text.statement import read
+from dreamd.store.text.state.judging import Candidate, judge
+from dreamd.store.text.state.reading import read
 from dreamd.store.text.stems import stems_of
 from dreamd.store.text.terms import query_terms, term_stems
 from dreamd.store.text.token_count import beginning, estimate_tokens
@@ -66,7 +66,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "spell_out": tokenizer.spell_out, "estimate_tokens": estimate_tokens, "statement": read.__wrapped__,
     "pieces_of": pieces_of.__wrapped__, "words of a question": Words({"word": 1.0, "may": 2.0}).found,
     "normal_form": normal_form, "stems_of": lambda text: stems_of([text]),
-    "relate": lambda text: compare(text, text + " now"),
+    "judge": lambda text: judge(text + " now", [Candidate("earlier", text, 0.9)]),
 }  # fmt: skip
 
 

@@ -1,0 +1,200 @@
+"""Evidence: the reasons by which a later statement changes, disputes or repeats an earlier one, each with a name.
+
+Likeness is no judge ("purple" and "cyan" lie at cosine .96). A change asks for a sign of one and a subject that both
+share; a dispute for one span that differs in a frame that does not; a repetition for no value, negation or name that
+differs. Any doubt says nothing: the later is a wish or a question, was undone, or differs in its subject too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+from math import exp
+from typing import Final
+
+from .reading import Statement, Value, shared
+
+FRAME_ALIKE: Final = 0.5
+"""Share of two statements' content in common from which they are one frame, filled differently."""
+
+DISPUTED_FROM, REPEATED_FROM, NOTHING_NEW_FROM = 0.6, 0.8, 0.7
+"""Cosines from which one differing span is a dispute, and two like statements one: lower where the later has no word
+that the earlier has not."""
+
+NEAR: Final = 0.5
+"""Cosine from which two may have a subject in common that no word of both names ("they", "it")."""
+
+BIAS: Final = -3.68
+WEIGHTS: Final[Mapping[str, float]] = {
+    "now": -0.97,
+    "act": -0.48,
+    "correction": -0.75,
+    "ended": 1.65,
+    "added": -0.67,
+    "value": 2.45,
+    "shared": -0.19,
+    "head": 2.35,
+    "cosine": 3.81,
+    "news": 1.51,
+    "known change": -2.96,
+    "frame": -0.10,
+    "names alone": -0.66,
+    "same value": -1.73,
+}
+"""A logistic fit by tests/bench/state_fit.py, which says what it is worth. Reasons lie in 0 to 1, `shared` to 2."""
+
+
+def change_reasons(
+    earlier: Statement, later: Statement, cosine: float, rarity: Mapping[str, float]
+) -> dict[str, float] | None:
+    """Return the reasons for and against a change, or None where none is spoken of.
+
+    `rarity` of a stem lies in 0 to 1: how well it tells this earlier statement from others; 1 where it is left out.
+    """
+    ended = shared(later.ended - earlier.ended - earlier.denied, earlier.content)
+    says_change = later.is_now or later.is_act or later.is_correction or bool(ended)
+    doubtful = later.is_open or earlier.is_open or later.is_undone
+    if not says_change or doubtful or _speak_of_two(earlier, later) or _starts_elsewhere(earlier, later):
+        return None
+    units = {value.unit for value in later.values}
+    common = [stem for stem in shared(later.content, earlier.content) if stem not in units]
+    if not common and cosine < NEAR:
+        return None
+    weights = [rarity.get(stem, 1.0) for stem in common]
+    rarest = max(weights, default=0.0)
+    opposed = _opposed(earlier, later)
+    only_names = bool(common) and not ended and set(common) <= earlier.names | later.names
+    return {
+        "now": later.is_now,
+        "act": later.is_act,
+        "correction": later.is_correction,
+        "ended": max((rarity.get(stem, 1.0) for stem in ended), default=0.0),
+        "added": later.is_added,
+        "value": rarest * opposed,
+        "shared": min(2.0, sum(weights)),
+        "head": rarest * (bool(shared(later.content[:1], earlier.content)) or _change_hands(earlier, later)),
+        "cosine": cosine,
+        "news": 1 - len(common) / max(1, len(later.content)),
+        "known change": earlier.is_change and not opposed and _replaced(earlier, later) != 1,
+        "frame": SequenceMatcher(None, earlier.words, later.words, autojunk=False).ratio(),
+        "names alone": only_names,
+        "same value": _says_the_value(earlier, later) and not opposed,
+    }
+
+
+def change_score(reasons: Mapping[str, float] | None) -> float:
+    """Return how likely it is that the later replaces the earlier, 0 to 1."""
+    if reasons is None:
+        return 0.0
+    return 1 / (1 + exp(-BIAS - sum(WEIGHTS[name] * value for name, value in reasons.items())))
+
+
+def disputes(earlier: Statement, later: Statement, cosine: float) -> bool:
+    """Check for one frame that the two fill differently, or that only one of them denies, with no sign of a change."""
+    if cosine < DISPUTED_FROM or any(one.is_change or one.is_open for one in (earlier, later)) or later.is_added:
+        return False
+    if earlier.is_negated != later.is_negated:
+        if later.is_negated:
+            return _denies(earlier, later)
+        return not earlier.is_not_yet and _denies(later, earlier)
+    lost, news = _unshared(earlier.content, later.content), _unshared(later.content, earlier.content)
+    common = shared(later.content, earlier.content)
+    if not lost or not news or max(len(lost), len(news)) > 2 or _says_the_value(earlier, later):
+        return False
+    if _speak_of_two(earlier, later):
+        return False
+    at_the_end = earlier.content[-1] in lost and later.content[-1] in news
+    if not at_the_end and not _opposed(earlier, later) and not set(lost) | set(news) <= earlier.names | later.names:
+        return False  # "serves the museum" and "fronts the museum": another verb
+    same_head = bool(shared(earlier.content[:1], later.content[:1]))
+    named = bool(set(common) & (earlier.names | later.names))
+    return same_head and (len(lost) + len(news) == 2 or len(common) > 1 or named)
+
+
+def _denies(one: Statement, denying: Statement) -> bool:
+    """Check that the words of a denial are for the most part those of the other, and the other way round."""
+    denied = shared(denying.denied, one.content)
+    apart = len(_unshared(one.content, denying.content))
+    return bool(denied) and 2 * len(denied) >= len(denying.denied) and 2 * apart <= len(one.content)
+
+
+def repeats(earlier: Statement, later: Statement, cosine: float) -> bool:
+    """Check that the later brings nothing new: no value, negation, name or frame differs."""
+    if earlier.is_negated != later.is_negated or earlier.is_open or later.is_open or later.is_added:
+        return False
+    lost, news = _unshared(earlier.content, later.content), _unshared(later.content, earlier.content)
+    others = {*lost, *news} - earlier.ended
+    if later.is_undone or others & (earlier.names | later.names) or not _values_agree(earlier, later):
+        return False
+    common = shared(later.content, earlier.content)
+    heads = shared(earlier.content[:1], later.content) or shared(later.content[:1], earlier.content)
+    if not heads or (len(common) < 2 and (lost or news)):
+        return False
+    if not news:  # whatever sign of a change it has: what it says is known
+        return cosine >= NOTHING_NEW_FROM
+    if later.is_change != earlier.is_change or disputes(earlier, later, cosine):
+        return False
+    adds = not lost and not earlier.is_change
+    other_verb = len(lost) == len(news) == 1  # "likes tea" and "hates tea" are near, too
+    return cosine >= REPEATED_FROM and not adds and not other_verb and 2 * len(news) <= len(later.content)
+
+
+def _unshared(stems: Sequence[str], others: Sequence[str]) -> list[str]:
+    found = set(shared(stems, others))
+    return [stem for stem in stems if stem not in found]
+
+
+def _speak_of_two(earlier: Statement, later: Statement) -> bool:
+    """Check for a frame that differs in two places: a value changed, and so did whose it is."""
+    heads = {*earlier.frame[:1]}, {*later.frame[:1]}
+    named = all(head and head <= one.names for head, one in zip(heads, (earlier, later), strict=True))
+    if named and not shared(heads[0], later.content) and not shared(heads[1], earlier.content):
+        return not _change_hands(earlier, later)
+    return _replaced(earlier, later) > 1
+
+
+def _replaced(earlier: Statement, later: Statement) -> int:
+    """Return the number of spans of a frame that the two fill differently; 0 where they are no one frame."""
+    frames = SequenceMatcher(None, earlier.frame, later.frame, autojunk=False)
+    if frames.ratio() < FRAME_ALIKE:
+        return 0
+    return sum(tag == "replace" for tag, *_ in frames.get_opcodes())
+
+
+def _change_hands(earlier: Statement, later: Statement) -> bool:
+    """Check for one frame with another name at its head: "Ana is our manager", "Tom is our manager now"."""
+    if not {*earlier.frame[:1]} <= earlier.names or not {*later.frame[:1]} <= later.names:
+        return False
+    return len(earlier.frame) > 1 and earlier.frame[1:] == later.frame[1:]
+
+
+def _starts_elsewhere(earlier: Statement, later: Statement) -> bool:
+    """Check for a change from another value than the earlier's ("from 3.11 to 3.13" after "3.12")."""
+    left = [value for value in later.values if value.word in later.ended]
+    stated = [(old, new) for old in earlier.values for new in left if old.sort == new.sort]
+    return bool(stated) and not any(old.said == new.said for old, new in stated)
+
+
+def _opposed(earlier: Statement, later: Statement) -> bool:
+    """Check for a value in each that the other does not have, of one sort and unit."""
+    return any(
+        old.opposes(new)
+        for old in earlier.values
+        for new in later.values
+        if not _said_in(old, later) and not _said_in(new, earlier)
+    )
+
+
+def _says_the_value(earlier: Statement, later: Statement) -> bool:
+    """Check for a value of the earlier that the later says too, and not as one that ended."""
+    return any(_said_in(value, later) and value.word not in later.ended for value in earlier.values)
+
+
+def _said_in(value: Value, statement: Statement) -> bool:
+    return any((value.sort, value.said) == (other.sort, other.said) for other in statement.values)
+
+
+def _values_agree(earlier: Statement, later: Statement) -> bool:
+    """Check that each says the other's values; a later that tells a known change again may leave the old one out."""
+    new = all(_said_in(value, earlier) for value in later.values)
+    return new and (earlier.is_change or all(_said_in(value, later) for value in earlier.values))

@@ -1,0 +1,107 @@
+"""Judging: what a later statement does to the earlier ones that are near it: repeats, replaces or disputes one.
+
+Asked first is whether it brings anything new: restating what is known looks most like a change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
+from typing import Final
+
+from ..normal_form import normal_form
+from ..sentences import sentences_of
+from .evidence import change_reasons, change_score, disputes, repeats
+from .reading import read, shared
+
+CERTAIN: Final = 0.64
+LIKELY: Final = 0.3
+"""Scores from which a later statement replaces an earlier one, and from which it probably does."""
+
+CHANGED_MOST, DISPUTED_MOST = 2, 2
+"""The earlier statements that one later replaces, surely or probably, and disputes, at most."""
+
+SENTENCES_MOST = 4
+"""The sentences of a statement that are compared, each by itself."""
+
+
+class Relation(StrEnum):
+    """The relation of a later statement to an earlier one."""
+
+    SAME = "same"
+    UPDATES = "updates"
+    LATER = "later"
+    CONTRADICTS = "contradicts"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An earlier statement of the same channel, and its cosine to the later one."""
+
+    node_id: str
+    text: str
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The relation of the later statement to a candidate; `score` is 0 to 1."""
+
+    node_id: str
+    relation: Relation
+    score: float
+
+
+def judge(later: str, candidates: Sequence[Candidate]) -> list[Judgement]:
+    """Judge a statement against earlier ones: changes, the surest first, and disputes, or else a repetition alone.
+
+    A word that many candidates have says little about which of them is meant.
+    """
+    repeated = [one for one in candidates if _repeats(one, later)]
+    others = [one for one in candidates if one not in repeated]
+    rarity = _rarity(later, candidates)
+    changed = sorted(
+        ((_score(one, later, rarity), one.node_id) for one in others), key=lambda found: (-found[0], found[1])
+    )
+    found = [
+        Judgement(node_id, Relation.UPDATES if score >= CERTAIN else Relation.LATER, score)
+        for score, node_id in changed[:CHANGED_MOST]
+        if score >= LIKELY
+    ]
+    if repeated and not found:
+        nearest = max(repeated, key=lambda one: one.cosine)
+        return [Judgement(nearest.node_id, Relation.SAME, nearest.cosine)]
+    known = {one.node_id for one in found}
+    against = [one for one in others if one.node_id not in known and _disputes(one, later)]
+    against.sort(key=lambda one: (-one.cosine, one.node_id))
+    return found + [Judgement(one.node_id, Relation.CONTRADICTS, one.cosine) for one in against[:DISPUTED_MOST]]
+
+
+def _rarity(later: str, candidates: Sequence[Candidate]) -> Mapping[str, float]:
+    """Map each stem of the later to 1 / the number of candidates that have it."""
+    content = read(later).content
+    spread = Counter(stem for one in candidates for stem in shared(content, read(one.text).content))
+    return {stem: 1 / number for stem, number in spread.items()}
+
+
+def _sentences(text: str) -> list[str]:
+    return sentences_of(text)[:SENTENCES_MOST] or [text]
+
+
+def _repeats(one: Candidate, later: str) -> bool:
+    if normal_form(one.text) == normal_form(later):
+        return True
+    return repeats(read(one.text), read(later), one.cosine)
+
+
+def _score(one: Candidate, later: str, rarity: Mapping[str, float]) -> float:
+    pairs = product(_sentences(one.text), _sentences(later))
+    return max(change_score(change_reasons(read(old), read(new), one.cosine, rarity)) for old, new in pairs)
+
+
+def _disputes(one: Candidate, later: str) -> bool:
+    pairs = product(_sentences(one.text), _sentences(later))
+    return any(disputes(read(old), read(new), one.cosine) for old, new in pairs)

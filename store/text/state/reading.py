@@ -1,0 +1,204 @@
+"""Reading: a statement taken apart for comparison: its content words, values, negation, and the signs of a change.
+
+Every language is read at once: which words carry grammar, deny, or speak of a change is data (`languages/`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+from ..languages import entries, language_of, languages, phrases
+from ..stems import stem
+
+LONGEST_CHARS = 1_000
+"""Characters of a statement that are read; what is longer is a document."""
+
+REACH = 3
+"""Words between a sign of an end and the thing that has ended: "no longer goes through Twilio"."""
+
+SHORTEST_BEGINNING, LONGEST_ENDING = 4, 3
+"""Two stems are of one word if one of so many letters begins the other, and so few letters follow."""
+
+_WORD = re.compile(r"[^\W_](?:[\w'.:/@+#-]*[\w+#])?")
+_CLAUSE_END = re.compile(r"[,;:.!?]\s+|\s[-–—]\s")
+_CAPITAL = re.compile(r"[^\W\d_a-zß-öø-ÿ]")
+_TIME = re.compile(r"(\d{1,2}):(\d{2})(am|pm)?|(\d{1,2})(am|pm)")
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)*%?")
+_CODE = re.compile(r"([^\W\d_][^\W\d]*)[-.]?(\d\S*)")
+_SIGNS = ("now", "act", "wrong", "gone", "dropped", "added", "open")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number, time, day or code ("cx22") in a statement.
+
+    `said` is it as compared, `word` its stem; `unit` is the stem of what a number counts, "" for none.
+    """
+
+    sort: str
+    said: str
+    word: str
+    unit: str = ""
+
+    def opposes(self, other: Value) -> bool:
+        """Return True for another value of the same sort and unit."""
+        units = {self.unit, other.unit} - {""}
+        return self.sort == other.sort and self.said != other.said and len(units) < 2
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A text, read.
+
+    `frame` are the stems of the words that name something, in order, `content` each of them once, `names` those of the
+    capitalised ones. `ended` is what a sign of an end stands beside, `denied` what follows a denial. `is_open`: it is
+    only thought of, wished or asked; `is_not_yet`: it was not so up to now.
+    """
+
+    words: tuple[str, ...]
+    content: tuple[str, ...]
+    frame: tuple[str, ...]
+    names: frozenset[str]
+    values: tuple[Value, ...]
+    ended: frozenset[str]
+    denied: frozenset[str]
+    is_negated: bool
+    is_now: bool
+    is_act: bool
+    is_correction: bool
+    is_end: bool
+    is_undone: bool
+    is_added: bool
+    is_open: bool
+    is_not_yet: bool
+
+    @property
+    def is_change(self) -> bool:
+        """Return True if it speaks of something that became so, or ended."""
+        return self.is_now or self.is_act or self.is_correction or self.is_end
+
+
+@lru_cache(maxsize=8192)
+def read(text: str) -> Statement:
+    """Take a text apart, a long one by its beginning; the same text gives the same statement."""
+    line = " ".join(text[:LONGEST_CHARS].replace("’", "'").split())
+    said = _WORD.findall(line)
+    words = tuple(word.lower() for word in said)
+    frame = tuple(_content(words))
+    return Statement(
+        words=words,
+        content=tuple(dict.fromkeys(frame)),
+        frame=frame,
+        names=frozenset(_content(word.lower() for word in said if _CAPITAL.match(word))),
+        values=tuple(_values(words, language_of(line))),
+        ended=_ended(line),
+        denied=_denied(line),
+        is_negated=bool(phrases("grounding.negation").search(phrases("state.now").sub(" ", line))),
+        is_now=_has("now", line),
+        is_act=_has("act", line),
+        is_correction=_has("wrong", line),
+        is_end=_has("gone", line) or _has("dropped", line),
+        is_undone=_has("undone", line),
+        is_added=_has("added", line),
+        is_open=line.endswith("?") or _has("open", line),
+        is_not_yet=_has("not_yet", line),
+    )
+
+
+def shared(stems: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the stems that have a like among the others, in order."""
+    others = tuple(others)
+    return tuple(one for one in stems if any(_alike(one, other) for other in others))
+
+
+def _alike(one: str, other: str) -> bool:
+    """Check whether two stems are of one word, whatever the language: equal, or one the beginning of the other."""
+    if one == other:
+        return True
+    short, long = sorted((one, other), key=len)
+    return len(short) >= SHORTEST_BEGINNING and long.startswith(short) and len(long) - len(short) <= LONGEST_ENDING
+
+
+def _has(sign: str, text: str) -> bool:
+    return phrases(f"state.{sign}").search(text) is not None
+
+
+def _content(words: Iterable[str]) -> Iterator[str]:
+    for word in words:
+        plain = word.removesuffix("'s")
+        if plain not in _particles() and not _signs().fullmatch(plain) and (len(plain) > 1 or plain.isdigit()):
+            yield stem(plain)
+
+
+def _ended(line: str) -> frozenset[str]:
+    """Return the stems of what has ended: right before a sign ("twilio is out"), or right after ("no more twilio")."""
+    found: set[str] = set()
+    for clause in _CLAUSE_END.split(line):
+        for sign in phrases("state.gone").finditer(clause):
+            found.update(_named(_words(clause[: sign.start()])[::-1]))
+        after = list(phrases("state.dropped").finditer(clause))
+        if _has("now", clause):  # "isn't … any more"; a denial alone ends nothing
+            after += phrases("grounding.negation").finditer(clause)
+        for sign in after:
+            found.update(_named(_words(clause[sign.end() :])))
+    return frozenset(found)
+
+
+def _denied(line: str) -> frozenset[str]:
+    """Return the stems after a denial, to the end of its clause."""
+    clauses = _CLAUSE_END.split(line)
+    found = ((clause, phrases("grounding.negation").search(clause)) for clause in clauses)
+    return frozenset(stem for clause, sign in found if sign for stem in _content(_words(clause[sign.end() :])))
+
+
+def _named(words: Sequence[str]) -> list[str]:
+    """Return the stems of the first words in a row that name something, after at most REACH others."""
+    found: list[str] = []
+    for place, word in enumerate(words):
+        named = list(_content((word,)))
+        if (found and not named) or (not found and place >= REACH):
+            break
+        found += named
+    return found
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def _values(words: Sequence[str], language: str) -> Iterator[Value]:
+    for word, after in zip(words, (*words[1:], ""), strict=False):
+        if (value := _value(word, language)) is not None:
+            unit = next(_content((after,)), "") if value[0] == "number" and after[:1].isalpha() else ""
+            yield Value(*value, stem(word), unit)
+
+
+def _value(word: str, language: str) -> tuple[str, str] | None:
+    """Return the sort of value that a word is, and the value as it is compared."""
+    for section in ("weekdays", "months", "state.numbers"):
+        listed = entries(language, section)
+        if named := next((one for one in (word, word.removesuffix("s")) if one in listed), None):
+            return "number" if section == "state.numbers" else section, str(listed.index(named))
+    if match := _TIME.fullmatch(word):
+        hour, afternoon = int(match[1] or match[4]), "pm" in (match[3], match[5])
+        return "number", f"{hour + 12 if afternoon and hour < 12 else hour}:{match[2] or '00'}"
+    if _NUMBER.fullmatch(word):
+        return "number", word.replace(",", "")
+    code = _CODE.fullmatch(word)
+    return (code[1], code[2]) if code else None
+
+
+@cache
+def _particles() -> frozenset[str]:
+    return frozenset(word for language in languages() for word in entries(language, "state.particles"))
+
+
+@cache
+def _signs() -> re.Pattern[str]:
+    """Return a pattern of every sign, whole: no sign names what a statement is about."""
+    sections = ("grounding.negation", *(f"state.{sign}" for sign in _SIGNS))
+    listed = [entry for language in languages() for section in sections for entry in entries(language, section)]
+    return re.compile("|".join(f"(?:{entry})" for entry in listed), re.IGNORECASE)

@@ -1,0 +1,139 @@
+# ruff: noqa: E501 - pairs are read side by side
+from __future__ import annotations
+
+import pytest
+from dreamd.store.text.state.judging import Candidate, Relation, judge
+from dreamd.store.text.state.reading import LONGEST_CHARS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.pipelines.near_misses import near_misses
+
+NEAR = 0.8
+
+
+def relation(earlier: str, later: str, cosine: float = NEAR) -> Relation | None:
+    found = judge(later, [Candidate("earlier", earlier, cosine)])
+    return found[0].relation if found else None
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("The Zoom meeting with Danielle is on March 22 at 3 PM.", "The Zoom meeting with Danielle was moved to March 22 at 4:30 PM."),
+        ("The deadline of the peer review draft is April 20.", "The deadline of the peer review draft was extended to April 25."),
+        ("The API timeout is 30 seconds.", "The API timeout is 60 seconds now."),
+        ("We use Postgres for billing.", "We switched billing to MySQL."),
+        ("Jørgen signs the invoices.", "Jørgen has left, Åse signs them."),
+        ("Die Sicherung läuft stündlich.", "Die Sicherung läuft jetzt nur noch nachts."),
+        ("Los informes salen por correo.", "Los informes ya no salen por correo, ahora van a la carpeta."),
+    ],
+)  # fmt: skip
+def test_what_is_said_to_have_changed_is_an_update(earlier: str, later: str) -> None:
+    assert relation(earlier, later) is Relation.UPDATES
+    assert relation(later, earlier) is None
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "Maybe we switch billing to MySQL.",
+        "Should we have billing on MySQL now?",
+        "We switched billing to MySQL and rolled it back.",
+        "I'd like billing moved to MySQL now.",
+    ],
+)
+def test_what_is_only_thought_of_or_was_undone_changes_nothing(later: str) -> None:
+    assert relation("We use Postgres for billing.", later) is None
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("The room of the first sprint review holds 12 people.", "The room of the second sprint review now holds 20 people."),
+        ("Sprint 1 ends on April 1 with the login page.", "Sprint 2 now ends on April 19 with the login page."),
+        ("Ana lives in Lisbon.", "Boris now lives in Porto."),
+        ("The server runs 3.11.", "The laptop was moved from 3.12 to 3.13."),
+        *((earlier, later) for _, earlier, later in near_misses(100)),
+    ],
+)  # fmt: skip
+def test_another_subject_is_not_changed(earlier: str, later: str) -> None:
+    assert relation(earlier, later) is None
+
+
+def test_of_several_the_one_with_the_subject_is_replaced() -> None:
+    texts = ["The staging server has 4 GB.", "The office closes at six.", "The build server has 8 GB."]
+    found = judge("The build server has 16 GB now.", [Candidate(text, text, NEAR) for text in texts])
+    assert (found[0].node_id, found[0].relation) == (texts[2], Relation.UPDATES)
+    assert all(one.relation is Relation.LATER for one in found[1:])
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("My office is in Oslo.", "My office is in Bergen."),
+        ("Rent is due on Monday.", "Rent is due on Friday."),
+        ("The archive has no password.", "The archive has a password."),
+        ("I enrolled in an academic writing course.", "I have never taken any academic writing course."),
+        ("Das Büro öffnet um neun.", "Das Büro öffnet um zehn."),
+    ],
+)
+def test_one_differing_span_without_a_sign_of_change_is_a_dispute(earlier: str, later: str) -> None:
+    assert relation(earlier, later) is Relation.CONTRADICTS
+    assert relation(earlier, later, 0.4) is None
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("My office is in Oslo.", "My office is not in Bergen."),
+        ("I ran 5 km along the river in 2023.", "I ran 8 km along the river in 2024."),
+        ("Caddy serves the museum.", "Caddy fronts the museum."),
+        ("Rent is due on Monday.", "Rent is due on Monday and Friday."),
+    ],
+)
+def test_what_can_both_hold_is_no_dispute(earlier: str, later: str) -> None:
+    assert relation(earlier, later) is None
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("The project uses Postgres.", "The project uses Postgres!"),
+        ("We moved the wiki from Confluence to Outline.", "The wiki moved to Outline."),
+        ("Reports are sent on Monday by mail.", "The reports are sent by mail on Monday."),
+    ],
+)
+def test_what_brings_nothing_new_is_the_same(earlier: str, later: str) -> None:
+    assert relation(earlier, later, 0.85) is Relation.SAME
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("Reports are sent on Monday by mail.", "Reports are sent on Friday by mail."),
+        ("Reports are sent by Ana.", "Reports are sent by Boris."),
+        ("Reports are sent.", "Reports are not sent."),
+        ("Reports are sent by mail.", "Reports are sent by mail and by fax."),
+    ],
+)
+def test_a_value_a_name_a_denial_or_an_addition_makes_another_statement(earlier: str, later: str) -> None:
+    assert relation(earlier, later, 0.97) is not Relation.SAME
+
+
+def test_of_several_sentences_each_is_compared() -> None:
+    later = "I slept badly. The API timeout is 60 seconds now. It rains."
+    assert relation("The API timeout is 30 seconds.", later) is Relation.UPDATES
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_any_two_texts_can_be_judged(one: str, other: str) -> None:
+    assert relation(one, one, 1.0) is Relation.SAME
+    judge(other, [Candidate("one", one, NEAR)])
+
+
+def test_a_document_is_read_by_its_beginning() -> None:
+    assert (
+        relation("The API timeout is 30 seconds.", "so " * 5 * LONGEST_CHARS + "The API timeout is 60 seconds now.")
+        is None
+    )
