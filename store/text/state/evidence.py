@@ -24,22 +24,23 @@ that the earlier has not."""
 NEAR: Final = 0.5
 """Cosine from which two may have a subject in common that no word of both names ("they", "it")."""
 
-BIAS: Final = -3.68
+BIAS: Final = -3.02
 WEIGHTS: Final[Mapping[str, float]] = {
-    "now": -0.97,
-    "act": -0.48,
-    "correction": -0.75,
-    "ended": 1.65,
-    "added": -0.67,
-    "value": 2.45,
-    "shared": -0.19,
-    "head": 2.35,
-    "cosine": 3.81,
-    "news": 1.51,
-    "known change": -2.96,
-    "frame": -0.10,
-    "names alone": -0.66,
-    "same value": -1.73,
+    "now": -1.03,
+    "act": -0.69,
+    "correction": -0.88,
+    "ended": 1.41,
+    "ended elsewhere": -2.22,
+    "added": -0.86,
+    "value": 2.22,
+    "shared": -0.06,
+    "head": 2.18,
+    "cosine": 3.60,
+    "news": 1.12,
+    "known change": -2.90,
+    "frame": -0.06,
+    "names alone": -0.45,
+    "same value": -1.78,
 }
 """A logistic fit by tests/bench/state_fit.py, which says what it is worth. Reasons lie in 0 to 1, `shared` to 2."""
 
@@ -69,6 +70,7 @@ def change_reasons(
         "act": later.is_act,
         "correction": later.is_correction,
         "ended": max((rarity.get(stem, 1.0) for stem in ended), default=0.0),
+        "ended elsewhere": bool(later.ended) and not ended,
         "added": later.is_added,
         "value": rarest * opposed,
         "shared": min(2.0, sum(weights)),

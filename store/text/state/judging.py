@@ -62,7 +62,7 @@ def judge(later: str, candidates: Sequence[Candidate]) -> list[Judgement]:
     """
     repeated = [one for one in candidates if _repeats(one, later)]
     others = [one for one in candidates if one not in repeated]
-    rarity = _rarity(later, candidates)
+    rarity = rarity_of(later, candidates)
     changed = sorted(
         ((_score(one, later, rarity), one.node_id) for one in others), key=lambda found: (-found[0], found[1])
     )
@@ -80,7 +80,7 @@ def judge(later: str, candidates: Sequence[Candidate]) -> list[Judgement]:
     return found + [Judgement(one.node_id, Relation.CONTRADICTS, one.cosine) for one in against[:DISPUTED_MOST]]
 
 
-def _rarity(later: str, candidates: Sequence[Candidate]) -> Mapping[str, float]:
+def rarity_of(later: str, candidates: Sequence[Candidate]) -> Mapping[str, float]:
     """Map each stem of the later to 1 / the number of candidates that have it."""
     content = read(later).content
     spread = Counter(stem for one in candidates for stem in shared(content, read(one.text).content))
