@@ -17,6 +17,9 @@ from .supersession import Links, links_of, newest_first, states_of
 SHOWN_WHOLE_CHARS = 2000
 """A longer memory answers with the chunk that matched; `show` has the rest."""
 
+LEAST_READ = 20
+"""Candidates whose words are read, at least, to tell whether anything is near."""
+
 LOOKED_AT = 30
 """Candidates whose links are read: those further down are hardly ever shown."""
 
@@ -37,7 +40,7 @@ class Recalled:
 
 def answer(ranking: Ranking, catalog: Catalog, limit: int) -> Recalled:
     """Return the best candidates as hits, what took a memory's place before it; none where nothing is near."""
-    passages = passages_of(ranking, catalog)
+    passages = passages_of(ranking, catalog, max(limit, LEAST_READ), beside=0)
     if passages.is_far:
         return Recalled([], True, ranking.notes)
     links = put_newest_first(ranking, passages, catalog)

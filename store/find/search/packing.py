@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from typing import NamedTuple
 
 from ...model import Envelope, NodeId, Slot
 from ...text.chunking import estimate_tokens
@@ -13,12 +14,9 @@ from ...text.vocabulary import SHORT_MONTHS
 from ..index.catalog import Catalog
 from ..index.projection import Node
 from .hits import evidence_of
-from .relevance import Passages, Sentence, passages_of
+from .relevance import LEAST_SHARE, Passages, Sentence, passages_of
 from .search import Ranking
 from .supersession import FactState, States, states_of
-
-LEAST_SHARE = 0.02
-"""A sentence is told while it is at least this share as relevant as the best one."""
 
 FREE_TOKENS, HALVING_TOKENS = 50, 20
 """One turn's words beyond the first count half as much with every so many tokens: a long answer leaves room for others.
@@ -40,14 +38,12 @@ DISPUTED, UNTIL, CHANGED, LATER_SAID, STALE = "disputed", "until", "changed sinc
 its `stale_after`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """A sentence that may be told, the fact that holds it, if any, and its tokens without a head."""
+class _Told(NamedTuple):
+    """A sentence that may be told, with the fact that holds it, if any."""
 
-    sentence: Sentence
     relevance: float
+    sentence: Sentence
     state: FactState | None
-    tokens: int
 
     @property
     def node(self) -> Node:
@@ -83,22 +79,23 @@ def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int, now: dateti
 def _told(passages: Passages, states: States) -> list[_Told]:
     """Return what may be told: the sentences, each with its fact, and the facts that say it in other words."""
     told: list[_Told] = []
+    covered: set[NodeId] = set()
     for one in passages.sentences():
         state = _state_of(one.text, states.of(one.passage.unit))
-        told.append(_as_told(one, state))
-    covered = {id(one.state) for one in told if one.state is not None}
+        if state is not None:
+            covered.add(state.fact.node_id)
+        told.append(_Told(_worth(one, state), one, state))
     for passage in passages.passages:
         for place, state in enumerate(states.of(passage.unit)):
-            if id(state) not in covered and state.fact.live:
+            if state.fact.node_id not in covered and state.fact.live:
                 text = " ".join(state.fact.text.split())
                 sentence = Sentence(passage, place, text, "", passages.relevance(passage, text))
-                told.append(_as_told(sentence, state))
-    return told
+                told.append(_Told(_worth(sentence, state), sentence, state))
+    return sorted(told, key=lambda one: (-one.relevance, one.unit, one.sentence.place))
 
 
-def _as_told(one: Sentence, state: FactState | None) -> _Told:
-    relevance = one.relevance * (IN_A_FACT if state is not None and state.fact.live else 1.0)
-    return _Told(one, min(1.0, relevance), state, _cost(f"{one.text} {one.reply_to}"))
+def _worth(one: Sentence, state: FactState | None) -> float:
+    return min(1.0, one.relevance * IN_A_FACT) if state is not None and state.fact.live else one.relevance
 
 
 def _state_of(text: str, states: Sequence[FactState]) -> FactState | None:
@@ -173,7 +170,9 @@ class _Choice:
         behind = self._untold(set(one.state.opposed) - set(one.state.ahead) if one.state else ())
         note = NOTE_TOKENS if one.state and one.state.is_marked else 0
         beside = sum(_cost(fact.text) + self._head(self._unit_of(fact), fact) for fact in ahead + behind)
-        if (own := one.tokens + self._head(one.unit, one.node) + note) + beside > self.left:
+        if (
+            own := _cost(f"{one.sentence.text} {one.sentence.reply_to}") + self._head(one.unit, one.node) + note
+        ) + beside > self.left:
             return
         for fact in ahead:
             self._add_fact(fact)

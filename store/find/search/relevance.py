@@ -11,7 +11,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -44,6 +43,12 @@ On the readers' benchmark 12 of 15 questions about another project abstain so, a
 ENOUGH_WORDS = 3
 """A text with so many of a question's words is near it, however long the question is."""
 
+LEAST_SHARE = 0.02
+"""A sentence is told while it is at least this share as relevant as the best one."""
+
+FIRST = 3
+"""Sentences of a text that may be told without a word of the question."""
+
 WHOLE_TOKENS = 40
 """A turn of one paragraph up to this long is told whole."""
 
@@ -56,11 +61,16 @@ _DEED = re.compile(r"\s*\[")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A node that may answer, found as `unit`, the turn said before it, and the logit before its sentences are read."""
+    """A node that may answer, found as `unit`, and the turn said before it.
+
+    `said` are the stems of the question's words in it; `logit` is how probably it answers, before its sentences are
+    read.
+    """
 
     unit: NodeId
     node: Node
     before: Node | None
+    said: frozenset[str]
     logit: float
 
     def sentences(self) -> Iterator[tuple[str, str]]:
@@ -109,24 +119,27 @@ class Passages:
     def confidence(self) -> dict[NodeId, float]:
         """Return how probably each unit answers, 0 to 1."""
         return {
-            one.unit: round(
-                probability(one.logit + voice(one.node.text) + COVER_OF_SENTENCE * self.words.cover(one.node.text)), 3
-            )
+            one.unit: round(_probability(one.logit, one.node.text, self.words.share(one.said)), 3)
             for one in self.passages
         }
 
     def sentences(self) -> list[Sentence]:
-        """Return the sentences of every passage, the most relevant first."""
-        found = (
-            Sentence(one, place, text, reply_to, self.relevance(one, f"{text} {reply_to}"))
+        """Return the sentences of every passage that may be told beside the most relevant one, in no order.
+
+        Of a long text those that hold a word of the question, and its first: an answer opens with what it is about.
+        """
+        least = LEAST_SHARE * max((_probability(one.logit, "", 0.0) for one in self.passages), default=0.0)
+        return [
+            Sentence(one, place, text, reply_to, _probability(one.logit, text, cover))
             for one in self.passages
+            if _probability(one.logit, "", 1.0) >= least
             for place, (text, reply_to) in enumerate(one.sentences())
-        )
-        return sorted(found, key=lambda one: (-one.relevance, one.passage.unit, one.place))
+            if (cover := self.words.cover(f"{text} {reply_to}")) > 0.0 or place < FIRST
+        ]
 
     def relevance(self, passage: Passage, text: str) -> float:
-        """Return how probably a sentence of a passage answers, 0 to 1."""
-        return probability(passage.logit + voice(text) + COVER_OF_SENTENCE * self.words.cover(text))
+        """Return how probably a text of a passage answers, 0 to 1."""
+        return _probability(passage.logit, text, self.words.cover(text))
 
 
 class Words:
@@ -135,17 +148,17 @@ class Words:
     def __init__(self, rarity: Mapping[str, float]) -> None:
         self._rarity = rarity
         self._whole = sum(rarity.values())
-        # A stem's last letter may be another in the word: "happi" stands for "happy".
-        begun = sorted({re.escape(one[:-1] if len(one) > 3 else one) for one in rarity}, reverse=True)
-        self._pattern = re.compile(rf"(?<![^\W_])(?:{'|'.join(begun)})[^\W_]*", re.IGNORECASE) if begun else None
+        self._begun = {one: one[:-1] if len(one) > 3 else one for one in rarity}
+        """The beginning that a word shares with its stem: "happi" stands for "happy"."""
+        self._words = {one: re.compile(rf"(?<![^\W_]){re.escape(begun)}[^\W_]*") for one, begun in self._begun.items()}
 
-    def found(self, text: str) -> AbstractSet[str]:
+    def found(self, text: str) -> frozenset[str]:
         """Return the stems that a text holds a word of."""
-        if self._pattern is None:
-            return frozenset()
-        return frozenset(
-            one for word in set(self._pattern.findall(text)) if (one := stem(word.lower())) in self._rarity
-        )
+        text = text.lower()
+        return frozenset(one for one, begun in self._begun.items() if begun in text and self._is_in(one, text))
+
+    def _is_in(self, one: str, text: str) -> bool:
+        return any(stem(match.group()) == one for match in self._words[one].finditer(text))
 
     def cover(self, text: str) -> float:
         """Return the share of the question's words that a text holds, the rare ones counting more, 0 to 1."""
@@ -156,9 +169,9 @@ class Words:
         return sum(self._rarity[one] for one in found) / self._whole if self._whole else 0.0
 
 
-def passages_of(ranking: Ranking, catalog: Catalog) -> Passages:
-    """Read the best candidates, the turns beside the very best, and what was said before each."""
-    return _Reading(ranking, catalog).passages()
+def passages_of(ranking: Ranking, catalog: Catalog, read: int = READ, beside: int = BESIDE) -> Passages:
+    """Read the `read` best candidates, the turns beside the `beside` best, and what was said before each."""
+    return _Reading(ranking, catalog).passages(read, beside)
 
 
 @dataclass(slots=True)
@@ -170,11 +183,11 @@ class _Reading:
     nodes: dict[NodeId, Node] = field(default_factory=dict)
     shown: dict[NodeId, Node] = field(default_factory=dict)
 
-    def passages(self) -> Passages:
-        candidates = self.ranking.candidates[:READ]
-        beside = {other for one in candidates[:BESIDE] for other in _both_sides(one.unit)}
-        self._read(candidates, beside)
-        cosines = self._cosines(candidates, beside)
+    def passages(self, read: int, beside: int) -> Passages:
+        candidates = self.ranking.candidates[:read]
+        others = {other for one in candidates[:beside] for other in _both_sides(one.unit)}
+        self._read(candidates, others)
+        cosines = self._cosines(candidates, others)
         said = self._words_said()
         words = Words(_rarity(self.ranking.terms, [said[node.node_id] for node in self.shown.values()]))
         fused = {one.unit: one.score for one in candidates}
@@ -188,7 +201,9 @@ class _Reading:
         shared = [said[node.node_id] for node in self.shown.values()]
         return Passages(
             [
-                Passage(unit, node, self._before(unit), near[unit] + _speaker(node) + _place(unit, near))
+                Passage(
+                    unit, node, self._before(unit), said[node.node_id], near[unit] + _speaker(node) + _place(unit, near)
+                )
                 for unit, node in self.shown.items()
             ],
             words,
@@ -220,12 +235,12 @@ class _Reading:
         missing = (beside & self.shown.keys()) - cosines.keys()
         return cosines | (self.ranking.cosines(missing) if missing else {})
 
-    def _words_said(self) -> dict[NodeId, AbstractSet[str]]:
+    def _words_said(self) -> dict[NodeId, frozenset[str]]:
         asked = Words(dict.fromkeys(self.ranking.terms, 1.0))
         return {node_id: asked.found(node.text) for node_id, node in self.nodes.items()}
 
 
-def _rarity(terms: Iterable[str], texts: Sequence[AbstractSet[str]]) -> dict[str, float]:
+def _rarity(terms: Iterable[str], texts: Sequence[frozenset[str]]) -> dict[str, float]:
     """Return the inverse document frequency of the question's words among what is read (Robertson, Spärck Jones)."""
     among = Counter(one for text in texts for one in text)
     return {one: math.log(1 + (len(texts) - among[one] + 0.5) / (among[one] + 0.5)) for one in terms}
@@ -242,11 +257,6 @@ def _place(unit: NodeId, near: Mapping[NodeId, float]) -> float:
     best = max(near.values())
     before, after = (near.get(turn_beside(unit, step) or "", -math.inf) for step in (-1, 1))
     return AFTER_THE_BEST * math.exp(before - best) + BEFORE_THE_BEST * math.exp(after - best)
-
-
-def voice(text: str) -> float:
-    """Return the weight of a text by what it is: said, or the record of a deed."""
-    return DONE if _DEED.match(text) else SAID
 
 
 @lru_cache(maxsize=2048)
@@ -272,6 +282,7 @@ def _both_sides(unit: NodeId) -> Iterator[NodeId]:
             yield other
 
 
-def probability(logit: float) -> float:
-    """Return the logistic function of a logit."""
+def _probability(logit: float, text: str, cover: float) -> float:
+    """Return how probably a text of a passage answers, 0 to 1; `cover` is its share of the question's words."""
+    logit += (DONE if _DEED.match(text) else SAID) + COVER_OF_SENTENCE * cover
     return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, logit))))
