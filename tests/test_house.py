@@ -106,7 +106,7 @@ def test_an_arrow_between_rooms_that_is_not_drawn_is_caught(
         ("pipelines/workspace/view.py", "from ..stages import drift"),
         ("pipelines/grounding/verify.py", "from ..workspace import view"),
         ("pipelines/extract/facts.py", "from ..grounding import verify"),
-        ("pipelines/language/dates.py", "from ..extract import facts"),
+        ("pipelines/language/content.py", "from ..extract import facts"),
         ("store/background/worker.py", "from .. import memory"),
         ("store/background/worker.py", "from ..operations import recall"),
         ("store/operations/recall.py", "from .. import opening"),

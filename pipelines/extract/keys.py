@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import date
 
+from ...store.text.dates import days_in
 from ...store.text.languages import words_in
-from ..language.dates import days_in
 from .places import Place
 
 MOST_NAMES = 6

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ...store.text.dates import days_in
 from ...store.text.languages import phrases, words_in
-from ..language.dates import days_in
 from .places import Place, Speaker
 
 _CODE = re.compile(r"`[^`]+`")

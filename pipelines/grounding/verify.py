@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
+from ...store.text import dates
 from ...store.text.languages import phrases, words_in
 from ...store.text.normal_form import FILLERS, normal_form, words
 from ...store.text.vocabulary import NUMBER_WORDS
 from ..extract.signs import is_question
-from ..language import dates
 
 LONGEST_CLAIM_CHARS = 600
 _DAY = "somedate"

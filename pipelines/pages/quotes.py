@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from ...store.keep import okf
 from ...store.model import Memory, NodeId
 from ...store.roles import Role
-from ..language.dates import format_date
+from ...store.text.dates import format_date
 
 _QUOTE = re.compile(r"^> ?", re.MULTILINE)
 _NEVER = datetime.max.replace(tzinfo=UTC)

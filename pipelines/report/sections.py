@@ -8,8 +8,8 @@ from datetime import date
 
 from ...store.keep import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
+from ...store.text.dates import format_date
 from ..gate.gate import GateResult
-from ..language.dates import format_date
 from ..pages import quotes
 from ..stages import staleness
 from .run_report import RunReport

@@ -16,7 +16,7 @@ from ...store.changes.decisions import is_reviewed
 from ...store.keep import okf
 from ...store.keep.ledger.ledger import Usage
 from ...store.model import Action, Kind, Level, Memory, NodeId, Status
-from ..language.dates import format_date
+from ...store.text.dates import format_date
 from ..settings import DecaySettings
 from ..workspace.proposals import Planned, is_curated
 from ..workspace.view import History, View

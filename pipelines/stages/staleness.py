@@ -16,7 +16,7 @@ from typing import Any
 from ...store.changes.decisions import is_reviewed
 from ...store.keep import okf
 from ...store.model import Action, Level, Memory
-from ..language.dates import format_date, last_named
+from ...store.text.dates import format_date, last_named
 from ..workspace.proposals import Planned, cursor_of, is_curated
 from ..workspace.view import View
 from .project_files import Project

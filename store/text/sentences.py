@@ -62,13 +62,18 @@ def sentences_of(text: str) -> list[str]:
     joined: list[str] = []
     waiting = ""
     for piece in pieces:
-        waiting = f"{waiting} {piece}" if waiting else piece
+        waiting = _after(waiting, piece)
         if len(waiting.split()) >= FEWEST_WORDS and not waiting.endswith((":", ",", ";", "(")):
             joined.append(waiting)
             waiting = ""
     if waiting:
-        joined[-1:] = [f"{joined[-1]} {waiting}"] if joined else [waiting]
+        joined[-1:] = [_after(joined[-1], waiting)] if joined else [waiting]
     return joined
+
+
+def _after(before: str, piece: str) -> str:
+    """Return a piece after another, apart where that ends without a mark: the items of a list."""
+    return f"{before}{';' if before[-1:].isalnum() else ''} {piece}".strip()
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, Shape]]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ...model import Envelope, NodeId, Slot
 from ...text.chunking import estimate_tokens
+from ...text.dates import with_days
 from ...text.vocabulary import SHORT_MONTHS
 from ..index.catalog import Catalog
 from ..index.projection import Node
@@ -31,7 +32,7 @@ SAME_WORDS = 0.6
 """A fact that an older dream worded by itself stands for a sentence that holds this share of its words."""
 
 DAY_TOKENS, SPEAKER_TOKENS, SPECIAL_TOKENS = 4, 3, 2
-NOTE_TOKENS, JOIN_TOKENS = 6, 1
+NOTE_TOKENS, JOIN_TOKENS, SMALLEST_TOKENS = 6, 1, 8
 
 DISPUTED, UNTIL, CHANGED, LATER_SAID, STALE = "disputed", "until", "changed since", "later", "out of date"
 """The notes beside what another contradicts, what another took the place of (probably so: `later`), and what is past
@@ -63,17 +64,27 @@ def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int, now: dateti
     if passages.is_far:
         return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
     states = states_of([one.unit for one in passages.passages], catalog, ranking.scope)
+    told = _told(passages, states)
     choice = _Choice(budget_tokens - SPECIAL_TOKENS, states)
-    choice.fill(_told(passages, states))
+    choice.fill(told)
+    slots = _slots(choice, catalog, ranking, now)
+    choice.left = budget_tokens - _tokens_of(slots)  # parts are estimated more dearly than the whole
+    choice.fill(told)
     slots = _slots(choice, catalog, ranking, now)
     return Envelope(
         "\n".join(slot.text for slot in slots),
-        budget_tokens - choice.left if slots else 0,
+        _tokens_of(slots) if slots else 0,
         slots,
         abstained=not slots,
         notes=tuple(ranking.notes),
         confidence=round(choice.best, 3),
     )
+
+
+def _tokens_of(slots: Sequence[Slot]) -> int:
+    """Return an upper estimate of an envelope's tokens: of its text, or of its lines together if these have more."""
+    whole = estimate_tokens("\n".join(slot.text for slot in slots))
+    return max(whole, SPECIAL_TOKENS + sum(slot.tokens for slot in slots))
 
 
 def _told(passages: Passages, states: States) -> list[_Told]:
@@ -152,7 +163,7 @@ class _Choice:
         while heap:
             weight, number, spent = heapq.heappop(heap)
             one = told[number]
-            if -weight < least:
+            if -weight < least or self.left < SMALLEST_TOKENS:
                 break
             if (now_spent := self._spent(one.unit)) != spent:
                 heapq.heappush(heap, (-one.relevance * _worn(now_spent), number, now_spent))
@@ -164,15 +175,12 @@ class _Choice:
 
     def _take(self, one: _Told) -> None:
         """Tell a sentence, after what took its place and before what it contradicts; none where not all of it fits."""
-        if self._says(one.unit, one.sentence.text):
+        if _cost(one.sentence.text) > self.left or self._says(one.unit, one.sentence.text):
             return
         ahead = self._untold(one.state.ahead if one.state else ())
         behind = self._untold(set(one.state.opposed) - set(one.state.ahead) if one.state else ())
-        note = NOTE_TOKENS if one.state and one.state.is_marked else 0
-        beside = sum(_cost(fact.text) + self._head(self._unit_of(fact), fact) for fact in ahead + behind)
-        if (
-            own := _cost(f"{one.sentence.text} {one.sentence.reply_to}") + self._head(one.unit, one.node) + note
-        ) + beside > self.left:
+        own = self._cost(one)
+        if own + sum(map(self._cost_of_fact, ahead + behind)) > self.left:
             return
         for fact in ahead:
             self._add_fact(fact)
@@ -198,9 +206,16 @@ class _Choice:
     def _untold(self, facts: Iterable[Node]) -> list[Node]:
         return [fact for fact in dict.fromkeys(facts) if not self._says(self._unit_of(fact), fact.text)]
 
+    def _cost(self, one: _Told) -> int:
+        note = NOTE_TOKENS if one.state is not None and one.state.is_marked else 0
+        text = f"{_dated(one.sentence.text, one.node)} {one.sentence.reply_to}"
+        return _cost(text) + self._head(one.unit, one.node) + note
+
+    def _cost_of_fact(self, fact: Node) -> int:
+        return _cost(_dated(fact.text, fact)) + self._head(self._unit_of(fact), fact)
+
     def _add_fact(self, fact: Node) -> None:
-        unit = self._unit_of(fact)
-        self._add(unit, fact, -1, " ".join(fact.text.split()), fact, _cost(fact.text) + self._head(unit, fact))
+        self._add(self._unit_of(fact), fact, -1, " ".join(fact.text.split()), fact, self._cost_of_fact(fact))
 
     def _add(self, unit: NodeId, node: Node, place: int, text: str, fact: Node | None, tokens: int) -> _Line:
         line = self.lines.setdefault(unit, _Line(node, unit))
@@ -226,6 +241,10 @@ class _Choice:
 
     def _unit_of(self, node: Node) -> NodeId:
         return self._states.unit_of.get(node.node_id, node.node_id)
+
+
+def _dated(text: str, node: Node) -> str:
+    return with_days(text, node.created_at.date()) if node.created_at else text
 
 
 def _cost(text: str) -> int:
@@ -257,14 +276,14 @@ def _written(at: datetime | None) -> str:
 
 
 def _slots(choice: _Choice, catalog: Catalog, ranking: Ranking, now: datetime | None) -> tuple[Slot, ...]:
-    """Render the lines by day, the newest first; within a day the most relevant first."""
-    lines = sorted(choice.lines.values(), key=lambda line: line.day or date.min, reverse=True)
+    """Render the lines by day, the newest first, and so within a day."""
+    lines = sorted(choice.lines.values(), key=_newest_last, reverse=True)
     evidence = evidence_of([line.node for line in lines], catalog, ranking.scope)
     slots: list[Slot] = []
     day: date | None = None
     for line in lines:
         words = " ".join(line.texts[place] for place in sorted(line.texts))
-        shown = f"{words} ({line.reply_to})" if line.reply_to else words
+        shown = _dated(words, line.node) + (f" ({line.reply_to})" if line.reply_to else "")
         text = _line_text(line, shown, is_new_day=line.day != day or not slots, now=now)
         day = line.day
         node_id = line.facts[0].node_id if line.facts else line.node.node_id
@@ -273,6 +292,11 @@ def _slots(choice: _Choice, catalog: Catalog, ranking: Ranking, now: datetime | 
             Slot(node_id, text, evidence[line.node.node_id], estimate_tokens(text) - SPECIAL_TOKENS, opposed, words)
         )
     return tuple(slots)
+
+
+def _newest_last(line: _Line) -> tuple[str, int]:
+    said = line.node.created_at
+    return said.isoformat() if said else "", line.node.ordinal
 
 
 def _line_text(line: _Line, words: str, *, is_new_day: bool, now: datetime | None) -> str:

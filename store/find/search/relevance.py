@@ -23,7 +23,7 @@ from ..index.catalog import Catalog
 from ..index.projection import Node
 from .search import Candidate, Ranking
 
-READ = 60
+READ = 40
 """Candidates whose words are read."""
 
 BESIDE = 15
@@ -46,7 +46,7 @@ ENOUGH_WORDS = 3
 LEAST_SHARE = 0.02
 """A sentence is told while it is at least this share as relevant as the best one."""
 
-FIRST = 3
+FIRST = 5
 """Sentences of a text that may be told without a word of the question."""
 
 WHOLE_TOKENS = 40
@@ -81,7 +81,7 @@ class Passage:
         pieces = pieces_of(self.node.text)
         if len(pieces) != 1 or len(pieces[0].split()) >= FEWEST_WORDS:
             yield from ((piece, "") for piece in pieces)
-        elif self.before is not None and (asked := pieces_of(self.before.text)):
+        elif self.before is not None and not _is_deed(self.before) and (asked := pieces_of(self.before.text)):
             yield pieces[0], f'to {self.before.role}: "{asked[-1]}"'
 
 
@@ -266,6 +266,10 @@ def pieces_of(text: str) -> tuple[str, ...]:
     if not _MARKDOWN.search(text.strip()) and estimate_tokens(line) <= WHOLE_TOKENS:
         return (line,) if line else ()
     return tuple(sentences_of(text))
+
+
+def _is_deed(node: Node) -> bool:
+    return node.role == Role.TOOL or _DEED.match(node.text) is not None
 
 
 def turn_beside(node_id: NodeId, step: int) -> NodeId | None:

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.pipelines.language import dates
 from dreamd.pipelines.stages import staleness
 from dreamd.pipelines.workspace.view import History
 from dreamd.store.keep import okf
 from dreamd.store.model import Memory
+from dreamd.store.text import dates
 
 from tests import memories
 from tests.pipelines.fakes import MAY_8, NOW, FakeSource

@@ -40,7 +40,7 @@ def test_what_is_said_is_told_in_whole_sentences() -> None:
     text = "# Plan\n\njooq. It generates types from the schema.\n\nSteps:\n- stop it before a copy\n```\ncp\n```\nDone."
     assert sentences_of(text) == [
         "jooq. It generates types from the schema.",
-        "Steps: stop it before a copy Done.",
+        "Steps: stop it before a copy; Done.",
     ]
     assert sentences_of("ok") == ["ok"]
     assert sentences_of("# Only a heading") == []

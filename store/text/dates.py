@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 
-from ...store.text.languages import entries, languages, phrases, table
-from ...store.text.vocabulary import MONTHS
+from .languages import entries, languages, phrases, table
+from .vocabulary import MONTHS, SHORT_MONTHS
 
 _MOST_YEARS = 150  # "4000 years ago" is history, not a date of a person's life
 _ISO = re.compile(r"\b\d{4}-\d\d-\d\d\b")
@@ -56,6 +56,23 @@ def days_in(text: str, said_on: date) -> tuple[date, ...]:
 def last_named(text: str, said_on: date) -> date | None:
     """Return the last day that a text names; None for a text without dates."""
     return max((one.last for one in find(text, said_on)), default=None)
+
+
+def with_days(text: str, said_on: date) -> str:
+    """Write the day that a relative date means beside it: "yesterday [6 Nov 2026]", "last month [Oct 2026]"."""
+    for one in reversed(find(text, said_on)):
+        if not any(character.isdigit() for character in text[one.start : one.end]) and one.first != said_on:
+            text = f"{text[: one.end]} [{_short(one)}]{text[one.end :]}"
+    return text
+
+
+def _short(one: Resolved) -> str:
+    """Write a day, the first day of a week, a month or a year in as few tokens as say it."""
+    days = (one.last - one.first).days
+    if days > 31:
+        return f"{one.first.year}"
+    month = f"{SHORT_MONTHS[one.first.month - 1]} {one.first.year}"
+    return month if days > 7 else f"{'' if one.is_day else 'week of '}{one.first.day} {month}"
 
 
 def format_date(day: date) -> str:

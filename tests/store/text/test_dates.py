@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 import pytest
-from dreamd.pipelines.language.dates import add_months, days_in, find, format_date
+from dreamd.store.text.dates import add_months, days_in, find, format_date, with_days
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,3 +95,19 @@ def test_the_ends_of_the_calendar_are_no_errors(day: date) -> None:
 
 def test_a_day_is_written_out() -> None:
     assert format_date(date(2023, 5, 7)) == "7 May 2023"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("We met yesterday.", "We met yesterday [5 Nov 2026]."),
+        (
+            "Gestern war ich dort, letzten Montag auch.",
+            "Gestern [5 Nov 2026] war ich dort, letzten Montag [2 Nov 2026] auch.",
+        ),
+        ("We moved last month.", "We moved last month [Oct 2026]."),
+        ("It was on 3 May 2025, and today it is over.", "It was on 3 May 2025, and today it is over."),
+    ],
+)
+def test_a_relative_date_is_told_with_its_day(text: str, expected: str) -> None:
+    assert with_days(text, date(2026, 11, 6)) == expected
