@@ -24,8 +24,7 @@ from typing import Any
 import pytest
 from dreamd.ipc import protocol
 from dreamd.pipelines import protocol as messages
-from dreamd.pipelines.grounding import qa_pairs
-from dreamd.pipelines.grounding import tokens as evidence
+from dreamd.pipelines.extract.facts import drafts_of
 from dreamd.pipelines.language import content
 from dreamd.store.changes.runs import new_run_id
 from dreamd.store.find.backends import tokenizer
@@ -34,8 +33,9 @@ from dreamd.store.keep import okf, redaction
 from dreamd.store.keep.files.disk import Disk
 from dreamd.store.keep.okf import frontmatter, frontmatter_dump
 from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import Turn
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
-from dreamd.store.text import chunking, stems, terms, token_count
+from dreamd.store.text import chunking, sentences, stems, terms, token_count
 from dreamd.store.text.state import judging
 
 THREADS = 8
@@ -122,8 +122,8 @@ def kept_and_read(text: str) -> object:
 
 def of_a_dream(text: str) -> object:
     """A turn as a dream reads it."""
-    said = evidence.SourceSentence(text)
-    return evidence.read(said), qa_pairs.statements(qa_pairs.QaPair(said, said)), content.content_stems(text)
+    turn = Turn("s", 1, "user", text, datetime(2026, 11, 6, 9, tzinfo=UTC), None)
+    return drafts_of([turn]), sentences.sentences_of(text), content.content_stems(text)
 
 
 WORDS: dict[str, Callable[[str], object]] = {
