@@ -14,12 +14,12 @@ from ...store.model import NodeId, Turn
 from .classify import FactAttributes, classify
 from .keys import Names, days_of
 from .passages import Passage, joined, passages_of
-from .places import Place, places_of
+from .places import Place, Speaker, places_of
 from .proposals import Proposal, Reply, replied_to
-from .signs import signs_of
+from .signs import opens, signs_of
 from .worth import worth_of
 
-MOST_OF_TURN = 2
+MOST_OF_TURN = {Speaker.USER: 2, Speaker.PEER: 2, Speaker.ASSISTANT: 1}
 """Facts that are kept of one turn, those of most worth; the turn itself stays findable."""
 
 REPLY_WORTH = 1.0
@@ -45,7 +45,14 @@ def drafts_of(turns: Sequence[Turn], new_from: int = 1) -> list[Draft]:
     """Return the facts of the turns from ordinal `new_from` on; the turns before are context."""
     places = places_of(turns)
     names = Names(places)
-    return [draft for place in places if place.turn.ordinal >= new_from for draft in _of_turn(place, names)]
+    refused = {id(place.before) for place in places if place.before and _takes_back(place)}
+    new = [place for place in places if place.turn.ordinal >= new_from and id(place) not in refused]
+    return [draft for place in new for draft in _of_turn(place, names)]
+
+
+def _takes_back(place: Place) -> bool:
+    """Check for a person who begins by refusing what the assistant said: that is no fact."""
+    return place.speaker is Speaker.USER and opens("speech.reject", place.text) and not replied_to(place)
 
 
 def draft_of(text: str, place: Place, names: Names, proposal: Proposal | None = None) -> Draft:
@@ -76,16 +83,19 @@ def _of_turn(place: Place, names: Names) -> Iterator[Draft]:
     kept = [(passage, worth) for passage in passages if (worth := worth_of(passage.text, place)) >= 0]
     runs = list(_runs(passages, [passage for passage, _ in kept]))
     runs.sort(key=lambda run: -max(worth for passage, worth in kept if passage in run))
-    for run in sorted(runs[:MOST_OF_TURN], key=lambda run: run[0].start):
+    for run in sorted(runs[: MOST_OF_TURN[place.speaker]], key=lambda run: run[0].start):
         yield draft_of(joined(run).text, place, names)
 
 
 def is_decision(reply: Passage, place: Place, proposal: Proposal) -> bool:
     """Check that a reply, read with what it replies to, decides something that lasts."""
     signs = signs_of(reply.text, place)
-    if signs & {"doubt.idle", "question", "secret", "pasted"} or proposal.reply is Reply.ANSWERED:
-        return worth_of(reply.text, place) >= 0
-    return worth_of(reply.text, place) + REPLY_WORTH >= 0 or proposal.reply in {Reply.ACCEPTED, Reply.CHOSEN}
+    worth = worth_of(reply.text, place)
+    if signs & {"doubt.idle", "question", "secret", "pasted"}:
+        return worth >= 0
+    if proposal.reply is Reply.ANSWERED and place.speaker is Speaker.USER:
+        return worth >= 0
+    return worth + REPLY_WORTH >= 0 or proposal.reply in {Reply.ACCEPTED, Reply.CHOSEN}
 
 
 def _runs(passages: Sequence[Passage], kept: Sequence[Passage]) -> Iterator[list[Passage]]:

@@ -13,7 +13,7 @@ from .places import Place
 
 MOST_NAMES = 6
 _CAPITAL = r"[^\W\d_a-zß-öø-ÿ][\w'’+#/-]*\w"
-_NAME = re.compile(rf"(?<![.!?:…]\s)(?<![\"“„*`\w])(?<=\s)(?:{_CAPITAL})(?: (?:{_CAPITAL}))*", re.UNICODE)
+_NAME = re.compile(rf"(?<=[^\W_][ ,(]|[,;)] )(?:{_CAPITAL})(?: (?:{_CAPITAL}))*")
 _THING = re.compile(r"`([^`\s]{2,40})`|\b([a-z]+[A-Z]\w+|\w+_\w+|[\w-]+\.[a-z]{2,4})\b(?!\.\w)")
 _WORD = re.compile(r"[^\W_][\w.+#/-]*[^\W_]|[^\W_]", re.UNICODE)
 
@@ -56,6 +56,8 @@ def _named(text: str) -> Iterator[str]:
             word for word in match.group().split() if word.lower().partition("'")[0].partition("’")[0] not in empty
         ]
         if words and any(len(word) > 1 for word in words):
-            yield " ".join(words)
+            yield re.sub(r"['’]s$", "", " ".join(words))
     for code, plain in _THING.findall(text):
-        yield code or plain
+        thing = code or plain
+        if sum(character.isalnum() for character in thing) > 2 and not (thing.isalpha() and thing.islower()):
+            yield thing

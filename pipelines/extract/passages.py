@@ -37,13 +37,18 @@ def passages_of(place: Place) -> list[Passage]:
     """Return the passages of a turn, in order."""
     said = [sentence for sentence in split(place.text) if REDACTED not in redact(sentence.text).text]
     if place.speaker is Speaker.ASSISTANT:
+        if not place.with_tools and sum(len(sentence.text.split()) for sentence in said) > SHORT_WORDS:
+            return []  # it advises, at length
         said = _report(said)
     said = [sentence for sentence in said if sentence.shape in {"prose", "item"}]
     if sum(len(sentence.text.split()) for sentence in said) <= SHORT_WORDS:
         return [_passage(said, place.text)] if said else []
-    if place.speaker is Speaker.ASSISTANT and not place.with_tools:
-        return []  # it advises, at length
-    return [_passage(group, place.text) for group in _groups(said) if group[0].shape == "prose" or not _advises(place)]
+    groups = list(_groups(said))
+    if (
+        place.speaker is Speaker.ASSISTANT
+    ):  # a list that no line leads to is advice, a line that leads to nothing is cut
+        groups = [group for group in groups if group[0].shape == "prose" and not group[-1].text.endswith(":")]
+    return [_passage(group, place.text) for group in groups]
 
 
 def joined(passages: Sequence[Passage]) -> Passage:
@@ -61,11 +66,6 @@ def _report(said: Sequence[Sentence]) -> list[Sentence]:
         ):
             return list(said[:at])
     return list(said)
-
-
-def _advises(place: Place) -> bool:
-    """Check for a speaker whose lists are advice, where no line leads to them."""
-    return place.speaker is Speaker.ASSISTANT
 
 
 def _groups(said: Sequence[Sentence]) -> Iterator[list[Sentence]]:

@@ -33,8 +33,8 @@ class Speaker(StrEnum):
 class Place:
     """A turn in its place.
 
-    `before` is what another said last, or None. `after_tool`: a tool ran since a person spoke; `with_tools`: one ran in
-    this session, so that its assistant does things, and does not only advise.
+    `before` is what another said right before it, or None. `after_tool`: a tool ran since a person spoke; `with_tools`:
+    one ran in this session, so that its assistant does things, and does not only advise.
     """
 
     turn: Turn
@@ -56,7 +56,7 @@ def places_of(turns: Sequence[Turn]) -> list[Place]:
             continue
         speaker = speaker_of(turn.role)
         after_tool = after_tool and speaker is Speaker.ASSISTANT
-        before = next((place for place in reversed(places) if place.turn.role != turn.role), None)
+        before = places[-1] if places and places[-1].turn.role != turn.role else None
         text = evidence_text(turn)
         said = tuple(sentence for sentence in sentences_of(text) if REDACTED not in redact(sentence).text)
         places.append(Place(turn, speaker, text, said, before, after_tool, with_tools))

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...store.text.dates import days_in
+from ...store.text.dates import find
 from ...store.text.languages import phrases, words_in
+from ...store.text.normal_form import words as words_of
 from .places import Place, Speaker
 
 _CODE = re.compile(r"`[^`]+`")
@@ -24,6 +25,7 @@ _LOG = re.compile(
 _QUESTION = re.compile(r"\?[\s\"')*_]*$")
 _LIST = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)]|#{1,6})\s|\*\*", re.MULTILINE)
 _SECRET_LIKE = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])(?=\S*[^\w\s./:,;()'\"@=-])\S{9,}")
+_SENTENCE_END = re.compile(r"[.!?]\s+")
 _COLON = re.compile(r"^[^\s,.][^,.?!]{0,30}: |^[^\s,.]+ = ")
 _NUMBERED = re.compile(r"(?:^|\s)1[.)] .*\s2[.)] ", re.DOTALL)
 
@@ -50,12 +52,21 @@ def without_greeting(text: str) -> str:
     return text
 
 
+def _content(text: str) -> list[str]:
+    """Return the words of a text that are not in every other text too."""
+    empty = words_in("function_words") | words_in("grounding.empty") | words_in("grounding.own")
+    said = phrases("speech.accept").sub("", phrases("speech.chat").sub("", text))
+    return [word for word in words_of(said) if word.partition("'")[0] not in empty]
+
+
 def _signs(passage: str, place: Place) -> Iterator[str]:
     passage = without_greeting(passage)
     plain = _CODE.sub("`", passage).replace("’", "'")
     words = plain.split()
     yield from (name for name in _TRIGGERS if phrases(name).search(plain))
     yield from (f"opens {name}" for name in _OPENINGS if opens(name, plain))
+    if any(opens("speech.request", sentence) for sentence in _SENTENCE_END.split(plain)[1:]):
+        yield "asks"
     if is_question(passage):
         yield "question"
     numbers = _NUMBER.findall(passage)
@@ -74,8 +85,10 @@ def _signs(passage: str, place: Place) -> Iterator[str]:
         yield "sentence"
     if any(word.strip(".,:;") in words_in("weekdays") | words_in("months") for word in plain.lower().split()):
         yield "day"
-    if place.turn.at and days_in(passage, place.turn.at.date()):
+    if place.turn.at and find(passage, place.turn.at.date()):
         yield "a day"
+    if len(_content(plain)) < FEW_CONTENT:
+        yield "bare"
     if len(words) <= 3:
         yield "tiny"
     if len(words) <= 6:
@@ -101,6 +114,9 @@ def _signs(passage: str, place: Place) -> Iterator[str]:
         yield "listed"
 
 
+FEW_CONTENT = 2
+"""Fewer words than these with a meaning of their own say nothing."""
+
 _TRIGGERS = (
     "worth.standing",
     "worth.decision",
@@ -124,6 +140,7 @@ _TRIGGERS = (
 )
 _OPENINGS = (
     "worth.standing",
+    "speech.question",
     "speech.request",
     "speech.chat",
     "speech.accept",

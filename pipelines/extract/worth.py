@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from .places import Place, Speaker
 from .signs import signs_of
 
-ENOUGH = 0.75
+ENOUGH: Mapping[Speaker, float] = {Speaker.USER: 0.75, Speaker.PEER: 1.75, Speaker.ASSISTANT: 2.25}
 """Least weight of what is kept."""
 
 NEARLY = -1.0
@@ -18,7 +18,7 @@ NEARLY = -1.0
 
 _OF_PEOPLE: Mapping[str, float] = {
     "worth.standing": 0.75,
-    "opens worth.standing": 0.5,
+    "opens worth.standing": 0.75,
     "worth.decision": 0.25,
     "worth.preference": 1.25,
     "worth.reason": 0.75,
@@ -28,7 +28,7 @@ _OF_PEOPLE: Mapping[str, float] = {
     "worth.state": 0.5,
     "opens worth.owned": 0.25,
     "opens speech.reject": 0.5,
-    "opens speech.accept": 0.25,
+    "opens speech.accept": -0.25,
     "after a question": 0.25,
     "after a statement": 0.25,
     "name": 0.75,
@@ -38,13 +38,18 @@ _OF_PEOPLE: Mapping[str, float] = {
     "sentence": 0.25,
     "colon": 0.5,
     "long": 0.5,
+    "very long": -0.25,
     "short": -0.5,
     "tiny": -0.5,
-    "question": -1.25,
+    "bare": -0.5,
+    "question": -1.5,
+    "opens speech.question": -0.75,
     "opens speech.request": -1.0,
+    "asks": -0.5,
     "speech.chat": -0.75,
     "opens speech.chat": -0.5,
-    "speech.seeking": -1.0,
+    "speech.seeking": -1.75,
+    "speech.praise": -0.5,
     "doubt.idle": -1.5,
     "doubt.once": -0.75,
     "doubt.example": -0.5,
@@ -71,7 +76,7 @@ _OF_ASSISTANTS: Mapping[str, float] = {
     "worth.cause": 1.25,
     "worth.standing": 0.25,
     "worth.reason": 0.5,
-    "worth.change": 0.5,
+    "worth.change": 0.25,
     "worth.state": 0.5,
     "worth.doing": 0.5,
     "opens worth.owned": 0.5,
@@ -80,8 +85,8 @@ _OF_ASSISTANTS: Mapping[str, float] = {
     "colon": 0.5,
     "day": 0.25,
     "long": 1.0,
-    "after a tool": 0.5,
-    "steps": 0.5,
+    "very long": -0.25,
+    "steps": 1.0,
     "short": -0.5,
     "question": -1.5,
     "worth.mine": -0.5,
@@ -92,7 +97,6 @@ _OF_ASSISTANTS: Mapping[str, float] = {
     "speech.proposal": -1.5,
     "listed": -0.5,
 }
-ENOUGH_OF_ASSISTANTS = 2.25
 
 _WEIGHTS = {Speaker.USER: _OF_PEOPLE, Speaker.PEER: _OF_PEERS, Speaker.ASSISTANT: _OF_ASSISTANTS}
 
@@ -100,5 +104,4 @@ _WEIGHTS = {Speaker.USER: _OF_PEOPLE, Speaker.PEER: _OF_PEERS, Speaker.ASSISTANT
 def worth_of(passage: str, place: Place) -> float:
     """Return the worth of a passage; what has none has less than 0."""
     weights = _WEIGHTS[place.speaker]
-    enough = ENOUGH_OF_ASSISTANTS if place.speaker is Speaker.ASSISTANT else ENOUGH
-    return sum(weights.get(sign, 0.0) for sign in signs_of(passage, place)) - enough
+    return sum(weights.get(sign, 0.0) for sign in signs_of(passage, place)) - ENOUGH[place.speaker]

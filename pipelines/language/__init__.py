@@ -1,1 +1,1 @@
-"""English for the dreams: sentences, dates, verbs, nouns, content words."""
+"""Words for the dreams: days, content words, overlap."""

@@ -19,7 +19,7 @@ _RECENT_DAYS = 120
 Not so where the text speaks of what will be.
 """
 
-_KINDS = ("ago", "ahead", "last", "next", "next_but_one", "last_unit", "next_unit", "dates")
+_KINDS = ("ago", "ahead", "within", "last", "next", "next_but_one", "last_unit", "next_unit", "dates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,8 @@ def _in_language(text: str, language: str, said_on: date) -> Iterator[Resolved]:
 def _span(
     kind: str, said: Mapping[str, str | None], language: str, said_on: date, will_be: bool
 ) -> tuple[date, date] | None:
+    if kind == "within" and not will_be:
+        return None  # "finished it in two days" is a duration
     sign = -1 if kind in {"ago", "last", "last_unit"} else 1
     if kind.startswith("offset"):
         day = said_on + timedelta(days=int(kind.split()[1]))

@@ -145,7 +145,7 @@ def test_recalled_text_and_captions_are_not_learned() -> None:
 
 
 def test_turns_before_the_first_new_one_are_context() -> None:
-    said = (("assistant", "I'd keep the backups for thirty days."), ("user", "ok"), ("user", "ok"))
+    said = (("user", "we use Postgres 16 in Oslo"), ("assistant", "I'd keep the backups for a month."), ("user", "ok"))
     assert [draft.sources[0] for draft in drafts(*said, new_from=3)] == ["s1#3"]
 
 
@@ -159,5 +159,5 @@ def test_among_people_what_they_tell_is_kept_and_kind_words_are_not() -> None:
 
 
 def test_a_few_words_among_people_take_the_question_along() -> None:
-    draft = drafts(("Ann", "Which city did you move to in 2019?"), ("Bob", "To Oslo, from Sweden."))[-1]
-    assert draft.text == "> Which city did you move to in 2019?\n\nTo Oslo, from Sweden."
+    draft = drafts(("Ann", "Which city did you move to in 2019?"), ("Bob", "To Oslo, from Sweden, with Ann."))[-1]
+    assert draft.text == "> Which city did you move to in 2019?\n\nTo Oslo, from Sweden, with Ann."

@@ -53,10 +53,12 @@ def test_a_session_is_read_from_its_cursor() -> None:
     view = source.view()
     view.apply((planned := consolidate.plan(view, NOW)).actions, planned.cursors)
     history = source.take(view)
-    source.add("s1", ("Ann", "Which city did you move to in 2019?"), ("Bob", "To Oslo, from Sweden."))
+    source.add("s1", ("Ann", "Which city did you move to in 2019?"), ("Bob", "To Oslo, from Sweden, with Ann."))
     grown = consolidate.plan(source.view(history, "run-2"), NOW)
     assert len(grown.actions) == 1
-    assert b"> Which city did you move to in 2019?\n\nTo Oslo, from Sweden." in (grown.actions[0].content or b"")
+    assert b"> Which city did you move to in 2019?\n\nTo Oslo, from Sweden, with Ann." in (
+        grown.actions[0].content or b""
+    )
     assert grown.cursors == {("consolidate", "s1"): 2}
 
 
