@@ -1,7 +1,7 @@
 """Does nobody wait? Recall, remember, the shell and a cold start, each beside what it is to be compared with.
 
 What is compared is interleaved in one run, so that a busy moment of the machine hits both sides.
-`python -m tests.bench.latency [--quick]` takes the rows of recall alone, before and after a dream.
+`python -m tests.bench.latency [--turns N]` takes the rows of recall alone, before and after a dream.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def measure(options: Options) -> Iterator[Row]:
     """Take every row: first those that need a full memory, then those that need an empty one."""
     rng = random.Random(SEED)
     with own_folder("latency") as scratch:
-        yield from _with_a_full_memory(scratch, options, rng)
+        yield from _with_a_full_memory(scratch, options, rng, options.of(CHUNKS, 200))
         with DaemonUnderTest(scratch / "empty") as daemon:
             daemon.wait_until_embedded()
             yield remember_against_fsync(daemon, options.of(1000, 100), rng)
@@ -51,8 +51,8 @@ def measure(options: Options) -> Iterator[Row]:
             daemon.stop()
 
 
-def _with_a_full_memory(scratch: Path, options: Options, rng: random.Random) -> Iterator[Row]:
-    turns = many_turns(options.of(CHUNKS, 200), options.data, rng)
+def _with_a_full_memory(scratch: Path, options: Options, rng: random.Random, size: int) -> Iterator[Row]:
+    turns = many_turns(size, options.data, rng)
     queries = many_queries(options.of(1200, 120), turns, rng)
     kept = options.results / "embeddings-latency.db"
     with DaemonUnderTest(scratch / "full", kept=kept) as daemon:
@@ -266,10 +266,10 @@ def spread(seconds: Sequence[float]) -> str:
 def main() -> int:
     """Take the rows of recall alone; exit with 1 when one is missed."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.latency", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="200 turns instead of 10,000")
-    options = Options(quick=parser.parse_args().quick)
+    parser.add_argument("--turns", type=int, default=CHUNKS, help="how many are in the memory")
+    size = parser.parse_args().turns
     with own_folder("latency") as scratch:
-        return report(_with_a_full_memory(scratch, options, random.Random(SEED)))
+        return report(_with_a_full_memory(scratch, Options(), random.Random(SEED), size))
 
 
 if __name__ == "__main__":
