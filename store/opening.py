@@ -207,6 +207,7 @@ class Parts:
             self.intake.say_again,
             lambda: self.tombstones.names,
             self.is_busy,
+            self.visibility.settle,
             self.now,
         )
         open_parts.callback(self.linker.stop)

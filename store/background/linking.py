@@ -25,12 +25,16 @@ from ..text.state.judging import Relation, judge
 from .candidates import Candidates
 from .worker import WorkQueue
 
+SETTLE_S = 5.0
+"""The longest wait until a statement is found that was remembered a moment ago."""
+
 
 class Linker:
     """Compares remembered statements with older facts and links them. `on_remembered` may be called from any thread.
 
     `apply` applies a changeset; `say_again` reinforces a known memory, or revives it where it held no more.
-    `forbidden` are the tombstones; `is_busy` says that a request is in flight.
+    `forbidden` are the tombstones; `is_busy` says that a request is in flight; `settle` waits so many seconds until
+    what was acknowledged is found.
     """
 
     def __init__(
@@ -42,8 +46,10 @@ class Linker:
         say_again: Callable[[NodeId], Any],
         forbidden: Callable[[], Collection[str]],
         is_busy: Callable[[], bool],
+        settle: Callable[[float], Any],
         now: Callable[[], datetime],
     ) -> None:
+        self._settle = settle
         self._catalog = catalog
         self._candidates = candidates
         self._vault = vault
@@ -79,9 +85,17 @@ class Linker:
 
     def _link(self, node_id: NodeId, known: bool) -> None:
         self._count_down(node_id)
-        node = None if known else self._catalog.node(node_id)
+        node = None if known else self._found(node_id)
         if node is not None and node.live:
             self._compare(node)
+
+    def _found(self, node_id: NodeId) -> Node | None:
+        """Return a node; the index is behind what was acknowledged where many write at once."""
+        node = self._catalog.node(node_id)
+        if node is None:
+            self._settle(SETTLE_S)
+            node = self._catalog.node(node_id)
+        return node
 
     def _count_down(self, node_id: NodeId) -> None:
         with self._counting:

@@ -71,5 +71,13 @@ def test_a_full_disk_loses_one_link_and_the_next_is_made(store: MemoryStore, mon
     assert store.show(older).superseded_by == newest
 
 
+def test_what_is_not_indexed_yet_is_linked_all_the_same(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store.parts.indexer, "_is_writing", lambda within_s: True)  # it rests while others write
+    older = store.remember(OLDER, channel="shop").result()
+    newer = store.remember(NEWER, channel="shop").result()
+    assert store.settle_links()
+    assert store.show(older).superseded_by == newer
+
+
 def _is_full(*args: object, **kwargs: object) -> None:
     raise StoreError("the disk is full", hint="Make room.")
