@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from ...store.changes.decisions import is_reviewed
+from ...store.changes.standing import SAME_AS
 from ...store.keep import okf
 from ...store.keep.files.vault import is_derived
 from ...store.model import Action, Level, Memory, NodeId
@@ -24,7 +25,7 @@ from ..workspace.view import View
 
 _FOOTNOTE = re.compile(r"\[\^[^\]]*\]")
 
-SAME_SUBJECT = 0.35
+SAME_SUBJECT = 0.3
 """Cosine from which two memories may have the same subject; random ones of one conversation lie around .2."""
 
 FACT_SUPPORT, LINE_SUPPORT, REPEAT_SUPPORT = 0.4, 0.45, 0.3
@@ -194,6 +195,9 @@ class ActionChecker:
         counts: _Counts,
         losses: Losses,
     ) -> None:
+        if said_already := new.extra.get(SAME_AS):
+            self._check_repeated(new, said_already, after, counts)
+            return
         if new.superseded_by is None:
             losses.archived += old.node_id in self._facts
             if old.node_id in self._used or is_reviewed(old.extra):
@@ -213,6 +217,15 @@ class ActionChecker:
             "{n} of {of} facts are superseded by ones of another subject",
             strays=(old.node_id, newer.node_id) not in related,
         )
+
+    def _check_repeated(
+        self, new: Memory, said_already: object, after: Mapping[NodeId, Memory], counts: _Counts
+    ) -> None:
+        """Check a fact that says the same as another: that one must hold."""
+        named = said_already if isinstance(said_already, list) else [said_already]
+        kept = [after.get(str(node_id)) or self._view.memory(str(node_id)) for node_id in named]
+        if not any(one and one.is_live and one.channel == new.channel for one in kept):
+            counts.never("facts archived as repeated, of which no other says the same: {n}")
 
     def _check_page(
         self,

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 _FOLDER = Path(__file__).parent / "templates"
 _INVISIBLE = re.compile(
@@ -33,7 +34,11 @@ def prompt(name: str) -> str:
 
 def filled(name: str, turns: Sequence[str]) -> str:
     """Fill a prompt with these turns as its record, numbered from 1."""
-    lines = [{"turn": number, "said": harmless(text)} for number, text in enumerate(turns, start=1)]
+    return with_record(name, [{"turn": number, "said": harmless(text)} for number, text in enumerate(turns, start=1)])
+
+
+def with_record(name: str, lines: Sequence[Mapping[str, Any]]) -> str:
+    """Fill a prompt with these lines as its record; their texts must be `harmless`."""
     record = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
     fence = sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
     return prompt(name).replace("{fence}", fence).replace("{record}", record)

@@ -2,7 +2,7 @@
 
 An update supersedes the older fact, which stays a file and says until when it was true; a likely one is named in it. A
 contradiction is kept, both sides living, and waits for its person. A fact is compared with the few older ones that are
-nearest to it, or share its rarest words.
+nearest to it, or share its rarest words. A language model, where there is one, is asked about each new fact once.
 """
 
 from __future__ import annotations
@@ -10,20 +10,28 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from math import log
 
 import numpy as np
 
+from ...llm.model import LlmUnavailable
 from ...store.changes.decisions import is_reviewed, pair_key
 from ...store.changes.link_edits import LinkEdits
 from ...store.model import Level, Memory, NodeId
 from ...store.roles import MACHINES, Role
+from ...store.text.state.evidence import RELATED_FROM
 from ...store.text.state.judging import Candidate, Judgement, Relation, judge
 from ...store.text.terms import term_stems
+from ..grounding.changes import judge_by_model
+from ..workspace.checkpoint import once
 from ..workspace.proposals import Planned
 from ..workspace.view import View
 
 STAGE = "drift"
+ASKED = "drift asked"
+"""The cursor, by channel, of when the model was last asked about all that was new."""
+
 WHOLE_EVERY = timedelta(days=6, hours=12)
 """The interval of comparing the whole store, not only new facts: weekly, a little early rather than a day late."""
 
@@ -33,8 +41,11 @@ COMMON = 400
 NEAREST, BY_WORDS = 5, 10
 """Older facts that one fact is compared with: so many by cosine, and so many by the rarity of the words they share."""
 
-SAME_SUBJECT = 0.35
+SAME_SUBJECT = 0.3
 """Cosine below which a fact is not superseded in a dream, only named as changed: the gate holds to the same."""
+
+SUPERSEDED_SHARE, SUPERSEDED_AT_LEAST = 0.05, 20
+"""The most facts that a dream supersedes, as the gate has it; beyond them a change is only named."""
 
 COUNTED = {
     Relation.SAME: "repeated in other words",
@@ -59,9 +70,24 @@ def plan(view: View, now: datetime) -> Planned:
         }
         if whole:
             planned.cursors[STAGE, channel] = int(now.timestamp())
-        if fresh:
-            _Comparing(view, planned, facts, fresh).run(now)
+        unasked = _unasked(view, channel, facts)
+        if fresh or unasked:
+            _Comparing(view, planned, facts, fresh | unasked, unasked).run(now)
+        if unasked:
+            planned.cursors[ASKED, channel] = int(now.timestamp())
     return planned
+
+
+def _unasked(view: View, channel: str, facts: Sequence[Memory]) -> set[NodeId]:
+    """Return the facts about which no model was asked yet, where there is one."""
+    if view.model is None:
+        return set()
+    since = view.cursor(ASKED, channel)
+    return {
+        fact.node_id
+        for fact in facts
+        if fact.run == view.run_id or (fact.created_at and fact.created_at.timestamp() > since)
+    }
 
 
 def _by_channel(view: View) -> dict[str, list[Memory]]:
@@ -86,7 +112,9 @@ def _said(fact: Memory) -> tuple[float, str, int, NodeId]:
 class _Comparing:
     """The facts of one channel, in the order in which they were said, each judged against those before it."""
 
-    def __init__(self, view: View, planned: Planned, facts: Sequence[Memory], fresh: set[NodeId]) -> None:
+    def __init__(
+        self, view: View, planned: Planned, facts: Sequence[Memory], fresh: set[NodeId], unasked: set[NodeId]
+    ) -> None:
         self._view = view
         self._planned = planned
         self._facts = facts
@@ -94,16 +122,38 @@ class _Comparing:
         self._vectors = view.vectors([fact.text for fact in facts])
         self._words = _SharedWords(facts)
         self._is_fresh = np.array([fact.node_id in fresh for fact in facts])
+        self._unasked = unasked
         self._holds = np.ones(len(facts), bool)
+        self._room = max(SUPERSEDED_AT_LEAST, int(SUPERSEDED_SHARE * len(facts)))
         self._edits = LinkEdits(view.read, STAGE)
 
     def run(self, now: datetime) -> None:
         """Judge every fact if it is fresh, or against the fresh ones alone; propose the edits."""
         for place, newer in enumerate(self._view.steps.counted(self._facts, "facts compared")):
-            for found in judge(newer.text, self._candidates(place)):
+            candidates = self._candidates(place)
+            for found in self._asked(newer, candidates, judge(newer.text, candidates)):
                 self._propose(found, self._place[found.node_id], place, now)
             self._words.add(place)
         self._planned.actions += self._edits.actions()
+
+    def _asked(self, newer: Memory, candidates: list[Candidate], judged: list[Judgement]) -> list[Judgement]:
+        """Add what a model says of a new fact that was not found certain without it."""
+        is_certain = any(one.relation in {Relation.SAME, Relation.UPDATES} for one in judged)
+        near = [one for one in candidates if one.cosine >= RELATED_FROM]
+        if self._view.model is None or newer.node_id not in self._unasked or is_certain or not near:
+            return judged
+        try:
+            found = judge_by_model(newer.text, near, self._view.model, partial(once, self._view.memo))
+        except LlmUnavailable:
+            self._unasked.clear()  # and so the cursor stays
+            self._planned.count("facts left without the model")
+            return judged
+        if any(one.relation is Relation.UPDATES for one in found):
+            found = [one for one in found if one.relation is not Relation.SAME]
+        if found:
+            self._planned.count("relations by the model", len(found))
+        known = {one.node_id for one in found}
+        return found + [one for one in judged if one.node_id not in known]
 
     def _candidates(self, place: int) -> list[Candidate]:
         """Return the older facts that hold, nearest by meaning and by words, and may be about the same thing."""
@@ -134,35 +184,27 @@ class _Comparing:
         older, newer = self._view.memory(self._facts[old].node_id), self._view.memory(self._facts[new].node_id)
         if older is None or newer is None or not (self._holds[old] and self._holds[new]):
             return
-        if is_reviewed(older.extra) or is_reviewed(newer.extra) or newer.node_id in older.contradicts + older.later:
+        if is_reviewed(older.extra) or is_reviewed(newer.extra):
             return
         relation = self._bounded(found.relation, old, new)
-        if relation is None:
+        known = {Relation.LATER: older.later, Relation.CONTRADICTS: older.contradicts}
+        if relation is None or newer.node_id in known.get(relation, ()):
             return
         self._edits.link(relation, older, newer, now)
         self._planned.count(COUNTED[relation])
         if relation is Relation.UPDATES:
             self._holds[old] = False
+            self._room -= 1
         if relation is Relation.SAME:
             self._holds[new] = False
 
     def _bounded(self, relation: Relation, old: int, new: int) -> Relation | None:
         """Return what a dream may do: an assistant's words neither end nor dispute a person's."""
         by_assistant = _speaker(self._facts[new]) in MACHINES and _speaker(self._facts[old]) not in MACHINES
-        if relation is Relation.UPDATES and (by_assistant or not self._is_near(old, new)):
+        is_near = float(self._vectors[old] @ self._vectors[new]) >= SAME_SUBJECT
+        if relation is Relation.UPDATES and (by_assistant or not is_near or self._room <= 0):
             return Relation.LATER
-        if relation is Relation.CONTRADICTS and by_assistant:
-            return None
-        if relation is Relation.SAME and not self._is_new(new):
-            return None
-        return relation
-
-    def _is_near(self, old: int, new: int) -> bool:
-        return float(self._vectors[old] @ self._vectors[new]) >= SAME_SUBJECT
-
-    def _is_new(self, place: int) -> bool:
-        """Check that a fact came in this dream: what was known before it is not archived for being said twice."""
-        return self._facts[place].run == self._view.run_id
+        return None if relation is Relation.CONTRADICTS and by_assistant else relation
 
 
 class _SharedWords:

@@ -24,6 +24,9 @@ that the earlier has not."""
 NEAR: Final = 0.5
 """Cosine from which two may have a subject in common that no word of both names ("they", "it")."""
 
+RELATED_FROM: Final = 0.3
+"""Cosine from which two may be related; random ones of one channel lie around .2."""
+
 BIAS: Final = -3.02
 WEIGHTS: Final[Mapping[str, float]] = {
     "now": -1.03,
@@ -111,6 +114,23 @@ def disputes(earlier: Statement, later: Statement, cosine: float) -> bool:
     same_head = bool(shared(earlier.content[:1], later.content[:1]))
     named = bool(set(common) & (earlier.names | later.names))
     return same_head and (len(lost) + len(news) == 2 or len(common) > 1 or named)
+
+
+def may_share_subject(earlier: Statement, later: Statement, cosine: float) -> bool:
+    """Check for a word in common, or nearness in meaning: without either no claim of a relation is believed."""
+    if later.is_open or earlier.is_open or later.is_undone:
+        return False
+    return bool(shared(later.content, earlier.content)) or cosine >= RELATED_FROM
+
+
+def has_sign_of_change(earlier: Statement, later: Statement) -> bool:
+    """Check for any sign, in words or in values, that the later replaces the earlier."""
+    return later.is_change or later.is_negated != earlier.is_negated or _opposed(earlier, later)
+
+
+def may_be_same(earlier: Statement, later: Statement, cosine: float) -> bool:
+    """Check that nothing in the words forbids two statements to say the same."""
+    return cosine >= RELATED_FROM and not later.is_added and not _opposed(earlier, later)
 
 
 def _denies(one: Statement, denying: Statement) -> bool:

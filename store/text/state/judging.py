@@ -17,8 +17,8 @@ from ..sentences import sentences_of
 from .evidence import change_reasons, change_score, disputes, repeats
 from .reading import read, shared
 
-CERTAIN: Final = 0.64
-LIKELY: Final = 0.3
+CERTAIN: Final = 0.68
+LIKELY: Final = 0.25
 """Scores from which a later statement replaces an earlier one, and from which it probably does."""
 
 CHANGED_MOST, DISPUTED_MOST = 2, 2

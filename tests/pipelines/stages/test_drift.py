@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from dreamd.llm.budget import Asker
+from dreamd.llm.model import LlmUnavailable
+from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines.stages import consolidate, drift
 from dreamd.pipelines.workspace.view import History, View
 from dreamd.store.changes.decisions import pair_key
-from dreamd.store.model import Level, Memory
+from dreamd.store.keep import okf
+from dreamd.store.model import Kind, Level, Memory
 
-from tests.pipelines.fakes import MAY_8, NOW, FakeSource
+from tests.pipelines.fakes import MAY_8, NOW, FakeModel, FakeSource
 from tests.pipelines.near_misses import near_misses
 
 
@@ -95,3 +101,72 @@ def test_a_second_run_without_new_turns_changes_nothing() -> None:
     history = source.take(dreamt(source))
     assert dreamt(source, history, "run-2").actions == []
     assert drift.plan(source.view(history), datetime(2026, 12, 9, tzinfo=UTC)).actions == []
+
+
+def remembered(*said: tuple[str, str]) -> FakeSource:
+    """A memory of statements that were said on one day each."""
+    source = FakeSource()
+    for day, (node_id, text) in enumerate(said):
+        memory = Memory(
+            node_id=node_id,
+            level=Level.FACT,
+            kind=Kind.FACT,
+            title=text,
+            text=text,
+            channel=source.channel,
+            created_at=MAY_8 + timedelta(days=day),
+            path=f"facts/{node_id}.md",
+        )
+        source.files[memory.path] = okf.from_memory(memory)
+    return source
+
+
+def drifted(source: FakeSource, model: FakeModel | None = None) -> dict[str, Memory]:
+    view = source.view()
+    view.model = Asker(model, LlmSettings()) if model else None
+    view.apply(drift.plan(view, NOW).actions)
+    return {node_id: memory for node_id in ("older", "newer") if (memory := view.memory(node_id))}
+
+
+def test_a_likely_change_is_named_in_the_older_and_both_live() -> None:
+    held = drifted(remembered(("older", "Anna is our manager."), ("newer", "Tom is our manager now.")))
+    assert (held["older"].later, held["older"].superseded_by, held["newer"].supersedes) == (("newer",), None, ())
+    assert all(memory.is_live for memory in held.values())
+
+
+def test_what_says_the_same_is_archived_and_the_older_stays() -> None:
+    source = remembered(
+        ("older", "We moved the wiki from Confluence to Outline."), ("newer", "The wiki moved to Outline.")
+    )
+    held = drifted(source)
+    assert (held["older"].is_live, held["newer"].is_archived) == (True, True)
+    assert (held["newer"].superseded_by, held["newer"].extra["same_as"]) == (None, ["older"])
+
+
+def test_what_an_assistant_says_ends_nothing_that_a_person_said() -> None:
+    source = remembered(("older", "The API timeout is 30 seconds."), ("newer", "The API timeout is 60 seconds now."))
+    source.files["facts/newer.md"] = okf.edit(source.files["facts/newer.md"], {"said_by": "assistant"})
+    held = drifted(source)
+    assert (held["older"].superseded_by, held["older"].later) == (None, ("newer",))
+
+
+def test_a_model_finds_a_change_that_words_alone_leave_open() -> None:
+    def say(prompt: str) -> dict[str, Any]:
+        shown = [json.loads(line) for line in prompt.splitlines() if line.startswith('{"number"')]
+        claims = [
+            {"number": one["number"], "relation": "unrelated", "earlier_words": "", "later_words": ""} for one in shown
+        ]
+        for claim, one in zip(claims, shown, strict=True):
+            if "Anna" in one["earlier"]:
+                claim |= {"relation": "change", "earlier_words": "Anna", "later_words": "Tom"}
+        return {"relations": claims}
+
+    source = remembered(("older", "Anna is our manager."), ("newer", "Tom is our manager now."))
+    held = drifted(source, FakeModel(say))
+    assert (held["older"].superseded_by, held["older"].later) == ("newer", ())
+
+
+def test_a_model_that_does_not_answer_leaves_what_was_found_without_it() -> None:
+    source = remembered(("older", "Anna is our manager."), ("newer", "Tom is our manager now."))
+    held = drifted(source, FakeModel(lambda prompt: LlmUnavailable("gone")))
+    assert held["older"].later == ("newer",)

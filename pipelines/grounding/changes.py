@@ -1,0 +1,131 @@
+"""Changes: a language model is asked how a statement stands to earlier ones, at most ten at a time.
+
+What it says is a claim. It counts where the words that it quotes stand in the two statements, the two share a subject,
+and something does differ; without any sign of it in the words a change becomes a likely one. Among the earlier ones are
+controls, sentences about nothing that was said: a model that sees a relation there, leaves them out, or finds relations
+in most of what it is shown, is not believed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from ...llm.budget import Asker
+from ...llm.model import LlmRefused
+from ...store.text.normal_form import words
+from ...store.text.state.evidence import has_sign_of_change, may_be_same, may_share_subject
+from ...store.text.state.judging import Candidate, Judgement, Relation
+from ...store.text.state.reading import read
+from . import prompts
+
+ASKED_MOST: Final = 8
+"""Earlier statements in one prompt, beside the controls."""
+
+RELATED_MOST: Final = 3
+"""A statement hardly changes, disputes or repeats more of ten others than this."""
+
+MOST_CHARS: Final = 400
+MOST_QUOTE_CHARS: Final = 120
+CONTROLS: Final = ("The lighthouse keeper paints his fence green.", "Two swans nest behind the old mill.")
+
+RELATIONS: Final = {
+    "change": Relation.UPDATES,
+    "contradiction": Relation.CONTRADICTS,
+    "same": Relation.SAME,
+    "addition": None,
+    "unrelated": None,
+}
+_QUOTE: Final = {"type": "string", "maxLength": MOST_QUOTE_CHARS}
+_CLAIM: Final = {
+    "type": "object",
+    "properties": {
+        "number": {"type": "integer", "minimum": 1, "maximum": ASKED_MOST + len(CONTROLS)},
+        "relation": {"type": "string", "enum": list(RELATIONS)},
+        "earlier_words": _QUOTE,
+        "later_words": _QUOTE,
+    },
+    "required": ["number", "relation", "earlier_words", "later_words"],
+    "additionalProperties": False,
+}
+SCHEMA: Final = {
+    "type": "object",
+    "properties": {"relations": {"type": "array", "maxItems": ASKED_MOST + len(CONTROLS), "items": _CLAIM}},
+    "required": ["relations"],
+    "additionalProperties": False,
+}
+Remembered = Callable[[Sequence[str], Callable[[], bytes]], bytes]
+"""Gives the bytes that were made of these parts before, or makes them."""
+
+
+def judge_by_model(
+    later: str, candidates: Sequence[Candidate], model: Asker, remembered: Remembered
+) -> list[Judgement]:
+    """Return what of the model's judgement is borne by the words, the nearest first; [] where it is not believed.
+
+    Raises LlmUnavailable where it cannot be asked any more.
+    """
+    asked = sorted(candidates, key=lambda one: (-one.cosine, one.node_id))[:ASKED_MOST]
+    shown = _with_controls(asked, later)
+    prompt = _prompt(later, [text for text, _ in shown])
+    try:
+        answer = json.loads(
+            remembered([model.name, prompt], lambda: json.dumps(model.ask(prompt, SCHEMA), ensure_ascii=False).encode())
+        )
+    except LlmRefused:
+        return []
+    claims = {claim["number"] - 1: claim for claim in answer["relations"]}
+    related = [number for number, claim in claims.items() if RELATIONS[claim["relation"]] is not None]
+    controls = {number for number, (_, one) in enumerate(shown) if one is None}
+    if controls - claims.keys() or controls & set(related) or len(related) > RELATED_MOST:
+        return []
+    found = (_borne(claims[number], shown[number][1], later) for number in related if number < len(shown))
+    return sorted((one for one in found if one is not None), key=lambda one: -one.score)
+
+
+def _with_controls(asked: Sequence[Candidate], later: str) -> list[tuple[str, Candidate | None]]:
+    """Return the texts to show, the controls (None) anywhere among them, in the same places when asked again."""
+    shown: list[tuple[str, Candidate | None]] = [(one.text, one) for one in asked]
+    for control in CONTROLS:
+        shown.insert(sum(map(ord, control + later)) % (len(shown) + 1), (control, None))
+    return shown
+
+
+def _prompt(later: str, texts: Sequence[str]) -> str:
+    lines: list[Mapping[str, Any]] = [
+        {"number": number, "earlier": prompts.harmless(text[:MOST_CHARS])} for number, text in enumerate(texts, start=1)
+    ]
+    return prompts.with_record("changes", [*lines, {"later": prompts.harmless(later[:MOST_CHARS])}])
+
+
+def _borne(claim: Mapping[str, Any], earlier: Candidate | None, later: str) -> Judgement | None:
+    """Return a claim's judgement as far as the two statements bear it."""
+    relation = RELATIONS[claim["relation"]]
+    if earlier is None or relation is None:
+        return None
+    old, new = read(earlier.text), read(later)
+    if not may_share_subject(old, new, earlier.cosine):
+        return None
+    if relation is Relation.SAME:
+        return Judgement(earlier.node_id, relation, earlier.cosine) if may_be_same(old, new, earlier.cosine) else None
+    if not _differ(claim["earlier_words"], claim["later_words"], earlier.text, later):
+        return None
+    if relation is Relation.UPDATES and not has_sign_of_change(old, new):
+        relation = Relation.LATER
+    return Judgement(earlier.node_id, relation, earlier.cosine)
+
+
+def _differ(was: str, becomes: str, earlier: str, later: str) -> bool:
+    """Check that both quotes stand where they are from, and say different things."""
+    if not _stands_in(was, earlier) or not _stands_in(becomes, later):
+        return False
+    return set(words(was)) != set(words(becomes)) and not _stands_in(becomes, earlier)
+
+
+def _stands_in(quote: str, text: str) -> bool:
+    return bool(words(quote)) and any(words(quote) == run for run in _runs(words(text), len(words(quote))))
+
+
+def _runs(said: Sequence[str], length: int) -> Iterator[list[str]]:
+    return (list(said[start : start + length]) for start in range(len(said) - length + 1))
