@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from ...store.text.vocabulary import MONTHS, NEGATION
+from ...store.text.languages import phrases
+from ...store.text.vocabulary import MONTHS
 from .content import content_stems
 
 _DATE = re.compile(rf"\b(?:\d{{1,2}} )?(?:{'|'.join(MONTHS)})(?: \d{{4}})?\b|\b(?:19|20)\d\d\b")
@@ -41,7 +42,8 @@ def _shared(one: Sequence[str], other: Sequence[str]) -> int:
 def invents(text: str, said: Sequence[str]) -> bool:
     """Check a text for a number, dates apart, or a negation that no source contains."""
     everything = " ".join(said)
-    if NEGATION.search(text) and not NEGATION.search(everything):
+    negation = phrases("grounding.negation")
+    if negation.search(text.replace("’", "'")) and not negation.search(everything.replace("’", "'")):
         return True
     return bool(set(_NUMBER.findall(_DATE.sub(" ", text))) - set(_NUMBER.findall(everything)))
 
