@@ -147,6 +147,8 @@ def _span(
         day += timedelta(days=7 if kind == "next_but_one" else 0)
         return day, day
     unit = next(unit for unit in ("day", "week", "month", "year") if said.get(unit))
+    if unit == "day" and kind in {"last_unit", "next_unit"}:
+        return None  # "the next day" is the one after what is told
     number = said.get("n")
     count = (
         1

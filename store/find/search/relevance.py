@@ -30,7 +30,7 @@ BESIDE = 15
 """Of the best candidates, the turns said right before and after are read too: an answer often follows a question."""
 
 FUSED, COSINE, COVER, COVER_OF_SENTENCE = 8.0, 8.0, 1.0, 2.0
-PERSON, ASSISTANT, SAID, DONE = 1.0, -0.7, 2.0, -2.0
+PERSON, ASSISTANT, SAID, DONE = 1.0, -0.7, 2.0, -4.0
 AFTER_THE_BEST, BEFORE_THE_BEST = 3.0, 1.0
 BIAS = -11.5
 

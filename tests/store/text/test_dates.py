@@ -111,3 +111,7 @@ def test_a_day_is_written_out() -> None:
 )
 def test_a_relative_date_is_told_with_its_day(text: str, expected: str) -> None:
     assert with_days(text, date(2026, 11, 6)) == expected
+
+
+def test_the_next_day_of_a_story_is_no_date() -> None:
+    assert with_days("They order bread for the next day.", date(2026, 11, 6)) == "They order bread for the next day."
