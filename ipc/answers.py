@@ -146,6 +146,7 @@ class ShowAnswer(ListedAnswer):
     cited_by: list[str]
     superseded_by: str | None
     supersedes: list[str]
+    later: list[str]
     contradicts: list[str]
     offset: int
     next: int | None

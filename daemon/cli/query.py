@@ -216,6 +216,7 @@ def shown_in_words(shown: ShowAnswer, look: Look) -> list[str]:
     related = (
         ("replaced by", clean(shown["superseded_by"] or "")),
         ("replaces", _names(shown["supersedes"])),
+        ("probably replaced by", _names(shown["later"])),
         ("disputed by", _names(shown["contradicts"])),
         ("from", sources_in_words(sources) if sources else ""),
         ("cited by", _names(shown["cited_by"])),

@@ -10,7 +10,7 @@ from ..background.activity import Activity
 from ..find.embedding.embedding import Embedder
 from ..find.index import scope
 from ..find.index.catalog import Catalog
-from ..find.index.projection import SUCCESSOR, Node
+from ..find.index.projection import LATER, SUCCESSOR, Node
 from ..find.search import hits, packing
 from ..find.search.hits import Recalled
 from ..find.search.search import Question, Ranking, Search
@@ -145,6 +145,7 @@ class Recall:
             cited_by=self._named(self._catalog.cited_by(node_id), beside),
             superseded_by=successors[0] if successors else None,
             supersedes=self._named(self._catalog.links(node_id, "supersedes"), beside),
+            later=self._named(self._catalog.links(node_id, LATER), scope.living_beside(node.channel)),
             contradicts=self._named(opposed, scope.living_beside(node.channel)),
         )
 
