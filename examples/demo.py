@@ -27,6 +27,7 @@ from rich.console import Console
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = Path("examples") / "fortnight"
 DERIVED = {"index.md", "log.md", "digests"}  # in any folder; written again when they are needed, so undo leaves them
+PAGE = "What holds now"
 COMMAND_TIMEOUT_S = 100
 WAIT_S = 60
 POLL_S = 0.1
@@ -79,8 +80,9 @@ class Demo:
         run_id = self.dream()
         self.title("The same questions, with what the dream made of it")
         self.ask()
-        self.title("What the dream has to report")
+        self.title("What changed, and what is in question: the report of the dream")
         self.type("digest")
+        self.read()
         self.undo(run_id, before)
         self.stop()
 
@@ -143,6 +145,19 @@ class Demo:
         self.check_secrets()
         self.wait_for_embeddings()
         return str(newest["run_id"])
+
+    def read(self) -> None:
+        """Show the page of what holds now; every line of it must be a quote of what was said."""
+        self.title("A page worth reading")
+        pages = self.call("list", "--level", "L3", "--channel", self._channel)["memories"]
+        found = [page["node_id"] for page in pages if page["title"] == PAGE]
+        if not found:
+            raise DemoFailure(f"the dream made no page “{PAGE}”")
+        self.type("show", found[0])
+        text = self.call("show", found[0])["text"]
+        unquoted = [line for line in text.splitlines() if line.lstrip().startswith("- ") and "“" not in line]
+        if unquoted or not text.count("“"):
+            raise DemoFailure(f"{len(unquoted)} lines of the page “{PAGE}” quote nobody")
 
     def undo(self, run_id: str, before: Mapping[str, str]) -> None:
         """Take the dream back and compare every byte."""

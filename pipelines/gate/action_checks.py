@@ -23,7 +23,10 @@ from ..language.overlap import invents, overlap
 from ..workspace.diff import Change
 from ..workspace.view import View
 
-_FOOTNOTE = re.compile(r"\[\^[^\]]*\]")
+_BESIDE_QUOTE = re.compile(
+    r"\[[^\]]{0,80}\]|^\s*- (?:~~)?[^“”]{0,60}?: (?=“)|(?<=”) \([^()“”]{0,60}\)|(?<=”~~) \([^()“”]{0,60}\)"
+)
+"""The parts of a line beside a page's quote: footnote and days, day and speaker in front, how long it held."""
 
 SAME_SUBJECT = 0.3
 """Cosine from which two memories may have the same subject; random ones of one conversation lie around .2."""
@@ -156,7 +159,7 @@ class ActionChecker:
     def _check_lines(self, page: Memory, said: Sequence[str], counts: _Counts) -> None:
         for line in page.text.splitlines():
             if line.strip() and not line.startswith("#"):
-                strays = overlap(_FOOTNOTE.sub(" ", line), said) < LINE_SUPPORT
+                strays = overlap(_BESIDE_QUOTE.sub(" ", line), said) < LINE_SUPPORT
                 counts.seldom("{n} of {of} lines of pages are not supported by their sources", strays=strays)
 
     def _check_fact(

@@ -25,6 +25,7 @@ ASIDE = 6
 
 WINDOW = 4
 GOES_ON = timedelta(days=3)
+LEAST_APART = 0.1
 SAME_SUBJECT = 0.72
 """Cosine of two middles from which adjacent sessions are about the same things."""
 
@@ -54,6 +55,13 @@ def episodes_of(facts: Sequence[Memory], pages: Sequence[Memory], vectors: Mappi
     for stretch in _by_session([fact for fact in facts if fact.node_id not in taken]):
         _place(stretch, found, vectors)
     return sorted(found, key=lambda episode: [_began(fact) for fact in episode.facts[:1]])
+
+
+def distinction(some: Sequence[Vectors], every: Sequence[Vectors]) -> Vectors:
+    """Return the direction in which some vectors differ from all, at unit length; their own where they hardly do."""
+    own = np.mean(some, axis=0)
+    apart = own - np.mean(every, axis=0)
+    return _unit(apart if float(np.linalg.norm(apart)) >= LEAST_APART else own)
 
 
 def _by_session(facts: Sequence[Memory]) -> Iterator[list[Memory]]:
@@ -103,9 +111,12 @@ def _cut(facts: list[Memory], vectors: Mapping[NodeId, Vectors]) -> list[list[Me
 
 def _middle(facts: Sequence[Memory], vectors: Mapping[NodeId, Vectors]) -> Vectors:
     """Return the direction of the mean of some facts, at unit length."""
-    mean = np.mean([vectors[fact.node_id] for fact in facts], axis=0)
-    length = float(np.linalg.norm(mean))
-    return np.asarray(mean / length if length else mean, np.float32)
+    return _unit(np.mean([vectors[fact.node_id] for fact in facts], axis=0))
+
+
+def _unit(vector: Vectors) -> Vectors:
+    length = float(np.linalg.norm(vector))
+    return np.asarray(vector / length if length else vector, np.float32)
 
 
 def _began(fact: Memory) -> tuple[float, str, int, NodeId]:

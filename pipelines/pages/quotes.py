@@ -11,7 +11,10 @@ from ...store.model import Memory, NodeId
 from ...store.roles import Role
 from ...store.text.dates import format_date
 
-_QUOTE = re.compile(r"^> ?", re.MULTILINE)
+_MARKS = re.compile(r"^\s*(?:> ?)?(?:[-*+]\s+)?", re.MULTILINE)
+"""The marks of a quotation and of a list, which begin a line and are no words."""
+
+_NUMBER = re.compile(r"(?<![\d.,:])\d{1,2}(?![\d:])")
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
@@ -28,15 +31,16 @@ def place_of(fact: Memory) -> tuple[str, int]:
 
 def quoted(fact: Memory) -> str:
     """Return what a fact says, as the quote that it is; what was not said by anyone stands without marks."""
-    said = [" ".join(_QUOTE.sub("", part).split()) for part in fact.text.split("\n\n") if part.strip()]
+    said = [" ".join(_MARKS.sub("", part).split()) for part in fact.text.split("\n\n") if part.strip()]
     if fact.said_by is None:
         return " ".join(said)
     return " – ".join(f"“{part.strip('“”')}”" for part in said)
 
 
 def with_days(fact: Memory) -> str:
-    """Return the quote, and in brackets the days that its words meant."""
-    days = ", ".join(format_date(day) for day in fact.days)
+    """Return the quote, and in brackets the days that its words meant but do not name."""
+    said = {fact.created_at.day if fact.created_at else 0} | {int(number) for number in _NUMBER.findall(fact.text)}
+    days = ", ".join(format_date(day) for day in fact.days if day.day not in said)
     return f"{quoted(fact)} [{days}]" if days else quoted(fact)
 
 

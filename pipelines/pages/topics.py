@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ...store.keep.okf import slug
 from ...store.model import Memory
 from ...store.roles import Role
 from .quotes import place_of
@@ -16,7 +18,11 @@ FEWEST_FACTS, FEWEST_SESSIONS = 3, 2
 LARGEST_SHARE = 0.3
 """The largest share of a channel's facts: a topic of more is what the channel itself is about."""
 
-MOST_TOPICS = 12
+MOST_TOPICS, SHORTEST_NAME = 12, 3
+NAMED_SHARE = 0.7
+"""The least share of a name's mentions that are written as one: "Now" is often "now"."""
+
+_POSSESSIVE = re.compile(r"['’ ]s$")
 _PARTS = frozenset(role.value for role in Role)
 
 
@@ -33,10 +39,10 @@ def topics_of(facts: Sequence[Memory]) -> list[Topic]:
     whole = _whole_names(name for fact in facts for name in fact.about)
     about: dict[str, list[Memory]] = defaultdict(list)
     for fact in facts:
-        for name in dict.fromkeys(whole[name.casefold()] for name in fact.about):
+        for name in dict.fromkeys(whole[_bare(name).casefold()] for name in fact.about):
             about[name].append(fact)
     living = sum(fact.is_live for fact in facts)
-    weighty = [name for name in about if name.casefold() not in _PARTS and _has_weight(about[name], living)]
+    weighty = [name for name in about if _has_weight(about[name], living) and _is_name(name, about[name])]
     weighty.sort(key=lambda name: (-len(_sessions(about[name])), -len(about[name]), name))
     return _distinct([Topic(name, tuple(about[name])) for name in weighty])[:MOST_TOPICS]
 
@@ -44,7 +50,7 @@ def topics_of(facts: Sequence[Memory]) -> list[Topic]:
 def _whole_names(names: Iterable[str]) -> dict[str, str]:
     """Map each name in lower case to how it is mostly written, a part of just one longer name to that one."""
     spelled: dict[str, Counter[str]] = defaultdict(Counter)
-    for name in names:
+    for name in map(_bare, names):
         spelled[name.casefold()][name] += 1
     mostly = {key: min(found, key=lambda name: (-found[name], name)) for key, found in spelled.items()}
     longer: dict[str, set[str]] = defaultdict(set)
@@ -52,6 +58,21 @@ def _whole_names(names: Iterable[str]) -> dict[str, str]:
         for part in key.split() if " " in key else ():
             longer[part].add(key)
     return {key: mostly[min(longer[key])] if len(longer[key]) == 1 else name for key, name in mostly.items()}
+
+
+def _bare(name: str) -> str:
+    """Return a name without its possessive."""
+    return _POSSESSIVE.sub("", name)
+
+
+def _is_name(name: str, facts: Sequence[Memory]) -> bool:
+    """Return True for what is mostly written as a name: with a capital, a digit, or as code."""
+    if len(name) < SHORTEST_NAME or name.casefold() in _PARTS:
+        return False
+    text = " ".join(fact.text for fact in facts)
+    written = re.findall(rf"(?<!\w)`?{re.escape(name)}(?!\w)", text, re.IGNORECASE)
+    named = sum(found != found.lower() or any(sign in found for sign in "`_.-/0123456789") for found in written)
+    return bool(named >= NAMED_SHARE * len(written))
 
 
 def _has_weight(facts: Sequence[Memory], living: int) -> bool:
@@ -65,10 +86,10 @@ def _sessions(facts: Sequence[Memory]) -> set[str]:
 
 
 def _distinct(topics: Sequence[Topic]) -> list[Topic]:
-    """Leave out a topic whose facts are all about a weightier one."""
-    kept: list[Topic] = []
+    """Leave out a topic whose facts are all about a weightier one, or whose page would have the same name."""
+    kept: dict[str, Topic] = {}
     for topic in topics:
         held = {fact.node_id for fact in topic.facts}
-        if not any(held <= {fact.node_id for fact in other.facts} for other in kept):
-            kept.append(topic)
-    return kept
+        if not any(held <= {fact.node_id for fact in other.facts} for other in kept.values()):
+            kept.setdefault(slug(topic.name), topic)
+    return list(kept.values())

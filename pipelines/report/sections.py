@@ -8,6 +8,7 @@ from datetime import date
 
 from ...store.keep import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
+from ...store.roles import MACHINES
 from ...store.text.dates import format_date
 from ..gate.gate import GateResult
 from ..pages import quotes
@@ -124,8 +125,9 @@ def lead(report: RunReport, summary: ActionSummary) -> list[str]:
         return [f"{count(turns, 'new turn')} to read; nothing to change.", "The memory is as you left it."]
     said = [_learned_sentence(turns, summary), _replaced_sentence(summary)]
     said += [_doubted_sentence(report, summary), _faded_sentence(summary), _asked_sentence(report)]
-    quiet = [word for word, one in zip(("replaced", "in question", "faded"), said[1:4], strict=True) if not one]
-    nothing = f"Nothing is {' or '.join(filter(None, (', '.join(quiet[:-1]), quiet[-1])))}." if quiet else ""
+    verbs = ("was replaced", "is in question", "faded")
+    quiet = [verb for verb, one in zip(verbs, said[1:4], strict=True) if not one]
+    nothing = f"Nothing {' or '.join(filter(None, (', '.join(quiet[:-1]), quiet[-1])))}." if quiet else ""
     return [sentence for sentence in (*said[:4], nothing, said[4]) if sentence]
 
 
@@ -236,7 +238,8 @@ def _noted(pairs: Sequence[tuple[Memory, str]], hint: str = "") -> list[Group]:
 
 
 def _side_by_side(pairs: Sequence[tuple[Memory, Memory | None]]) -> list[Group]:
-    told = [(_quote(old), _quote(new) if new else Line("a newer one")) for old, new in pairs]
+    by_people = sorted(pairs, key=lambda pair: (pair[1] or pair[0]).said_by in MACHINES)
+    told = [(_quote(old), _quote(new) if new else Line("a newer one")) for old, new in by_people]
     return [Group(pairs=told[:MOST_PAIRS], more=max(0, len(told) - MOST_PAIRS))] if told else []
 
 

@@ -5,18 +5,20 @@ An episode with a page keeps its id, path and title for good; what its facts hav
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
-import numpy as np
-
+from ...llm.model import LlmError
 from ...store.keep import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
-from ..pages import episode_page, titles
-from ..pages.episodes import SMALLEST, Episode, episodes_of
-from ..pages.quotes import day_of, place_of
+from ..pages import episode_page, narration, titles
+from ..pages.episodes import SMALLEST, Episode, distinction, episodes_of
+from ..pages.quotes import day_of, labels_of, place_of
+from ..workspace.checkpoint import once
 from ..workspace.proposals import (
     BY_HAND,
     Planned,
@@ -24,6 +26,7 @@ from ..workspace.proposals import (
     body_hash,
     brought_back,
     create,
+    cursor_of,
     may_come_back,
     newest,
     replace_text,
@@ -31,8 +34,8 @@ from ..workspace.proposals import (
 from ..workspace.view import Vectors, View
 
 STAGE = "scenarios"
-BEGAN, ENDED = "began", "ended"
-"""The frontmatter keys of an episode: the first and the last day of its facts."""
+BEGAN, ENDED, TOLD = "began", "ended", "told"
+"""The frontmatter keys of an episode: the first and the last day of its facts; what a model told came of it."""
 
 MOST_ARCHIVED = 8
 """Pages of an older dreamd, clusters without days, that a run puts away; the gate lets a run remove ten."""
@@ -114,15 +117,18 @@ class _Channel:
         return create(self.view, page, STAGE, f"{len(episode.facts)} facts of one stretch", paths)
 
     def _changed(self, page: Memory, episode: Episode) -> Memory:
-        body = episode_page.body(episode.facts)
+        told = self._told(episode, page)
+        body = episode_page.body(episode.facts, str(told.get("text", "")))
         living = brought_back(page, body.text, body.sources, self.view.run_id)
-        return replace(living, description=_description(episode), extra=dict(living.extra) | _days(episode.facts))
+        extra = {key: value for key, value in living.extra.items() if key != TOLD} | _days(episode.facts)
+        return replace(living, description=_description(episode), extra=extra | ({TOLD: told} if told else {}))
 
     def _page(self, episode: Episode) -> Memory | None:
         title = self._title(episode)
         if not title:
             return None
-        body = episode_page.body(episode.facts)
+        told = self._told(episode)
+        body = episode_page.body(episode.facts, str(told.get("text", "")))
         node_id = okf.fact_id(self.channel, f"episode {episode.facts[0].node_id}")
         return Memory(
             node_id=node_id,
@@ -137,8 +143,33 @@ class _Channel:
             sources=body.sources,
             run=self.view.run_id,
             path=okf.path_for(Level.SCENARIO, title, node_id, self.channel),
-            extra={"learned_at": self.now.isoformat(), **_days(episode.facts), BY_HAND: body_hash(body.text)},
+            extra={"learned_at": self.now.isoformat(), **_days(episode.facts), BY_HAND: body_hash(body.text)}
+            | ({TOLD: told} if told else {}),
         )
+
+    def _told(self, episode: Episode, page: Memory | None = None) -> dict[str, str | int]:
+        """Return a model's grounded sentences on what came of an episode; asked again only when its facts change."""
+        of = cursor_of(f"{fact.node_id} {fact.is_live}" for fact in episode.facts)
+        known = page.extra.get(TOLD) if page else None
+        if isinstance(known, dict) and known.get("of") == of:
+            return dict(known)
+        if self.view.model is None:
+            return {}
+        text = narration.outcome(episode.facts, labels_of(episode.facts), self._ask)
+        return {} if self.view.model.why_not else {"of": of, "by": self.view.model.name, "text": text}
+
+    def _ask(self, prompt: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Ask the model, or take its answer from the checkpoint; None where it has none."""
+        model = self.view.model
+        if model is None:
+            return None
+        parts = ["pages", model.name, prompt, json.dumps(schema)]
+        try:
+            answer = once(self.view.memo, parts, lambda: json.dumps(model.ask(prompt, schema)).encode())
+        except LlmError:
+            return None
+        found: Mapping[str, Any] = json.loads(answer)
+        return found
 
     def _title(self, episode: Episode) -> str:
         """Return the title of its first session that has one of its own, if it is the whole of it; else its words."""
@@ -148,9 +179,11 @@ class _Channel:
             title = titles.own_title(self.session_titles.get(session, ""), said, others)
             if title and self._holds_whole(episode, session):
                 return title
+        if self.view.model is not None and (name := narration.name_of(episode.facts, self._ask)):
+            return name
         stretch = [turn for session, said in turns.items() for turn in self._within(episode, session, said)]
-        vectors = np.stack([self.vectors[fact.node_id] for fact in episode.facts])
-        return titles.said_title(stretch, [fact.text for fact in episode.facts], vectors, self.view.vectors)
+        about = distinction([self.vectors[fact.node_id] for fact in episode.facts], list(self.vectors.values()))
+        return titles.said_title(stretch, [fact.text for fact in episode.facts], about, self.view.vectors)
 
     def _holds_whole(self, episode: Episode, session: NodeId) -> bool:
         return {f.node_id for f in self.facts if place_of(f)[0] == session} <= {f.node_id for f in episode.facts}

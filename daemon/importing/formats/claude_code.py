@@ -8,7 +8,7 @@ into the conversation (reminders, caveats, its own commands), and what came from
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -85,6 +85,7 @@ class _Reading:
         self._batches = Batches(self._titled)
         self._calls: OrderedDict[str, str] = OrderedDict()
         self._summaries: dict[str, str] = {}
+        self._leaves: defaultdict[NodeId, set[str]] = defaultdict(set)
         self._titles: dict[NodeId, str] = {}
         self._turns = 0
         self._of_sub_agents = 0
@@ -124,6 +125,8 @@ class _Reading:
         if value.get("isSidechain") is True:
             self._of_sub_agents += 1
             return None
+        if isinstance(leaf := value.get("uuid"), str):
+            self._leaves[self._session_of(value)].add(leaf)  # also of a line without words: a summary may name it
         if not text:
             return None
         self._open(value)
@@ -227,7 +230,8 @@ class _Reading:
                 self._titles.setdefault(session_id(session), title)
 
     def _titled(self, head: SessionHead, turns: tuple[NewTurn, ...]) -> SessionHead:
-        summaries = [self._summaries[turn.external_id] for turn in turns if turn.external_id in self._summaries]
+        leaves = self._leaves.get(head.session_id, ())
+        summaries = [summary for leaf, summary in self._summaries.items() if leaf in leaves]
         asked = next((turn.text for turn in turns if turn.role == USER), turns[0].text)
         title = self._titles.get(head.session_id) or (summaries[-1] if summaries else asked)
         started_at = head.started_at or next((turn.at for turn in turns if turn.at), None)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from dreamd.pipelines.pages import titles
+from dreamd.pipelines.pages.episodes import distinction
+from dreamd.pipelines.workspace.view import Vectors
 
 from tests.pipelines.fakes import embed, turns
 
@@ -12,6 +13,10 @@ SAID = turns(
     ("user", "hi there. customers can book a repair slot online, Graça wants it by May"),
     ("assistant", "I will look at what is there already before proposing anything."),
 )
+
+
+def about(*facts: str) -> Vectors:
+    return distinction(list(embed(facts)), list(embed(facts)))
 
 
 @pytest.mark.parametrize(
@@ -31,13 +36,13 @@ def test_a_session_has_a_title_of_its_own_or_none(title: str, others: list[str],
 
 def test_words_that_tell_what_the_facts_are_about_are_chosen() -> None:
     facts = ["Customers can book a repair slot.", "A repair slot is booked online by customers."]
-    title = titles.said_title(SAID, facts, embed(facts), embed)
+    title = titles.said_title(SAID, facts, about(*facts), embed)
     assert title == "customers can book a repair slot online, Graça wants it by May"
 
 
 def test_a_long_sentence_gives_its_whole_first_clauses() -> None:
     long = "customers book repair slots online, " + "and every shop sees only what its own customers have booked " * 3
-    title = titles.said_title(turns(("user", long)), [long], embed([long]), embed)
+    title = titles.said_title(turns(("user", long)), [long], about(long), embed)
     assert title == "customers book repair slots online"
 
 
@@ -45,10 +50,15 @@ def test_a_long_sentence_gives_its_whole_first_clauses() -> None:
     "words", ["ok thanks", "look into /srv/app/main.py first please", "see https://example.org/a now"]
 )
 def test_greetings_paths_and_addresses_are_no_title(words: str) -> None:
-    assert titles.said_title(turns(("user", words)), [words], embed([words]), embed) == ""
+    assert titles.said_title(turns(("user", words)), [words], about(words), embed) == ""
 
 
 def test_what_is_far_from_the_facts_is_no_title() -> None:
-    far = np.full((1, embed(["x"]).shape[1]), -1, np.float32)
+    far = -about(SAID[0].text)
     assert titles.said_title(SAID, ["other"], far, embed) == ""
-    assert titles.said_title(turns(("assistant", "Repair slots are booked online now.")), ["x"], far, embed) == ""
+    assert titles.said_title(turns(("assistant", "Repair slots are booked online now.")), ["x"], -far, embed) == ""
+
+
+def test_a_reply_is_no_title_where_something_is_asked_or_kept() -> None:
+    replied = turns(("user", "Great, that sounds like repair slots. I'm trying to book repair slots online."))
+    assert titles.said_title(replied, [], about("repair slots"), embed) == "I'm trying to book repair slots online"

@@ -67,7 +67,7 @@ def test_what_changed_is_told_in_at_most_five_sentences() -> None:
     (account,) = [line for line in text.splitlines() if line.startswith("At 03:00")]
     assert len(re.findall(r"[.](?= |$)", account)) == 5
     quiet = markdown.render(report(action(fact("Learned"))))
-    assert "Nothing is replaced, in question or faded." in quiet
+    assert "Nothing was replaced, is in question or faded." in quiet
 
 
 def test_old_and_new_stand_side_by_side_whole() -> None:

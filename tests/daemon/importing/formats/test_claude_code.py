@@ -286,6 +286,12 @@ class TestTitles:
         )
         assert sessions(read(path))[0].head.title == "Fixed the kettle"
 
+    def test_the_summary_of_a_line_without_words(self, jsonl: Write) -> None:
+        silent = line("assistant", [{"type": "thinking", "thinking": "Hm."}], uuid="leaf")
+        summary = {"type": "summary", "summary": "Fixed the kettle", "leafUuid": "leaf"}
+        (session,) = sessions(read(jsonl(line("user", "Why is it cold?"), silent, summary)))
+        assert session.head.title == "Fixed the kettle"
+
     def test_without_a_summary_the_title_is_the_person_s_first_words(self, jsonl: Write) -> None:
         (session,) = sessions(read(jsonl(line("assistant", "Hi!"), line("user", "\nThe  build is red.\nHelp"))))
         assert session.head.title == "The  build is red."
