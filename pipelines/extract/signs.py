@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from ...store.text.dates import find
-from ...store.text.languages import phrases, words_in
+from ...store.text.languages import languages, phrases, table, words_in
 from ...store.text.normal_form import words as words_of
 from .places import Place, Speaker
 
@@ -52,6 +53,19 @@ def without_greeting(text: str) -> str:
     return text
 
 
+def _repeats(text: str) -> bool:
+    """Check for lines that each stand there twice or more: a program says so, no person."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return len(lines) > 1 and 2 * len(set(lines)) <= len(lines)
+
+
+@cache
+def _counts() -> frozenset[str]:
+    """Return the words for two and more, in every language."""
+    tables = [table(language, "days.counts") for language in languages()]
+    return frozenset(word for counts in tables for word, count in counts.items() if count > 1)
+
+
 def _content(text: str) -> list[str]:
     """Return the words of a text that are not in every other text too."""
     empty = words_in("function_words") | words_in("grounding.empty") | words_in("grounding.own")
@@ -69,7 +83,7 @@ def _signs(passage: str, place: Place) -> Iterator[str]:
         yield "asks"
     if is_question(passage):
         yield "question"
-    numbers = _NUMBER.findall(passage)
+    numbers = [*_NUMBER.findall(passage), *(word for word in plain.lower().split() if word in _counts())]
     if numbers:
         yield "number"
     if len(numbers) > 1:
@@ -101,7 +115,7 @@ def _signs(passage: str, place: Place) -> Iterator[str]:
         yield "colon"
     if _NUMBERED.search(passage) and len(identifiers) > 1:
         yield "steps"
-    if _LOG.search(passage):
+    if _LOG.search(passage) or _repeats(place.text):
         yield "pasted"
     if _SECRET_LIKE.search(passage):
         yield "secret"
