@@ -76,7 +76,7 @@ def enveloped(
     yield from rows.dream(daemon, data, turns)
     yield from rows.after(data, results, before, rows.ask(daemon, data, budgets))
     if any(question.sides for question in data.questions):
-        yield from two_sided.rows(daemon, data)
+        yield from two_sided.rows(daemon, data, results)
 
 
 def imported(daemon: AnyDaemon, data: Dataset) -> int:

@@ -60,6 +60,12 @@ def test_an_old_value_is_absent_or_marked(slots: tuple[ScoredSlot, ...], right: 
     assert told(*slots).updated() is right
 
 
+def test_an_old_value_after_the_new_is_told_apart() -> None:
+    assert told(NEW, OLD).updated(after_is_harmless=True)
+    assert not told(OLD, NEW).updated(after_is_harmless=True)
+    assert not told(OLD).updated(after_is_harmless=True)
+
+
 def test_the_newer_may_not_stand_after_the_older() -> None:
     assert told(NEW, OLD).newer_first()
     assert not told(OLD, NEW).newer_first()

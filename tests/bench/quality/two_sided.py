@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..datasets import Dataset, Question
 from ..in_process import AnyDaemon
 from ..readers.reading import SIGNS_OF_CHANGE
+from ..readers.to_read import write
 from ..scoring import MONTHS, ScoredSlot, content_words, stem
 from ..table import Row
 from .asking import named
@@ -53,17 +55,25 @@ class Told:
     slots: tuple[ScoredSlot, ...]
     disputed: tuple[bool, ...]
 
-    def updated(self) -> bool:
-        """Return True if every value that holds is told, and none that held before as if it still did."""
+    def updated(self, *, after_is_harmless: bool = False) -> bool:
+        """Return True if every value that holds is told, and none that held before as if it still did.
+
+        `after_is_harmless`: an old value that is told after the new one does no harm.
+        """
         first, second = self._sides()
         new = [value for phrase in self.question.new for value in values_in(phrase)]
         old = [value for phrase in self.question.old for value in values_in(phrase)]
         told = all(any(self._tells(slot, value, second, bare=True) for slot in self.slots) for value in new)
         return told and not any(
             self._tells(slot, value, first, bare=not first.isdisjoint(slot.evidence)) and not _is_marked(slot.text, new)
-            for slot in self.slots
+            for slot in (self._before_any(new, second) if after_is_harmless else self.slots)
             for value in old
         )
+
+    def _before_any(self, values: Sequence[Value], turns: Collection[str]) -> Sequence[ScoredSlot]:
+        """Return the slots before the first that tells one of the values."""
+        tells = [any(self._tells(slot, value, turns, bare=True) for value in values) for slot in self.slots]
+        return self.slots[: tells.index(True)] if True in tells else self.slots
 
     def newer_first(self) -> bool:
         """Return True if the newer's turn is named, and no slot before it names the older's; whatever they tell."""
@@ -82,6 +92,11 @@ class Told:
             turn for slot, marked in zip(self.slots, self.disputed, strict=True) if marked for turn in slot.evidence
         }
         return all(side & disputed for side in self._sides())
+
+    def __str__(self) -> str:
+        asked = f"{self.question.channel}: {self.question.text}\n{self.question.new} {self.question.old}"
+        slots = "\n".join(f"[{', '.join(slot.evidence)}] {slot.text}" for slot in self.slots)
+        return f"{'right' if self.updated() else 'WRONG'} {asked}\n\n{slots}"
 
     def _sides(self) -> tuple[frozenset[str], frozenset[str]]:
         assert self.question.sides is not None
@@ -123,8 +138,8 @@ def _is_marked(text: str, new: Sequence[Value]) -> bool:
     return bool(signs) or any(value.stands_in(tokens, bare=True) for value in new)
 
 
-def rows(daemon: AnyDaemon, data: Dataset) -> Iterator[Row]:
-    """Judge every question about two statements, in envelopes of 500 tokens."""
+def rows(daemon: AnyDaemon, data: Dataset, results: Path) -> Iterator[Row]:
+    """Judge every question about two statements, in envelopes of 500 tokens; write those of changed values."""
     told: dict[str, list[Told]] = {}
     for question in data.questions:
         if question.sides:
@@ -133,7 +148,11 @@ def rows(daemon: AnyDaemon, data: Dataset) -> Iterator[Row]:
             marked = tuple(bool(slot["contradicts"]) for slot in got["slots"])
             told.setdefault(question.kind, []).append(Told(question, slots, marked))
     changed, contrary = told.get("knowledge_update", []), told.get("contradiction_resolution", [])
-    newer = f"the newer's turn told and not after the older's: {sum(one.newer_first() for one in changed)}"
+    write(results / f"{data.name}, changed values.txt", list(map(str, changed)), "\n" + "-" * 100 + "\n")
+    harmless = sum(one.updated(after_is_harmless=True) for one in changed)
+    newer = (
+        f"old ones after the new are no harm: {harmless}; no older turn first: {sum(map(Told.newer_first, changed))}"
+    )
     yield _share(UPDATED, [one.updated() for one in changed], UPDATED_SHARE, newer)
     both, disputed = [one.both_sides() for one in contrary], [one.marked() for one in contrary]
     either = [one or other for one, other in zip(both, disputed, strict=True)]

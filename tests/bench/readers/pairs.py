@@ -65,23 +65,23 @@ def together(daemon: AnyDaemon, data: Path) -> Iterator[Row]:
         f"{gone[0]} / {gone[1] - gone[0]}",
         f"≥ {rightly} / ≤ {WRONGLY}",
         gone[0] >= rightly and gone[1] - gone[0] <= WRONGLY,
-        f"{len(pairs)} pairs in one channel; disputed rightly {disputed[0]}, of {disputed[1]} statements",
+        f"{len(pairs)} pairs in one channel; disputed rightly {disputed[0]}, in {disputed[1]} pairs",
     )
     yield Row(
         f'pairs together: "later: …" rightly beside, of {updates}',
         str(beside[0]),
         f"≥ {least_beside}",
         beside[0] >= least_beside,
-        f"beside {beside[1]} statements; with those superseded {beside[0] + gone[0]}",
+        f"in {beside[1]} pairs; with those superseded {beside[0] + gone[0]}",
     )
 
 
 def _right_and_all(
     pairs: Sequence[Pair], ids: Ids, keys: Mapping[str, Mapping[str, frozenset[str]]], key: str, relation: str
 ) -> tuple[int, int]:
-    """Return how many pairs of a relation have the key from the earlier to the later, and how many statements have it.
+    """Return how many pairs of a relation have the key from the earlier to the later, and how many of all have it.
 
-    Of a dispute either side may name the other.
+    Of a dispute either side may name the other. One statement may stand in several pairs: it counts in each.
     """
     named = {node_id: of[key] for node_id, of in keys.items() if of.get(key)}
     right = sum(
@@ -89,7 +89,7 @@ def _right_and_all(
         for pair, (old, new) in zip(pairs, ids, strict=True)
         if pair["relation"] == relation
     )
-    return right, len(named.keys() & {node_id for both in ids for node_id in both})
+    return right, sum(old in named or new in named for old, new in ids)
 
 
 def _pairs(data: Path) -> list[Pair]:
