@@ -41,8 +41,9 @@ COMMON = 400
 NEAREST, BY_WORDS = 5, 10
 """Older facts that one fact is compared with: so many by cosine, and so many by the rarity of the words they share."""
 
-SAME_SUBJECT = 0.3
-"""Cosine below which a fact is not superseded in a dream, only named as changed: the gate holds to the same."""
+SAME_SUBJECT, SAME_SUBJECT_ALONE = 0.3, 0.5
+"""Cosine below which a fact is not superseded in a dream, only named as changed: the gate holds to the same. Higher for
+a fact that rests on no turn: only its successor, if it is near, is found by a question in its words."""
 
 SUPERSEDED_SHARE, SUPERSEDED_AT_LEAST = 0.05, 20
 """The most facts that a dream supersedes, as the gate has it; beyond them a change is only named."""
@@ -201,7 +202,8 @@ class _Comparing:
     def _bounded(self, relation: Relation, old: int, new: int) -> Relation | None:
         """Return what a dream may do: an assistant's words neither end nor dispute a person's."""
         by_assistant = _speaker(self._facts[new]) in MACHINES and _speaker(self._facts[old]) not in MACHINES
-        is_near = float(self._vectors[old] @ self._vectors[new]) >= SAME_SUBJECT
+        least = SAME_SUBJECT if self._facts[old].sources else SAME_SUBJECT_ALONE
+        is_near = float(self._vectors[old] @ self._vectors[new]) >= least
         if relation is Relation.UPDATES and (by_assistant or not is_near or self._room <= 0):
             return Relation.LATER
         return None if relation is Relation.CONTRADICTS and by_assistant else relation

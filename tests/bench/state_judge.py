@@ -1,0 +1,150 @@
+"""A model as judge of changes, over the readers' pairs: `python -m tests.bench.state_judge DATA`.
+
+Each pair is two facts of two sessions in a channel of its own, over which the drift stage runs: without a model, with
+one that answers by the set's own gold, with one that turns every answer round, and with one that babbles. The gate is
+left out: it weighs recall, which this does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from dreamd.llm.budget import Asker
+from dreamd.llm.settings import LlmSettings
+from dreamd.pipelines.stages import drift
+from dreamd.pipelines.workspace.view import History, View
+from dreamd.store import embedder_for
+from dreamd.store.keep import okf
+from dreamd.store.model import Kind, Level, Memory
+from dreamd.store.settings import StoreSettings
+
+from tests.pipelines.fakes import FakeModel, FakeSource
+
+from .readers.reading import judge_pairs
+
+SAYS = {
+    "updates": "change",
+    "contradicts": "contradiction",
+    "same": "same",
+    "adds": "addition",
+    "unrelated": "unrelated",
+}
+TURNED = {
+    "change": "same",
+    "same": "change",
+    "contradiction": "same",
+    "addition": "change",
+    "unrelated": "change",
+}
+FIRST = datetime(2026, 9, 1, tzinfo=UTC)
+Pair = dict[str, str]
+Say = Callable[[str, str], str]
+
+
+def sayings(pairs: Sequence[Pair]) -> dict[str, Say | None]:
+    """Return what each model says of an earlier and a later statement; None for no model."""
+    gold = {(pair["earlier"], pair["later"]): SAYS[pair["relation"]] for pair in pairs}
+    chance = random.Random(7)
+
+    def good(earlier: str, later: str) -> str:
+        return gold.get((earlier, later), "unrelated")
+
+    return {
+        "no model": None,
+        "a good one": good,
+        "one that turns every answer round": lambda earlier, later: TURNED[good(earlier, later)],
+        "one that babbles": lambda earlier, later: chance.choice(list(SAYS.values())),
+    }
+
+
+def answering(say: Say) -> FakeModel:
+    """Return a model that answers the prompt of changes, quoting a word of each that the other has not."""
+
+    def answer(prompt: str) -> dict[str, Any]:
+        lines = [json.loads(line) for line in prompt.splitlines() if line.startswith('{"')]
+        later = next(line["later"] for line in lines if "later" in line)
+        return {"relations": [claim(line, later) for line in lines if "number" in line]}
+
+    def claim(line: dict[str, Any], later: str) -> dict[str, Any]:
+        relation, quotes = say(line["earlier"], later), ("", "")
+        if relation in {"change", "contradiction"}:
+            quotes = _apart(line["earlier"], later), _apart(later, line["earlier"])
+        return {
+            "number": line["number"],
+            "relation": relation,
+            "earlier_words": quotes[0],
+            "later_words": quotes[1],
+        }
+
+    return FakeModel(answer)
+
+
+def drifted(pairs: Sequence[Pair], model: FakeModel | None, vectors: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each pair's relation, and what the drift stage made of it."""
+    source = FakeSource()
+    for pair in pairs:
+        for day, side in enumerate(("earlier", "later")):
+            fact = _fact(pair, side, day)
+            source.files[fact.path] = okf.from_memory(fact)
+    view = View(source, History(), lambda texts: np.array([vectors[text] for text in texts], np.float32), "run")
+    plenty = LlmSettings(calls_per_day=10**6, tokens_per_day=10**9)
+    view.model = Asker(model, plenty) if model else None
+    view.apply(drift.plan(view, FIRST + timedelta(days=90)).actions)
+    for pair in pairs:
+        old, new = (view.memory(pair["id"] + side) for side in ("earlier", "later"))
+        assert old is not None
+        assert new is not None
+        yield pair["relation"], _made(old, new)
+
+
+def _made(old: Memory, new: Memory) -> str:
+    if "same_as" in new.extra:
+        return "same"
+    if old.superseded_by:
+        return "updates"
+    return "contradicts" if old.contradicts else "later" if old.later else "none"
+
+
+def _fact(pair: Pair, side: str, day: int) -> Memory:
+    return Memory(
+        node_id=pair["id"] + side,
+        level=Level.FACT,
+        kind=Kind.FACT,
+        title=pair[side],
+        text=pair[side],
+        channel=pair["id"],
+        created_at=FIRST + timedelta(days=day),
+        sources=(f"{side}#1",),
+        path=f"facts/{pair['id']}{side}.md",
+    )
+
+
+def _apart(one: str, other: str) -> str:
+    words = [word.strip(".,:;") for word in one.split()]
+    return next((word for word in words if word.lower() not in other.lower()), words[0])
+
+
+def main() -> None:
+    """Print the precision and recall of each relation by model, and what was made of the pairs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    pairs: list[Pair] = json.loads((parser.parse_args().data / "pairs.json").read_text())
+    texts = list(dict.fromkeys(pair[side] for pair in pairs for side in ("earlier", "later")))
+    embedder = embedder_for(StoreSettings().embedding, Path("/var/tmp/dreamd-bench"))
+    vectors = dict(zip(texts, embedder.embed_passages(texts), strict=True))
+    for name, say in sayings(pairs).items():
+        found = list(drifted(pairs, answering(say) if say else None, vectors))
+        told = {relation: str(judge_pairs(found, relation, frozenset())) for relation in list(SAYS)[:3]}
+        print(f"{name}: {told}; {dict(sorted(Counter(found).items()))}")
+
+
+if __name__ == "__main__":
+    main()
