@@ -22,7 +22,7 @@ LONGEST_CHARS, FEWEST_WORDS = 90, 3
 LOOKED_AT = 6
 """The first sentences that may be a title: people say early what they are about."""
 
-LATER_COUNTS_LESS, SIGN = 0.04, 0.1
+LATER_COUNTS_LESS, SIGN = 0.05, 0.1
 """Cosine that a sentence loses to one before it, and gains by each sign that it may be a title."""
 
 ENOUGH = 0.1

@@ -38,9 +38,12 @@ def topics_of(facts: Sequence[Memory]) -> list[Topic]:
     """Return the topics of weight, those of the most sessions first."""
     whole = _whole_names(name for fact in facts for name in fact.about)
     about: dict[str, list[Memory]] = defaultdict(list)
+    called = {name: _called(name, facts) for name in dict.fromkeys(whole.values())}
     for fact in facts:
-        for name in dict.fromkeys(whole[_bare(name).casefold()] for name in fact.about):
-            about[name].append(fact)
+        names = {whole[_bare(name).casefold()] for name in fact.about}
+        for name, pattern in called.items():
+            if name in names or pattern.search(fact.text):
+                about[name].append(fact)
     living = sum(fact.is_live for fact in facts)
     weighty = [name for name in about if _has_weight(about[name], living) and _is_name(name, about[name])]
     weighty.sort(key=lambda name: (-len(_sessions(about[name])), -len(about[name]), name))
@@ -58,6 +61,19 @@ def _whole_names(names: Iterable[str]) -> dict[str, str]:
         for part in key.split() if " " in key else ():
             longer[part].add(key)
     return {key: mostly[min(longer[key])] if len(longer[key]) == 1 else name for key, name in mostly.items()}
+
+
+def _called(name: str, facts: Sequence[Memory]) -> re.Pattern[str]:
+    """Return a pattern of what a name is called by: itself and, where that is no common word, its first part.
+
+    A common word stands in lower case in a text that begins with a capital; who writes all in lower case says nothing.
+    """
+    first = name.split()[0]
+    common = re.compile(rf"(?<!\w){re.escape(first.lower())}(?!\w)")
+    is_common = first == name or any(fact.text[:1].isupper() and common.search(fact.text) for fact in facts)
+    names = [name] if is_common else [name, first]
+    listed = "|".join(map(re.escape, names))
+    return re.compile(rf"(?<!\w)(?:{listed})(?!\w)", re.IGNORECASE if not is_common else 0)
 
 
 def _bare(name: str) -> str:

@@ -15,7 +15,7 @@ from ..pages import quotes
 from ..stages import staleness
 from .run_report import RunReport
 
-MOST_NAMED, MOST_LEARNED, MOST_PAIRS = 8, 5, 12
+MOST_NAMED, MOST_LEARNED, MOST_PAIRS, MOST_DOUBTED = 8, 5, 12, 4
 LEVEL_NAMES = ((Level.FACT, "facts"), (Level.SCENARIO, "episodes"), (Level.PROFILE, "profile pages"))
 _WORTH_READING = (
     Kind.CORRECTION,
@@ -168,8 +168,8 @@ def sections(report: RunReport, summary: ActionSummary) -> list[Section]:
     """Return the sections that have something to say."""
     all_sections = (
         Section("Decisions waiting", _waiting(report)),
-        Section("Replaced", _side_by_side(summary.replaced)),
-        Section("Perhaps replaced", _side_by_side(summary.doubted)),
+        Section("Replaced", _side_by_side(summary.replaced, MOST_PAIRS)),
+        Section("Perhaps replaced", _side_by_side(summary.doubted, MOST_DOUBTED)),
         Section("Episodes", _one(_new_pages(summary.pages, episodes=True))),
         Section("Learned", list(_learned(summary.facts))),
         Section("Pages", _one(_new_pages(summary.pages, episodes=False))),
@@ -237,10 +237,10 @@ def _noted(pairs: Sequence[tuple[Memory, str]], hint: str = "") -> list[Group]:
     return _one((Line(_said(memory), memory.path, reason) for memory, reason in pairs), hint=hint)
 
 
-def _side_by_side(pairs: Sequence[tuple[Memory, Memory | None]]) -> list[Group]:
+def _side_by_side(pairs: Sequence[tuple[Memory, Memory | None]], most: int) -> list[Group]:
     by_people = sorted(pairs, key=lambda pair: (pair[1] or pair[0]).said_by in MACHINES)
     told = [(_quote(old), _quote(new) if new else Line("a newer one")) for old, new in by_people]
-    return [Group(pairs=told[:MOST_PAIRS], more=max(0, len(told) - MOST_PAIRS))] if told else []
+    return [Group(pairs=told[:most], more=max(0, len(told) - most))] if told else []
 
 
 def _quote(memory: Memory) -> Line:

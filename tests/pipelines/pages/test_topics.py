@@ -29,6 +29,15 @@ def test_part_of_a_name_and_its_spellings_are_one_topic() -> None:
     assert len(topic.facts) == 4
 
 
+def test_a_person_is_meant_by_the_first_name_in_any_case_and_a_common_word_is_not() -> None:
+    named = said("Emil Rønning runs operations.", "s1#1", about=("Emil Rønning",))
+    called = [said("emil moved the deadline.", "s2#1"), said("ask Emil first.", "s3#1")]
+    assert [len(topic.facts) for topic in topics_of([*OTHERS, named, *called])] == [3]
+    static = said("Take Static Site for it.", "s1#1", about=("Static Site",))
+    common = [said("The pages are static.", "s2#1"), said("static files stay.", "s3#1")]
+    assert topics_of([*OTHERS, static, *common]) == []
+
+
 def test_what_everything_is_about_and_who_speaks_are_no_topics() -> None:
     every = [said(f"Spokes {n}.", f"s{n}#1", about=("Spokes", "user")) for n in range(1, 9)]
     assert topics_of(every) == []
