@@ -118,6 +118,7 @@ def remembered(*said: tuple[str, str]) -> FakeSource:
             text=text,
             channel=source.channel,
             created_at=MAY_8 + timedelta(days=day),
+            sources=(f"s{day}#1",),
             path=f"facts/{node_id}.md",
         )
         source.files[memory.path] = okf.from_memory(memory)
