@@ -16,8 +16,8 @@ Severity = Literal["error", "warning", "note"]
 class Shown:
     """One memory, session or turn, whole, with what it rests on and what rests on it.
 
-    `superseded_by` took its place, it took that of those that it `supersedes`, the `later` ones probably took its place,
-    and those that it `contradicts` say otherwise. All of its own channel or the global one.
+    `superseded_by` took its place, it took that of those that it `supersedes`, the `later` ones probably took its
+    place, and those that it `contradicts` say otherwise. All of its own channel or the global one.
     """
 
     node_id: NodeId

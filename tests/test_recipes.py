@@ -95,6 +95,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     (folder / "path" / "dreamd").symlink_to(folder)
     workshop = Workshop(folder)
     add_stage(workshop.following("A stage of a dream"))
+    add_language(workshop.following("A language"))
     add_command(workshop.following("A command"))
     add_backend(workshop.following("A search backend"))
     add_importer(workshop.following("An importer"))
@@ -120,7 +121,7 @@ def said_by(daemon: DaemonUnderTest, *words: str | Path) -> str:
 
 
 def test_there_is_a_recipe_for_each_seam() -> None:
-    assert set(RECIPES) == {"A stage of a dream", "A command", "A search backend", "An importer"}
+    assert set(RECIPES) == {"A stage of a dream", "A language", "A command", "A search backend", "An importer"}
 
 
 @pytest.mark.parametrize("title", RECIPES)
@@ -371,3 +372,53 @@ def test_a_new_importer_reads_a_file(daemon: DaemonUnderTest, tmp_path: Path) ->
     assert "kingfisher" in said_by(daemon, "recall", "What did we see at the weir?")
     named = typed(daemon, "import", "--format", "diary", diary)
     assert named.returncode == 0, named.stderr
+
+
+# -- a language
+
+NORWEGIAN = """# Norwegian: a few of its words.
+function_words = ["og", "ikke", "det", "vi", "jeg", "er", "på", "til", "med", "som", "en", "har"]
+months = [
+    "januar", "februar", "mars", "april", "mai", "juni",
+    "juli", "august", "september", "oktober", "november", "desember",
+]
+weekdays = ["mandag", "tirsdag", "onsdag", "torsdag", "fredag", "lørdag", "søndag"]
+
+[days]
+offsets = { -1 = "i går", 1 = "i morgen" }
+dates = ["{d}\\\\. {month}(?: {year})?"]
+
+[worth]
+standing = ["aldri", "alltid"]
+decision = ["vi bruker"]
+reason = ["fordi"]
+"""
+
+SAID_IN_NORWEGIAN = """
+from datetime import UTC, date, datetime
+from dreamd.pipelines.extract.facts import drafts_of
+from dreamd.store.model import Turn
+from dreamd.store.text.dates import with_days
+from dreamd.store.text.languages import language_of
+from dreamd.store.text.sentences import sentences_of
+
+text = "Vi bruker alltid Postgres til bestillingene, fordi vi har lært det i går."
+assert language_of(text) == "nb"
+assert with_days("Det var i går.", date(2026, 11, 6)) == "Det var i går [5 Nov 2026]."
+apart = ["Vi møtes den 12. mai på kontoret.", "Det er alt vi har."]
+assert sentences_of(" ".join(apart)) == apart
+at = datetime(2026, 11, 6, tzinfo=UTC)
+(draft,) = drafts_of([Turn("s", 1, "user", text, at, None)])
+assert draft.text == text, draft
+assert draft.days == (date(2026, 11, 5),), draft
+"""
+
+
+def add_language(workshop: Workshop) -> None:
+    workshop.add("store/text/languages/nb.toml", NORWEGIAN)
+
+
+def test_a_new_language_is_understood(changed: Workshop) -> None:
+    environ = {**os.environ, **changed.environ}
+    done = subprocess.run([sys.executable, "-c", SAID_IN_NORWEGIAN], env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -36,7 +36,8 @@ LISTED: dict[str, Any] = {
 }  # fmt: skip
 SHOWN = {
     **LISTED, "text": "The office is in Linz.", "path": "facts/linz--k2m4.md", "tags": ["office"], "cited_by": [],
-    "superseded_by": None, "supersedes": [], "later": [], "contradicts": [], "evidence": [{"node_id": "s#1", "external_id": None}],
+    "superseded_by": None, "supersedes": [], "later": [], "contradicts": [],
+    "evidence": [{"node_id": "s#1", "external_id": None}],
 }  # fmt: skip
 STATUS = {
     "version": __version__, "pid": 4242, "protocol": 1, "uptime_s": 3.0, "vault": "/v", "files": 0, "turns": 0,
