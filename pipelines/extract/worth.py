@@ -49,7 +49,7 @@ _OF_PEOPLE: Mapping[str, float] = {
     "opens speech.chat": -0.5,
     "speech.seeking": -1.75,
     "speech.praise": -0.5,
-    "doubt.idle": -1.5,
+    "doubt.idle": -2.0,
     "doubt.once": -0.75,
     "doubt.example": -0.5,
     "pasted": -1.5,
