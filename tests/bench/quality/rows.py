@@ -22,6 +22,9 @@ USABLE, MOST_FACTS = 0.97, 25
 NOT_WORSE = ("carried", "coverage")
 """What a dream may lower in no kind of question; of other measures, none may lie wholly below 0."""
 
+FEWEST = 5
+"""Questions of a kind below which its mean is shown and not judged: one question's interval has no width."""
+
 SEED = 20261121
 ROUNDED = 0.0005
 
@@ -84,8 +87,8 @@ def _effect(name: str, what: str, old: Enveloped, new: Enveloped) -> Iterator[Ro
     every = [pair for pairs in by_kind.values() for pair in pairs]
     yield compared(name, [one for one, _ in every], [other for _, other in every], f"after: {new}")
     differences = {kind: _difference(*zip(*pairs, strict=True)) for kind, pairs in sorted(by_kind.items())}
-    below = sum(difference.mean <= -ROUNDED for difference in differences.values())
-    surely = sum(difference.high < 0 for difference in differences.values())
+    judged = [difference for kind, difference in differences.items() if len(by_kind[kind]) >= FEWEST]
+    below, surely = (sum(low) for low in ([one.mean <= -ROUNDED for one in judged], [one.high < 0 for one in judged]))
     strictly = what in NOT_WORSE and old.budget == JUDGED
     yield Row(
         f"{name}, by kind",
