@@ -25,7 +25,8 @@ LOOKED_AT = 6
 LATER_COUNTS_LESS, SIGN = 0.05, 0.1
 """Cosine that a sentence loses to one before it, and gains by each sign that it may be a title."""
 
-ENOUGH = 0.1
+ENOUGH = 0.2
+"""The least score of a title; greetings and small talk lie below."""
 
 _CLAUSE_END = re.compile(r"[,;:]\s+|\s+[–—-]+\s+|\s+\(")
 _DIGITS = re.compile(r"\d+")
