@@ -104,6 +104,7 @@ class Check(BaseModel):
     channel: str | None
     gold: tuple[str, ...]
     words: frozenset[str] = frozenset()
+    details: frozenset[frozenset[str]] = frozenset()
     synthetic: bool = True
 
 

@@ -22,6 +22,8 @@ from ...store.text.normal_form import words
 from ..language.overlap import invents, overlap
 from ..workspace.diff import Change
 from ..workspace.view import View
+from .details import says_less
+from .quoting import is_quote, marked_quotes
 
 _BESIDE_QUOTE = re.compile(
     r"\[[^\]]{0,80}\]|^\s*- (?:~~)?[^“”]{0,60}?: (?=“)|(?<=”) \([^()“”]{0,60}\)|(?<=”~~) \([^()“”]{0,60}\)"
@@ -34,6 +36,9 @@ SAME_SUBJECT = 0.3
 FACT_SUPPORT, LINE_SUPPORT, REPEAT_SUPPORT = 0.4, 0.45, 0.3
 """The smallest share of a new fact, of a page's line, of a repeated fact that its sources must contain. Of 3,174 facts
 of LoCoMo 1 % lie below .43; of their pages no line lies below 1.0, and with shuffled words nine in ten below .44."""
+
+CUT_QUOTES = "{n} of {of} quotes are not whole sentences of what they cite"
+"""The reason against a fact or a page's line without a part of its sentence: a name, a number, a "because"."""
 
 STRAY_SHARE = 0.05
 """The share of a stage's chances that may break a rule with exceptions; one breach always may."""
@@ -153,6 +158,8 @@ class ActionChecker:
             counts.seldom(
                 "{n} of {of} new facts hold numbers or denials that their turns do not", strays=invents(new.text, said)
             )
+            if new.said_by:
+                counts.seldom(CUT_QUOTES, strays=not is_quote(new.text, said))
         else:
             self._check_lines(new, said, counts)
 
@@ -161,6 +168,8 @@ class ActionChecker:
             if line.strip() and not line.startswith("#"):
                 strays = overlap(_BESIDE_QUOTE.sub(" ", line), said) < LINE_SUPPORT
                 counts.seldom("{n} of {of} lines of pages are not supported by their sources", strays=strays)
+        for quote in marked_quotes(page.text):
+            counts.seldom(CUT_QUOTES, strays=not is_quote(quote, said))
 
     def _check_fact(
         self,
@@ -188,6 +197,14 @@ class ActionChecker:
             counts.seldom("{n} of {of} added sources do not support their fact", strays=share < REPEAT_SUPPORT)
         if old.is_live and not new.is_live:
             self._check_retired(old, new, after, related, counts, losses)
+        elif old.superseded_by and new.is_live and old.superseded_by not in new.supersedes:
+            newer = after.get(old.superseded_by) or self._view.memory(old.superseded_by)
+            if newer is not None:
+                counts.never("facts that hold again though a newer one replaced them: {n}")
+        for node_id in set(new.later) - set(old.later):
+            newer = after.get(node_id) or self._view.memory(node_id)
+            if newer is None or _said_at(newer) < _said_at(old):
+                counts.never("facts said to be changed by older ones: {n}")
 
     def _check_retired(
         self,
@@ -219,6 +236,9 @@ class ActionChecker:
         counts.seldom(
             "{n} of {of} facts are superseded by ones of another subject",
             strays=(old.node_id, newer.node_id) not in related,
+        )
+        counts.seldom(
+            "{n} of {of} facts are superseded by ones that only say less", strays=says_less(newer.text, old.text)
         )
 
     def _check_repeated(

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from statistics import fmean
 
 from ...store.keep.ledger.questions import Probe
 from ...store.model import Action, NodeId
 from ..protocol import Check
 from ..settings import GateSettings
-from ..workspace.diff import gave_way
+from ..workspace.diff import Difference
 from ..workspace.view import View
 from .action_checks import ActionChecker
-from .probes import ProbeCase, ProbeGenerator, Score, ask
+from .probes import ProbeCase, ProbeGenerator, Score, Touched, ask, spread
 from .shadow_index import ShadowIndex
 
 LOST_SHARE, LOST_AT_LEAST = 0.01, 1
 RECALL_DROP = 0.005
-COVERAGE_DROP = 0.25
-"""The largest allowed drop of mean envelope coverage: facts leave out filler words, which costs a turn .09 of its rare
-words where people talk (LoCoMo), and more where they write at length; an assistant's turns are not measured."""
-
 ROUNDING = 1e-9
 FEWEST_ASKED = 20
+TOUCHED = 80
+"""The most memories of those that a stage touches for which questions are made."""
+
 CHECKS = 40
 PASSES = 6
 """About how often a run's probes are asked: the time for probes is divided by it."""
@@ -100,15 +100,15 @@ class Gate:
 
         Scenarios and profiles alone do not answer where no level is named: then nothing is asked again.
 
-        An archived memory need not be found, so synthetic probes of it are dropped; a superseded one must be found
-        through its successor, so it gets probes of its own, asked before and after.
+        An archived memory need not be found, so synthetic probes of it are dropped. What the stage touches otherwise is
+        asked for by harder probes of its own, before and after; a superseded memory is told by its successor.
         """
         files = {action.path: action.content for action in actions}
         before = {path: shadow.read(path) for path in files}
-        archived, replaced = gave_way(self._view, actions)
-        self._drop_probes_of(archived)
-        cases = self._successor_probes(shadow, sorted(replaced)[: self._settings.probes])
-        then = [ask(shadow, case) for case in cases]
+        difference = Difference.of(self._view, actions)
+        self._drop_probes_of(difference.archived)
+        self._expect_no_more(shadow, difference)
+        touched = self._touched(shadow, difference)
         answered = shadow.answers(files)
         shadow.overlay(files, lambda done, total: self._view.steps.detail("trying", done, total))
         if not (answered or shadow.answers(files)):
@@ -116,20 +116,34 @@ class Gate:
         scores = [ask(shadow, case) for case in self._view.steps.counted(self._asked, "asking again")]
         reasons = worse(self._before, scores) or worse(self._after, scores)
         if not reasons:
-            now = [ask(shadow, case) for case in cases]
-            lost, _ = _lost_and_gained(then, now)
-            if lost > max(LOST_AT_LEAST, LOST_SHARE * len(cases)):
-                reasons = [f"{lost} of {len(cases)} superseded memories would not be found by their successors"]
+            now = [ask(shadow, one.case) for one in touched]
+            reasons = tell_less([one.before for one in touched], now)
         if reasons:
             shadow.overlay(before)
         return reasons, scores
 
-    def _successor_probes(self, shadow: ShadowIndex, replaced: Sequence[NodeId]) -> list[ProbeCase]:
-        """Generate probes of superseded memories that rest on no turn; the others are found by their turns anyway."""
-        nodes = [
-            node for node in shadow.catalog.nodes(replaced).values() if not shadow.catalog.links(node.node_id, "cites")
-        ]
-        return self._generator.of(nodes) if self._generator else []
+    def _touched(self, shadow: ShadowIndex, difference: Difference) -> list[Touched]:
+        """Ask what the memory tells now of the turns and notes that a stage touches, as many as there is time for."""
+        began, enough_s = time.monotonic(), self._settings.time_s / PASSES
+        chosen = spread(list(difference.touched), TOUCHED)
+        found: list[Touched] = []
+        for node_id, node in shadow.catalog.nodes(chosen).items():
+            if self._generator is None or (found and time.monotonic() - began > enough_s):
+                break
+            cases = self._generator.harder(node, difference.touched[node_id])
+            asked = (Touched(case, ask(shadow, case)) for case in cases)
+            found += islice((one for one in asked if one.before.recall > 0), 1)
+        return found
+
+    def _expect_no_more(self, shadow: ShadowIndex, difference: Difference) -> None:
+        """Expect of a person's questions, too, no more of what is superseded than its successor says."""
+        for n, case in enumerate(self._asked):
+            for replaced in filter(None, (difference.touched.get(node_id) for node_id in case.probe.gold)):
+                self._asked[n] = self._asked[n].after(replaced)
+            if self._asked[n] != case:
+                told = ask(shadow, self._asked[n])
+                self._before[n] = replace(told, recall=self._before[n].recall)
+                self._after[n] = replace(told, recall=self._after[n].recall)
 
     def _drop_probes_of(self, archived: Collection[NodeId]) -> None:
         kept = [
@@ -158,6 +172,7 @@ class Gate:
                 channel=case.probe.channel,
                 gold=case.probe.gold,
                 words=case.words,
+                details=case.details,
                 synthetic=case.synthetic,
             )
             for case in some
@@ -175,7 +190,8 @@ class Gate:
             self._view.steps.detail("asking", number + 1, len(self._asked))
         kept = [n for n, score in enumerate(self._before) if score.recall > 0 or not self._asked[n].synthetic]
         self._asked = [self._asked[n] for n in kept]
-        self._before = self._after = [self._before[n] for n in kept]
+        self._before = [self._before[n] for n in kept]
+        self._after = list(self._before)
 
 
 def probes_of(generator: ProbeGenerator, past: Sequence[Probe], count: int) -> list[ProbeCase]:
@@ -190,15 +206,27 @@ def worse(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
         return []
     found = []
     lost, gained = _lost_and_gained(before, after)
-    if lost - gained > max(LOST_AT_LEAST, LOST_SHARE * len(before)):
+    if lost - gained > _most_lost(before):
         found.append(f"{lost} of {len(before)} questions would find less, and {gained} more")
     drop = fmean(score.recall for score in before) - fmean(score.recall for score in after)
     if drop > RECALL_DROP + ROUNDING:
         found.append(f"recall would drop by {drop:.3f}")
-    drop = fmean(score.coverage for score in before) - fmean(score.coverage for score in after)
-    if drop > COVERAGE_DROP + ROUNDING:
-        found.append(f"coverage of the expected words would drop by {drop:.2f}")
+    found += tell_less(before, after)
     return found
+
+
+def tell_less(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
+    """Return the reason against answers that tell less than they did, [] if they do not."""
+    pairs = list(zip(before, after, strict=True))
+    less, more = sum(b.tells_less_than(a) for a, b in pairs), sum(a.tells_less_than(b) for a, b in pairs)
+    if less - more <= _most_lost(before):
+        return []
+    of = f"{less} of {len(before)} answers"
+    return [f"{of} would leave out a name, a number, a reason or most words, and {more} would tell more"]
+
+
+def _most_lost(scores: Sequence[Score]) -> float:
+    return max(LOST_AT_LEAST, LOST_SHARE * len(scores))
 
 
 def _lost_and_gained(before: Sequence[Score], after: Sequence[Score]) -> tuple[int, int]:

@@ -25,7 +25,7 @@ class Recheck:
         self._store = store
         self._is_busy = is_busy
         self._asked = [
-            ProbeCase(Probe(one.text, one.channel, one.gold), one.words, synthetic=one.synthetic)
+            ProbeCase(Probe(one.text, one.channel, one.gold), one.words, one.synthetic, one.details)
             for one in checks
             if one.gold
         ]

@@ -1,14 +1,15 @@
-"""Probes: questions with known answers, asked of an index to measure recall and the coverage of envelopes.
+"""Probes: questions with known answers, asked of an index to measure what is found and what envelopes tell.
 
-A probe's gold is turns, and memories that rest on none. Where a person asked too little, synthetic probes are generated
-from turns of before this run: some of a turn's rare words ask for the turn.
+A probe's gold is turns, and memories that rest on none, and what they say: their details and their rare words. Where a
+person asked too little, synthetic probes are generated from turns of before this run: some of a turn's rare words ask
+for the turn. What a stage touches is asked for by few and common words, which tell more: rare words always find.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Protocol
 
@@ -21,6 +22,8 @@ from ...store.model import NodeId
 from ...store.roles import MACHINES
 from ...store.text.stems import stems_of
 from ...store.text.terms import query_terms, term_stems
+from ..workspace.diff import Replaced
+from .details import Detail, details_of, names_in, said_in, told
 from .shadow_index import ShadowIndex
 
 HITS = 10
@@ -29,31 +32,57 @@ ASKED_WORDS = 4
 EXPECTED_WORDS = 12
 """Of a memory's words, rarest first: so many ask for it, and so many should be in the envelope that answers."""
 
+WORDS_KEPT = 0.5
+"""The share of the rare words told before that must still be told."""
+
 FEWEST_WORDS = 5
 MOST_WORDS = 5000
+HARD_WORDS = (2, 4)
+"""The numbers of common words that ask for what a stage touches: the first that finds it is kept."""
+
 READ_AT_MOST, NOTES_AT_MOST = 4000, 1000
 """Turns, and memories that rest on none, read to generate probes and to count how rare words are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The result of a probe, both from 0 to 1.
+    """The result of a probe.
 
-    `recall` is the share of its gold in the first HITS hits; `coverage` is the share of its words in an envelope of
-    ENVELOPE_TOKENS tokens.
+    `recall` is the share of its gold in the first HITS hits; `coverage` the share of its words, and `told` its details,
+    in an envelope of ENVELOPE_TOKENS tokens; the details in one that is about what was asked.
     """
 
     recall: float
     coverage: float
+    told: frozenset[Detail] = frozenset()
+
+    def tells_less_than(self, before: Score) -> bool:
+        """Return True if a detail that was told before is not, or most of the words that were."""
+        return bool(before.told - self.told) or self.coverage < WORDS_KEPT * before.coverage
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeCase:
-    """A probe with the rare words that its answer should contain; `synthetic` unless a person asked it."""
+    """A probe with the rare words and the details that its answer should tell; `synthetic` unless a person asked it."""
 
     probe: Probe
     words: frozenset[str]
     synthetic: bool = True
+    details: frozenset[Detail] = frozenset()
+
+    def after(self, replaced: Replaced) -> ProbeCase:
+        """Return the case without what only a superseded fact says."""
+        gone = told(self.details, replaced.older) - told(self.details, replaced.newer)
+        words = self.words - (said_in(replaced.older) - said_in(replaced.newer))
+        return replace(self, words=words, details=self.details - gone)
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A probe of what a stage touches, with its result before the stage."""
+
+    case: ProbeCase
+    before: Score
 
 
 class Searchable(Protocol):
@@ -76,16 +105,20 @@ def ask(index: Searchable, case: ProbeCase) -> Score:
     answer = hits.answer(ranking, index.catalog, HITS).hits
     found = {hit.node_id for hit in answer} | {turn.node_id for hit in answer for turn in hit.evidence}
     found |= {old for hit in answer for old in replaced_by(index, hit.node_id)}
-    words = all_words_of(packing.envelope(ranking, index.catalog, ENVELOPE_TOKENS).text)
+    envelope = packing.envelope(ranking, index.catalog, ENVELOPE_TOKENS)
+    words = stems_of(query_terms(envelope.text, MOST_WORDS))
     return Score(
         len(found & set(probe.gold)) / len(probe.gold),
         len(words & case.words) / len(case.words) if case.words else 1.0,
+        _told(case, [slot.text for slot in envelope.slots]),
     )
 
 
-def all_words_of(text: str) -> frozenset[str]:
-    """Return the stems of a text's content words, up to MOST_WORDS."""
-    return stems_of(query_terms(text, MOST_WORDS))
+def _told(case: ProbeCase, lines: Sequence[str]) -> frozenset[Detail]:
+    """Return the details that stand in a line with at least half of the words that were asked for."""
+    asked = stems_of(query_terms(case.probe.text))
+    about = [line for line in lines if 2 * len(asked & said_in(line)) >= len(asked)]
+    return frozenset(detail for line in about for detail in told(case.details, line))
 
 
 def replaced_by(index: Searchable, node_id: NodeId) -> set[NodeId]:
@@ -114,6 +147,7 @@ class ProbeGenerator:
         chosen = spread(self._catalog.turn_ids(), READ_AT_MOST) + spread(self._catalog.facts_alone(), NOTES_AT_MOST)
         self._nodes = self._catalog.nodes(chosen)
         self._counts = Counter(stem for node in self._nodes.values() for stem in term_stems(node.text))
+        self._names = names_in(node.text for node in self._nodes.values())
 
     def real(self, probes: Sequence[Probe]) -> list[ProbeCase]:
         """Return cases for the probes that a person asked, with as much of their gold as is still living."""
@@ -122,7 +156,8 @@ class ProbeGenerator:
             known = self._catalog.nodes(probe.gold)
             if gold := tuple(node_id for node_id in probe.gold if node_id in known and known[node_id].live):
                 words = frozenset(stem for node_id in gold for stem in self._expected(known[node_id]))
-                asked.append(ProbeCase(Probe(probe.text, probe.channel, gold, probe.last_at), words, synthetic=False))
+                details = frozenset(detail for node_id in gold for detail in self._details(known[node_id]))
+                asked.append(ProbeCase(Probe(probe.text, probe.channel, gold, probe.last_at), words, False, details))
         return asked
 
     def synthetic(self, count: int) -> list[ProbeCase]:
@@ -137,9 +172,27 @@ class ProbeGenerator:
         words = self._rare(node)
         if len(words) < FEWEST_WORDS:
             return None
+        return self._case(node, words[:ASKED_WORDS], self._details(node))
+
+    def harder(self, node: Node, replaced: Replaced | None = None) -> list[ProbeCase]:
+        """Generate probes that ask for a node's details by common words beside them, the hardest first.
+
+        Where a stage supersedes a fact of the node, what both facts say asks first, and is all that is expected of it.
+        """
+        details = self._details(node)
+        words = [stem for stem in self._rare(node)[:EXPECTED_WORDS] if frozenset([stem]) not in details][::-1]
+        if replaced is not None:
+            words.sort(key=lambda stem: stem not in said_in(replaced.newer))
+        cases = [self._case(node, words[:count], details) for count in HARD_WORDS if len(words) >= count]
+        return cases if replaced is None else [case.after(replaced) for case in cases]
+
+    def _case(self, node: Node, stems: Sequence[str], details: frozenset[Detail]) -> ProbeCase:
         spelt = {next(iter(stems_of([word]))): word for word in query_terms(node.text)}
-        text = " ".join(spelt[stem] for stem in words[:ASKED_WORDS] if stem in spelt)
-        return ProbeCase(Probe(text, node.channel, (node.node_id,)), frozenset(self._expected(node)))
+        text = " ".join(spelt[stem] for stem in stems if stem in spelt)
+        return ProbeCase(Probe(text, node.channel, (node.node_id,)), frozenset(self._expected(node)), details=details)
+
+    def _details(self, node: Node) -> frozenset[Detail]:
+        return frozenset() if node.role in MACHINES else details_of(node.text, self._names)
 
     def _expected(self, node: Node) -> list[str]:
         """Return the words that its envelope should contain; none of an assistant's, as their long answers are cut."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...store.keep import okf
-from ...store.model import Action, Memory, NodeId
+from ...store.model import Action, Level, Memory, NodeId
 from .proposals import is_edited
 from .view import View
 
@@ -29,11 +30,40 @@ class Change:
         return cls(path, read(before), read(after), before is not None and is_edited(before))
 
 
-def gave_way(view: View, actions: Iterable[Action]) -> tuple[set[NodeId], set[NodeId]]:
-    """Return the memories that a stage would archive, and those that it would supersede."""
-    archived, replaced = set[NodeId](), set[NodeId]()
-    for action in actions:
-        change = Change.of(action.path, view.read(action.path), action.content)
-        if change.before and change.before.is_live and change.after and not change.after.is_live:
-            (archived if change.after.superseded_by is None else replaced).add(change.before.node_id)
-    return archived, replaced
+class Replaced(NamedTuple):
+    """The texts of a superseded fact and of the one that supersedes it."""
+
+    older: str
+    newer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The difference that a stage makes to facts: those that it archives, and the turns and notes that it touches.
+
+    `touched` maps each turn, or a fact that rests on none, to what is superseded there, if anything.
+    """
+
+    archived: frozenset[NodeId]
+    touched: Mapping[NodeId, Replaced | None]
+
+    @classmethod
+    def of(cls, view: View, actions: Iterable[Action]) -> Difference:
+        """Read what a stage's actions change."""
+        changes = [Change.of(action.path, view.read(action.path), action.content) for action in actions]
+        after = {change.after.node_id: change.after for change in changes if change.after}
+        archived = set[NodeId]()
+        touched: dict[NodeId, Replaced | None] = {}
+        for change in changes:
+            old, new = change.before, change.after
+            if new is None or new.level is not Level.FACT:
+                continue
+            unit = new.sources[0] if new.sources else new.node_id
+            if new.is_live or old is None or not old.is_live:
+                touched.setdefault(unit, None)
+            elif new.superseded_by is None:
+                archived.add(old.node_id)
+            else:
+                newer = after.get(new.superseded_by) or view.memory(new.superseded_by)
+                touched[unit] = Replaced(old.text, newer.text if newer else "")
+        return cls(frozenset(archived), touched)

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from dreamd.daemon.importing.detect import read
@@ -23,8 +23,9 @@ from dreamd.pipelines.workspace.snapshot import Snapshot
 from dreamd.pipelines.workspace.view import View
 from dreamd.store.find.embedding.cache import EmbeddingCache
 from dreamd.store.find.embedding.embedding import Embedder, embedder_for
+from dreamd.store.keep import okf
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import Action, Level
+from dreamd.store.model import Action, Changeset, Level
 from dreamd.store.settings import StoreSettings
 
 from .options import Options
@@ -35,7 +36,7 @@ from .table import Row, say, skipped
 HARM = "gate: planted harmful stages refused"
 NONE = "gate: harmless stages refused"
 MOST_WRONG = 0.04
-"""Of either sort: two of the fifty."""
+"""Of either sort: two of the sixty."""
 QUICK_EVERY = 5
 SEED = 20261122
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -44,6 +45,19 @@ TONIGHT = NOW + timedelta(days=1)
 _WHO = "Alice Bruno Chiara Deniz Emeka Farah Goran Hana Ines Jonas Kofi Lena".split()
 _WHAT = "boiler key, ladder, invoice book, spare battery, archive box, passport, projector, tent, seed tray".split(", ")
 _WHERE = "cellar, garage, harbour office, attic studio, allotment, old mill, van, print shop, summer house".split(", ")
+LATER = ("no-reason", "no-name", "no-number", "other-date", "other-value", "replaced")
+"""How the second of two notes differs from the first."""
+_KEPT = "ladle, rope, lamp, kiln, loom, anvil, canoe, harp, globe, sled, still, churn".split(", ")
+_WHY = (
+    "because the cellar floods in {month}",
+    "since the lock of the {where} is broken",
+    "so that the night shift finds it before {hour}:30",
+    "because the insurer asked for a witness in {month}",
+    "because the neighbour of the {where} complained about noise",
+    "so that apprentices can practise on it after {hour}:15",
+)
+REASONED = 48
+"""Notes with a name, a date and a reason each, of each of which a second speaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +182,51 @@ def _fill(file: Path, paths: StorePaths, settings: StoreSettings, embedder: Embe
         store.remember(text, channel=channel).result()
         if number % 6 == 0:
             store.remember(f"{text} again", channel=channel).result()
+    for number in range(REASONED):
+        _remember_twice(store, rng, number, rng.choice(sorted(by_channel)))
     for sessions in by_channel.values():
         for item in sessions[-2:]:
             store.observe(item.head, item.turns).result()
     _embed(store)
     store.close()
+
+
+def _remember_twice(store: MemoryStore, rng: random.Random, number: int, channel: str) -> None:
+    """Note whose thing stays where since when, and why; then again with a part left out, changed or written otherwise.
+
+    Both notes are tagged with their number, the second also with how it differs. Of every sixth pair the first is
+    superseded by the second.
+    """
+    kind = LATER[number % len(LATER)]
+    who, other = rng.sample(_WHO, 2)
+    place, elsewhere = rng.sample(_WHERE, 2)
+    day = date(rng.randint(2012, 2025), rng.randint(1, 12), rng.randint(1, 28))
+    why, instead = (one.format(month=f"{day:%B}", where=place, hour=day.day) for one in rng.sample(_WHY, 2))
+    thing = f"{_KEPT[number % len(_KEPT)]} of type {number}"
+
+    def say(who: str, place: str, since: str, why: str) -> str:
+        return f"The {who}{thing} stays in the {place}{since}{why}"
+
+    since = f" since {day.day} {day:%B %Y}"
+    first = say(f"{who}'s ", place, since, f", {why}")
+    second = {
+        "no-reason": say(f"{who}'s ", place, since, ""),
+        "no-name": say("", place, since, f", {why}"),
+        "no-number": say(f"{who}'s ", place, "", f", {why}"),
+        "other-date": say(f"{who}'s ", place, f" since {day.isoformat()}", f", {why}"),
+        "other-value": say(f"{other}'s ", elsewhere, " now", ""),
+        "replaced": say(f"{who}'s ", elsewhere, " now", f", {instead}"),
+    }[kind]
+    at = NOW - timedelta(days=20)
+    older = store.remember(first, channel=channel, tags=[f"pair-{number}"], created_at=at).result()
+    newer = store.remember(second, channel=channel, tags=[f"pair-{number}", kind]).result()
+    if kind == "replaced":
+        store.settle_links(60)
+        path = store.show(older, wanted=False).path
+        data = store.vault.read(path)
+        ended = okf.edit(data, {"superseded_by": newer, "valid_to": NOW.isoformat()})
+        action = Action.replacing(path, older, data, ended, stage="planted", reason="replaced")
+        store.apply(Changeset(run_id=f"replaced-{number}", actions=(action,)))
 
 
 def _embed(store: MemoryStore) -> None:

@@ -16,6 +16,7 @@ from dreamd.pipelines.workspace.proposals import body_hash
 from dreamd.pipelines.workspace.view import View
 from dreamd.store.keep import okf
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
+from dreamd.store.text.sentences import sentences_of
 
 Plan = Callable[["Sandbox", int], Iterator[Action]]
 
@@ -85,6 +86,33 @@ class Sandbox:
                 used |= {one, other}
                 pairs.append(tuple(sorted((some[one], some[other]), key=lambda fact: fact.created_at or self.now)))
         return pairs[:count]  # type: ignore[return-value]
+
+    def pairs(self, kind: str, count: int) -> list[tuple[Memory, Memory]]:
+        """Return notes of which the second speaks of the first, and differs so; the older first."""
+        notes = [self.whole(note) for note in self.facts(noted=True)]
+        newer = {note.tags[0]: note for note in notes if kind in note.tags}
+        found = [(note, newer[note.tags[0]]) for note in notes if len(note.tags) == 1 and note.tags[0] in newer]
+        return found[:count]
+
+    def said(self, fact: Memory) -> str:
+        """Return what the turn says that a fact cites first."""
+        session_id = fact.sources[0].partition("#")[0]
+        return next(turn.text for turn in self.view.turns(session_id) if turn.node_id == fact.sources[0])
+
+    def quoting(self, share_percent: int, cut: Callable[[str], str]) -> Iterator[Action]:
+        """Draw facts that quote the sentences of their turns, a share of them cut."""
+        for fact in self.fresh():
+            sentences = sentences_of(self.said(fact))
+            if self.rng.random() * 100 < share_percent:
+                sentences = [cut(sentence) for sentence in sentences]
+            if text := " ".join(sentence for sentence in sentences if sentence):
+                yield self.created(fact, text, said_by="user")
+
+
+def _superseded(sandbox: Sandbox, pairs: Sequence[tuple[Memory, Memory]]) -> Iterator[Action]:
+    for old, new in pairs:
+        yield sandbox.changed(old, superseded_by=new.node_id, valid_to=sandbox.now)
+        yield sandbox.changed(new, supersedes=(old.node_id,), valid_from=new.created_at)
 
 
 def _archived(sandbox: Sandbox, memories: Sequence[Memory]) -> Iterator[Action]:
@@ -237,6 +265,59 @@ def crowd(sandbox: Sandbox, count: int) -> Iterator[Action]:
         yield sandbox.created(fact, text, channel=sandbox.rng.choice(sandbox.view.sessions()).channel)
 
 
+def lose_reasons(sandbox: Sandbox, count: int) -> Iterator[Action]:
+    """Supersede notes by later ones that leave out why."""
+    yield from _superseded(sandbox, sandbox.pairs("no-reason", count))
+
+
+def lose_names(sandbox: Sandbox, count: int) -> Iterator[Action]:
+    """Supersede notes by later ones that leave out whose."""
+    yield from _superseded(sandbox, sandbox.pairs("no-name", count))
+
+
+def lose_numbers(sandbox: Sandbox, count: int) -> Iterator[Action]:
+    """Supersede notes by later ones that leave out since when."""
+    yield from _superseded(sandbox, sandbox.pairs("no-number", count))
+
+
+def hold_again(sandbox: Sandbox, count: int) -> Iterator[Action]:
+    """Let hold again what a newer note has replaced."""
+    channels = sorted({note.channel for note in sandbox.facts(noted=True)})
+    known = [note for channel in channels for note in sandbox.view.whole(Level.FACT, channel)]
+    for note in [note for note in known if note.superseded_by][:count]:
+        yield sandbox.changed(note, superseded_by=None, valid_to=None)
+
+
+def changed_by_the_older(sandbox: Sandbox, count: int) -> Iterator[Action]:
+    """Say of newer notes that older ones have probably taken their place."""
+    for old, new in sandbox.pairs("other-value", count):
+        yield sandbox.changed(new, later=(old.node_id,))
+
+
+def quote_fragments(sandbox: Sandbox, share_percent: int) -> Iterator[Action]:
+    """Draw facts that quote the first words of sentences."""
+    yield from sandbox.quoting(share_percent, lambda sentence: " ".join(sentence.split()[:4]))
+
+
+def quote_without_reasons(sandbox: Sandbox, share_percent: int) -> Iterator[Action]:
+    """Draw facts that quote sentences up to a "because"."""
+    why = re.compile(r",?\s(?:because|since|so|to|'cause|and)\s.*", re.DOTALL)
+    yield from sandbox.quoting(share_percent, lambda sentence: why.sub(".", sentence))
+
+
+def quote_without_names(sandbox: Sandbox, share_percent: int) -> Iterator[Action]:
+    """Draw facts that quote sentences without the names in them."""
+    yield from sandbox.quoting(share_percent, lambda sentence: re.sub(r"(?<=\w )[A-Z]\w+(?:'s)?", "it", sentence))
+
+
+def pages_without_details(sandbox: Sandbox, count: int) -> Iterator[Action]:
+    """Take names and numbers out of the lines of pages."""
+    for page in sandbox.view.memories(Level.SCENARIO)[:count]:
+        lines = sandbox.whole(page).text.splitlines()
+        bare = [re.sub(r"(?<=\w )(?:[A-Z]\w+|\d+)", "it", line) if line.startswith("- ") else line for line in lines]
+        yield sandbox.changed(page, text="\n".join(bare))
+
+
 HARMFUL: tuple[tuple[Plan, tuple[int, ...]], ...] = (
     (merge_at_random, (12, 60, 400)),
     (merge_notes_at_random, (6, 15, 40)),
@@ -258,6 +339,15 @@ HARMFUL: tuple[tuple[Plan, tuple[int, ...]], ...] = (
     (add_evidence, (40, 300)),
     (move, (5, 200)),
     (crowd, (100, 600)),
+    (lose_reasons, (4,)),
+    (lose_names, (4,)),
+    (lose_numbers, (4,)),
+    (hold_again, (2,)),
+    (changed_by_the_older, (3,)),
+    (quote_fragments, (15, 50)),
+    (quote_without_reasons, (60,)),
+    (quote_without_names, (60,)),
+    (pages_without_details, (40,)),
 )
 
 
@@ -332,6 +422,38 @@ def remake_pages(sandbox: Sandbox, count: int) -> Iterator[Action]:
         yield sandbox.changed(page, text="\n".join(["## Anew", "", *lines]))
 
 
+def newer_value(sandbox: Sandbox, count: int) -> Iterator[Action]:
+    """Supersede notes by later ones with another owner and place, and without a reason."""
+    yield from _superseded(sandbox, sandbox.pairs("other-value", count))
+
+
+def other_date(sandbox: Sandbox, count: int) -> Iterator[Action]:
+    """Supersede notes by later ones that write the date otherwise."""
+    yield from _superseded(sandbox, sandbox.pairs("other-date", count))
+
+
+def changed_by_the_newer(sandbox: Sandbox, count: int) -> Iterator[Action]:
+    """Say of older notes that newer ones have probably taken their place."""
+    for old, new in sandbox.pairs("other-value", count):
+        yield sandbox.changed(old, later=(new.node_id,))
+
+
+def quote_sentences(sandbox: Sandbox, share_percent: int) -> Iterator[Action]:
+    """Draw facts that quote whole sentences, a share of them the longest one alone."""
+    for fact in sandbox.fresh():
+        sentences = sentences_of(sandbox.said(fact))
+        if sandbox.rng.random() * 100 < share_percent:
+            sentences = [max(sentences, key=len)]
+        yield sandbox.created(fact, " ".join(sentences), said_by="user")
+
+
+def same_names(sandbox: Sandbox, count: int) -> Iterator[Action]:
+    """Write pages anew in other words around the same lines, under one heading for each day."""
+    for page in sandbox.view.memories(Level.SCENARIO)[:count]:
+        lines = sandbox.whole(page).text.splitlines()
+        yield sandbox.changed(page, text="\n".join(line.replace("## ", "## What was said on ") for line in lines))
+
+
 HARMLESS: tuple[tuple[Plan, tuple[int, ...]], ...] = (
     (new_facts, (5, 20, 35, 50, 70, 80, 90, 100)),
     (all_that_is_due, (1, 2, 3, 3)),
@@ -342,4 +464,9 @@ HARMLESS: tuple[tuple[Plan, tuple[int, ...]], ...] = (
     (reformat, (10, 50, 200, 1000)),
     (flag, (3, 10, 40, 100)),
     (remake_pages, (2, 10, 40, 100, 150)),
+    (newer_value, (3, 8)),
+    (other_date, (3, 8)),
+    (changed_by_the_newer, (3,)),
+    (quote_sentences, (20, 60, 100)),
+    (same_names, (5, 60)),
 )

@@ -92,6 +92,49 @@ def test_a_fact_is_superseded_by_a_newer_one_only() -> None:
     ]
 
 
+def test_a_fact_is_not_superseded_by_ones_that_only_say_less() -> None:
+    rich = [fact(f"Marek keeps the ladder of pier {n} in the attic.", created_at=MAY_8) for n in (40, 50)]
+    poor = fact("Marek keeps the ladder in the attic.", created_at=NOW)
+    retired = [written(replace(memory, superseded_by=poor.node_id)) for memory in rich]
+    assert reasons(source_of(*rich, poor), *retired) == ["2 of 2 facts are superseded by ones that only say less"]
+
+
+def test_what_a_newer_fact_replaced_does_not_hold_again() -> None:
+    old = replace(LADDER, superseded_by=NEWER.node_id)
+    again = written(replace(old, superseded_by=None))
+    assert reasons(source_of(old, NEWER), again) == ["facts that hold again though a newer one replaced them: 1"]
+    assert reasons(source_of(old), again) == []
+    said_again = replace(old, superseded_by=None, supersedes=(NEWER.node_id,))
+    assert reasons(source_of(old, NEWER), written(said_again)) == []
+
+
+def test_only_a_newer_fact_is_said_to_have_taken_the_place_of_another() -> None:
+    source = source_of(LADDER, NEWER)
+    assert reasons(source, written(replace(LADDER, later=(NEWER.node_id,)))) == []
+    assert reasons(source, written(replace(NEWER, later=(LADDER.node_id,)))) == [
+        "facts said to be changed by older ones: 1"
+    ]
+
+
+def test_what_is_quoted_is_whole_sentences() -> None:
+    quotes = [replace(memory, said_by="user") for memory in (LADDER, NEWER)]
+    cut = [replace(quote, text=quote.text.replace(" in the attic", "")) for quote in quotes]
+    assert reasons(source_of(), *map(written, quotes)) == []
+    assert reasons(source_of(), *map(written, cut)) == ["2 of 2 quotes are not whole sentences of what they cite"]
+
+
+def test_a_page_quotes_its_facts_whole() -> None:
+    def page(*quotes: str) -> Memory:
+        lines = "\n".join(f"- “{quote}” [^m1]" for quote in quotes)
+        return fact(lines, level=Level.SCENARIO, path="scenarios/ladder.md", sources=(LADDER.node_id, NEWER.node_id))
+
+    source = source_of(LADDER, NEWER)
+    assert reasons(source, written(page(LADDER.text, NEWER.text))) == []
+    assert reasons(source, written(page("Marek keeps the blue ladder", "Priya keeps the blue ladder"))) == [
+        "2 of 2 quotes are not whole sentences of what they cite"
+    ]
+
+
 def test_a_memory_that_is_in_use_is_not_archived() -> None:
     archived = written(replace(LADDER, status=Status.DEPRECATED, archived_at=NOW))
     assert reasons(source_of(LADDER), archived) == []

@@ -9,9 +9,11 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from dreamd.pipelines.gate.details import details_of, said_in
 from dreamd.pipelines.gate.gate import probes_of, worse
-from dreamd.pipelines.gate.probes import FEWEST_WORDS, ProbeGenerator, Score, ask, replaced_by, spread
+from dreamd.pipelines.gate.probes import FEWEST_WORDS, HARD_WORDS, ProbeGenerator, Score, ask, replaced_by, spread
 from dreamd.pipelines.gate.shadow_index import ShadowIndex
+from dreamd.pipelines.workspace.diff import Replaced
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep.ledger.questions import Probe
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -49,7 +51,8 @@ def test_synthetic_probes_are_the_same_every_time_and_find_their_memory(store: M
     for case in cases:
         assert case.synthetic
         assert len(case.words) >= FEWEST_WORDS
-        assert ask(store, case) == Score(recall=1.0, coverage=1.0)
+        assert ask(store, case) == Score(recall=1.0, coverage=1.0, told=case.details)
+        assert len(case.details) == 2  # who and when
 
 
 def test_a_question_of_a_person_is_kept_for_its_living_gold_alone(store: MemoryStore) -> None:
@@ -66,6 +69,25 @@ def test_at_least_a_quarter_of_the_probes_are_synthetic(store: MemoryStore) -> N
     assert [case.synthetic for case in probes_of(generator_of(store), past, 8)] == [False] * 6 + [True] * 2
 
 
+def test_what_a_stage_touches_is_asked_for_by_common_words_and_expected_by_its_details(store: MemoryStore) -> None:
+    node = store.catalog.nodes([store.list(channel="shop")[0].node_id]).popitem()[1]
+    cases = generator_of(store).harder(node)
+    assert [len(case.probe.text.split()) for case in cases] == list(HARD_WORDS)
+    assert all(case.details == details_of(node.text) for case in cases)
+    assert ask(store, cases[1]).told == details_of(node.text)
+
+
+def test_of_what_is_superseded_only_the_details_that_both_have_are_expected(store: MemoryStore) -> None:
+    node = store.catalog.nodes([store.list(channel="shop")[0].node_id]).popitem()[1]
+    kept = " ".join(node.text.split()[:-1])  # another month
+    newer = f"{kept} December"
+    for case in generator_of(store).harder(node, Replaced(node.text, newer)):
+        assert case.details == details_of(kept)
+        assert case.words == said_in(newer) & said_in(node.text) & case.words
+    (asked,) = generator_of(store).real([Probe("Who keeps it?", "shop", (node.node_id,))])
+    assert asked.after(Replaced("Another says it in May 2020", newer)).details == asked.details
+
+
 def test_a_memory_that_supersedes_none_replaces_none(store: MemoryStore) -> None:
     assert replaced_by(store, store.list(channel="shop")[0].node_id) == set()
 
@@ -76,7 +98,9 @@ def test_ids_are_spread_alike_in_whatever_order_they_come() -> None:
     assert len(spread(ids, 7)) == 7
 
 
-GOOD = Score(recall=1.0, coverage=0.9)
+INES, NUMBER, REASON = frozenset(["ine"]), frozenset(["312"]), frozenset(["yard", "flood", "spring"])
+GOOD = Score(recall=1.0, coverage=0.9, told=frozenset([INES, NUMBER, REASON]))
+LESS = "{} of 100 answers would leave out a name, a number, a reason or most words, and {} would tell more"
 
 
 @pytest.mark.parametrize(
@@ -88,9 +112,13 @@ GOOD = Score(recall=1.0, coverage=0.9)
             [replace(GOOD, recall=0.0)] * 2 + [GOOD] * 98,
             ["2 of 100 questions would find less, and 0 more", "recall would drop by 0.020"],
         ),
-        ([replace(GOOD, coverage=0.6)] * 100, ["coverage of the expected words would drop by 0.30"]),
+        ([replace(GOOD, coverage=0.6)] * 100, []),
+        ([replace(GOOD, coverage=0.4)] * 5 + [GOOD] * 95, [LESS.format(5, 0)]),
+        ([replace(GOOD, told=frozenset([INES, NUMBER]))] * 2 + [GOOD] * 98, [LESS.format(2, 0)]),
+        ([replace(GOOD, told=frozenset([INES, REASON]))] + [GOOD] * 99, []),
+        ([replace(GOOD, told=GOOD.told | {frozenset(["new"])})] * 100, []),
     ],
 )
-def test_recall_and_coverage_may_drop_by_little_only(after: list[Score], reasons: list[str]) -> None:
+def test_answers_may_find_and_tell_little_less_only(after: list[Score], reasons: list[str]) -> None:
     assert worse([GOOD] * 100, after) == reasons
     assert worse([], []) == []

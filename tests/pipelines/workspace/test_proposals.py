@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from dreamd.pipelines.workspace import proposals
-from dreamd.pipelines.workspace.diff import Change, gave_way
+from dreamd.pipelines.workspace.diff import Change, Difference
 from dreamd.pipelines.workspace.proposals import BY_HAND, body_hash, cursor_of, is_curated, is_edited
 from dreamd.pipelines.workspace.view import History
 from dreamd.store.keep import okf
@@ -71,8 +71,8 @@ def test_a_cursor_depends_on_the_set_alone() -> None:
     assert 0 <= cursor_of([]) < 2**48
 
 
-def test_archived_and_superseded_memories_are_told_apart() -> None:
-    faded, old, kept = fact("One."), fact("Two."), fact("Three.")
+def test_archived_superseded_and_touched_memories_are_told_apart() -> None:
+    faded, old, kept = fact("One."), fact("Two.", sources=("s1#4", "s1#5")), fact("Three.")
     view = source_of(faded, old, kept).view()
     after = [
         replace(faded, status=Status.DEPRECATED, archived_at=NOW),
@@ -85,7 +85,9 @@ def test_archived_and_superseded_memories_are_told_apart() -> None:
         )
         for m in after
     ]
-    assert gave_way(view, actions) == ({faded.node_id}, {old.node_id})
+    difference = Difference.of(view, actions)
+    assert difference.archived == {faded.node_id}
+    assert difference.touched == {"s1#4": ("Two.", "Three."), kept.node_id: None}
 
 
 def test_a_change_without_a_file_before_is_nobodys_edit() -> None:
