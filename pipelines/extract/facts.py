@@ -22,6 +22,9 @@ from .worth import worth_of
 MOST_OF_TURN = {Speaker.USER: 2, Speaker.PEER: 2, Speaker.ASSISTANT: 1}
 """Facts that are kept of one turn, those of most worth; the turn itself stays findable."""
 
+LONGEST_REPORT_WORDS = 120
+"""Words of an assistant's report that are kept together."""
+
 REPLY_WORTH = 1.0
 """Worth of a decision beside its words: it was asked for."""
 
@@ -84,7 +87,24 @@ def _of_turn(place: Place, names: Names) -> Iterator[Draft]:
     runs = list(_runs(passages, [passage for passage, _ in kept]))
     runs.sort(key=lambda run: -max(worth for passage, worth in kept if passage in run))
     for run in sorted(runs[: MOST_OF_TURN[place.speaker]], key=lambda run: run[0].start):
-        yield draft_of(joined(run).text, place, names)
+        whole = _with_the_fix(run, passages) if place.speaker is Speaker.ASSISTANT else run
+        yield draft_of(joined(whole).text, place, names)
+
+
+def _with_the_fix(run: list[Passage], passages: Sequence[Passage]) -> list[Passage]:
+    """Return what is kept of a report with what follows it there: a cause without its fix reads as an open fault.
+
+    And with what comes before, where there is room: "it" is named there.
+    """
+    first, last = passages.index(run[0]), passages.index(run[-1])
+    words = sum(passage.words for passage in run)
+    while last + 1 < len(passages) and words + passages[last + 1].words <= LONGEST_REPORT_WORDS:
+        last += 1
+        words += passages[last].words
+    while first and words + passages[first - 1].words <= LONGEST_REPORT_WORDS:
+        first -= 1
+        words += passages[first].words
+    return list(passages[first : last + 1])
 
 
 def is_decision(reply: Passage, place: Place, proposal: Proposal) -> bool:

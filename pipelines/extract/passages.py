@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ...store.keep.redaction import REDACTED, redact
 from ...store.text.languages import phrases
-from ...store.text.sentences import FEWEST_WORDS, Sentence, split
+from ...store.text.sentences import FEWEST_WORDS, Sentence, split, told
 from .places import Place, Speaker
 
 SHORT_WORDS = 60
@@ -40,7 +40,7 @@ def passages_of(place: Place) -> list[Passage]:
         if not place.with_tools and sum(len(sentence.text.split()) for sentence in said) > SHORT_WORDS:
             return []  # it advises, at length
         said = _report(said)
-    said = [sentence for sentence in said if sentence.shape in {"prose", "item"}]
+    said = [sentence for sentence in said if sentence.shape in {"prose", "item", "code"}]
     if sum(len(sentence.text.split()) for sentence in said) <= SHORT_WORDS:
         return [_passage(said, place.text)] if said else []
     groups = list(_groups(said))
@@ -82,7 +82,12 @@ def _groups(said: Sequence[Sentence]) -> Iterator[list[Sentence]]:
 def _belongs(sentence: Sentence, group: Sequence[Sentence]) -> bool:
     """Check that a sentence says nothing without those before it."""
     last = group[-1]
-    if last.text.endswith(":") or (sentence.shape == "item" and _leads(group)):
+    if (
+        sentence.shape == "code"
+        or last.shape == "code"
+        or last.text.endswith(":")
+        or (sentence.shape == "item" and _leads(group))
+    ):
         return True
     if sum(len(one.text.split()) for one in (*group, sentence)) > LONGEST_WORDS or sentence.shape == "item":
         return False
@@ -101,7 +106,7 @@ def _leads(group: Sequence[Sentence]) -> bool:
 def _passage(said: Sequence[Sentence], text: str) -> Passage:
     lines: list[str] = []
     for sentence, before in zip(said, [None, *said[:-1]], strict=True):
-        spoken = " ".join(sentence.text.split())
+        spoken = told(sentence)
         if sentence.shape == "item" and (before is None or before.block != sentence.block):
             lines.append(_marker(sentence, text) + spoken)
         elif before is None or (before.shape == "item" and before.block != sentence.block):

@@ -50,7 +50,21 @@ def find(text: str, said_on: date) -> list[Resolved]:
 
 def days_in(text: str, said_on: date) -> tuple[date, ...]:
     """Return the certain days that a text names, each once, in the order of the text."""
-    return tuple(dict.fromkeys(one.first for one in find(text, said_on) if one.is_day))
+    return tuple(dict.fromkeys(one.first for one in certain(text, said_on) if one.is_day))
+
+
+def certain(text: str, said_on: date) -> list[Resolved]:
+    """Return the days and spans that a text names for sure.
+
+    Not "yesterday's list", which may be any day's, nor two that qualify each other ("tomorrow in a week").
+    """
+    found = find(text, said_on)
+    beside = {place for place in range(len(found) - 1) if not text[found[place].end : found[place + 1].start].strip()}
+    return [
+        one
+        for place, one in enumerate(found)
+        if not {place, place - 1} & beside and not text.startswith(("'s", "’s"), one.end)
+    ]
 
 
 def last_named(text: str, said_on: date) -> date | None:
@@ -60,7 +74,7 @@ def last_named(text: str, said_on: date) -> date | None:
 
 def with_days(text: str, said_on: date) -> str:
     """Write the day that a relative date means beside it: "yesterday [6 Nov 2026]", "last month [Oct 2026]"."""
-    for one in reversed(find(text, said_on)):
+    for one in reversed(certain(text, said_on)):
         if not any(character.isdigit() for character in text[one.start : one.end]) and one.first != said_on:
             text = f"{text[: one.end]} [{_short(one)}]{text[one.end :]}"
     return text

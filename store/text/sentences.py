@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,11 +11,14 @@ import sentencex
 
 from .languages import language_of, words_in
 
-Shape = Literal["prose", "item", "heading", "row"]
+Shape = Literal["prose", "item", "heading", "row", "code"]
 
 _WRAPPED_FROM = 60  # a line this long without a full stop was broken by width, a shorter one by its writer
 LONGEST_CHARS = 600
 """A longer sentence is cut after a comma: it is a pasted list, or runs on without a full stop."""
+
+CODE_LINES, CODE_CHARS = 3, 240
+"""The most of a code block that is told with the line that leads to it."""
 
 FEWEST_WORDS = 5
 """A shorter piece stays with its neighbour: "jooq." says nothing without the reason beside it."""
@@ -34,7 +37,10 @@ _DAY = re.compile(r"(?<!\S)\d{1,2}\.\s*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence: `text` is characters [start, end) of the whole; a heading or a list item has lost its marker."""
+    """One sentence: `text` is characters [start, end) of the whole; a heading or a list item has lost its marker.
+
+    A command or two that a line leads to ("unlock it:") are one of shape `code`.
+    """
 
     text: str
     start: int
@@ -45,11 +51,24 @@ class Sentence:
 
 
 def split(text: str) -> list[Sentence]:
-    """Return the sentences of a text in order, without code blocks, rules and images of text."""
+    """Return the sentences of a text in order, without rules, images of text, and code but for a command or two."""
     sentences: list[Sentence] = []
     for number, (start, end, shape) in enumerate(_blocks(text)):
+        if shape == "code":
+            if _is_led_to(sentences, text[start:end]):
+                sentences += [
+                    Sentence(text[a:b], a, b, shape, number)
+                    for a, b in _trimmed(text[start:end], 0, end - start, start)
+                ]
+            continue
         sentences += [Sentence(text[a:b], a, b, shape, number) for a, b in _cut(text, start, end)]
     return sentences
+
+
+def _is_led_to(before: Sequence[Sentence], code: str) -> bool:
+    """Check for a command or two that the sentence before leads to."""
+    lines = sum(bool(line.strip()) for line in code.splitlines())
+    return bool(before) and before[-1].text.endswith(":") and lines <= CODE_LINES and len(code) <= CODE_CHARS
 
 
 def sentences_of(text: str) -> list[str]:
@@ -58,7 +77,7 @@ def sentences_of(text: str) -> list[str]:
     Whatever is too short to be understood alone, or leads to what follows (":"), is joined to the next sentence, at the
     end to the one before.
     """
-    pieces = [" ".join(sentence.text.split()) for sentence in split(text) if sentence.shape in {"prose", "item"}]
+    pieces = [told(sentence) for sentence in split(text) if sentence.shape in {"prose", "item", "code"}]
     joined: list[str] = []
     waiting = ""
     for piece in pieces:
@@ -71,14 +90,20 @@ def sentences_of(text: str) -> list[str]:
     return joined
 
 
+def told(sentence: Sentence) -> str:
+    """Return a sentence on one line, code in its marks."""
+    line = " ".join(sentence.text.split())
+    return f"`{line}`" if sentence.shape == "code" else line
+
+
 def _after(before: str, piece: str) -> str:
     """Return a piece after another, apart where that ends without a mark: the items of a list."""
     return f"{before}{';' if before[-1:].isalnum() else ''} {piece}".strip()
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, Shape]]:
-    """Yield the spans of paragraphs, items, headings and table rows outside code fences."""
-    fence = ""
+    """Yield the spans of paragraphs, items, headings, table rows, and of what stands between code fences."""
+    fence, code_from = "", 0
     open_block: tuple[int, int, Shape] | None = None
     offset = 0
     for line in text.splitlines(keepends=True):
@@ -90,8 +115,9 @@ def _blocks(text: str) -> Iterator[tuple[int, int, Shape]]:
                 yield open_block
                 open_block = None
             if not fence and mark:
-                fence = mark[1]
+                fence, code_from = mark[1], offset
             elif bare.startswith(fence) and not bare.strip(fence[0]):
+                yield code_from, start, "code"
                 fence = ""
             continue
         quote = _QUOTE.match(line)

@@ -115,3 +115,8 @@ def test_a_relative_date_is_told_with_its_day(text: str, expected: str) -> None:
 
 def test_the_next_day_of_a_story_is_no_date() -> None:
     assert with_days("They order bread for the next day.", date(2026, 11, 6)) == "They order bread for the next day."
+
+
+@pytest.mark.parametrize("text", ["Compare it with yesterday's list.", "We meet tomorrow in a week, on Saturday."])
+def test_what_may_be_any_day_is_none(text: str) -> None:
+    assert days_in(text, date(2026, 11, 6)) == ()

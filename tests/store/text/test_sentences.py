@@ -89,3 +89,15 @@ def test_offsets_cut_the_text_itself(text: str) -> None:
     found = split(text)
     assert all(text[sentence.start : sentence.end] == sentence.text for sentence in found)
     assert all(a.end <= b.start for a, b in pairwise(found))
+
+
+def test_a_command_that_a_line_leads_to_is_told_with_it() -> None:
+    text = "Once no plan is running, unlock it:\n\n```\nterraform force-unlock 5f2b\n```\n\nThen plan again as usual."
+    assert sentences_of(text) == [
+        "Once no plan is running, unlock it: `terraform force-unlock 5f2b`",
+        "Then plan again as usual.",
+    ]
+    assert sentences_of(text.replace("unlock it:", "unlock it.")) == [
+        "Once no plan is running, unlock it.",
+        "Then plan again as usual.",
+    ]
