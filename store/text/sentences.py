@@ -160,7 +160,8 @@ def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     block = text[start:end]
     masked = _OPAQUE.sub(lambda match: "x" * len(match.group()), block)
     begin = 0
-    for piece in sentencex.get_sentence_boundaries(language_of(block), masked):
+    cut = sentencex.get_sentence_boundaries  # pyright: ignore[reportAttributeAccessIssue]: compiled, without stubs
+    for piece in cut(language_of(block), masked):
         stop = piece["end_index"]
         if stop < len(block) and _goes_on(masked, begin, stop):
             continue
