@@ -99,8 +99,8 @@ def _told(passages: Passages, states: States) -> list[_Told]:
     for passage in passages.passages:
         for place, state in enumerate(states.of(passage.unit)):
             if state.fact.node_id not in covered and state.fact.live:
-                text = " ".join(state.fact.text.split())
-                sentence = Sentence(passage, place, text, "", passages.relevance(passage, text))
+                text, reply_to = _words_of(state.fact)
+                sentence = Sentence(passage, place, text, reply_to, passages.relevance(passage, f"{text} {reply_to}"))
                 told.append(_Told(_worth(sentence, state), sentence, state))
     return sorted(told, key=lambda one: (-one.relevance, one.unit, one.sentence.place))
 
@@ -204,7 +204,7 @@ class _Choice:
                 other.opposed += (line.unit,)
 
     def _untold(self, facts: Iterable[Node]) -> list[Node]:
-        return [fact for fact in dict.fromkeys(facts) if not self._says(self._unit_of(fact), fact.text)]
+        return [fact for fact in dict.fromkeys(facts) if not self._says(self._unit_of(fact), _words_of(fact)[0])]
 
     def _cost(self, one: _Told) -> int:
         note = NOTE_TOKENS if one.state is not None and one.state.is_marked else 0
@@ -212,10 +212,12 @@ class _Choice:
         return _cost(text) + self._head(one.unit, one.node) + note
 
     def _cost_of_fact(self, fact: Node) -> int:
-        return _cost(_dated(fact.text, fact)) + self._head(self._unit_of(fact), fact)
+        return _cost(f"{_dated(fact.text, fact)} (to)") + self._head(self._unit_of(fact), fact)
 
     def _add_fact(self, fact: Node) -> None:
-        self._add(self._unit_of(fact), fact, -1, " ".join(fact.text.split()), fact, self._cost_of_fact(fact))
+        words, reply_to = _words_of(fact)
+        line = self._add(self._unit_of(fact), fact, -1, words, fact, self._cost_of_fact(fact))
+        line.reply_to = reply_to
 
     def _add(self, unit: NodeId, node: Node, place: int, text: str, fact: Node | None, tokens: int) -> _Line:
         line = self.lines.setdefault(unit, _Line(node, unit))
@@ -241,6 +243,14 @@ class _Choice:
 
     def _unit_of(self, node: Node) -> NodeId:
         return self._states.unit_of.get(node.node_id, node.node_id)
+
+
+def _words_of(fact: Node) -> tuple[str, str]:
+    """Return a fact's words on one line, and what they reply to: "> shall we …" stands above an accepted proposal."""
+    proposal, _, reply = fact.text.partition("\n\n")
+    if not (fact.text.startswith("> ") and reply):
+        return " ".join(fact.text.split()), ""
+    return " ".join(reply.split()), f'to "{" ".join(proposal.removeprefix("> ").split())}"'
 
 
 def _dated(text: str, node: Node) -> str:

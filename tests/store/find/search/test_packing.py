@@ -102,3 +102,18 @@ def test_an_answer_says_how_sure_it_is(store: MemoryStore) -> None:
     assert 0.0 <= unsure.confidence < sure.confidence <= 1.0
     hits = store.recall("What is the hull of the Anna made of?", channel="shop")
     assert hits.confidence == max(hit.confidence for hit in hits.hits) > 0.5
+
+
+def test_an_accepted_proposal_is_told_as_what_was_replied_and_to_what(store: MemoryStore) -> None:
+    later = datetime(2026, 11, 9, tzinfo=UTC)
+    talk(store, "The Anna is moored at pier 4.")
+    turns = [NewTurn("assistant", "I suggest pier 9 for the mooring.", later), NewTurn("Ann", "ok do that", later)]
+    store.observe(SessionHead("s2", "shop", started_at=later), turns).result()
+    fact(store, "old", "The Anna is moored at pier 4.", "s1#1", AT, superseded_by="new")
+    fact(store, "new", "> I suggest pier 9 for the mooring.\n\nok do that", "s2#2", later)
+    store.reconcile()
+    text = store.context("At which pier is the Anna moored?", channel="shop").text
+    assert (
+        'ok do that (to "I suggest pier 9 for the mooring.")' in text or 'ok do that (to assistant: "I suggest' in text
+    )
+    assert "> I" not in text
