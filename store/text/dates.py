@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import cache
+from functools import cache, lru_cache
 
 from .languages import entries, languages, phrases, table
 from .vocabulary import MONTHS, SHORT_MONTHS
@@ -72,6 +72,7 @@ def last_named(text: str, said_on: date) -> date | None:
     return max((one.last for one in find(text, said_on)), default=None)
 
 
+@lru_cache(maxsize=4096)
 def with_days(text: str, said_on: date) -> str:
     """Write the day that a relative date means beside it: "yesterday [6 Nov 2026]", "last month [Oct 2026]"."""
     for one in reversed(certain(text, said_on)):

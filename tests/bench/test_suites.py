@@ -28,7 +28,7 @@ HOLD = {
     "busy": ALL,
     "vault_away": ALL,
     "damage": ALL,
-    "grounding": ALL,
+    "grounding": ("false claims accepted",),  # 42 true claims of the stand-ins are too few for a share
     "quality": ("recall@10, fusion rrf", "any@5, fusion rrf", "by kind"),
 }
 """Which rows of a suite must keep their promise, by a part of their name: outcomes, which no load changes."""

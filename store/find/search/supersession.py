@@ -14,8 +14,8 @@ from ..index.catalog import Catalog, FactLink
 from ..index.projection import LATER, SUCCESSOR, Node
 from ..index.scope import EVERYTHING, Scope
 
-OPPOSED_SHOWN = 3
-"""Of the memories that one contradicts, the number named beside it."""
+NAMED_BESIDE = 3
+"""Of the memories that took one's place, or contradict it, the number that is told beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ def states_of(units: Collection[NodeId], catalog: Catalog, scope: Scope = EVERYT
 
 def _state(fact: Node, links: Sequence[FactLink], others: Mapping[NodeId, Node]) -> FactState:
     def named(kind: str) -> tuple[Node, ...]:
-        return tuple(dict.fromkeys(others[link.other] for link in links if link.kind == kind))
+        return tuple(dict.fromkeys(others[link.other] for link in links if link.kind == kind))[:NAMED_BESIDE]
 
-    return FactState(fact, named(SUCCESSOR), named(LATER), named("contradicts")[:OPPOSED_SHOWN])
+    return FactState(fact, named(SUCCESSOR), named(LATER), named("contradicts"))
 
 
 @dataclass(frozen=True, slots=True)

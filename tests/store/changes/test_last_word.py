@@ -14,7 +14,7 @@ from unittest import mock
 import hypothesis.strategies as st
 import pytest
 from dreamd.store.changes.decisions import Choice
-from dreamd.store.changes.standing import is_over, last_successor
+from dreamd.store.changes.standing import SAME_AS, is_over, last_successor
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep import okf
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -66,9 +66,16 @@ class LastWord(RuleBasedStateMachine):
         assert self.store.settle_links(SETTLED_S)
         self.said[node_id] = text
         hits = self.store.recall(text, limit=100).hits
-        is_found = any(hit.node_id == node_id or normal_form(hit.text) == normal_form(text) for hit in hits)
+        known_as = {node_id, *self.same_as(node_id)}
+        is_found = any(hit.node_id in known_as or normal_form(hit.text) == normal_form(text) for hit in hits)
         named = {side.node_id for decision in self.store.decisions() for side in (decision.older, decision.newer)}
         assert is_found or node_id in named
+
+    def same_as(self, node_id: str) -> list[str]:
+        """Return what a memory was found to say the same as: one memory with two witnesses."""
+        node = self.store.catalog.node(node_id)
+        meta = okf.parse(self.store.vault.read(node.path)).meta if node else {}
+        return [str(other) for other in meta.get(SAME_AS) or ()]
 
     @precondition(lambda self: self.said)
     @rule(data=st.data())
