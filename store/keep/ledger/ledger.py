@@ -112,9 +112,20 @@ class Ledger:
 
     def _prepare(self) -> None:
         if not self.path.exists():  # SQLite removes the WAL of an empty database
-            open_database(self.path, durable=True, migrations=MIGRATIONS).close()
+            self._make()
         preallocate_wal(self.path, WAL_PAGES * _PAGE_BYTES)
         self.reopen()
+
+    def _make(self) -> None:
+        """Make the file beside its place and put it there whole: a reader never finds one without its tables.
+
+        The first sync of its new WAL syncs the folder too, before anything is acknowledged.
+        """
+        fresh = self.path.with_name(f"{self.path.name}.new")
+        for leftover in (fresh, *(fresh.with_name(f"{fresh.name}{end}") for end in ("-wal", "-shm"))):
+            leftover.unlink(missing_ok=True)  # of a start that was killed
+        open_database(fresh, durable=True, migrations=MIGRATIONS).close()
+        fresh.rename(self.path)
 
     def _look_inside(self) -> None:
         """Raise Corrupt for damage in a small file, or in what every start reads; a large one is looked at in use."""
