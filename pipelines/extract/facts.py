@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from ...store.model import NodeId, Turn
+from ...store.text.replies import write_reply
 from .classify import FactAttributes, classify
 from .keys import Names, days_of
 from .passages import Passage, joined, passages_of
@@ -63,7 +64,7 @@ def draft_of(text: str, place: Place, names: Names, proposal: Proposal | None = 
     body = text
     sources: tuple[NodeId, ...] = (place.turn.node_id,)
     if proposal and place.before:
-        body, sources = f"> {proposal.text}\n\n{text}", (place.turn.node_id, place.before.turn.node_id)
+        body, sources = write_reply(text, proposal.text), (place.turn.node_id, place.before.turn.node_id)
     return Draft(
         body,
         classify(text, place, proposal.reply if proposal else None),

@@ -10,9 +10,10 @@ from ...store.keep import okf
 from ...store.model import Memory, NodeId
 from ...store.roles import Role
 from ...store.text.dates import format_date
+from ...store.text.replies import read_reply
 
-_MARKS = re.compile(r"^\s*(?:> ?)?(?:[-*+]\s+)?", re.MULTILINE)
-"""The marks of a quotation and of a list, which begin a line and are no words."""
+_ITEM = re.compile(r"^\s*[-*+]\s+", re.MULTILINE)
+"""The mark of a list's item, which begins a line and is no word."""
 
 _NUMBER = re.compile(r"(?<![\d.,:])\d{1,2}(?![\d:])")
 _NEVER = datetime.max.replace(tzinfo=UTC)
@@ -31,7 +32,8 @@ def place_of(fact: Memory) -> tuple[str, int]:
 
 def quoted(fact: Memory) -> str:
     """Return what a fact says, as the quote that it is; what was not said by anyone stands without marks."""
-    said = [" ".join(_MARKS.sub("", part).split()) for part in fact.text.split("\n\n") if part.strip()]
+    words, reply_to = read_reply(fact.text)
+    said = [" ".join(_ITEM.sub("", part).split()) for part in (reply_to, words) if part]
     if fact.said_by is None:
         return " ".join(said)
     return " – ".join(f"“{part.strip('“”')}”" for part in said)

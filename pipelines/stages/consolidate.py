@@ -13,6 +13,7 @@ from functools import partial
 
 from ...store.keep import okf
 from ...store.model import Level, Memory, NodeId, Turn
+from ...store.text.replies import read_reply
 from ...store.text.titles import title_of
 from ..extract.duplicates import Known
 from ..extract.facts import Draft, drafts_of
@@ -133,7 +134,8 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
 
     Its time is when it was said; the time of learning is kept beside.
     """
-    title = title_of(draft.text.removeprefix("> "), TITLE_CHARS).rstrip(".!")
+    words, reply_to = read_reply(draft.text)
+    title = title_of(reply_to or words, TITLE_CHARS).rstrip(".!")
     return Memory(
         node_id=node_id,
         level=Level.FACT,
