@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ...model import Envelope, NodeId, Slot
 from ...text.chunking import estimate_tokens
 from ...text.dates import with_days
+from ...text.replies import read_reply
 from ...text.vocabulary import SHORT_MONTHS
 from ..index.catalog import Catalog
 from ..index.projection import Node
@@ -246,11 +247,9 @@ class _Choice:
 
 
 def _words_of(fact: Node) -> tuple[str, str]:
-    """Return a fact's words on one line, and what they reply to: "> shall we …" stands above an accepted proposal."""
-    proposal, _, reply = fact.text.partition("\n\n")
-    if not (fact.text.startswith("> ") and reply):
-        return " ".join(fact.text.split()), ""
-    return " ".join(reply.split()), f'to "{" ".join(proposal.removeprefix("> ").split())}"'
+    """Return a fact's words on one line, and what they reply to, if it is a reply."""
+    words, reply_to = read_reply(fact.text)
+    return " ".join(words.split()), f'to "{" ".join(reply_to.split())}"' if reply_to else ""
 
 
 def _dated(text: str, node: Node) -> str:
