@@ -132,9 +132,11 @@ def merge_at_random(sandbox: Sandbox, count: int) -> Iterator[Action]:
 
 
 def merge_notes_at_random(sandbox: Sandbox, count: int) -> Iterator[Action]:
-    """Supersede a person's notes by any other note."""
-    notes = sandbox.facts(noted=True)[: 2 * count]
-    for old, new in zip(notes[::2], notes[1::2], strict=False):
+    """Supersede a person's notes by any later note of their channel."""
+    notes = sandbox.facts(noted=True)[: 4 * count]
+    notes.sort(key=lambda note: (note.channel, note.created_at or sandbox.now))
+    pairs = [(old, new) for old, new in zip(notes[::2], notes[1::2], strict=False) if old.channel == new.channel]
+    for old, new in pairs[:count]:
         yield sandbox.changed(old, superseded_by=new.node_id, valid_to=sandbox.now)
 
 
