@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from dreamd.llm.budget import Asker
 from dreamd.llm.json_schema import misfit
 from dreamd.llm.settings import LlmSettings
-from dreamd.pipelines.grounding.changes import ASKED_MOST, CONTROLS, SCHEMA, judge_by_model
+from dreamd.pipelines.grounding.changes import ASKED_MOST, CONTROLS, RELATIONS, SCHEMA, judge_by_model
 from dreamd.store.text.state.judging import Candidate, Relation
 
 from tests.pipelines.fakes import FakeModel
@@ -84,6 +85,20 @@ def test_values_that_differ_are_not_the_same() -> None:
 @pytest.mark.parametrize("relation", ["change", "same", "contradiction"])
 def test_a_model_that_finds_a_relation_everywhere_is_not_believed(relation: str) -> None:
     assert judged(lambda shown: CHANGE | {"relation": relation}, OLD, OTHER) == {}
+
+
+def test_a_model_that_answers_by_chance_is_hardly_ever_believed() -> None:
+    chance = random.Random(7)
+    answers = [CHANGE | {"relation": relation} for relation in RELATIONS]
+    believed = [judged(lambda shown: chance.choice(answers), OLD) for _ in range(400)]
+    assert sum(map(bool, believed)) <= 2
+
+
+def test_what_speaks_of_a_change_is_neither_the_same_nor_in_dispute() -> None:
+    same, dispute = CHANGE | {"relation": "same"}, CHANGE | {"relation": "contradiction"}
+    assert judged(of(OLD.text, same), OLD, later="Caddy serves the pages now.") == {}
+    assert judged(of(OLD.text, dispute), OLD, later="Caddy serves the pages now.") == {}
+    assert judged(of(OLD.text, dispute), OLD, later="Caddy serves the pages.") == {"old": Relation.CONTRADICTS}
 
 
 def test_a_model_that_relates_most_of_what_it_is_shown_is_not_believed() -> None:
