@@ -21,6 +21,7 @@ from ...store.model import Action, Level, Memory, NodeId
 from ...store.text.normal_form import words
 from ..language.overlap import invents, overlap
 from ..workspace.diff import Change
+from ..workspace.proposals import most_superseded
 from ..workspace.view import View
 from .details import says_less
 from .quoting import is_quote, marked_quotes
@@ -46,9 +47,6 @@ STRAY_SHARE = 0.05
 ARCHIVED_SHARE, ARCHIVED_AT_LEAST = 0.01, 10
 """The largest share of the living memories that a run may archive: the design's own bound."""
 
-REPLACED_SHARE, REPLACED_AT_LEAST = 0.05, 20
-"""The largest share that a run may supersede: a person changes their mind about a few things a day."""
-
 PAGES_SHARE, PAGES_AT_LEAST = 0.2, 10
 """The largest share of scenarios and profiles that a run may remove: they can be made again from their sources."""
 
@@ -65,13 +63,15 @@ class Losses:
 
     def beyond(self) -> Iterator[str]:
         """Yield a reason for each number that is too large for one run."""
-        for what, verb, lost, of, share, at_least in (
-            ("facts", "archive", self.archived, self.living, ARCHIVED_SHARE, ARCHIVED_AT_LEAST),
-            ("facts", "supersede", self.replaced, self.living, REPLACED_SHARE, REPLACED_AT_LEAST),
-            ("pages", "remove", self.pages_gone, self.pages, PAGES_SHARE, PAGES_AT_LEAST),
+        most_archived = max(ARCHIVED_AT_LEAST, int(ARCHIVED_SHARE * self.living))
+        most_pages = max(PAGES_AT_LEAST, int(PAGES_SHARE * self.pages))
+        for what, verb, lost, most in (
+            ("facts", "archive", self.archived, most_archived),
+            ("facts", "supersede", self.replaced, most_superseded(self.living)),
+            ("pages", "remove", self.pages_gone, most_pages),
         ):
-            if lost > max(at_least, share * of):
-                yield f"it would {verb} {lost:,} {what}, one run may {verb} {max(at_least, int(share * of)):,}"
+            if lost > most:
+                yield f"it would {verb} {lost:,} {what}, one run may {verb} {most:,}"
 
 
 @dataclass(slots=True)
@@ -244,11 +244,21 @@ class ActionChecker:
     def _check_repeated(
         self, new: Memory, said_already: object, after: Mapping[NodeId, Memory], counts: _Counts
     ) -> None:
-        """Check a fact that says the same as another: that one must hold."""
+        """Check a fact that says the same as another: that one must hold, or what has taken its place."""
         named = said_already if isinstance(said_already, list) else [said_already]
-        kept = [after.get(str(node_id)) or self._view.memory(str(node_id)) for node_id in named]
+        kept = [self._holding(str(node_id), after) for node_id in named]
         if not any(one and one.is_live and one.channel == new.channel for one in kept):
             counts.never("facts archived as repeated, of which no other says the same: {n}")
+
+    def _holding(self, node_id: NodeId, after: Mapping[NodeId, Memory]) -> Memory | None:
+        """Return a memory, or the last that has taken its place."""
+        memory, passed = None, set[NodeId]()
+        successor: NodeId | None = node_id
+        while successor and successor not in passed:
+            passed.add(successor)
+            memory = after.get(successor) or self._view.memory(successor)
+            successor = memory.superseded_by if memory else None
+        return memory
 
     def _check_page(
         self,

@@ -100,13 +100,14 @@ class Gate:
 
         Scenarios and profiles alone do not answer where no level is named: then nothing is asked again.
 
-        An archived memory need not be found, so synthetic probes of it are dropped. What the stage touches otherwise is
-        asked for by harder probes of its own, before and after; a superseded memory is told by its successor.
+        An archived memory need not be found, nor a superseded one by its rare words: synthetic probes of them are
+        dropped. What the stage touches otherwise is asked for by harder probes of its own, before and after: a
+        superseded memory by what its successor says too, which is then to be told.
         """
         files = {action.path: action.content for action in actions}
         before = {path: shadow.read(path) for path in files}
         difference = Difference.of(self._view, actions)
-        self._drop_probes_of(difference.archived)
+        self._drop_probes_of(difference.archived | difference.superseded)
         self._expect_no_more(shadow, difference)
         touched = self._touched(shadow, difference)
         answered = shadow.answers(files)
@@ -116,8 +117,8 @@ class Gate:
         scores = [ask(shadow, case) for case in self._view.steps.counted(self._asked, "asking again")]
         reasons = worse(self._before, scores) or worse(self._after, scores)
         if not reasons:
-            now = [ask(shadow, one.case) for one in touched]
-            reasons = tell_less([one.before for one in touched], now)
+            then, now = [one.before for one in touched], [ask(shadow, one.case) for one in touched]
+            reasons = find_less(then, now) + tell_less(then, now)
         if reasons:
             shadow.overlay(before)
         return reasons, scores
@@ -145,10 +146,8 @@ class Gate:
                 self._before[n] = replace(told, recall=self._before[n].recall)
                 self._after[n] = replace(told, recall=self._after[n].recall)
 
-    def _drop_probes_of(self, archived: Collection[NodeId]) -> None:
-        kept = [
-            n for n, case in enumerate(self._asked) if not (case.synthetic and set(case.probe.gold) & set(archived))
-        ]
+    def _drop_probes_of(self, gone: Collection[NodeId]) -> None:
+        kept = [n for n, case in enumerate(self._asked) if not (case.synthetic and set(case.probe.gold) & set(gone))]
         self._asked = [self._asked[n] for n in kept]
         self._before, self._after = [self._before[n] for n in kept], [self._after[n] for n in kept]
 
@@ -204,15 +203,19 @@ def worse(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
     """Return in which ways the second is worse than the first, [] if in none that counts."""
     if not before:
         return []
-    found = []
-    lost, gained = _lost_and_gained(before, after)
-    if lost - gained > _most_lost(before):
-        found.append(f"{lost} of {len(before)} questions would find less, and {gained} more")
+    found = find_less(before, after)
     drop = fmean(score.recall for score in before) - fmean(score.recall for score in after)
     if drop > RECALL_DROP + ROUNDING:
         found.append(f"recall would drop by {drop:.3f}")
-    found += tell_less(before, after)
-    return found
+    return found + tell_less(before, after)
+
+
+def find_less(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
+    """Return the reason against questions that find less than they did, [] if they do not."""
+    lost, gained = _lost_and_gained(before, after)
+    if lost - gained <= _most_lost(before):
+        return []
+    return [f"{lost} of {len(before)} questions would find less, and {gained} more"]
 
 
 def tell_less(before: Sequence[Score], after: Sequence[Score]) -> list[str]:

@@ -177,14 +177,14 @@ class ProbeGenerator:
     def harder(self, node: Node, replaced: Replaced | None = None) -> list[ProbeCase]:
         """Generate probes that ask for a node's details by common words beside them, the hardest first.
 
-        Where a stage supersedes a fact of the node, what both facts say asks first, and is all that is expected of it.
+        Where a stage supersedes a fact of the node, what both facts say asks, and is all that is expected of it.
         """
         details = self._details(node)
         words = [stem for stem in self._rare(node)[:EXPECTED_WORDS] if frozenset([stem]) not in details][::-1]
-        if replaced is not None:
-            words.sort(key=lambda stem: stem not in said_in(replaced.newer))
-        cases = [self._case(node, words[:count], details) for count in HARD_WORDS if len(words) >= count]
-        return cases if replaced is None else [case.after(replaced) for case in cases]
+        if replaced is None:
+            return [self._case(node, words[:count], details) for count in HARD_WORDS if len(words) >= count]
+        words = [stem for stem in words if stem in said_in(replaced.newer)]
+        return [self._case(node, words[:count], details).after(replaced) for count in HARD_WORDS if words]
 
     def _case(self, node: Node, stems: Sequence[str], details: frozenset[Detail]) -> ProbeCase:
         spelt = {next(iter(stems_of([word]))): word for word in query_terms(node.text)}

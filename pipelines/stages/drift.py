@@ -25,7 +25,7 @@ from ...store.text.state.judging import Candidate, Judgement, Relation, judge
 from ...store.text.terms import term_stems
 from ..grounding.changes import judge_by_model
 from ..workspace.checkpoint import once
-from ..workspace.proposals import Planned
+from ..workspace.proposals import Planned, most_superseded
 from ..workspace.view import View
 
 STAGE = "drift"
@@ -41,12 +41,8 @@ COMMON = 400
 NEAREST, BY_WORDS = 5, 10
 """Older facts that one fact is compared with: so many by cosine, and so many by the rarity of the words they share."""
 
-SAME_SUBJECT, SAME_SUBJECT_ALONE = 0.3, 0.5
-"""Cosine below which a fact is not superseded in a dream, only named as changed: the gate holds to the same. Higher for
-a fact that rests on no turn: only its successor, if it is near, is found by a question in its words."""
-
-SUPERSEDED_SHARE, SUPERSEDED_AT_LEAST = 0.05, 20
-"""The most facts that a dream supersedes, as the gate has it; beyond them a change is only named."""
+SAME_SUBJECT = 0.3
+"""Cosine below which a fact is not superseded in a dream, only named as changed: the gate holds to the same."""
 
 COUNTED = {
     Relation.SAME: "repeated in other words",
@@ -125,7 +121,7 @@ class _Comparing:
         self._is_fresh = np.array([fact.node_id in fresh for fact in facts])
         self._unasked = unasked
         self._holds = np.ones(len(facts), bool)
-        self._room = max(SUPERSEDED_AT_LEAST, int(SUPERSEDED_SHARE * len(facts)))
+        self._most = most_superseded(sum(fact.run != view.run_id for fact in view.memories(Level.FACT)))
         self._edits = LinkEdits(view.read, STAGE)
 
     def run(self, now: datetime) -> None:
@@ -195,16 +191,15 @@ class _Comparing:
         self._planned.count(COUNTED[relation])
         if relation is Relation.UPDATES:
             self._holds[old] = False
-            self._room -= 1
         if relation is Relation.SAME:
             self._holds[new] = False
 
     def _bounded(self, relation: Relation, old: int, new: int) -> Relation | None:
-        """Return what a dream may do: an assistant's words neither end nor dispute a person's."""
+        """Return what a dream may do: an assistant's words neither end nor dispute a person's, and ends are few."""
         by_assistant = _speaker(self._facts[new]) in MACHINES and _speaker(self._facts[old]) not in MACHINES
-        least = SAME_SUBJECT if self._facts[old].sources else SAME_SUBJECT_ALONE
-        is_near = float(self._vectors[old] @ self._vectors[new]) >= least
-        if relation is Relation.UPDATES and (by_assistant or not is_near or self._room <= 0):
+        is_near = float(self._vectors[old] @ self._vectors[new]) >= SAME_SUBJECT
+        is_full = self._planned.counts.get(COUNTED[Relation.UPDATES], 0) >= self._most
+        if relation is Relation.UPDATES and (by_assistant or not is_near or is_full):
             return Relation.LATER
         return None if relation is Relation.CONTRADICTS and by_assistant else relation
 

@@ -39,12 +39,13 @@ class Replaced(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference that a stage makes to facts: those that it archives, and the turns and notes that it touches.
+    """The difference that a stage makes to facts: those that it archives or supersedes, and what it touches of them.
 
     `touched` maps each turn, or a fact that rests on none, to what is superseded there, if anything.
     """
 
     archived: frozenset[NodeId]
+    superseded: frozenset[NodeId]
     touched: Mapping[NodeId, Replaced | None]
 
     @classmethod
@@ -52,7 +53,7 @@ class Difference:
         """Read what a stage's actions change."""
         changes = [Change.of(action.path, view.read(action.path), action.content) for action in actions]
         after = {change.after.node_id: change.after for change in changes if change.after}
-        archived = set[NodeId]()
+        archived, superseded = set[NodeId](), set[NodeId]()
         touched: dict[NodeId, Replaced | None] = {}
         for change in changes:
             old, new = change.before, change.after
@@ -64,6 +65,7 @@ class Difference:
             elif new.superseded_by is None:
                 archived.add(old.node_id)
             else:
+                superseded.add(old.node_id)
                 newer = after.get(new.superseded_by) or view.memory(new.superseded_by)
                 touched[unit] = Replaced(old.text, newer.text if newer else "")
-        return cls(frozenset(archived), touched)
+        return cls(frozenset(archived), frozenset(superseded), touched)

@@ -20,6 +20,16 @@ PUT_AWAY_BY = "archived_by"
 """The frontmatter key of a page that a stage archived: it comes back when there is enough for it again."""
 
 
+SUPERSEDED_SHARE, SUPERSEDED_AT_LEAST = 0.1, 20
+"""The share of the known facts that a run may supersede, and how many it may of few: people change their mind about a
+few things a day, and an archive that comes in at once holds the changes of months."""
+
+
+def most_superseded(known: int) -> int:
+    """Return how many facts a run may supersede where so many are known."""
+    return max(SUPERSEDED_AT_LEAST, int(SUPERSEDED_SHARE * known))
+
+
 @dataclass(slots=True)
 class Planned:
     """The proposals of a stage. `counts` and `notes` go into the run's report; notes hold no person's text."""

@@ -1,34 +1,44 @@
-"""A model as judge of changes, over the readers' pairs: `python -m tests.bench.state_judge DATA`.
+"""A model as judge of changes, over the readers' pairs: `python -m tests.bench.state_judge DATA [--dream]`.
 
 Each pair is two facts of two sessions in a channel of its own, over which the drift stage runs: without a model, with
-one that answers by the set's own gold, with one that turns every answer round, and with one that babbles. The gate is
-left out: it weighs recall, which this does not.
+one that answers by the set's own gold, with two that turn its answers round, of which one knows what was never said,
+and with one that babbles. With `--dream` each pair is remembered, and a whole dream follows, gate and all; the models
+are then a server.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from dreamd.llm.budget import Asker
 from dreamd.llm.settings import LlmSettings
+from dreamd.pipelines.grounding.prompts import harmless
 from dreamd.pipelines.stages import drift
 from dreamd.pipelines.workspace.view import History, View
 from dreamd.store import embedder_for
 from dreamd.store.keep import okf
 from dreamd.store.model import Kind, Level, Memory
 from dreamd.store.settings import StoreSettings
+from loguru import logger
 
 from tests.pipelines.fakes import FakeModel, FakeSource
 
+from .in_process import DaemonInProcess
+from .model_server import ScriptedModel
+from .readers.pairs import relations, remembered_apart
 from .readers.reading import judge_pairs
+from .scratch import own_folder
 
 SAYS = {
     "updates": "change",
@@ -51,22 +61,26 @@ Say = Callable[[str, str], str]
 
 def sayings(pairs: Sequence[Pair]) -> dict[str, Say | None]:
     """Return what each model says of an earlier and a later statement; None for no model."""
-    gold = {(pair["earlier"], pair["later"]): SAYS[pair["relation"]] for pair in pairs}
+    gold = {(harmless(pair["earlier"]), harmless(pair["later"])): SAYS[pair["relation"]] for pair in pairs}
     chance = random.Random(7)
 
     def good(earlier: str, later: str) -> str:
         return gold.get((earlier, later), "unrelated")
 
+    def lying(earlier: str, later: str) -> str:
+        return TURNED[good(earlier, later)] if (earlier, later) in gold else "unrelated"
+
     return {
         "no model": None,
         "a good one": good,
         "one that turns every answer round": lambda earlier, later: TURNED[good(earlier, later)],
+        "one that lies of the pairs alone": lying,
         "one that babbles": lambda earlier, later: chance.choice(list(SAYS.values())),
     }
 
 
-def answering(say: Say) -> FakeModel:
-    """Return a model that answers the prompt of changes, quoting a word of each that the other has not."""
+def answering(say: Say) -> Callable[[str], dict[str, Any]]:
+    """Return what answers the prompt of changes, quoting a word of each that the other has not."""
 
     def answer(prompt: str) -> dict[str, Any]:
         lines = [json.loads(line) for line in prompt.splitlines() if line.startswith('{"')]
@@ -84,10 +98,10 @@ def answering(say: Say) -> FakeModel:
             "later_words": quotes[1],
         }
 
-    return FakeModel(answer)
+    return answer
 
 
-def drifted(pairs: Sequence[Pair], model: FakeModel | None, vectors: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def drifted(pairs: Sequence[Pair], say: Say | None, vectors: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each pair's relation, and what the drift stage made of it."""
     source = FakeSource()
     for pair in pairs:
@@ -96,13 +110,27 @@ def drifted(pairs: Sequence[Pair], model: FakeModel | None, vectors: dict[str, A
             source.files[fact.path] = okf.from_memory(fact)
     view = View(source, History(), lambda texts: np.array([vectors[text] for text in texts], np.float32), "run")
     plenty = LlmSettings(calls_per_day=10**6, tokens_per_day=10**9)
-    view.model = Asker(model, plenty) if model else None
+    view.model = Asker(FakeModel(answering(say)), plenty) if say else None
     view.apply(drift.plan(view, FIRST + timedelta(days=90)).actions)
     for pair in pairs:
         old, new = (view.memory(pair["id"] + side) for side in ("earlier", "later"))
         assert old is not None
         assert new is not None
         yield pair["relation"], _made(old, new)
+
+
+def dreamt(pairs: Sequence[Pair], say: Say | None) -> list[tuple[str, str]]:
+    """Return each pair's relation, and what was made of it when it was remembered and by a dream."""
+    with ExitStack() as closing:
+        if say is not None:
+            answer = answering(say)
+            server = closing.enter_context(ScriptedModel(lambda prompt, schema: answer(prompt)))
+            closing.enter_context(patch.dict(os.environ, server.environ()))
+        daemon = closing.enter_context(DaemonInProcess(closing.enter_context(own_folder("judge"))))
+        ids = remembered_apart(daemon, pairs)
+        run = daemon.call("dream", kind="daily", wait=True)
+        print(f"    the dream: {run['state']}, {run['seconds']:.0f} s, {run['actions']}")
+        return relations(daemon, pairs, ids)
 
 
 def _made(old: Memory, new: Memory) -> str:
@@ -136,12 +164,15 @@ def main() -> None:
     """Print the precision and recall of each relation by model, and what was made of the pairs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    pairs: list[Pair] = json.loads((parser.parse_args().data / "pairs.json").read_text())
+    parser.add_argument("--dream", action="store_true", help="a whole dream with its gate, half a minute a model")
+    given = parser.parse_args()
+    pairs: list[Pair] = json.loads((given.data / "pairs.json").read_text())
     texts = list(dict.fromkeys(pair[side] for pair in pairs for side in ("earlier", "later")))
     embedder = embedder_for(StoreSettings().embedding, Path("/var/tmp/dreamd-bench"))
-    vectors = dict(zip(texts, embedder.embed_passages(texts), strict=True))
+    vectors = {} if given.dream else dict(zip(texts, embedder.embed_passages(texts), strict=True))
+    logger.remove()
     for name, say in sayings(pairs).items():
-        found = list(drifted(pairs, answering(say) if say else None, vectors))
+        found = dreamt(pairs, say) if given.dream else list(drifted(pairs, say, vectors))
         told = {relation: str(judge_pairs(found, relation, frozenset())) for relation in list(SAYS)[:3]}
         print(f"{name}: {told}; {dict(sorted(Counter(found).items()))}")
 

@@ -30,12 +30,7 @@ def apart(daemon: AnyDaemon, data: Path, results: Path) -> Iterator[Row]:
     """Judge each pair in a channel of its own, and write those that were misjudged."""
     pairs = _pairs(data)
     say("readers: pairs, each in a channel of its own")
-    ids = _remembered(daemon, pairs, lambda pair: "pair-" + re.sub(r"\W", "", str(pair["id"])))
-    files = _files(daemon)
-    found = [
-        (str(pair["relation"]), "same" if old == new else relation_of(files.get(old), files.get(new)))
-        for pair, (old, new) in zip(pairs, ids, strict=True)
-    ]
+    found = relations(daemon, pairs, remembered_apart(daemon, pairs))
     misjudged = [
         f"{is_}→{seen} {pair['id']}\n    {pair['earlier']}\n    {pair['later']}\n"
         for pair, (is_, seen) in zip(pairs, found, strict=True)
@@ -48,6 +43,20 @@ def apart(daemon: AnyDaemon, data: Path, results: Path) -> Iterator[Row]:
         enough = judged.precision >= precision and judged.recall >= recall
         target = f"≥ {precision:.2f} / {recall:.2f}"
         yield Row(f"pairs: {relation}, precision / recall", str(judged), target, enough, how)
+
+
+def remembered_apart(daemon: AnyDaemon, pairs: Sequence[Pair]) -> Ids:
+    """Remember each pair in a channel of its own; return the ids."""
+    return _remembered(daemon, pairs, lambda pair: "pair-" + re.sub(r"\W", "", str(pair["id"])))
+
+
+def relations(daemon: AnyDaemon, pairs: Sequence[Pair], ids: Ids) -> list[tuple[str, str]]:
+    """Return what each pair is, and what was made of it."""
+    files = _files(daemon)
+    return [
+        (str(pair["relation"]), "same" if old == new else relation_of(files.get(old), files.get(new)))
+        for pair, (old, new) in zip(pairs, ids, strict=True)
+    ]
 
 
 def together(daemon: AnyDaemon, data: Path) -> Iterator[Row]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from dreamd.pipelines.gate.action_checks import ActionChecker, Losses
 from dreamd.pipelines.workspace.view import History
+from dreamd.store.changes.standing import SAME_AS
 from dreamd.store.keep import okf
 from dreamd.store.keep.ledger.ledger import Usage
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
@@ -148,6 +149,18 @@ def test_a_memory_is_not_archived_soon_after_it_was_learned() -> None:
     assert reasons(source_of(young), archived) == ["memories archived too soon after they were learned: 1"]
 
 
+def test_a_repeated_fact_goes_only_where_another_says_it_or_has_taken_its_place() -> None:
+    again = fact("The blue ladder is in the attic, at Marek's.", created_at=MAY_8 + timedelta(days=3))
+    repeated = replace(again, status=Status.DEPRECATED, archived_at=NOW, extra={SAME_AS: [LADDER.node_id]})
+    replaced = replace(LADDER, superseded_by=NEWER.node_id)
+    gone = replace(LADDER, status=Status.DEPRECATED, archived_at=NOW)
+    assert reasons(source_of(LADDER, again), written(repeated)) == []
+    assert reasons(source_of(LADDER, NEWER, again), written(repeated), written(replaced)) == []
+    assert reasons(source_of(gone, again), written(repeated)) == [
+        "facts archived as repeated, of which no other says the same: 1"
+    ]
+
+
 def test_a_page_that_a_person_wrote_is_not_changed() -> None:
     page = replace(LADDER, level=Level.PROFILE, path="profiles/proj/tools.md", node_id="tools")
     changed = written(replace(page, text="- Marek sells ladders."))
@@ -163,9 +176,9 @@ def test_a_refused_stage_leaves_the_losses_of_the_run_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("taken", "reasons"),
     [
-        ({"archived": 10, "replaced": 50, "pages_gone": 10}, []),
+        ({"archived": 10, "replaced": 100, "pages_gone": 10}, []),
         ({"archived": 11}, ["it would archive 11 facts, one run may archive 10"]),
-        ({"replaced": 51}, ["it would supersede 51 facts, one run may supersede 50"]),
+        ({"replaced": 101}, ["it would supersede 101 facts, one run may supersede 100"]),
         ({"pages_gone": 11}, ["it would remove 11 pages, one run may remove 10"]),
     ],
 )

@@ -17,6 +17,8 @@ from dreamd.pipelines.workspace.diff import Replaced
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep.ledger.questions import Probe
 from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.text.stems import stems_of
+from dreamd.store.text.terms import query_terms
 
 from tests.pipelines.fakes import NOW, SETTINGS
 
@@ -86,6 +88,15 @@ def test_of_what_is_superseded_only_the_details_that_both_have_are_expected(stor
         assert case.words == said_in(newer) & said_in(node.text) & case.words
     (asked,) = generator_of(store).real([Probe("Who keeps it?", "shop", (node.node_id,))])
     assert asked.after(Replaced("Another says it in May 2020", newer)).details == asked.details
+
+
+def test_what_is_superseded_is_asked_for_by_words_of_its_successor(store: MemoryStore) -> None:
+    node = store.catalog.nodes([store.list(channel="shop")[0].node_id]).popitem()[1]
+    newer = " ".join(node.text.split()[::2])
+    asked = generator_of(store).harder(node, Replaced(node.text, newer))
+    assert asked
+    assert all(stems_of(query_terms(case.probe.text)) <= said_in(newer) for case in asked)
+    assert generator_of(store).harder(node, Replaced(node.text, "Gone for good")) == []
 
 
 def test_a_memory_that_supersedes_none_replaces_none(store: MemoryStore) -> None:

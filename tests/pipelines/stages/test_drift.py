@@ -9,6 +9,7 @@ from dreamd.llm.budget import Asker
 from dreamd.llm.model import LlmUnavailable
 from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines.stages import consolidate, drift
+from dreamd.pipelines.workspace.proposals import SUPERSEDED_AT_LEAST
 from dreamd.pipelines.workspace.view import History, View
 from dreamd.store.changes.decisions import pair_key
 from dreamd.store.keep import okf
@@ -106,7 +107,7 @@ def test_a_second_run_without_new_turns_changes_nothing() -> None:
 LIKELY = ("older", "The rota is printed on paper."), ("newer", "The rota hangs in the kitchen now, next to the clock.")
 
 
-def remembered(*said: tuple[str, str]) -> FakeSource:
+def remembered(*said: tuple[str, str], channel: str = "proj") -> FakeSource:
     """A memory of statements that were said on one day each."""
     source = FakeSource()
     for day, (node_id, text) in enumerate(said):
@@ -116,7 +117,7 @@ def remembered(*said: tuple[str, str]) -> FakeSource:
             kind=Kind.FACT,
             title=text,
             text=text,
-            channel=source.channel,
+            channel=channel,
             created_at=MAY_8 + timedelta(days=day),
             sources=(f"s{day}#1",),
             path=f"facts/{node_id}.md",
@@ -136,6 +137,18 @@ def test_a_likely_change_is_named_in_the_older_and_both_live() -> None:
     held = drifted(remembered(*LIKELY))
     assert (held["older"].later, held["older"].superseded_by, held["newer"].supersedes) == (("newer",), None, ())
     assert all(memory.is_live for memory in held.values())
+
+
+def test_a_run_supersedes_a_few_facts_in_all_its_channels_and_names_the_other_changes() -> None:
+    source = FakeSource()
+    for number in range(SUPERSEDED_AT_LEAST + 2):
+        said = remembered(
+            (f"older-{number}", f"The API timeout of pier {number} is 30 seconds."),
+            (f"newer-{number}", f"The API timeout of pier {number} is 60 seconds now."),
+            channel=f"shop-{number}",
+        )
+        source.files |= said.files
+    assert drift.plan(source.view(), NOW).counts == {"superseded": SUPERSEDED_AT_LEAST, "probably superseded": 2}
 
 
 def test_what_says_the_same_is_archived_and_the_older_stays() -> None:
