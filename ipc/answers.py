@@ -193,8 +193,25 @@ class FeedbackAnswer(TypedDict):
 
 
 class PurgeAnswer(TypedDict):
-    """The number of past questions that were removed."""
+    """The amount that was removed for good, or with `dry_run` would be; `run_id` is null where nothing was.
 
+    `titles` are a few of what goes; `repeated_in` stays, and says much of the same. `copies` are ledgers that were set
+    aside, which go as a whole. `traces` are the places where something of it was found afterwards, `out_of_reach`
+    those that nobody looked at. `questions` counts past questions, with `probes` alone.
+    """
+
+    run_id: str | None
+    sessions: int
+    turns: int
+    memories: int
+    secrets: int
+    files_removed: int
+    files_changed: int
+    titles: list[str]
+    repeated_in: list[str]
+    copies: list[str]
+    traces: list[str]
+    out_of_reach: list[str]
     questions: int
 
 

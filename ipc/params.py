@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..store.model import GLOBAL_CHANNEL, Kind, Level, Verdict
 from ..store.names import Channel, Label, Name
@@ -130,6 +130,26 @@ class FeedbackParams(Params):
 
 
 class PurgeParams(Params):
-    """The data to remove for good. `probes`: every past question, with what was of use for it."""
+    """The data to remove for good, named in one way; `dry_run` only says what that comes to.
 
+    `nodes`: memories, turns or whole sessions. `matching`: all that says these words. `before`: all that is older.
+    `secrets`: what today's rules take for secrets, and nothing around it. `probes`: every past question, with what
+    was of use for it.
+    """
+
+    nodes: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
+    channel: Name | None = None
+    matching: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+    before: datetime | None = None
+    secrets: bool = False
     probes: bool = False
+    dry_run: bool = False
+
+    @model_validator(mode="after")
+    def _is_named_in_one_way(self) -> Self:
+        named = (self.nodes, self.channel, self.matching, self.before, self.secrets, self.probes)
+        if sum(bool(one) for one in named) != 1:
+            raise ValueError("name what is to be purged in one way")
+        if self.probes and self.dry_run:
+            raise ValueError("questions are not looked at before they are purged")
+        return self

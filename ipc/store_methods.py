@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..store import within
 from ..store.model import Kind, NewTurn, SessionHead
 from ..store.names import Name
-from .answers import ContextAnswer, FeedbackAnswer, ListAnswer, PurgeAnswer, RecallAnswer, ShowAnswer
+from .answers import ContextAnswer, FeedbackAnswer, ListAnswer, RecallAnswer, ShowAnswer
 from .call import Call, Handler
 from .channels import channel_of, found_elsewhere, not_looked_in
 from .params import (
@@ -22,7 +22,6 @@ from .params import (
     NoParams,
     ObserveParams,
     Params,
-    PurgeParams,
     RecallParams,
     RememberParams,
     ShowParams,
@@ -136,9 +135,6 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         store.feedback(params.node_id, params.verdict)
         return {"node_id": params.node_id, "verdict": params.verdict}
 
-    def purge(params: PurgeParams, call: Call) -> PurgeAnswer:
-        return {"questions": store.purge_questions() if params.probes else 0}
-
     def show(params: ShowParams, call: Call) -> ShowAnswer:
         return show_answer(store.show(params.node_id), params.offset)
 
@@ -165,7 +161,6 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         "observe": Handler(ObserveParams, observe, activity=True, first=True, shape=plain),
         "forget": Handler(ForgetParams, forget, blocking=True, shape=plain),
         "feedback": Handler(FeedbackParams, feedback, blocking=True),
-        "purge": Handler(PurgeParams, purge, blocking=True),
         "show": Handler(ShowParams, bounded(show), blocking=True),
         "list": Handler(ListParams, bounded(list_), blocking=True),
     }

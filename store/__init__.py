@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .changes.purge_plan import Selection
     from .changes.runs import AppliedRun, SkippedAction, new_run_id
     from .find.embedding.embedding import Embedder, embedder_for
     from .keep.deadline import within
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .offline import check_closed
     from .operations.decay_inputs import DecayInputs
     from .paths import StorePaths
+    from .results import Purged, PurgePreview
     from .text.controls import without_controls
     from .text.vocabulary import MONTH_NUMBERS
 
@@ -37,7 +39,10 @@ __all__ = [
     "DecayInputs",
     "Embedder",
     "MemoryStore",
+    "PurgePreview",
+    "Purged",
     "Run",
+    "Selection",
     "SkippedAction",
     "StorePaths",
     "check_closed",
@@ -65,6 +70,9 @@ _HOMES = {
     "DecayInputs": "operations.decay_inputs",
     "Embedder": "find.embedding.embedding",
     "MemoryStore": "memory",
+    "PurgePreview": "results",
+    "Purged": "results",
+    "Selection": "changes.purge_plan",
     "SkippedAction": "changes.runs",
     "Run": "keep.ledger.records",
     "StorePaths": "paths",

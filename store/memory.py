@@ -55,6 +55,10 @@ class MemoryStore:
         self.feedback = parts.feedback.feedback
         self.purge_questions = parts.feedback.purge_questions
 
+        # Erasing: operations/purge
+        self.purge = parts.purge.purge
+        self.preview_purge = parts.purge.preview
+
         # What dreams and people change: operations/runs, operations/corrections
         self.apply = parts.runs.apply
         self.undo = parts.runs.undo

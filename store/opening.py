@@ -26,6 +26,7 @@ from .find.index.opening import OpenIndex
 from .find.search.search import Search
 from .keep.derived import DerivedFiles
 from .keep.files.disk import Disk
+from .keep.files.intent import Intent
 from .keep.files.leftovers import Leftovers
 from .keep.files.presence import Presence
 from .keep.files.vault import Vault
@@ -41,6 +42,7 @@ from .operations.health import Health
 from .operations.intake import Intake
 from .operations.lookup import Lookup
 from .operations.pages import Pages
+from .operations.purge import Purge
 from .operations.recall import Recall
 from .operations.reconciliation import Reconciliation
 from .operations.runs import Runs
@@ -102,6 +104,7 @@ class Parts:
         self.tombstones = Tombstones(self.ledger)
         self.leftovers = Leftovers(self.vault, self.ledger.holds, self.now())
         self.deletions = Deletions(self.vault, self.ledger, self.now, self.tombstones.read)
+        self.intent = Intent(self.paths.purge, disk)
 
     def _build_finding(self, open_parts: ExitStack) -> None:
         """Build what finds: the index, its repair, search and embedding.
@@ -256,6 +259,7 @@ class Parts:
             self.visibility,
             self.repairs,
             self.now,
+            lambda: self.intent.is_there,
         )
         self.corrections = Corrections(
             self.changes,
@@ -306,11 +310,30 @@ class Parts:
             self.now,
             self.closing,
         )
+        self.purge = Purge(
+            self.paths,
+            self.vault,
+            self.ledger,
+            self.writer,
+            self.opened,
+            self.cache,
+            self.derived,
+            self.deletions,
+            self.leftovers,
+            self.relevance,
+            self.tombstones,
+            self.visibility,
+            self.intent,
+            self.is_busy,
+            self.now,
+            self.closing,
+        )
 
     # ---- starting
 
     def _start(self) -> None:
         """Take up what a crash left undone, then start the threads; what changed meanwhile is compared beside them."""
+        self.purge.expect()
         self.writer.start()
         self.indexer.start(self.writer.visible)
         self.reconciliation.catch_up()
@@ -321,12 +344,14 @@ class Parts:
         self.relevance.start()
         self.linker.start()
         self.sweeping.start()
+        self.purge.start()
         self.feedback.purge_if_off()
 
     def _end_sweep(self) -> None:
         self.closing.set()
         if self.sweeping.ident is not None:
             self.sweeping.join()
+        self.purge.stop()
 
     # ---- asked by parts
 

@@ -15,3 +15,13 @@ class StorePaths:
     index: Path
     embeddings: Path
     runs: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        """The file of finished units that one dream leaves to the next."""
+        return self.runs.with_name("checkpoint")
+
+    @property
+    def purge(self) -> Path:
+        """The file that says which purge is under way."""
+        return self.ledger.with_name("purge.json")

@@ -158,3 +158,35 @@ class StoreStatus(TypedDict):
     channels_off: list[str]
     broken_files: int
     problems: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PurgePreview:
+    """The amount that a purge removes.
+
+    `titles` are a few of what goes; the nodes of `repeated_in` stay, and say much of the same. `copies` are ledgers
+    that were set aside: they go as a whole.
+    """
+
+    sessions: int
+    turns: int
+    memories: int
+    secrets: int
+    files_removed: int
+    files_changed: int
+    titles: tuple[str, ...]
+    repeated_in: tuple[NodeId, ...]
+    copies: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """The outcome of a purge: where traces were found afterwards, and, in sentences, what it does not reach.
+
+    `run_id` is None where there was nothing to remove.
+    """
+
+    run_id: str | None
+    preview: PurgePreview
+    traces: tuple[str, ...] = ()
+    out_of_reach: tuple[str, ...] = ()

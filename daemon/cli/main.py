@@ -30,7 +30,7 @@ COMMANDS = {
     "remember": ("write", "keep one memory"),
     "forget": ("write", "forget one memory (undo brings it back)"),
     "feedback": ("write", "say whether a memory was useful"),
-    "purge": ("write", "delete past questions for good, without undo"),
+    "purge": ("purge", "erase memories, sessions or secrets for good, everywhere"),
     "import": ("write", "import transcripts, data sets or notes"),
     "dream": ("dreams", "run a dream now: consolidate what was learned"),
     "runs": ("dreams", "list the runs (dreams and other changes) and what they changed"),

@@ -1,4 +1,4 @@
-"""The commands that keep and take back: remember, forget, feedback, purge, import."""
+"""The commands that keep and take back: remember, forget, feedback, import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .request import ask
 from .terminal import Terminal
 
 if TYPE_CHECKING:
-    from ...ipc.answers import FeedbackAnswer, ForgetAnswer, ImportAnswer, PurgeAnswer, RememberAnswer, SkippedAnswer
+    from ...ipc.answers import FeedbackAnswer, ForgetAnswer, ImportAnswer, RememberAnswer, SkippedAnswer
 
 KINDS = ("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode")
 VERDICTS = ("useful", "not-useful", "rejected")
@@ -63,27 +63,6 @@ def feedback(options: Namespace, terminal: Terminal) -> int:
     """Record whether a memory was useful."""
     answer: FeedbackAnswer = ask(terminal, "feedback", {"node_id": options.node, "verdict": options.verdict})
     terminal.report(answer, [f"Noted: {clean(options.node)} was {options.verdict.replace('-', ' ')}."])
-    return 0
-
-
-def purge_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of purge."""
-    parser.add_argument(
-        "--probes",
-        action="store_true",
-        required=True,
-        help="the probes: past questions with which each dream's effect on recall is tested",
-    )
-
-
-def purge(options: Namespace, terminal: Terminal) -> int:
-    """Delete past questions for good."""
-    answer: PurgeAnswer = ask(terminal, "purge", {"probes": options.probes}, timeout_s=None)
-    if terminal.as_json:
-        terminal.document(answer)
-    else:
-        questions = count(answer["questions"], "past question")
-        terminal.lines([f"{questions} deleted for good; this cannot be undone."])
     return 0
 
 

@@ -11,7 +11,7 @@ import contextlib
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DreamBusy", "DreamError", "DreamResult", "Dreamer"]
 
-CHECKPOINT = "checkpoint"
 CHECKPOINT_DAYS = 7  # it holds what a person said: not for ever, if no dream lands
 SETTLE_S = 30.0
 STOP_TIMEOUT_S = 60.0  # as long as applying a large changeset may take
@@ -95,6 +94,7 @@ class Dreamer:
         self._landing = False
         self._ended_as: tuple[str, str] | None = None
         self._sink: ProgressSink | None = None
+        self._held_by = ""
         self._over = asyncio.Event()
         self._over.set()
         self.running: str | None = None
@@ -131,6 +131,8 @@ class Dreamer:
         """
         if self.running is not None:
             raise DreamBusy(f"The dream {self.running} is running.", "`dreamctl runs` shows when it is over.")
+        if self._held_by:
+            raise DreamBusy(f"No dream can be had now: {self._held_by}.", "Try again when that is done.")
         self._refuse_without_history()
         began, began_s = self._local_now(), time.monotonic()
         run_id = self.running = new_run_id(began, kind)  # of the local day, like its digest
@@ -200,7 +202,7 @@ class Dreamer:
             kind=kind,
             dry_run=dry_run,
             at_idle=not awaited,
-            checkpoint=self._paths.runs.with_name(CHECKPOINT),
+            checkpoint=self._paths.checkpoint,
             store=self._settings.store,
             pipelines=self._settings.pipelines,
             llm=self._settings.llm,
@@ -278,6 +280,19 @@ class Dreamer:
         await self._end_as("cancelled", "it was cancelled")
         await self._over.wait()
         return run_id
+
+    @contextlib.asynccontextmanager
+    async def held_back(self, why: str) -> AsyncIterator[None]:
+        """Let no dream begin while inside; the running one is ended before, or, while it is being applied, finished."""
+        self._held_by = why
+        try:
+            while self.running is not None:
+                if not self._landing:
+                    await self._end_as("cancelled", why)
+                await self._over.wait()
+            yield
+        finally:
+            self._held_by = ""
 
     def _planning(self) -> tuple[str, Preemption]:
         if self.running is None:

@@ -30,6 +30,7 @@ from ..dreaming.budget import DREAMS
 from ..host import settings_check
 from ..importing.importer import Importer
 from .dreams import DreamMethods, refuse_if_paused
+from .purge import PurgeMethods
 from .review import ReviewMethods
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class ControlMethods:
         self._stop = stop
         self._socket_problem = socket_problem
         self._dreams = DreamMethods(store, dreamer)
+        self._purge = PurgeMethods(store, dreamer)
         self._llm_problem = ""
         self._llm_asked_s = -LLM_ASKED_AGAIN_S
 
@@ -109,6 +111,7 @@ class ControlMethods:
             "channel": Handler(ChannelParams, self.channel, blocking=True),
             "stop": Handler(NoParams, self.stop),
             **self._dreams.handlers(),
+            **self._purge.handlers(),
             **ReviewMethods(self._store, self._settings).handlers(),
         }
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 
+from ...store.changes.edits import BY_HAND as BY_HAND
+from ...store.changes.edits import body_hash as body_hash
 from ...store.changes.runs import fingerprint
 from ...store.keep import okf
 from ...store.model import Action, ActionKind, Memory, NodeId, Status
 from .view import View
-
-BY_HAND = "body_sha256"
-"""The frontmatter key that holds the hash of a body that a dream wrote: another body was edited by a person."""
-
 
 PUT_AWAY_BY = "archived_by"
 """The frontmatter key of a page that a stage archived: it comes back when there is enough for it again."""
@@ -129,11 +127,6 @@ def brought_back(page: Memory, text: str, sources: tuple[NodeId, ...], run_id: s
     extra = {key: value for key, value in page.extra.items() if key != PUT_AWAY_BY} | {BY_HAND: body_hash(text)}
     stable = replace(page, status=Status.STABLE, archived_at=None, run=run_id, extra=extra)
     return replace(stable, text=text, sources=sources)
-
-
-def body_hash(text: str) -> str:
-    """Hash a body as `is_edited` compares it."""
-    return sha256(text.strip().encode()).hexdigest()[:16]
 
 
 def is_edited(data: bytes) -> bool:

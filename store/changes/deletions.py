@@ -67,6 +67,8 @@ class Deletions:
         self._suspects: dict[str, float] = {}  # and when each was seen to be gone
         self._timer: threading.Timer | None = None
         self._closed = False
+        self.is_purged: Callable[[str, bytes], bool] = lambda path, image: False
+        """Says that a file of this content goes for good: nothing of it is kept. A purge sets it while it runs."""
 
     def start(self, opened: OpenIndex, writer: Writer) -> None:
         """Take the index and the writer, which are opened later; call this before any other method."""
@@ -85,6 +87,8 @@ class Deletions:
 
     def may_unlearn(self, file: FileRow, image: bytes | None) -> bool:
         """Return True if a run has recorded this file's deletion: files that we delete are unlearned at once."""
+        if image is not None and self.is_purged(file.path, image):
+            return True
         if image is not None and file.path not in self._withheld:
             try:
                 if self._is_recorded(file.path, image, file.seen_ns):
@@ -108,6 +112,8 @@ class Deletions:
         try:
             image = self._image(path)
         except IndexDamaged:  # an acknowledgement never needs the index
+            return Vanished()
+        if image is not None and self.is_purged(path, image):
             return Vanished()
         if image is None or path in self._withheld:
             return Vanished(withheld=image)
@@ -133,6 +139,10 @@ class Deletions:
     def is_withheld(self, path: str) -> bool:
         """Return True if a file is withheld, or was until a moment ago."""
         return path in self._withheld
+
+    def reload(self) -> None:
+        """Read again from the ledger which files are withheld."""
+        self._withheld = frozenset(self._ledger.withheld())
 
     def find(self, node_id: NodeId) -> Deleted | None:
         """Return the file of a memory that is withheld or was deleted by hand."""

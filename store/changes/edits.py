@@ -11,7 +11,15 @@ from ..keep import okf
 from ..text.normal_form import folded_words
 
 _TIMES: Final = frozenset({"timestamp", "generated", "valid_from", "valid_to", "archived_at", "learned_at", "at"})
-_OF_THE_RUN: Final = frozenset({"run", "body_sha256"})
+BY_HAND: Final = "body_sha256"
+"""The frontmatter key that holds the hash of a body that a dream wrote: another body was edited by a person."""
+
+_OF_THE_RUN: Final = frozenset({"run", BY_HAND})
+
+
+def body_hash(text: str) -> str:
+    """Hash the body of a page, as it is kept under BY_HAND."""
+    return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def edit_key(path: str, before: bytes | None, after: bytes | None) -> str | None:

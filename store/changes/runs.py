@@ -43,6 +43,9 @@ REVIEW: Final = "review"
 DELETED: Final = "deleted"
 """The kinds of run that a person starts: they leave their tombstones when applied and lift them when undone."""
 
+PURGE: Final = "purge"
+"""The kind of run that says that something was purged, and nothing of what it was."""
+
 UNDO: Final = "undo"
 """The kind of the run that records what an undo changed in files beside those of the undone run."""
 

@@ -164,6 +164,14 @@ def backup(source_path: Path, target_path: Path) -> None:
                 copying.step(-1)
 
 
+def empty_wal(connection: apsw.Connection) -> None:
+    """Copy the -wal file into the database and cut it to nothing. Raises StoreBusy while somebody reads from it."""
+    try:
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise StoreBusy("a database is being read", hint="Try again in a moment.") from error
+
+
 def preallocate_wal(path: Path, size_bytes: int) -> None:
     """Give the -wal file of a database, not empty and not open, its blocks now, as zeros, which mean "no frames".
 

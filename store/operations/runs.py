@@ -7,14 +7,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..changes.runs import FORGET, AppliedRun, Changes, Undone
+from ..changes.runs import FORGET, PURGE, AppliedRun, Changes, Undone
 from ..find.index.opening import OpenIndex
 from ..keep.files.vault import Vault
 from ..keep.ledger import records
 from ..keep.ledger.ledger import Ledger
 from ..keep.ledger.records import LINK, Run
 from ..keep.writer.writer import Writer
-from ..model import Changeset, StoreBusy
+from ..model import Changeset, InvalidInput, StoreBusy
 from .damage import Repairs, refuse_without_history, repeated_after_repair
 from .switches import Switches
 from .tombstones import TURN, Tombstones
@@ -40,8 +40,10 @@ class Runs:
         visibility: Visibility,
         repairs: Repairs,
         now: Callable[[], datetime],
+        is_purging: Callable[[], bool],
     ) -> None:
         self.repairs = repairs
+        self._is_purging = is_purging
         self._changes = changes
         self._ledger = ledger
         self._ledger_path = ledger_path
@@ -78,6 +80,8 @@ class Runs:
         """
         refuse_without_history(self._ledger_path)
         run = self._ledger.run(run_id)
+        if run.kind == PURGE:
+            raise InvalidInput("a purge cannot be undone", hint="What it removed is nowhere any more.")
         self._visibility.settle(WRITTEN_WITHIN_S)  # what it brought back is read before it is undone, not after
         undone = self._changes.undo(run_id, now=self._now())
         self._tombstones.read()
@@ -126,5 +130,7 @@ class Runs:
         """Raise StoreError while a dream would not know what there is, or what was done and undone before it."""
         self._vault.raise_if_away()
         refuse_without_history(self._ledger_path)
+        if self._is_purging():
+            raise StoreBusy("a purge is under way", hint="A dream begins when it is done.")
         if note := self._opened.note:
             raise StoreBusy(note, hint="Try again in a moment.")

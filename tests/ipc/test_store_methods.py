@@ -222,7 +222,7 @@ def test_forget_names_the_run_that_undoes_it(client: Client) -> None:
         ("show", {"node_id": ""}, "'node_id'"),
         ("show", {"node_id": "x", "offset": -1}, "'offset'"),
         ("list", {"kind": "opinion"}, "'kind'"),
-        ("purge", {"verbose": True}, "no parameter 'verbose'"),
+        ("feedback", {"verbose": True}, "no parameter 'verbose'"),
     ],
 )
 def test_parameters_out_of_bounds_are_named(serve: Serve, method: str, params: dict[str, Any], says: str) -> None:

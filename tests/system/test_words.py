@@ -252,7 +252,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "remember": (["remember", "Bread"], "Remembered as "),
     "forget": (["forget", "x"], "brings it back."),
     "feedback": (["feedback", "x", "not-useful"], "Noted: x was not useful."),
-    "purge": (["purge", "--probes"], "deleted for good"),
+    "purge": (["purge", "--channel", "kitchen", "--yes"], "Nothing of it is left"),
     "import": (["import", "/nope"], "Took 10 new turns"),
     "dream": (["dream", "--wait"], "is done after"),
     "dream_pause": (["dream", "pause"], "is paused"),

@@ -106,6 +106,11 @@ class FilesStore:
                 held.remove(point_id)
             self._write(name, held, ({"gone": point_id} for point_id in known))
 
+    def compact(self, name: str) -> None:
+        """Write the file anew, without the lines of removed points."""
+        with self._lock:
+            self._compact(name, self._collected(name))
+
     def search_vector(self, name: str, vector: Vector, limit: int, where: Filter = ()) -> list[Match]:
         """Return nothing: there are no vectors here."""
         return []

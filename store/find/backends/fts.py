@@ -71,9 +71,16 @@ class WordIndex:
         """Count what was written, and merge the segments when it is much against what was held."""
         self._unmerged += written
         if self._unmerged >= max(MERGE_AT, held // 2):
-            for table in (self._texts, self._contexts):
-                connection.execute(f"INSERT INTO {table}({table}) VALUES ('optimize')")
-            self._unmerged = 0
+            self.merge(connection)
+
+    def merge(self, connection: apsw.Connection) -> None:
+        """Merge each table's segments into one, which holds the words of no row that is gone.
+
+        FTS5's own `secure-delete` does nothing for tables without content: it would need the words of what it removes.
+        """
+        for table in (self._texts, self._contexts):
+            connection.execute(f"INSERT INTO {table}({table}) VALUES ('optimize')")
+        self._unmerged = 0
 
     def scores(
         self, connection: apsw.Connection, terms: Sequence[str], columns: Columns, scope: Scope

@@ -93,6 +93,10 @@ class VectorStore(Protocol):
         """Remove points; unknown ids are passed over."""
         ...
 
+    def compact(self, name: str) -> None:
+        """Leave nothing of removed points in what the engine keeps of its own; the database itself is the owner's."""
+        ...
+
     def search_vector(self, name: str, vector: Vector, limit: int, where: Filter = ()) -> list[Match]:
         """Return the nearest points by cosine."""
         ...

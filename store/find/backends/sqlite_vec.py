@@ -136,6 +136,11 @@ class SqliteVecStore:
                 connection.executemany(f"DELETE FROM {name}_{part} WHERE {column} = ?", rows)
             connection.executemany(f"REPLACE INTO {name}_gone VALUES (?, {stamp})", rows)
 
+    def compact(self, name: str) -> None:
+        """Merge the segments of the inverted index: until then it holds the words of rows that are gone."""
+        with self._writing() as connection:
+            self._word_index(name).merge(connection)
+
     def search_vector(self, name: str, vector: Vector, limit: int, where: Filter = ()) -> list[Match]:
         """Return the nearest points by cosine: a coarse scan by signs, then the exact cosines of the best."""
         asked = np.asarray(vector, np.float32)

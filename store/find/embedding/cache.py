@@ -13,7 +13,7 @@ from typing import TypeVar
 import apsw
 import numpy as np
 
-from ...keep.database import Migration, open_database, transaction
+from ...keep.database import Migration, empty_wal, open_database, transaction
 from ...model import Corrupt, SchemaTooNew
 from ..backends.interface import Vector
 
@@ -71,6 +71,10 @@ class EmbeddingCache:
         """Drop every vector of a text that is not kept, and those of other models; return how many."""
         return self._run(partial(self._prune, kept)) or 0
 
+    def compact(self) -> None:
+        """Leave nothing on the disk of the vectors that were dropped."""
+        self._run(self._compact)
+
     def close(self) -> None:
         """Close the database."""
         with self._lock:
@@ -102,6 +106,11 @@ class EmbeddingCache:
             dropped = connection.changes()
             connection.execute("DROP TABLE kept")
         return dropped
+
+    @staticmethod
+    def _compact(connection: apsw.Connection) -> None:
+        connection.execute("VACUUM")
+        empty_wal(connection)
 
     def _run(self, work: Callable[[apsw.Connection], T]) -> T | None:
         """Do it; None where the file turned out damaged, which is then begun anew."""

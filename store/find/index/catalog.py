@@ -332,6 +332,16 @@ class Catalog:
             if at is None or at < before:
                 yield node_id, path, at
 
+    def said(self) -> Iterator[Node]:
+        """Yield every turn and every fact, archived or not: what was said, beside the pages that are made of it."""
+        for row in self._rows(f"SELECT {NODE_COLUMNS} FROM node WHERE kind = 'turn' OR level = 'L1'"):
+            yield _node(row)
+
+    def pointing_at(self, node_ids: Collection[NodeId]) -> set[NodeId]:
+        """Return the nodes with a link of any kind to one of these."""
+        sql = "SELECT DISTINCT source FROM link WHERE target IN (SELECT value FROM json_each(?))"
+        return {source for (source,) in self._rows(sql, (json.dumps(list(node_ids)),))}
+
     def file(self, path: str) -> FileRow | None:
         """Return a file as it was last read."""
         row = next(self._rows("SELECT * FROM file WHERE path = ?", (path,)), None)

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import apsw
 
+from ...keep.database import empty_wal
 from ...keep.files.vault import FileStamp, Vault
 from ...keep.ledger.journal import Appended
 from ...model import Kind, Level, NodeId, NotFound
@@ -323,6 +324,18 @@ class Index:
             }
             self._send_points()
             self.backend.set_vectors(COLLECTION, fresh)
+
+    def compact(self) -> None:
+        """Leave nothing on the disk of what was unlearned: writes the whole file anew, while questions go on.
+
+        Raises StoreBusy while another connection reads the old pages of the write-ahead log for too long.
+        """
+        with self._lock:
+            if self._depth:
+                raise RuntimeError("a transaction is open")
+            self.backend.compact(COLLECTION)
+            self._connection.execute("VACUUM")
+            empty_wal(self._connection)
 
     def set_meta(self, key: str, value: str) -> None:
         """Store a value about the index itself."""

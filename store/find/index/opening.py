@@ -145,6 +145,10 @@ class OpenIndex:
             self._met(number, Corrupt(found[0]))
         return found
 
+    def remove_set_aside(self) -> None:
+        """Remove the discarded file that was kept for inspection."""
+        _remove(self._aside_path())
+
     def take_lost(self) -> list[LostFile]:
         """Return the files that were gone and that a discarded index knew; each is returned once."""
         lost, self._lost = self._lost, []
@@ -335,7 +339,7 @@ class OpenIndex:
 
         Where the disk has no room for another of its size, it is removed: the index that replaces it needs that room.
         """
-        aside = self.path.with_name(f"{self.path.stem}.set-aside{self.path.suffix}")
+        aside = self._aside_path()
         for suffix in SIDECARS:
             file, kept = path.with_name(path.name + suffix), aside.with_name(aside.name + suffix)
             kept.unlink(missing_ok=True)
@@ -344,6 +348,9 @@ class OpenIndex:
         self._lost += lost_files(aside, self._vault)
         if aside.exists() and shutil.disk_usage(aside.parent).free < 2 * aside.stat().st_size:
             _remove(aside)
+
+    def _aside_path(self) -> Path:
+        return self.path.with_name(f"{self.path.stem}.set-aside{self.path.suffix}")
 
     def _discard(self, path: Path) -> None:
         """Remove a file that another took the place of; the link may have its name by now."""

@@ -241,6 +241,7 @@ def turn_node(turn: Turn, path: str, head: SessionHead) -> Node:
         title=_one_line(turn.text),
         text=turn.text,
         channel=head.channel,
+        live=turn.text != session.ERASED,
         created_at=turn.at or head.started_at,
         session_id=turn.session_id,
         ordinal=turn.ordinal,
@@ -258,7 +259,7 @@ def with_neighbours(turns: Sequence[Node]) -> list[Node]:
 
 
 def _said(turn: Node) -> str:
-    heading, text = turn.heading(), turn.text[:NEIGHBOUR_CHARS]
+    heading, text = turn.heading(), "" if turn.text == session.ERASED else turn.text[:NEIGHBOUR_CHARS]
     return f"{heading}: {text}" if heading else text
 
 

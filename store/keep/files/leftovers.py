@@ -50,6 +50,16 @@ class Leftovers:
         self.held = tuple(sorted(held))
         return swept
 
+    def remove(self, is_wanted: Callable[[bytes], bool]) -> int:
+        """Remove those whose content is wanted gone, whoever's it is; return how many files that were."""
+        removed = 0
+        for path in list(self._found()):
+            with contextlib.suppress(FileNotFoundError):
+                if is_wanted(self._vault.disk.read(path)):
+                    self._vault.disk.unlink(path)
+                    removed += 1
+        return removed
+
     def _found(self) -> Iterator[Path]:
         """Yield all files with such a name; other programs' hidden folders are not entered, links not followed."""
         for folder, folders, names in os.walk(self._vault.root):

@@ -20,6 +20,7 @@ import apsw
 from ...model import Corrupt, NodeId, NotFound, StoreBusy
 from ..database import Connections, integrity_problems, open_database, preallocate_wal, transaction, translated
 from ..unwritable import can_be_written, copy_to_memory
+from .erasing import Eraser, erasures
 from .journal import BLIND, Entry, sha256
 from .questions import Gap, PastQuestion, Probe, past_question_of_row
 from .records import RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row, stored, unpacked
@@ -338,12 +339,25 @@ class Ledger:
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         self._wal_pages = 0
 
+    def compact(self) -> None:
+        """Write the whole file anew, so that nothing stays in it of rows that are gone. The writer's thread waits."""
+        connection = self._writer()
+        with self._guarded():
+            connection.execute("VACUUM")
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        self._wal_pages = 0
+
     def pending(self, state: str = "") -> list[Entry]:
         """Return the acknowledged entries that may not be on the disk, in order; `state` BLIND: those to be fitted."""
         sql = f"SELECT {_ENTRY} FROM journal WHERE state = ? ORDER BY seq"
         with self._guarded():
             rows: list[Any] = self._reading().execute(sql, (state,)).fetchall()
         return [_entry(row) for row in rows]
+
+    def first_pending(self) -> int | None:
+        """Return the number of the oldest entry that may not be on the disk, None where all of them are."""
+        rows = self._ask(f"SELECT min(seq) FROM journal WHERE state IN ('', '{BLIND}')")
+        return None if rows[0][0] is None else int(rows[0][0])
 
     def last_seq(self) -> int:
         """Return the journal's highest number, 0 when it is empty."""
@@ -407,6 +421,18 @@ class Ledger:
             " FROM run WHERE NOT expired ORDER BY started_at DESC, run_id DESC"
         )
         return [(run_id, datetime.fromisoformat(at), size) for run_id, at, size in rows]
+
+    def images(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the path and the content of every file that the history holds: replaced, deleted, or withheld."""
+        for (number,) in self._ask("SELECT id FROM action WHERE pre_image IS NOT NULL OR post_image IS NOT NULL"):
+            for path, *held in self._ask("SELECT path, pre_image, post_image FROM action WHERE id = ?", (number,)):
+                yield from ((path, unpacked(image) or b"") for image in held if image is not None)
+        for path, image in self._ask("SELECT path, image FROM withheld WHERE image IS NOT NULL"):
+            yield path, unpacked(image) or b""
+
+    def erasures(self, eraser: Eraser) -> list[Write]:
+        """Return the statements that remove from every row what is purged; reads every row."""
+        return list(erasures(self._ask, eraser))
 
     def tombstones(self) -> set[str]:
         """Return the keys of all tombstones, which no dream may propose again."""

@@ -70,6 +70,16 @@ def damaged_files(ledger: Path) -> list[Path]:
     return sorted((path for path, number in found.items() if number), key=lambda path: found[path])
 
 
+def kept_copies(ledger: Path) -> list[Path]:
+    """Return the damaged ledgers that a person has decided about, and their sidecars: they are kept, and not used."""
+    return [
+        path
+        for state in (SALVAGED, DISCARDED)
+        for path in sorted(ledger.parent.glob(f"{ledger.stem}.{state}-*"))
+        if path.is_file()
+    ]
+
+
 def set_aside(ledger: Path) -> Path:
     """Rename a damaged ledger, which no connection has open for writing; return its new path."""
     return _renamed(ledger, ledger, DAMAGED)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -26,6 +26,9 @@ from .document import PRODUCER, Document, instant, render
 FOLDER = "sessions/"
 MAX_ID_BYTES = 80
 _ID_TAIL = 12  # hex digits of the hash that a changed id ends in
+
+ERASED = "[erased]"
+"""The text of a turn whose own was purged: its number, role, time and external id stay."""
 
 _MARK = b"<!-- turn "
 _MARK_LINE = re.compile(rb"^<!-- turn ", re.MULTILINE)
@@ -39,6 +42,7 @@ _TORN = re.compile(rb"<!-- turn torn n=(\d{1,9}) -->\r?\n")
 # The closing line itself may have been cut short, and closed in its turn.
 _TORN_AT_LAST = re.compile(rb"(?:<!-- turn [^\n]*(?<!-->)\n+)*(<!-- turn torn n=\d{1,9} -->\r?\n)")
 _NEWLINES = re.compile(rb"[\r\n]+")
+_TURN_END = re.compile(rb"(?:\r?\n){0,2}")
 _HEAD = re.compile(rb"---\r?\n(?:.*\r?\n)*?---[ \t]*\r?\n(\r?\n)?")
 _HEAD_END = b"\n---\n\n"
 _TERMINATOR_PARTS = (b"", b"\n")
@@ -130,6 +134,22 @@ def encode_turn(turn: NewTurn, ordinal: int) -> bytes:
 def encode_turns(turns: Iterable[NewTurn], first_ordinal: int) -> bytes:
     """Return several turns' bytes, numbered from `first_ordinal`."""
     return b"".join(encode_turn(turn, ordinal) for ordinal, turn in enumerate(turns, first_ordinal))
+
+
+def with_texts(data: bytes, changed: Callable[[Turn], str]) -> bytes:
+    """Return a session's file in which turns have other texts; every byte beside those turns stays.
+
+    The header of a turn that changes is written anew: number, role, time and external id are as they were.
+    """
+    pieces, position = [], 0
+    for turn in parse(data).turns:
+        text = changed(turn)
+        if text != turn.text:
+            fresh = encode_turn(NewTurn(turn.role, text, turn.at, turn.external_id), turn.ordinal)
+            pieces += [data[position : turn.offset], fresh]
+            ended = _TURN_END.match(data, turn.end)
+            position = ended.end() if ended else turn.end
+    return b"".join((*pieces, data[position:])) if pieces else data
 
 
 def parse(data: bytes, from_offset: int = 0, session_id: NodeId = "", next_ordinal: int = 1) -> Parsed:

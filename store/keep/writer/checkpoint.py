@@ -70,6 +70,10 @@ class Checkpoint:
             return None
         return max(0.0, self._ended_at + DUE_AFTER_S - self._monotonic())
 
+    def hurry(self) -> None:
+        """Be due at the next moment in which no request comes in."""
+        self._ended_at = float("-inf")
+
     def begin(self, visible_seq: int, ended: Callable[[], None]) -> None:
         """Sync what has been written up to `visible_seq`; `ended` is called, in any thread, when `end` may be."""
         self._rows = self._bytes = 0

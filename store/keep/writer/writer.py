@@ -132,7 +132,7 @@ class Writer:
         self._queue: SimpleQueue[_Item | _Barrier | None] = SimpleQueue()
         self._gate = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._closing = self._nudged = self._idling = False
+        self._closing = self._nudged = self._hurried = self._idling = False
         self._barriers: list[_Barrier] = []
         self._in_hand: Sequence[_Item] = ()
         self._waiting: deque[Entry] = deque()  # acknowledged, not in their files yet
@@ -196,6 +196,11 @@ class Writer:
         if not self._nudged:
             self._nudged = True
             self._queue.put(_WAKE)
+
+    def checkpoint_soon(self) -> None:
+        """Have the journal let go of what is in its files at the next moment in which no request comes in."""
+        self._hurried = True
+        self._queue.put(_WAKE)
 
     def barrier(self, timeout_s: float, *, runs: bool = True) -> bool:
         """Wait until all acknowledged entries are in their files; False after the timeout, or during a fault.
@@ -336,6 +341,9 @@ class Writer:
                 self._end_checkpoint()
             if not self._has_work and not self._checkpoint.must_end:
                 self._end_fault()
+        if self._hurried:
+            self._hurried = False
+            self._checkpoint.hurry()
         if self._trouble is None and self._checkpoint.is_due(idle=self._idling and not self._waiting):
             self._begin_checkpoint()
         self._release_barriers()

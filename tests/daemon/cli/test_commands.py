@@ -85,7 +85,21 @@ ANSWERS: dict[str, Any] = {
     "remember": {"node_id": "k2m4"},
     "forget": {"node_id": "k2m4", "run_id": "r1", "also": []},
     "feedback": {"node_id": "k2m4", "verdict": "useful"},
-    "purge": {"questions": 3},
+    "purge": {
+        "run_id": "r2",
+        "sessions": 1,
+        "turns": 26,
+        "memories": 9,
+        "secrets": 0,
+        "files_removed": 9,
+        "files_changed": 5,
+        "titles": ["christmas. customers can pre-order lussekatter and julekake through the shops.…"],
+        "repeated_in": ["s2#13"],
+        "copies": [],
+        "traces": [],
+        "out_of_reach": ["Backups and snapshots of the disk that others make are not reached."],
+        "questions": 3,
+    },
     "show": {**SHOWN, "offset": 0, "next": None},
     "list": {"memories": [LISTED], "next": 50},
     "import": {
@@ -168,7 +182,8 @@ EVERY_COMMAND = [
     ("forget", "k2m4"), ("import", "/x"), ("dream",), ("dream", "weekly", "--dry-run"), ("runs",), ("undo", "r1"),
     ("digest",), ("review",), ("decay", "--preview"), ("restore", "k2m4"),
     ("rebuild",), ("check",), ("pause",), ("resume",), ("channel", "work", "off"), ("version",),
-    ("feedback", "k2m4", "useful"), ("purge", "--probes"),
+    ("feedback", "k2m4", "useful"), ("purge", "--probes"), ("purge", "k2m4", "--yes"),
+    ("purge", "--matching", "a word", "--dry-run"),
 ]  # fmt: skip
 
 

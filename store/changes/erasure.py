@@ -1,0 +1,213 @@
+"""Erasure from a file: a pure function of its content, for the vault and for every kept image alike.
+
+Since an image in the history becomes what its file becomes, the hashes along which runs are undone go on to fit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from ..find.index.projection import is_session
+from ..keep import okf
+from ..keep.files.vault import is_derived
+from ..keep.okf import session
+from ..keep.okf.session import ERASED
+from ..keep.redaction import redact
+from ..model import InvalidInput, Level, NodeId
+from .edits import BY_HAND, body_hash
+from .erased_words import ErasedWords, words_of
+from .reverting import LISTS
+from .standing import SAME_AS, released
+
+PAGES: Final = frozenset({Level.SCENARIO.value, Level.PROFILE.value})
+_LISTS: Final = (*sorted(LISTS), SAME_AS)
+_LABEL = re.compile(r"\[\^([tm]\d+)\]")
+_QUOTED = re.compile(r"“[^”]*”")
+_WORD = re.compile(r"[^\W_]+")
+_WHOLE_ENTRY = re.compile(r"\s*(?:[-*] .*|\|.*\||<li\b.*</li>|<tr\b.*</tr>)\s*")
+"""A line of a derived page that may go as a whole: an entry of a list or a row of a table."""
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """`turns` lose their text, `gone` are memories whose files go, of `sessions` also title and folder.
+
+    With `secrets` nothing of these is removed but what looks like a secret, wherever it is.
+    """
+
+    words: ErasedWords
+    turns: frozenset[NodeId] = frozenset()
+    gone: frozenset[NodeId] = frozenset()
+    sessions: frozenset[NodeId] = frozenset()
+    secrets: bool = False
+
+    @cached_property
+    def ids(self) -> frozenset[NodeId]:
+        """The nodes that no other may point at any more."""
+        return self.turns | self.gone
+
+    def scrubbed(self, path: str, data: bytes) -> bytes | None:
+        """Return a file without what is purged, None where nothing of it stays."""
+        if self.secrets:
+            return self._without_secrets(path, data)
+        if is_derived(path):
+            return self._derived(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        if is_session(path):
+            return self._session(path, data)
+        return self._memory(path, data)
+
+    def is_gone(self, path: str, node_id: NodeId) -> bool:
+        """Return True for a memory that goes."""
+        return node_id in self.gone
+
+    def cleaned(self, text: str) -> str:
+        """Return a short text without what is purged."""
+        if self.secrets:
+            text = redact(text).text
+        return self._masked(text) if self._betrays(text) else text
+
+    # ---- what is written down
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON's types."""
+        ids = {name: sorted(getattr(self, name)) for name in ("turns", "gone", "sessions")}
+        return {"words": self.words.to_json(), "secrets": self.secrets, **ids}
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Erasure:
+        """Read it back. Raises KeyError, TypeError or ValueError for anything else."""
+        ids = {name: frozenset(written[name]) for name in ("turns", "gone", "sessions")}
+        return cls(ErasedWords.from_json(written["words"]), secrets=bool(written["secrets"]), **ids)
+
+    # ---- sessions
+
+    def _session(self, path: str, data: bytes) -> bytes:
+        head = session.head_of(path, okf.parse(data))
+        is_whole = head.session_id in self.sessions
+        data = session.with_texts(
+            data, lambda turn: ERASED if f"{head.session_id}#{turn.ordinal}" in self.turns else turn.text
+        )
+        changes: dict[str, Any] = {"title": head.session_id} if is_whole or self.words.quotes(head.title) else {}
+        if is_whole:
+            changes["cwd"] = None
+        return _edited(data, changes)
+
+    # ---- memories
+
+    def _memory(self, path: str, data: bytes) -> bytes | None:
+        document = okf.parse(data)
+        memory = okf.to_memory(path, document)
+        if memory.node_id in self.gone:
+            return None
+        if not document.meta:  # a person's own file, of which nothing was asked
+            return data
+        lost = [source for source in memory.sources if source in self.ids]
+        is_page = document.meta.get("level") in PAGES
+        if lost and (len(lost) == len(set(memory.sources)) or (not is_page and self.words.quotes(memory.text))):
+            return None
+        if is_page and self.words.tells(f"{memory.title}\n{memory.description}"):
+            return None
+        data = _edited(data, self._links(document.meta))
+        if memory.superseded_by in self.ids:
+            with contextlib.suppress(InvalidInput):
+                data = released(data, None)
+        return self._page(data, document.meta) if is_page else data
+
+    def _links(self, meta: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the changes to frontmatter by which it points at nothing that is purged."""
+        changes: dict[str, Any] = {}
+        for key in (*_LISTS, "sources", "relates"):
+            listed = meta.get(key)
+            if (
+                isinstance(listed, list)
+                and (kept := [each for each in listed if _target(each) not in self.ids]) != listed
+            ):
+                changes[key] = kept or None
+        return changes
+
+    def _page(self, data: bytes, meta: Mapping[str, Any]) -> bytes | None:
+        """Return a page without the lines that cite or hold what is purged; None where no line is left."""
+        sources = meta.get("sources")
+        entries = sources if isinstance(sources, list) else []
+        lost = {each["id"] for each in entries if isinstance(each, Mapping) and _target(each) in self.ids}
+        body = okf.parse(data).body
+        lines = body.split("\n")
+        kept = [line for line in lines if not (lost & set(_LABEL.findall(line)) or self.words.tells(line))]
+        if kept == lines:
+            return data
+        if not any(line.strip() and not line.startswith("#") for line in kept):
+            return None
+        text = _without_empty_sections("\n".join(kept))
+        rewritten = okf.with_body_of(data, b"---\n---\n" + text.encode())
+        untouched = meta.get(BY_HAND) == body_hash(body)  # else a person edited it, and it stays so
+        return _edited(rewritten, {BY_HAND: body_hash(text)} if untouched else {})
+
+    # ---- derived pages
+
+    def _derived(self, text: str) -> str:
+        """Return a digest or a catalogue without the entries that name or tell what is purged."""
+        kept = []
+        for line in text.split("\n"):
+            if not self._betrays(line):
+                kept.append(line)
+            elif not _WHOLE_ENTRY.fullmatch(line):
+                kept.append(self._masked(line))
+        return "\n".join(kept)
+
+    def _betrays(self, line: str) -> bool:
+        plain = html.unescape(line)
+        return self.words.tells(plain) or not self.gone.isdisjoint(words_of(plain))
+
+    def _masked(self, line: str) -> str:
+        line = _QUOTED.sub(lambda quoted: f"“{ERASED}”" if self._betrays(quoted[0]) else quoted[0], line)
+        return _WORD.sub(lambda word: "…" if self._betrays(word[0]) else word[0], line)
+
+    # ---- secrets
+
+    def _without_secrets(self, path: str, data: bytes) -> bytes:
+        """Return a file whose secrets are replaced by the usual mark: in a session turn by turn, else in all of it."""
+        if is_derived(path) or not is_session(path):
+            return self._redacted_page(data)
+        data = session.with_texts(data, lambda turn: redact(turn.text).text)
+        title = session.head_of(path, okf.parse(data)).title
+        return _edited(data, {"title": clean} if (clean := redact(title).text) != title else {})
+
+    def _redacted_page(self, data: bytes) -> bytes:
+        text = data.decode("utf-8", "surrogateescape")
+        clean = redact(text).text
+        if clean == text:
+            return data
+        meta, body = (okf.parse(data)).meta, okf.parse(data).body
+        redacted = clean.encode("utf-8", "surrogateescape")
+        if meta.get(BY_HAND) != body_hash(body):
+            return redacted
+        return _edited(redacted, {BY_HAND: body_hash(okf.parse(redacted).body)})
+
+
+def _target(entry: object) -> object:
+    """Return the node that an entry of a list of links points at."""
+    return entry.get("title") if isinstance(entry, Mapping) else entry
+
+
+def _edited(data: bytes, changes: Mapping[str, Any]) -> bytes:
+    """Return a file with other keys; one whose frontmatter cannot be edited as it is."""
+    with contextlib.suppress(InvalidInput):
+        return okf.edit(data, changes)
+    return data
+
+
+def _without_empty_sections(text: str) -> str:
+    """Remove the headings under which nothing is left."""
+    lines = text.split("\n")
+    kept: list[str] = []
+    for number, line in enumerate(lines):
+        following = next((other for other in lines[number + 1 :] if other.strip()), "#")
+        if not (line.startswith("#") and following.startswith("#")):
+            kept.append(line)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept))

@@ -1,0 +1,240 @@
+"""The plan of a purge: of what a person names, everything that quotes it, and the words that are left of nothing else.
+
+The history is planned as the vault is: a memory that was forgotten or deleted is still in its images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import chain
+
+from ..find.index.catalog import Catalog
+from ..find.index.projection import Node, is_session, is_turn, memory_node, project_session, read_head
+from ..keep import okf
+from ..keep.okf import session
+from ..keep.redaction import redact
+from ..model import InvalidInput, Kind, Level, NodeId, NotFound
+from .erased_words import ErasedWords, traces_among, words_of
+from .erasure import Erasure
+
+REPEATED_WORDS = 12
+"""The length, in words, of a passage by which what stays repeats what goes."""
+
+MOST_TITLES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A choice of what is purged: nodes, or all of a channel, that says a text, that is older, or every secret."""
+
+    nodes: tuple[NodeId, ...] = ()
+    channel: str | None = None
+    matching: str | None = None
+    before: datetime | None = None
+    secrets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PurgePlan:
+    """The removal that a selection comes to. `titles` are a few of what goes, `repeated_in` says the same."""
+
+    erasure: Erasure
+    titles: tuple[str, ...] = ()
+    repeated_in: tuple[NodeId, ...] = ()
+    secrets: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Return True if there is nothing to remove."""
+        return not (self.erasure.turns or self.erasure.gone or self.erasure.sessions or self.secrets)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A node as the history holds it, and what it cites."""
+
+    node: Node
+    sources: tuple[NodeId, ...] = ()
+
+
+@dataclass(slots=True)
+class _Found:
+    """The nodes that go. Of one there may be several versions."""
+
+    turns: set[NodeId] = field(default_factory=set)
+    memories: set[NodeId] = field(default_factory=set)
+    sessions: set[NodeId] = field(default_factory=set)
+    versions: list[Node] = field(default_factory=list)
+
+    def add(self, node: Node) -> None:
+        """Add a version of a node; what was purged before says nothing."""
+        if node.text == session.ERASED:
+            return
+        names = {Kind.TURN: self.turns, Kind.SESSION: self.sessions}.get(node.kind, self.memories)
+        names.add(node.node_id)
+        self.versions.append(node)
+
+    def holds(self, node: Node) -> bool:
+        """Return True if a node goes."""
+        return node.node_id in self.turns or node.node_id in self.memories
+
+
+def versions_of(path: str, data: bytes) -> list[Version]:
+    """Return what a file held: a memory, or a session and its turns."""
+    if is_session(path):
+        head, _ = read_head(path, data)
+        return [Version(node) for node in project_session(path, data, head).nodes]
+    memory = okf.to_memory(path, okf.parse(data))
+    return [Version(memory_node(memory), memory.sources)]
+
+
+class Planner:
+    """Plans purges from the index and the history, and changes nothing.
+
+    `images` yields the paths and contents of the files that the history holds.
+    """
+
+    def __init__(self, catalog: Catalog, images: Callable[[], Iterable[tuple[str, bytes]]]) -> None:
+        self._catalog = catalog
+        self._images = images
+
+    def plan(self, selection: Selection, salt: bytes) -> PurgePlan:
+        """Return what a selection comes to. Raises NotFound for an unknown node, InvalidInput for no selection."""
+        history = [version for path, data in self._images() for version in versions_of(path, data)]
+        if selection.secrets:
+            return self._plan_secrets(history, salt)
+        found = self._named(selection, history) if selection.nodes else self._chosen(selection, history)
+        phrases = [selection.matching] if selection.matching else []
+        passages = ErasedWords.of(salt, (), [node.text for node in found.versions], phrases)
+        self._add_quoting(found, passages, history)
+        words, repeated_in = self._traces(found, passages)
+        erasure = Erasure(
+            passages.with_words(words), frozenset(found.turns), frozenset(found.memories), frozenset(found.sessions)
+        )
+        titles = dict.fromkeys(node.title for node in found.versions)
+        return PurgePlan(erasure, tuple(titles)[:MOST_TITLES], tuple(repeated_in))
+
+    # ---- what is selected
+
+    def _named(self, selection: Selection, history: list[Version]) -> _Found:
+        """Find nodes by their ids; with a session its turns, with a fact the turns that it quotes."""
+        found = _Found()
+        for node_id in selection.nodes:
+            versions = [self._live(node_id), *(each for each in history if each.node.node_id == node_id)]
+            known = [version for version in versions if version is not None]
+            if not known:
+                raise NotFound(f"there is no {node_id}", hint="`dreamctl list` and `dreamctl recall` show ids.")
+            for version in known:
+                found.add(version.node)
+                if version.node.kind is Kind.SESSION:
+                    self._add_session(node_id, found, history)
+                elif version.node.level is Level.FACT:
+                    self._add_quoted(version, found, history)
+        return found
+
+    def _live(self, node_id: NodeId) -> Version | None:
+        node = self._catalog.node(node_id)
+        return None if node is None else Version(node, tuple(self._catalog.links(node_id, "cites")))
+
+    def _add_session(self, session_id: NodeId, found: _Found, history: list[Version]) -> None:
+        held = (version.node for version in history if version.node.session_id == session_id)
+        for node in (*self._catalog.turns(session_id), *held):
+            if node.kind is Kind.TURN:
+                found.add(node)
+
+    def _add_quoted(self, fact: Version, found: _Found, history: list[Version]) -> None:
+        """Add the turns that a fact quotes: its words are theirs."""
+        said = ErasedWords.of(bytes(1), (), [fact.node.text])
+        cited = [source for source in fact.sources if is_turn(source)]
+        held = (version.node for version in history if version.node.node_id in cited)
+        for turn in (*self._catalog.nodes(cited).values(), *held):
+            if said.quotes(turn.text):
+                found.add(turn)
+
+    def _chosen(self, selection: Selection, history: list[Version]) -> _Found:
+        """Find turns and facts that fit, and the sessions of which every turn does."""
+        wanted = _test_of(selection)
+        found = _Found()
+        spared: set[NodeId | None] = set()
+        held = (version.node for version in history)
+        for node in chain(self._catalog.said(), held):
+            if _was_said(node) and wanted(node):
+                found.add(node)
+            elif node.kind is Kind.TURN:
+                spared.add(node.session_id)
+        for node in self._catalog.listing():
+            is_page = node.level in {Level.SCENARIO, Level.PROFILE} and selection.channel is not None
+            if (is_page or (node.kind is Kind.SESSION and node.node_id not in spared)) and wanted(node):
+                found.add(node)
+        return found
+
+    # ---- what goes with it
+
+    def _add_quoting(self, found: _Found, passages: ErasedWords, history: list[Version]) -> None:
+        """Add the facts that quote what goes, or rest on nothing else."""
+        citing = {other for turn in found.turns for other in self._catalog.cited_by(turn)} - found.memories
+        live = (version for node_id in sorted(citing) if (version := self._live(node_id)) is not None)
+        for version in (*live, *history):
+            cited = found.turns.intersection(version.sources)
+            rests_on_it = len(cited) == len(set(version.sources)) or passages.quotes(version.node.text)
+            if cited and rests_on_it and version.node.level is Level.FACT:
+                found.add(version.node)
+
+    # ---- what it is recognised by
+
+    def _traces(self, found: _Found, passages: ErasedWords) -> tuple[set[str], list[NodeId]]:
+        """Return the words that nothing but what goes holds, and the nodes that stay and repeat it."""
+        words = {word for node in found.versions for word in words_of(_all_words(node))}
+        kept: set[str] = set()
+        repeated_in = []
+        for node in self._catalog.said():
+            kept.update(words_of(f"{node.role} {node.channel} {node.session_id}"))
+            if not found.holds(node):
+                said = words_of(node.text)
+                kept.update(said)
+                if passages.longest_quote(said) >= REPEATED_WORDS:
+                    repeated_in.append(node.node_id)
+        return traces_among(words, kept), repeated_in
+
+    # ---- secrets
+
+    def _plan_secrets(self, history: list[Version], salt: bytes) -> PurgePlan:
+        """Plan to remove what today's rules take for secrets, wherever it is."""
+        words: set[str] = set()
+        kept: set[str] = set()
+        titles: dict[str, None] = {}
+        times = 0
+        held = (version.node for version in history)
+        for node in chain(self._catalog.said(), self._catalog.listing(), held):
+            said = _all_words(node)
+            clean = redact(said)
+            kept.update(words_of(clean.text))
+            if clean.found:
+                words.update(words_of(said))
+                titles[node.node_id] = None
+                times += len(clean.found)
+        erasure = Erasure(ErasedWords.of(salt, traces_among(words, kept), ()), secrets=True)
+        return PurgePlan(erasure, tuple(titles)[:MOST_TITLES], secrets=times)
+
+
+def _was_said(node: Node) -> bool:
+    return node.kind is Kind.TURN or node.level is Level.FACT
+
+
+def _test_of(selection: Selection) -> Callable[[Node], bool]:
+    """Return the test that nodes must pass to be chosen. Raises InvalidInput where nothing is asked for."""
+    if (channel := selection.channel) is not None:
+        return lambda node: node.channel == channel
+    if (before := selection.before) is not None:
+        return lambda node: node.created_at is not None and node.created_at < before
+    if wanted := " ".join(words_of(selection.matching or "")):
+        return lambda node: f" {wanted} " in f" {' '.join(words_of(f'{node.title} {node.text}'))} "
+    raise InvalidInput("nothing is named that is to be purged", hint="Name a memory, a session, a channel or a text.")
+
+
+def _all_words(node: Node) -> str:
+    """Return what a node says, with its title and keys; a turn's context is its neighbours'."""
+    keys = "" if node.kind is Kind.TURN else node.context
+    return "\n".join((node.title, node.text, keys, *node.tags))

@@ -1,0 +1,93 @@
+"""The search for traces of what was purged, in every byte that is kept: also in what is compressed."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+READ_BYTES: Final = 2**20
+OVERLAP_BYTES: Final = 2**10
+"""The bytes that are read at once, and those of them that are read again with the next: no word is longer."""
+
+SHORTEST_IN_BINARY: Final = 6
+"""The length of a word, in bytes, that counts as a trace among other bytes: vectors spell shorter ones by chance."""
+
+_ZLIB: Final = b"\x78\x01"
+"""The beginning of what zlib compressed at level 1, as all images are."""
+
+_FED_BYTES: Final = 512
+_WORD = re.compile(r"[^\W_]+")
+_TEXT_ENDINGS: Final = frozenset({".md", ".html", ".json", ".log", ".txt"})
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A file in which traces were found, and how many."""
+
+    path: Path
+    times: int
+
+
+def search(files: Iterable[Path], is_trace: Callable[[str], bool], rest: Callable[[], None]) -> list[Trace]:
+    """Return the files that hold traces; `rest` is called between two pieces of one."""
+    found = []
+    for path in files:
+        times = 0
+        for data in _pieces(path):
+            times += _times(data, is_trace, is_text=path.suffix in _TEXT_ENDINGS)
+            rest()
+        if times:
+            found.append(Trace(path, times))
+    return found
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            before = b""
+            while data := file.read(READ_BYTES):
+                yield before + data
+                before = data[-OVERLAP_BYTES:]
+    except FileNotFoundError:
+        return
+
+
+def _times(data: bytes, is_trace: Callable[[str], bool], *, is_text: bool) -> int:
+    times = sum(map(is_trace, _words(data, is_text=is_text)))
+    return times if is_text else times + sum(map(is_trace, _compressed_words(data)))
+
+
+def _words(data: bytes, *, is_text: bool) -> Iterator[str]:
+    """Yield the words; in a database also those that follow a byte of its own that looks like a letter or two."""
+    for found in _WORD.findall(data.decode("utf-8", "replace")):
+        word = found.casefold()
+        if is_text:
+            yield word
+        elif len(word.encode("utf-8", "replace")) >= SHORTEST_IN_BINARY:
+            yield word
+            yield from (word[lead:] for lead in (1, 2) if len(word) - lead >= SHORTEST_IN_BINARY)
+
+
+def _compressed_words(data: bytes) -> Iterator[str]:
+    start = data.find(_ZLIB)
+    while start >= 0:
+        yield from (word.casefold() for word in _WORD.findall(unpacked_from(data, start).decode("utf-8", "replace")))
+        start = data.find(_ZLIB, start + 1)
+
+
+def unpacked_from(data: bytes, start: int) -> bytes:
+    """Return what zlib compressed from here on, as far as it goes: a page of a database may end in its midst."""
+    unpacking = zlib.decompressobj()
+    parts = []
+    try:
+        for position in range(start, len(data), _FED_BYTES):
+            parts.append(unpacking.decompress(data[position : position + _FED_BYTES]))
+            if unpacking.eof:
+                break
+    except zlib.error:
+        pass
+    return b"".join(parts)

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from dreamd.store.changes.purge_plan import Selection
+from dreamd.store.keep import okf
+from dreamd.store.keep.okf import session
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import InvalidInput, Level, NotFound, StoreBusy
+
+from tests.store.operations.purging import CHANNEL, dream, fact, page, places_with, talk
+
+OpenStore = Callable[[], MemoryStore]
+
+FIRST = "We chose quasarine postgres for the zephyrhall orders"
+SECOND = "Deploys wait for Marbelline every Friday afternoon"
+THIRD = "The vat numbers come from Oktavika in the office"
+
+
+def filled(store: MemoryStore) -> dict[str, str]:
+    """Fill a store with a session, two facts and a page; return the facts' ids and the page's path."""
+    talk(store, "s1", [FIRST, SECOND, THIRD], title="We chose quasarine postgres")
+    first, second = fact(FIRST, "s1#1"), fact(SECOND, "s1#2")
+    made = page("What holds now", [first, second])
+    dream(store, "20261101-090000-000000-daily-0001", [first, second, made])
+    store.settle()
+    return {"first": first.node_id, "second": second.node_id, "page": made.path, "path": first.path}
+
+
+def text(store: MemoryStore, path: str) -> str:
+    return (store.paths.vault / path).read_text()
+
+
+def session_of(store: MemoryStore) -> str:
+    return next(text(store, str(path)) for path in store.paths.vault.glob("sessions/**/s1.md"))
+
+
+def test_a_purged_turn_takes_with_it_what_quotes_it(store: MemoryStore, tmp_path: Path) -> None:
+    made = filled(store)
+    purged = store.purge(Selection(nodes=("s1#1",)))
+    assert (purged.preview.turns, purged.preview.memories, purged.traces) == (1, 1, ())
+    assert not (store.paths.vault / made["path"]).exists()
+    assert places_with(tmp_path, ["quasarine", "zephyrhall"]) == []
+    turns = session.parse(session_of(store).encode(), session_id="s1").turns
+    assert [(turn.ordinal, turn.external_id, turn.text) for turn in turns] == [
+        (1, "s1-1", session.ERASED),
+        (2, "s1-2", SECOND),
+        (3, "s1-3", THIRD),
+    ]
+    assert "Marbelline" in text(store, made["page"])
+
+
+def test_what_was_purged_is_not_found_and_the_rest_is(store: MemoryStore) -> None:
+    made = filled(store)
+    store.purge(Selection(nodes=("s1#1",)))
+    assert store.recall("quasarine postgres orders", channel=CHANNEL).abstained
+    assert store.recall("erased", channel=CHANNEL).abstained
+    assert SECOND in store.recall("Marbelline Friday deploys", channel=CHANNEL).hits[0].text
+    with pytest.raises(NotFound):
+        store.show(made["first"])
+    assert store.check() == []
+
+
+def test_a_turn_that_was_purged_is_not_learned_again(store: MemoryStore, tmp_path: Path) -> None:
+    filled(store)
+    store.purge(Selection(nodes=("s1",)))
+    talk(store, "s1", [FIRST, SECOND, THIRD], title="We chose quasarine postgres")
+    store.settle()
+    assert places_with(tmp_path, ["quasarine", "Marbelline", "Oktavika"]) == []
+
+
+def test_a_purged_fact_takes_the_turn_that_it_quotes(store: MemoryStore, tmp_path: Path) -> None:
+    made = filled(store)
+    store.purge(Selection(nodes=(made["second"],)))
+    assert places_with(tmp_path, ["Marbelline"]) == []
+    assert "zephyrhall" in session_of(store)
+
+
+def test_no_undo_brings_it_back(store: MemoryStore, tmp_path: Path) -> None:
+    made = filled(store)
+    purged = store.purge(Selection(nodes=("s1#1",)))
+    undone = store.undo("20261101-090000-000000-daily-0001")
+    assert undone.skipped == ()
+    assert not (store.paths.vault / made["page"]).exists()
+    assert places_with(tmp_path, ["quasarine", "zephyrhall"]) == []
+    assert purged.run_id is not None
+    with pytest.raises(InvalidInput, match="cannot be undone"):
+        store.undo(purged.run_id)
+
+
+def test_the_rest_of_a_run_can_be_undone_all_the_same(store: MemoryStore) -> None:
+    made = filled(store)
+    before = text(store, made["page"])
+    store.purge(Selection(nodes=("s1#3",)))
+    assert text(store, made["page"]) == before
+    assert store.undo("20261101-090000-000000-daily-0001").restored == 3
+
+
+def test_what_was_forgotten_is_purged_from_the_history(store: MemoryStore, tmp_path: Path) -> None:
+    node_id = store.remember("The vault code is written down by Perpetua", channel=CHANNEL).result()
+    forgotten = store.forget(node_id)
+    assert places_with(tmp_path, ["Perpetua"])
+    store.purge(Selection(nodes=(node_id,)))
+    assert places_with(tmp_path, ["Perpetua"]) == []
+    assert store.undo(forgotten.run_id).restored == 0
+
+
+def test_what_a_person_deleted_by_hand_is_purged_from_the_history(store: MemoryStore, tmp_path: Path) -> None:
+    made = filled(store)
+    (store.paths.vault / made["path"]).unlink()
+    store.reconcile()
+    store.settle_deletions()
+    store.purge(Selection(nodes=(made["first"],)))
+    assert places_with(tmp_path, ["quasarine"]) == []
+
+
+def test_questions_about_it_go(store: MemoryStore, tmp_path: Path) -> None:
+    filled(store)
+    store.recall("who chose quasarine postgres for orders?", channel=CHANNEL)
+    store.recall("who do the deploys wait for every Friday?", channel=CHANNEL)
+    store.parts.relevance.settle(5)
+    store.purge(Selection(nodes=("s1#1",)))
+    assert [asked.text for asked in store.ledger.asked()] == ["who do the deploys wait for every Friday?"]
+    assert places_with(tmp_path, ["quasarine"]) == []
+
+
+def test_the_history_says_that_something_was_purged_and_not_what(store: MemoryStore) -> None:
+    filled(store)
+    purged = store.purge(Selection(nodes=("s1#1",)))
+    run = store.runs(1, kinds=["purge"])[0]
+    assert (run.run_id, run.state) == (purged.run_id, "applied")
+    assert run.summary["note"] == "purged for good; turns: 1, memories: 1"
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        Selection(channel=CHANNEL),
+        Selection(matching="for the ZEPHYRHALL orders"),
+        Selection(nodes=("s1",)),
+    ],
+)
+def test_what_is_selected_goes_and_what_is_not_stays(store: MemoryStore, tmp_path: Path, selection: Selection) -> None:
+    filled(store)
+    store.remember("Elsewhere they use Ferrazine for their builds", channel="other").result()
+    store.purge(selection)
+    assert places_with(tmp_path, ["quasarine", "zephyrhall"]) == []
+    assert places_with(store.paths.vault, ["Ferrazine"])
+
+
+def test_everything_before_a_day_goes(store: MemoryStore, tmp_path: Path) -> None:
+    filled(store)
+    store.remember("Written today about Ferrazine and its builds", channel=CHANNEL).result()
+    store.purge(Selection(before=okf.instant("2026-11-02")))
+    assert places_with(tmp_path, ["quasarine", "Marbelline", "Oktavika"]) == []
+    assert places_with(store.paths.vault, ["Ferrazine"])
+
+
+def test_nothing_is_changed_by_a_preview(store: MemoryStore) -> None:
+    made = filled(store)
+    preview = store.preview_purge(Selection(nodes=("s1#1",)))
+    assert (preview.turns, preview.memories, preview.files_removed, preview.files_changed) == (1, 1, 1, 2)
+    assert FIRST in preview.titles
+    assert (store.paths.vault / made["path"]).exists()
+
+
+def test_a_node_that_is_nowhere_is_refused(store: MemoryStore) -> None:
+    filled(store)
+    with pytest.raises(NotFound):
+        store.purge(Selection(nodes=("nothing",)))
+    with pytest.raises(InvalidInput):
+        store.purge(Selection(matching="…"))
+
+
+def test_no_dream_begins_while_a_purge_waits_to_be_finished(store: MemoryStore) -> None:
+    store.parts.intent.write({})
+    with pytest.raises(StoreBusy, match="purge"):
+        store.refuse_to_dream()
+
+
+def test_a_page_that_a_person_edited_stays_one(store: MemoryStore) -> None:
+    made = filled(store)
+    path = store.paths.vault / made["page"]
+    path.write_text(text(store, made["page"]) + "\n- and a line of mine\n")
+    store.reconcile()
+    store.purge(Selection(nodes=("s1#1",)))
+    document = okf.parse(path.read_bytes())
+    assert "a line of mine" in document.body
+    assert "quasarine" not in document.body
+    assert document.meta["level"] == Level.PROFILE
+
+
+def test_only_the_secret_goes(store: MemoryStore, tmp_path: Path, paths: StorePaths) -> None:
+    filled(store)
+    path = next(store.paths.vault.glob("sessions/**/s1.md"))
+    key = "ghp_" + "aB3dE5fG7h" * 4
+    path.write_text(path.read_text().replace("Oktavika in the office", f"Oktavika, key {key} then"))
+    store.reconcile()
+    assert places_with(tmp_path, [key])
+    purged = store.purge(Selection(secrets=True))
+    assert purged.traces == ()
+    assert places_with(tmp_path, [key]) == []
+    assert "Oktavika, key [redacted:github] then" in path.read_text()
