@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dreamd.store.keep.redaction import redact
+from dreamd.store.keep.redaction import find, redact
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,7 +93,7 @@ H = hashlib.sha256(b"x").hexdigest()
         (f"API_KEY={T}", "token", T),
         (f'api_key: "{T}"', "token", T),
         (f'"accessToken": "{T}",', "token", T),
-        (f"aws_secret_access_key = {T}+/{T[:6]}", "token", f"{T}+/{T[:6]}"),
+        (f"aws_secret_access_key = {T}+/{T[:6]}", "aws", f"{T}+/{T[:6]}"),
         (f"SECRET_KEY = '{H}'", "token", H),
         (f"GET /v1?token={T}&page=2", "token", T),
         (f"client-secret: {T}", "token", T),
@@ -105,6 +105,98 @@ def test_a_secret_that_its_name_betrays_goes(text: str, kind: str, secret: str) 
     redacted = redact(text)
     assert redacted.text == text.replace(secret, f"[redacted:{kind}]")
     assert redacted.found == (kind,)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "mysql -u root -p{} shop",
+        "redis-cli -h cache -a {} PING",
+        "curl -u deploy:{} https://nexus.example.org",
+        "sshpass -p '{}' ssh root@10.0.4.7",
+        "docker login registry.example.org -u ci -p {}",
+        "CREATE USER 'app'@'%' IDENTIFIED BY '{}';",
+        "ALTER ROLE app WITH PASSWORD '{}';",
+        "<password>{}</password>",
+        "machine api.example.org\n  login ci\n  password {}",
+        "db.example.org:5432:shop:app:{}",
+        "Password:\n{}\n",
+        "the password for the staging box is {}",
+        "das Passwort lautet {}",
+        "PGPASSWORD={} psql -h db",
+        "     5→DB_PASSWORD={}",
+        "Server=db;User ID=sa;Password={};Encrypt=True",
+        "requirepass {}",
+        "define('DB_PASSWORD', '{}');",
+        "log in with admin / {}",
+    ],
+)
+@pytest.mark.parametrize("password", ["Tr0ub4dor&3", "lantern!walnut42", "q7Zr-T2mXv-9LbK4s"])
+def test_a_password_goes_wherever_people_type_it(form: str, password: str) -> None:
+    redacted = redact(form.format(password))
+    assert redacted.text == form.format(f"[redacted:{redacted.found[0]}]")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "here's the API key: {}",
+        "the Acme token is {}",
+        "I rotated the Acme token yesterday, the new one is {}",
+        "please use {} as the deploy token",
+        "TWILIO_AUTH_TOKEN={}",
+        "HEROKU_API_KEY={}",
+        "https://api.example.org/v1?access_token={}&page=2",
+        "- name: ACME_TOKEN\n  value: {}",
+        "| ACME_SECRET | {} |",
+        "acmeAuthToken: '{}'",
+    ],
+)
+@pytest.mark.parametrize(
+    "key", [T, H[:32], H[:40], str(uuid.UUID(int=2**120 + 3**75))], ids=["mixed", "32", "40", "uuid"]
+)
+def test_a_drawn_value_goes_beside_words_that_name_it(form: str, key: str) -> None:
+    redacted = redact(form.format(key))
+    assert redacted.text == form.format(f"[redacted:{redacted.found[0]}]")
+
+
+@pytest.mark.parametrize(
+    "line", ["{n:6d}→{line}", "{n:6d}\t{line}", "id_rsa:{n}:{line}", "+{line}", "> {line}", "    {line}"]
+)
+def test_a_private_key_goes_as_listings_print_it(line: str) -> None:
+    listed = "\n".join(line.format(n=n, line=each) for n, each in enumerate(pem().splitlines(), 1))
+    kept = redact(f"cat it\n{listed}\nthat was it").text
+    assert not [each for each in pem().splitlines() if each in kept]
+    assert kept.startswith("cat it\n")
+    assert kept.endswith("\nthat was it")
+    assert "[redacted:private-key]" in kept
+
+
+def test_what_is_left_of_a_key_without_its_beginning_goes() -> None:
+    assert redact("so:\n" + pem()[300:]).text == "so:\n[redacted:private-key]"
+
+
+def test_a_key_in_base64_goes_and_a_certificate_stays() -> None:
+    key = base64.b64encode(pem().encode()).decode()
+    certificate = base64.b64encode(pem().replace("RSA PRIVATE KEY", "CERTIFICATE").encode()).decode()
+    text = "certificate-data: {}\nclient-key-data: {}\n"
+    assert redact(text.format(certificate, key)).text == text.format(certificate, "[redacted:private-key]")
+
+
+def test_seed_phrases_and_recovery_codes_go() -> None:
+    words = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+    assert redact(f"my seed phrase: {words}.").text == "my seed phrase: [redacted:seed-phrase]."
+    assert redact("recovery codes: 8f3k2-x92ma 7hh2k-p01xz").text.count("[redacted:recovery-code]") == 2
+    said = "The recovery phrase is what people write down when they make their first wallet, on paper."
+    assert redact(said).text == said
+
+
+def test_where_a_secret_stands_is_said() -> None:
+    text = f"one\nDB_PASSWORD={P}\n{SECRETS['github']}\n"
+    assert [(text[start:end], kind) for start, end, kind in find(text)] == [
+        (P, "password"),
+        (SECRETS["github"], "github"),
+    ]
 
 
 def test_a_private_key_without_its_end_goes_as_far_as_it_looks_like_one() -> None:
@@ -145,7 +237,7 @@ def test_several_secrets_are_counted_one_by_one() -> None:
         "secretKeyRef:\n  name: app-credentials-2024-production",
         "API_KEY=your_api_key_here_1234567890",
         "API_KEY=xxxxxxxxxxxxxxxxxxxx1234",
-        f"token: {uuid.UUID(int=2**100 + 12345)}",
+        f"request id: {uuid.UUID(int=2**100 + 12345)}, for the token that failed",
         f"commit {hashlib.sha1(b'x').hexdigest()}",
         f"sha256:{H}",
         f"cache_token {H}",

@@ -1,0 +1,5 @@
+"""Secrets out of what is kept: the table of their issuers' shapes, and rules for what people type."""
+
+from .redaction import REDACTED, Redacted, find, redact
+
+__all__ = ["REDACTED", "Redacted", "find", "redact"]

@@ -1,0 +1,126 @@
+"""Judgements of a value: drawn by a machine, chosen as a password, or a word, a name, a piece of code."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from itertools import pairwise
+from typing import Final
+
+FEWEST_RANDOM: Final = 16
+"""Shorter values are too often names; an issuer's shortest key has 16 drawn characters."""
+
+FEWEST_BITS: Final = 3.0
+"""Entropy a character: English words have about 2.5 at such lengths, hexadecimal 3.5, random base64 above 4."""
+
+FEWEST_BITS_OF_HEX: Final = 2.8
+FEWEST_LETTERS: Final = 20
+
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_SEPARATED = re.compile(r"[^A-Za-z0-9]+")
+_JOINED = re.compile(r"[A-Za-z0-9 ._/:\\-]*")  # the marks that join words in names; `!@#%&*` stand in passwords
+_WORD = re.compile(r"[A-Z]{0,5}[a-z]*(?:[A-Z]{1,3}[a-z]+)*\d{0,4}|[A-Z]{1,24}\d{0,3}|v?\d{1,6}")
+_PHRASE = re.compile(r"(?:[a-z]{3,12}-){3,9}[a-z0-9]{1,12}")  # correct-horse-battery-staple
+_PLACEHOLDER = re.compile(
+    r"(?i)(?:\[redacted|[<{(\[@&\\]|[$#](?:[A-Za-z_{(]|\Z)|%[\w(]{1,60}[%)]|[x*.•]{3,}|your|my[_-]|some[_-]|an?[_-]|the[_-]|example|sample|dummy|fake"
+    r"|placeholder|replace|insert|change[_-]?(?:me|it|this)|todo|redacted|(?:none|null|nil|true|false|undefined|string|str|text|bytes"
+    r"|required|optional|password|passwd|passphrase|pwd|pass|passw|secret|token|hidden|empty|test|user|username|foo|bar"
+    r"|process|os|env|self|this|config|settings|args|options|params|input|props|state|request|req|data|form|body|new|get)"
+    r"(?:[^A-Za-z0-9]|\Z))"
+)
+_REFERENCE = re.compile(
+    r"[A-Za-z_]\w{0,80}(?:(?:\.|->|::)\w{1,80}){1,20}(?:[(\[].*)?|[A-Za-z]+(?:_[A-Za-z]+)+|\$.*|.*[{}()].*|[/~.].*/.*"
+)
+
+
+def is_placeholder(value: str) -> bool:
+    """Return True for what stands where a secret will be: `<your key>`, `xxxx`, `${TOKEN}`, `None`."""
+    return _PLACEHOLDER.match(value) is not None
+
+
+def is_uuid(value: str) -> bool:
+    """Return True for a UUID, which is an id more often than a key."""
+    return _UUID.fullmatch(value) is not None
+
+
+def is_hash_like(value: str) -> bool:
+    """Return True for hexadecimal alone, which is a hash more often than a key."""
+    return _HEX.fullmatch(value) is not None
+
+
+def is_wordy(value: str) -> bool:
+    """Return True for a name, a path or words joined by marks. Linear."""
+    if _JOINED.fullmatch(value) is None:
+        return False
+    return all(_WORD.fullmatch(part) and not _is_drawn_part(part) for part in _SEPARATED.split(value))
+
+
+def is_random(value: str) -> bool:
+    """Return True if a value looks drawn: letters and digits, or many letters of both cases, and no words."""
+    if len(value) < FEWEST_RANDOM or value.lower() in _ALPHABET or is_wordy(value):
+        return False
+    has_digit, has_letter = any(map(str.isdigit, value)), any(map(str.isalpha, value))
+    if not (has_digit and has_letter) and not (len(value) >= FEWEST_LETTERS and is_jumbled(value)):
+        return False
+    return entropy(value) >= (FEWEST_BITS_OF_HEX if is_hash_like(value) else FEWEST_BITS)
+
+
+def is_filler(value: str) -> bool:
+    """Return True for `xxxxxxxx`: half of it is one character."""
+    return Counter(value).most_common(1)[0][1] * 2 > len(value) if value else True
+
+
+def is_jumbled(value: str) -> bool:
+    """Return True if letters of both cases alternate, with digits or without, as they do not in names."""
+    if not (any(map(str.islower, value)) and any(map(str.isupper, value))):
+        return False
+    sorts = [1 if c.islower() else 2 if c.isupper() else 3 if c.isdigit() else 0 for c in value]
+    return sum(one != two for one, two in pairwise(sorts)) >= len(value) * 0.25
+
+
+def entropy(value: str) -> float:
+    """Return Shannon's entropy of the characters, in bits a character."""
+    counts = Counter(value).values()
+    return -sum(n / len(value) * math.log2(n / len(value)) for n in counts)
+
+
+def is_password(value: str, fewest: int = 6) -> bool:
+    """Return True if a value looks chosen as a password: two sorts of characters, and no word, name or code."""
+    if len(value) < fewest or is_placeholder(value) or is_reference(value):
+        return False
+    if _PHRASE.fullmatch(value):
+        return True
+    is_several_words = _SEPARATED.search(value) is not None and is_wordy(value)
+    return not (value.isalpha() or is_several_words) and classes(value) >= 2 and any(map(str.isalpha, value))
+
+
+def is_strong_password(value: str) -> bool:
+    """Return True if a value is a password whatever stands around it: three sorts of characters, and no word."""
+    return len(value) >= 8 and classes(value) >= 3 and any(map(str.isdigit, value)) and is_password(value)
+
+
+def is_reference(value: str) -> bool:
+    """Return True if a value is code that names the secret: a variable, an attribute, a call, a template, a path."""
+    return _REFERENCE.fullmatch(value) is not None
+
+
+def classes(value: str) -> int:
+    """Count the sorts of characters: small letters, capitals after the first, digits, others."""
+    return sum(
+        (
+            any(map(str.islower, value)),
+            any(map(str.isupper, value[1:])),
+            any(map(str.isdigit, value)),
+            not value.isalnum(),
+        )
+    )
+
+
+def _is_drawn_part(part: str) -> bool:
+    """Return True for what parses as camel case by chance: `aBcDeFgH`."""
+    capitals = sum(map(str.isupper, part))
+    return capitals > 2 and not part.isupper() and len(part) / (capitals + 1) < 2.5

@@ -1,0 +1,188 @@
+"""The table of issuers as patterns. Nothing is compiled before a text holds the beginning that a pattern asks for."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from .issuers import ISSUERS
+from .judging import is_filler, is_jumbled, is_wordy
+
+Span = tuple[int, int, str]
+"""Where a secret is, and of what kind."""
+
+ALPHABETS: Final = {
+    "A": "A-Za-z0-9",
+    "a": "a-z0-9",
+    "U": "A-Z0-9",
+    "d": "0-9",
+    "h": "0-9a-fA-F",
+    "b": "A-Za-z0-9_-",
+    "w": "A-Za-z0-9_",
+    "B": "A-Za-z0-9+/",
+    "c": "A-Za-z0-9_%+/=~.-",
+    "p": "A-Za-z0-9_/",
+    "q": "A-Za-z0-9_/?&=%@.+-",
+    "t": "A-Za-z0-9!@#$%^&*(_=+)-",
+}
+LONGEST, LONGEST_PART = 4096, 512
+"""The most characters of a form's last place, and of one before it: no key is longer, and each pattern is bounded."""
+
+BESIDE_CHARS: Final = 100
+HEAD: Final = 2
+"""The characters of a form's literal beginning by which it is looked up."""
+
+FEWEST: Final = 16
+CANDIDATE: Final = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{FEWEST},}}={{0,2}}")
+"""A run long enough to hold a key: most texts hold none, or names and paths."""
+
+TELLING, FEWEST_TOLD = 4, 14
+_TELLING = "A-Za-z0-9_+/=-"
+_PLACE = re.compile(r"<(?:o|([A-Za-z])(\d+)(\+|-\d+)?)>")
+_RUN = re.compile(r"[A-Za-z0-9+/_-]*")
+_OF_A_RUN = frozenset("AaUdhbwB")
+_BOUNDARY = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One line of the table."""
+
+    issuer: str
+    form: str
+    words: tuple[str, ...] = ()
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The form as a pattern that begins and ends at the edge of a word.
+
+        Behind a beginning that no word has (`glsa_`), any long run will do: issuers change lengths, and beginnings not.
+        """
+        if self.is_telling:
+            least = int(_PLACE.findall(self.form)[0][1])
+            least = min(least, max(FEWEST_TOLD, least * 2 // 3))
+            return re.compile(rf"(?<![A-Za-z0-9]){re.escape(self.head)}[{_TELLING}]{{{least},{LONGEST}}}+")
+        pieces: list[str] = []
+        position = 0
+        for place in _PLACE.finditer(self.form):
+            is_last = place.end() == len(self.form)
+            pieces += (
+                re.escape(self.form[position : place.start()]),
+                _place(place, LONGEST if is_last else LONGEST_PART),
+            )
+            position = place.end()
+        end = re.escape(self.form[position:])
+        last = self.form[-1] == ">"
+        return re.compile(rf"(?<![A-Za-z0-9]){''.join(pieces)}{end}" + (r"(?![A-Za-z0-9])" if last else ""))
+
+    @property
+    def is_telling(self) -> bool:
+        """True of a form that is a beginning that no word has, and one place."""
+        places = _PLACE.findall(self.form)
+        alone = len(places) == 1 and self.form.endswith(">") and places[0][0] in _OF_A_RUN and not self.words
+        return alone and len(self.head) >= TELLING and self.head[-1] in "_-."
+
+    @cached_property
+    def literal(self) -> str:
+        """The form's longest literal part: no text without it holds the shape."""
+        return max(_PLACE.split(self.form)[::4], key=len)
+
+    @property
+    def head(self) -> str:
+        """The literal beginning, "" where the form begins with a place."""
+        return self.form.partition("<")[0]
+
+    def find(self, text: str) -> Iterator[Span]:
+        """Find the shape anywhere."""
+        for found in self.pattern.finditer(text):
+            if self.accepts(text, found.start(), found.end()):
+                yield found.start(), found.end(), self.issuer
+
+    def accepts(self, text: str, start: int, end: int) -> bool:
+        """Return True if what has the shape looks drawn, and one of the words stands beside it where there must."""
+        value = text[start + len(self.head) : end]
+        if is_filler(value):
+            return False
+        if not value.isupper() and (is_wordy(value) or not (any(map(str.isdigit, value)) or is_jumbled(value))):
+            return False
+        if not self.words:
+            return True
+        beside = text[max(0, start - BESIDE_CHARS) : end + BESIDE_CHARS].lower()
+        return any(word in beside for word in self.words)
+
+
+def _place(place: re.Match[str], most_chars: int) -> str:
+    if place[1] is None:
+        return r"(?:[a-z0-9_]{1,24}[.-])?"
+    least, most = int(place[2]), place[3] or ""
+    bound = f"{least},{most_chars}" if most == "+" else f"{least},{most[1:]}" if most else str(least)
+    possessive = "+" if place[1] in _OF_A_RUN and most else ""  # what follows is not of the alphabet: no way back
+    return f"[{ALPHABETS[place[1]]}]{{{bound}}}{possessive}"
+
+
+def read(table: str = ISSUERS) -> tuple[Shape, ...]:
+    """Read the table."""
+    rows = [line.split(" | ") for line in table.splitlines() if line and not line.startswith("#")]
+    return tuple(Shape(row[0], row[1], tuple(row[2].split(", ")) if row[2:] else ()) for row in rows)
+
+
+SHAPES: Final = read()
+
+
+def _by_place() -> tuple[dict[str, list[Shape]], list[Shape], list[Shape]]:
+    """Return the shapes by their first two characters, those found by a literal part, those that are places alone."""
+    headed: defaultdict[str, list[Shape]] = defaultdict(list)
+    marked, bare = [], []
+    for shape in SHAPES:
+        is_candidate = _first_run(shape.form) >= FEWEST
+        if is_candidate and len(shape.head) >= HEAD:
+            headed[shape.head[:HEAD]].append(shape)
+        elif is_candidate:
+            bare.append(shape)
+        else:
+            marked.append(shape)
+    return dict(headed), marked, bare
+
+
+def _first_run(form: str) -> int:
+    """Return the least length of the candidate with which every text of this form begins."""
+    size = 0
+    for literal, alphabet, least, _ in zip(*[iter((*_PLACE.split(form), None, None, None))] * 4, strict=True):
+        run = _RUN.match(literal)
+        size += run.end() if run else 0
+        if run is None or run.end() < len(literal) or alphabet not in _OF_A_RUN:
+            return size
+        size += int(least)
+    return size
+
+
+HEADED, MARKED, BARE = _by_place()
+
+
+def find_issued(text: str, lowered: str, candidates: Sequence[re.Match[str]]) -> Iterator[Span]:
+    """Find the keys that their issuers' form betrays."""
+    for shape in MARKED:
+        if shape.literal in text:
+            yield from shape.find(text)
+    if not candidates:
+        return
+    bare = [shape for shape in BARE if not shape.words or any(word in lowered for word in shape.words)]
+    for candidate in candidates:
+        start, end = candidate.span()
+        looked_to = start
+        for place in _BOUNDARY.finditer(text, start, end):
+            if place.start() < looked_to:
+                continue
+            for shape in HEADED.get(text[place.start() : place.start() + HEAD], ()):
+                found = shape.pattern.match(text, place.start())
+                if found is not None and shape.accepts(text, *found.span()):
+                    looked_to = found.end()
+                    yield *found.span(), shape.issuer
+        for shape in bare:
+            found = shape.pattern.match(text, start)
+            if found and (found.end() >= end or not shape.words) and shape.accepts(text, start, found.end()):
+                yield start, found.end(), shape.issuer
