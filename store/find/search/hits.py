@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +44,7 @@ def answer(ranking: Ranking, catalog: Catalog, limit: int) -> Recalled:
     if passages.is_far:
         return Recalled([], True, ranking.notes)
     links = put_newest_first(ranking, passages, catalog)
-    found = hits(ranking, links, passages.confidence(), catalog, limit)
+    found = hits(ranking, links, passages, catalog, limit)
     return Recalled(found, False, ranking.notes, confidence=max((hit.confidence for hit in found), default=0.0))
 
 
@@ -72,13 +72,13 @@ def put_newest_first(ranking: Ranking, passages: Passages, catalog: Catalog) -> 
     return links
 
 
-def hits(ranking: Ranking, links: Links, confidence: Mapping[NodeId, float], catalog: Catalog, limit: int) -> list[Hit]:
+def hits(ranking: Ranking, links: Links, passages: Passages, catalog: Catalog, limit: int) -> list[Hit]:
     """Return the best candidates by the text that matched: a turn by its fact that is nearest to the question."""
     best = [(candidate, *candidate.best()) for candidate in ranking.candidates[:limit]]
     nodes = catalog.nodes([node_id for _, node_id, _ in best])
     facts = catalog.facts_of(nodes, ranking.scope) if ranking.shows_facts else {}
-    asked = Words(dict.fromkeys(ranking.terms, 1.0))
-    shown = {node_id: _nearest(node, facts.get(node_id, ()), asked) for node_id, node in nodes.items()}
+    confidence = passages.confidence()
+    shown = {node_id: _nearest(node, facts.get(node_id, ()), passages.words) for node_id, node in nodes.items()}
     evidence = evidence_of(shown.values(), catalog, ranking.scope)
     places = catalog.chunks([chunk for _, node_id, chunk in best if chunk != node_id])
     found = []

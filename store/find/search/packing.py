@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import NamedTuple
 
-from ...model import Envelope, NodeId, Slot
+from ...model import Envelope, Evidence, NodeId, Slot
 from ...text.chunking import estimate_tokens
 from ...text.dates import with_days
 from ...text.replies import read_reply
@@ -68,24 +68,23 @@ def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int, now: dateti
     told = _told(passages, states)
     choice = _Choice(budget_tokens - SPECIAL_TOKENS, states)
     choice.fill(told)
-    slots = _slots(choice, catalog, ranking, now)
-    choice.left = budget_tokens - _tokens_of(slots)  # parts are estimated more dearly than the whole
+    choice.left = budget_tokens - _tokens_of(_render(choice, now))  # parts are estimated more dearly than the whole
     choice.fill(told)
-    slots = _slots(choice, catalog, ranking, now)
+    rendered = _render(choice, now)
     return Envelope(
-        "\n".join(slot.text for slot in slots),
-        _tokens_of(slots) if slots else 0,
-        slots,
-        abstained=not slots,
+        "\n".join(line.text for line in rendered),
+        _tokens_of(rendered) if rendered else 0,
+        _slots(rendered, catalog, ranking),
+        abstained=not rendered,
         notes=tuple(ranking.notes),
         confidence=round(choice.best, 3),
     )
 
 
-def _tokens_of(slots: Sequence[Slot]) -> int:
+def _tokens_of(rendered: Sequence[_Rendered]) -> int:
     """Return an upper estimate of an envelope's tokens: of its text, or of its lines together if these have more."""
-    whole = estimate_tokens("\n".join(slot.text for slot in slots))
-    return max(whole, SPECIAL_TOKENS + sum(slot.tokens for slot in slots))
+    whole = estimate_tokens("\n".join(line.text for line in rendered))
+    return max(whole, SPECIAL_TOKENS + sum(line.tokens for line in rendered))
 
 
 def _told(passages: Passages, states: States) -> list[_Told]:
@@ -284,23 +283,41 @@ def _written(at: datetime | None) -> str:
     return f"{at.day} {SHORT_MONTHS[at.month - 1]} {at.year}" if at else ""
 
 
-def _slots(choice: _Choice, catalog: Catalog, ranking: Ranking, now: datetime | None) -> tuple[Slot, ...]:
+class _Rendered(NamedTuple):
+    """A line as it is told: its words, and these with their day, speaker and notes."""
+
+    line: _Line
+    words: str
+    text: str
+
+    @property
+    def tokens(self) -> int:
+        return estimate_tokens(self.text) - SPECIAL_TOKENS
+
+
+def _render(choice: _Choice, now: datetime | None) -> list[_Rendered]:
     """Render the lines by day, the newest first, and so within a day."""
-    lines = sorted(choice.lines.values(), key=_newest_last, reverse=True)
-    evidence = evidence_of([line.node for line in lines], catalog, ranking.scope)
-    slots: list[Slot] = []
+    rendered: list[_Rendered] = []
     day: date | None = None
-    for line in lines:
+    for line in sorted(choice.lines.values(), key=_newest_last, reverse=True):
         words = " ".join(line.texts[place] for place in sorted(line.texts))
         shown = _dated(words, line.node) + (f" ({line.reply_to})" if line.reply_to else "")
-        text = _line_text(line, shown, is_new_day=line.day != day or not slots, now=now)
+        is_new_day = line.day != day or not rendered
+        rendered.append(_Rendered(line, words, _line_text(line, shown, is_new_day=is_new_day, now=now)))
         day = line.day
-        node_id = line.facts[0].node_id if line.facts else line.node.node_id
-        opposed = tuple(dict.fromkeys(other for other in line.opposed if other != line.unit))
-        slots.append(
-            Slot(node_id, text, evidence[line.node.node_id], estimate_tokens(text) - SPECIAL_TOKENS, opposed, words)
-        )
-    return tuple(slots)
+    return rendered
+
+
+def _slots(rendered: Sequence[_Rendered], catalog: Catalog, ranking: Ranking) -> tuple[Slot, ...]:
+    evidence = evidence_of([one.line.node for one in rendered], catalog, ranking.scope)
+    return tuple(_slot(one, evidence[one.line.node.node_id]) for one in rendered)
+
+
+def _slot(one: _Rendered, evidence: tuple[Evidence, ...]) -> Slot:
+    line = one.line
+    node_id = line.facts[0].node_id if line.facts else line.node.node_id
+    opposed = tuple(dict.fromkeys(other for other in line.opposed if other != line.unit))
+    return Slot(node_id, one.text, evidence, one.tokens, opposed, one.words)
 
 
 def _newest_last(line: _Line) -> tuple[str, int]:

@@ -105,6 +105,7 @@ class Passages:
 
     passages: Sequence[Passage]
     words: Words
+    rarity: Rarity
     cosine: float | None
     cover: float
     shared_words: int
@@ -119,7 +120,7 @@ class Passages:
     def confidence(self) -> dict[NodeId, float]:
         """Return how probably each unit answers, 0 to 1."""
         return {
-            one.unit: round(_probability(one.logit, one.node.text, self.words.share(one.said)), 3)
+            one.unit: round(_probability(one.logit, one.node.text, self.rarity.share(one.said)), 3)
             for one in self.passages
         }
 
@@ -134,21 +135,22 @@ class Passages:
             for one in self.passages
             if _probability(one.logit, "", 1.0) >= least
             for place, (text, reply_to) in enumerate(one.sentences())
-            if (cover := self.words.cover(f"{text} {reply_to}")) > 0.0 or place < FIRST
+            if (cover := self._cover(f"{text} {reply_to}")) > 0.0 or place < FIRST
         ]
 
     def relevance(self, passage: Passage, text: str) -> float:
         """Return how probably a text of a passage answers, 0 to 1."""
-        return _probability(passage.logit, text, self.words.cover(text))
+        return _probability(passage.logit, text, self._cover(text))
+
+    def _cover(self, text: str) -> float:
+        return self.rarity.share(self.words.found(text))
 
 
 class Words:
-    """The stems of a question's words, found in texts without stemming all of a text. `rarity` weighs each stem."""
+    """The stems of a question's words, found in texts without stemming all of a text."""
 
-    def __init__(self, rarity: Mapping[str, float]) -> None:
-        self._rarity = rarity
-        self._whole = sum(rarity.values())
-        self._begun = {one: one[:-1] if len(one) > 3 else one for one in rarity}
+    def __init__(self, stems: Iterable[str]) -> None:
+        self._begun = {one: one[:-1] if len(one) > 3 else one for one in stems}
         """The beginning that a word shares with its stem: "happi" stands for "happy"."""
         self._words = {one: re.compile(rf"(?<![^\W_]){re.escape(begun)}[^\W_]*") for one, begun in self._begun.items()}
 
@@ -160,13 +162,21 @@ class Words:
     def _is_in(self, one: str, text: str) -> bool:
         return any(stem(match.group()) == one for match in self._words[one].finditer(text))
 
-    def cover(self, text: str) -> float:
-        """Return the share of the question's words that a text holds, the rare ones counting more, 0 to 1."""
-        return self.share(self.found(text))
+
+class Rarity:
+    """How much each stem of a question's words weighs: its inverse document frequency among the texts that are read.
+
+    After Robertson and Spärck Jones, with .5 added to each count.
+    """
+
+    def __init__(self, stems: Iterable[str], texts: Sequence[frozenset[str]]) -> None:
+        among = Counter(one for text in texts for one in text)
+        self._weights = {one: math.log(1 + (len(texts) - among[one] + 0.5) / (among[one] + 0.5)) for one in stems}
+        self._whole = sum(self._weights.values())
 
     def share(self, found: Iterable[str]) -> float:
-        """Return the share of the question's words that these stems are, 0 to 1."""
-        return sum(self._rarity[one] for one in found) / self._whole if self._whole else 0.0
+        """Return the share of the question's words that these stems are, the rare ones counting more, 0 to 1."""
+        return sum(self._weights[one] for one in found) / self._whole if self._whole else 0.0
 
 
 def passages_of(ranking: Ranking, catalog: Catalog, read: int = READ, beside: int = BESIDE) -> Passages:
@@ -188,17 +198,18 @@ class _Reading:
         others = {other for one in candidates[:beside] for other in _both_sides(one.unit)}
         self._read(candidates, others)
         cosines = self._cosines(candidates, others)
-        said = self._words_said()
-        words = Words(_rarity(self.ranking.terms, [said[node.node_id] for node in self.shown.values()]))
+        words = Words(self.ranking.terms)
+        said = {node_id: words.found(node.text) for node_id, node in self.nodes.items()}
+        shared = [said[node.node_id] for node in self.shown.values()]
+        rarity = Rarity(self.ranking.terms, shared)
         fused = {one.unit: one.score for one in candidates}
         near = {
             unit: FUSED * fused.get(unit, 0.0)
             + COSINE * max(0.0, cosines.get(unit, 0.0))
-            + COVER * words.share(said[node.node_id] | said.get(turn_beside(unit, -1) or "", frozenset()))
+            + COVER * rarity.share(said[node.node_id] | said.get(turn_beside(unit, -1) or "", frozenset()))
             + BIAS
             for unit, node in self.shown.items()
         }
-        shared = [said[node.node_id] for node in self.shown.values()]
         return Passages(
             [
                 Passage(
@@ -207,8 +218,9 @@ class _Reading:
                 for unit, node in self.shown.items()
             ],
             words,
+            rarity,
             max(cosines.values(), default=None),
-            max(map(words.share, shared), default=0.0),
+            max(map(rarity.share, shared), default=0.0),
             max(map(len, shared), default=0),
         )
 
@@ -234,16 +246,6 @@ class _Reading:
         cosines = {one.unit: one.scores["vector"] for one in candidates if "vector" in one.scores}
         missing = (beside & self.shown.keys()) - cosines.keys()
         return cosines | (self.ranking.cosines(missing) if missing else {})
-
-    def _words_said(self) -> dict[NodeId, frozenset[str]]:
-        asked = Words(dict.fromkeys(self.ranking.terms, 1.0))
-        return {node_id: asked.found(node.text) for node_id, node in self.nodes.items()}
-
-
-def _rarity(terms: Iterable[str], texts: Sequence[frozenset[str]]) -> dict[str, float]:
-    """Return the inverse document frequency of the question's words among what is read (Robertson, Spärck Jones)."""
-    among = Counter(one for text in texts for one in text)
-    return {one: math.log(1 + (len(texts) - among[one] + 0.5) / (among[one] + 0.5)) for one in terms}
 
 
 def _speaker(node: Node) -> float:

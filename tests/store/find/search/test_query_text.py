@@ -64,7 +64,7 @@ HOSTILE = {
 READERS: dict[str, Callable[[str], object]] = {
     "read_query": read_query, "query_terms": query_terms, "term_stems": term_stems, "words": tokenizer.words,
     "spell_out": tokenizer.spell_out, "estimate_tokens": estimate_tokens, "statement": read.__wrapped__,
-    "pieces_of": pieces_of.__wrapped__, "words of a question": Words({"word": 1.0, "may": 2.0}).found,
+    "pieces_of": pieces_of.__wrapped__, "words of a question": Words(("word", "may")).found,
     "normal_form": normal_form, "stems_of": lambda text: stems_of([text]),
     "judge": lambda text: judge(text + " now", [Candidate("earlier", text, 0.9)]),
 }  # fmt: skip
