@@ -26,9 +26,6 @@ FREE_TOKENS, HALVING_TOKENS = 50, 20
 Carried words of BEAM at 500 tokens .46 against .31 without, LoCoMo and the readers' benchmark as good.
 """
 
-IN_A_FACT = 1.25
-"""A dream found this sentence worth keeping: so many times as relevant."""
-
 SAME_WORDS = 0.6
 """A fact that an older dream worded by itself stands for a sentence that holds this share of its words."""
 
@@ -95,18 +92,14 @@ def _told(passages: Passages, states: States) -> list[_Told]:
         state = _state_of(one.text, states.of(one.passage.unit))
         if state is not None:
             covered.add(state.fact.node_id)
-        told.append(_Told(_worth(one, state), one, state))
+        told.append(_Told(one.relevance, one, state))
     for passage in passages.passages:
         for place, state in enumerate(states.of(passage.unit)):
             if state.fact.node_id not in covered and state.fact.live:
                 text, reply_to = _words_of(state.fact)
                 sentence = Sentence(passage, place, text, reply_to, passages.relevance(passage, f"{text} {reply_to}"))
-                told.append(_Told(_worth(sentence, state), sentence, state))
+                told.append(_Told(sentence.relevance, sentence, state))
     return sorted(told, key=lambda one: (-one.relevance, one.unit, one.sentence.place))
-
-
-def _worth(one: Sentence, state: FactState | None) -> float:
-    return min(1.0, one.relevance * IN_A_FACT) if state is not None and state.fact.live else one.relevance
 
 
 def _state_of(text: str, states: Sequence[FactState]) -> FactState | None:
