@@ -195,13 +195,14 @@ class _Comparing:
             self._holds[new] = False
 
     def _bounded(self, relation: Relation, old: int, new: int) -> Relation | None:
-        """Return what a dream may do: an assistant's words neither end nor dispute a person's, and ends are few."""
-        by_assistant = _speaker(self._facts[new]) in MACHINES and _speaker(self._facts[old]) not in MACHINES
+        """Return what a dream may do: an assistant's words change nothing that a person said, and ends are few."""
+        by_assistant = _speaker(self._facts[new]) in MACHINES
+        of_a_person = _speaker(self._facts[old]) not in MACHINES
+        if relation is not Relation.SAME and by_assistant and (of_a_person or relation is Relation.LATER):
+            return None
         is_near = float(self._vectors[old] @ self._vectors[new]) >= SAME_SUBJECT
         is_full = self._planned.counts.get(COUNTED[Relation.UPDATES], 0) >= self._most
-        if relation is Relation.UPDATES and (by_assistant or not is_near or is_full):
-            return Relation.LATER
-        return None if relation is Relation.CONTRADICTS and by_assistant else relation
+        return Relation.LATER if relation is Relation.UPDATES and (is_full or not is_near) else relation
 
 
 class _SharedWords:

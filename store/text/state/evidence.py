@@ -49,11 +49,13 @@ WEIGHTS: Final[Mapping[str, float]] = {
 
 
 def change_reasons(
-    earlier: Statement, later: Statement, cosine: float, rarity: Mapping[str, float]
+    earlier: Statement, later: Statement, cosine: float, rarity: Mapping[str, float], *, of_several: bool = False
 ) -> dict[str, float] | None:
     """Return the reasons for and against a change, or None where none is spoken of.
 
     `rarity` of a stem lies in 0 to 1: how well it tells this earlier statement from others; 1 where it is left out.
+    `of_several`: the two are sentences among others, where names alone in common are chance, and so is one word with no
+    value that differs and nothing that has ended.
     """
     ended = shared(later.ended - earlier.ended - earlier.denied, earlier.content)
     says_change = later.is_now or later.is_act or later.is_correction or bool(ended)
@@ -64,10 +66,12 @@ def change_reasons(
     common = [stem for stem in shared(later.content, earlier.content) if stem not in units]
     if not common and cosine < NEAR:
         return None
-    weights = [rarity.get(stem, 1.0) for stem in common]
-    rarest = max(weights, default=0.0)
     opposed = _opposed(earlier, later)
     only_names = bool(common) and not ended and set(common) <= earlier.names | later.names
+    if of_several and (only_names or (len(common) < 2 and not ended and not opposed)):
+        return None
+    weights = [rarity.get(stem, 1.0) for stem in common]
+    rarest = max(weights, default=0.0)
     return {
         "now": later.is_now,
         "act": later.is_act,

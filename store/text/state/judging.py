@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
 from typing import Final
 
+from ..languages import phrases
 from ..normal_form import normal_form
+from ..replies import read_reply
 from ..sentences import sentences_of
 from .evidence import change_reasons, change_score, disputes, repeats
-from .reading import read, shared
+from .reading import Statement, read, shared
 
 CERTAIN: Final = 0.68
 LIKELY: Final = 0.25
@@ -87,8 +89,13 @@ def rarity_of(later: str, candidates: Sequence[Candidate]) -> Mapping[str, float
     return {stem: 1 / number for stem, number in spread.items()}
 
 
-def _sentences(text: str) -> list[str]:
-    return sentences_of(text)[:SENTENCES_MOST] or [text]
+def _statements(text: str) -> list[Statement]:
+    """Return the sentences that are compared, read: of a reply its own, then what it accepts, which is open no more."""
+    words, proposal = read_reply(text)
+    found = [read(sentence) for sentence in sentences_of(words) or [words]]
+    if proposal and not phrases("speech.reject").match(words):
+        found += [replace(read(sentence), is_open=False) for sentence in sentences_of(proposal)]
+    return found[:SENTENCES_MOST]
 
 
 def _repeats(one: Candidate, later: str) -> bool:
@@ -98,10 +105,11 @@ def _repeats(one: Candidate, later: str) -> bool:
 
 
 def _score(one: Candidate, later: str, rarity: Mapping[str, float]) -> float:
-    pairs = product(_sentences(one.text), _sentences(later))
-    return max(change_score(change_reasons(read(old), read(new), one.cosine, rarity)) for old, new in pairs)
+    pairs = list(product(_statements(one.text), _statements(later)))
+    several = len(pairs) > 1
+    return max(change_score(change_reasons(old, new, one.cosine, rarity, of_several=several)) for old, new in pairs)
 
 
 def _disputes(one: Candidate, later: str) -> bool:
-    pairs = product(_sentences(one.text), _sentences(later))
-    return any(disputes(read(old), read(new), one.cosine) for old, new in pairs)
+    pairs = product(_statements(one.text), _statements(later))
+    return any(disputes(old, new, one.cosine) for old, new in pairs)

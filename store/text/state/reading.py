@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from ..languages import entries, language_of, languages, phrases
+from ..languages import entries, language_of, languages, phrases, words_in
 from ..stems import stem
 
 LONGEST_CHARS = 1_000
@@ -22,7 +22,7 @@ REACH = 3
 SHORTEST_BEGINNING, LONGEST_ENDING = 4, 3
 """Two stems are of one word if one of so many letters begins the other, and so few letters follow."""
 
-_WORD = re.compile(r"[^\W_](?:[\w'.:/@+#-]*[\w+#])?")
+_WORD = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?%?|[^\W_](?:[\w'.:/@+#-]*[\w+#])?")
 _CLAUSE_END = re.compile(r"[,;:.!?]\s+|\s[-–—]\s")
 _CAPITAL = re.compile(r"[^\W\d_a-zß-öø-ÿ]")
 _TIME = re.compile(r"(\d{1,2}):(\d{2})(am|pm)?|(\d{1,2})(am|pm)")
@@ -87,12 +87,13 @@ def read(text: str) -> Statement:
     line = " ".join(text[:LONGEST_CHARS].replace("’", "'").split())
     said = _WORD.findall(line)
     words = tuple(word.lower() for word in said)
-    frame = tuple(_content(words))
+    shouted = line.isupper()
+    frame = tuple(_content(words if shouted else said))
     return Statement(
         words=words,
         content=tuple(dict.fromkeys(frame)),
         frame=frame,
-        names=frozenset(_content(word.lower() for word in said if _CAPITAL.match(word))),
+        names=frozenset(_content(word for word in said if _CAPITAL.match(word))),
         values=tuple(_values(words, language_of(line))),
         ended=_ended(line),
         denied=_denied(line),
@@ -127,9 +128,16 @@ def _has(sign: str, text: str) -> bool:
 
 
 def _content(words: Iterable[str]) -> Iterator[str]:
+    """Yield the stems of the words that name something; "MIT" does, though "mit" is a particle."""
     for word in words:
-        plain = word.removesuffix("'s")
-        if plain not in _particles() and not _signs().fullmatch(plain) and (len(plain) > 1 or plain.isdigit()):
+        plain = word.lower().removesuffix("'s")
+        is_acronym = word.isupper() and len(word) > 1
+        is_grammar = (
+            plain in words_in("state.particles")
+            or _signs().fullmatch(plain)
+            or (len(plain) == 1 and not plain.isdigit())
+        )
+        if is_acronym or not is_grammar:
             yield stem(plain)
 
 
@@ -166,7 +174,7 @@ def _named(words: Sequence[str]) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text)]
+    return _WORD.findall(text)
 
 
 def _values(words: Sequence[str], language: str) -> Iterator[Value]:
@@ -189,11 +197,6 @@ def _value(word: str, language: str) -> tuple[str, str] | None:
         return "number", word.replace(",", "")
     code = _CODE.fullmatch(word)
     return (code[1], code[2]) if code else None
-
-
-@cache
-def _particles() -> frozenset[str]:
-    return frozenset(word for language in languages() for word in entries(language, "state.particles"))
 
 
 @cache

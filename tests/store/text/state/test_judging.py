@@ -25,6 +25,8 @@ def relation(earlier: str, later: str, cosine: float = NEAR) -> Relation | None:
         ("The API timeout is 30 seconds.", "The API timeout is 60 seconds now."),
         ("We use Postgres for billing.", "We switched billing to MySQL."),
         ("Jørgen signs the invoices.", "Jørgen has left, Åse signs them."),
+        ("The quota is 1,000 calls a day.", "The quota is 1,200 calls a day now."),
+        ("The license is MIT, whatever. It runs on Python 3.10.", "The license: not MIT any more. Somebody sold it."),
         ("Die Sicherung läuft stündlich.", "Die Sicherung läuft jetzt nur noch nachts."),
         ("Los informes salen por correo.", "Los informes ya no salen por correo, ahora van a la carpeta."),
     ],
@@ -119,6 +121,23 @@ def test_what_brings_nothing_new_is_the_same(earlier: str, later: str) -> None:
 )
 def test_a_value_a_name_a_denial_or_an_addition_makes_another_statement(earlier: str, later: str) -> None:
     assert relation(earlier, later, 0.97) is not Relation.SAME
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("Next: on bad wifi the tablets send an order twice. We saw it in the demo.", "Twilio is out. We send through 46elks now."),
+        ("The old lead has left the bakery team. Since 1 October Ana Berg runs the ordering, so ask her.", "Ana just called about the fair. It opens a week earlier now, so on 9 November, Ana says."),
+    ],
+)  # fmt: skip
+def test_of_several_sentences_one_word_or_a_name_in_common_is_chance(earlier: str, later: str) -> None:
+    assert relation(earlier, later, cosine=0.45) is None
+
+
+def test_a_reply_is_compared_with_what_it_accepts_and_not_with_what_it_refuses() -> None:
+    later = "The server has JDK 21 now, with the reinstall."
+    assert relation("> I'd target JDK 17 on the server.\n\nyes, do that", later) is Relation.UPDATES
+    assert relation("> I'd target JDK 17 on the server.\n\nno, never that old", later, cosine=0.45) is None
 
 
 def test_of_several_sentences_each_is_compared() -> None:
