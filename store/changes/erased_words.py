@@ -101,6 +101,13 @@ class ErasedWords:
         words = words_of(text)
         return any(map(self.is_trace, words)) or self._has_phrase(words)
 
+    def holds_whole(self, text: str) -> bool:
+        """Return True if the purged content holds all of a text, or its last word is cut, or it holds a trace."""
+        words = words_of(text)
+        if any(map(self.is_trace, words)) or self._has_phrase(words):
+            return True
+        return self.longest_quote(words) >= max(GRAM, len(words) - 1)
+
     def quotes(self, text: str) -> bool:
         """Return True if a text shares a passage with the purged content, or holds a trace of it."""
         words = words_of(text)

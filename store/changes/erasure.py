@@ -62,6 +62,13 @@ class Erasure:
             return self._session(path, data)
         return self._memory(path, data)
 
+    def renamed(self, path: str) -> str:
+        """Return a path without the words of a secret; any other file with such a path goes."""
+        return _WORD.sub(self._masked_in_path, path) if self.secrets else path
+
+    def _masked_in_path(self, word: re.Match[str]) -> str:
+        return "erased" if self.words.is_trace(word[0].casefold()) else word[0]
+
     def is_gone(self, path: str, node_id: NodeId) -> bool:
         """Return True for a memory that goes."""
         return node_id in self.gone
@@ -69,7 +76,7 @@ class Erasure:
     def cleaned(self, text: str) -> str:
         """Return a short text without what is purged."""
         if self.secrets:
-            text = redact(text).text
+            return self.renamed(redact(text).text)
         return self._masked(text) if self._betrays(text) else text
 
     # ---- what is written down
@@ -93,7 +100,7 @@ class Erasure:
         data = session.with_texts(
             data, lambda turn: ERASED if f"{head.session_id}#{turn.ordinal}" in self.turns else turn.text
         )
-        changes: dict[str, Any] = {"title": head.session_id} if is_whole or self.words.quotes(head.title) else {}
+        changes: dict[str, Any] = {"title": head.session_id} if is_whole or self.words.holds_whole(head.title) else {}
         if is_whole:
             changes["cwd"] = None
         return _edited(data, changes)
@@ -174,13 +181,13 @@ class Erasure:
         """Return a file whose secrets are replaced by the usual mark: in a session turn by turn, else in all of it."""
         if is_derived(path) or not is_session(path):
             return self._redacted_page(data)
-        data = session.with_texts(data, lambda turn: redact(turn.text).text)
+        data = session.with_texts(data, lambda turn: self.cleaned(turn.text))
         title = session.head_of(path, okf.parse(data)).title
-        return _edited(data, {"title": clean} if (clean := redact(title).text) != title else {})
+        return _edited(data, {"title": clean} if (clean := self.cleaned(title)) != title else {})
 
     def _redacted_page(self, data: bytes) -> bytes:
         text = data.decode("utf-8", "surrogateescape")
-        clean = redact(text).text
+        clean = self.cleaned(text)
         if clean == text:
             return data
         meta, body = (okf.parse(data)).meta, okf.parse(data).body

@@ -236,7 +236,7 @@ class Purge:
         for node in catalog.listing():
             is_page = node.level in {Level.SCENARIO, Level.PROFILE}
             if (is_page and erasure.words.tells(f"{node.title}\n{node.text}")) or (
-                node.kind is Kind.SESSION and erasure.words.quotes(node.title)
+                node.kind is Kind.SESSION and erasure.words.holds_whole(node.title)
             ):
                 paths.add(node.path)
         return sorted(paths)
@@ -263,6 +263,7 @@ class Purge:
         found = self._search(erasure)
         if any(self._is_of_index(trace.path) for trace in found):
             self._opened.rebuild()
+            self._deletions.relearn()
             found = self._search(erasure)
         left = {"traces": sum(trace.times for trace in found)}
         self._writer.write(records.record_run(_ended(run, self._now(), left))).result()
@@ -289,7 +290,7 @@ class Purge:
 
     def _holds_some(self, path: str, erasure: Erasure) -> bool:
         data = self._vault.read_if_any(path)
-        return data is not None and erasure.scrubbed(path, data) != data
+        return data is not None and (erasure.scrubbed(path, data) != data or erasure.renamed(path) != path)
 
     def _settle(self) -> None:
         if not self._visibility.settle(SETTLED_WITHIN_S):
@@ -336,11 +337,10 @@ class Purge:
             self._opened.index.apply_held(path, image, known.mtime_ns)
 
     def _erase_from_index(self, erasure: Erasure) -> None:
-        """Unlearn what is gone, and read again what cites it."""
+        """Unlearn what is gone; what changed was read again when it was written."""
         index = self._opened.index
         paths = {node.path for node in self._opened.catalog.nodes(erasure.gone | erasure.sessions).values()}
         index.unlearn(sorted(path for path in paths if not self._vault.exists(path)))
-        index.apply_all(sorted(path for path in self._affected(erasure) if self._vault.exists(path)))
         self._opened.remove_set_aside()
 
     def _erase_from_pages(self, erasure: Erasure) -> None:
@@ -421,11 +421,15 @@ def _scrub(files: PendingFiles, paths: Sequence[str], erasure: Erasure, run_id: 
     """Plan the changes of some files. Runs in the writer's thread: nothing is written between reading and writing."""
     changes = []
     for path in paths:
-        before = files.read(path) if files.exists(path) else None
-        after = before if before is None else erasure.scrubbed(path, before)
-        if before is not None and after is None:
+        if not files.exists(path):
+            continue
+        before = files.read(path)
+        after, target = erasure.scrubbed(path, before), erasure.renamed(path)
+        if after is None or target != path:
             changes.append(FileChange("delete", path, b"", 0, sha256(before), run_id, 0))
-        elif before is not None and after is not None and after != before:
+            if after is not None and not files.exists(target):
+                changes.append(FileChange("create", target, after, 0, None, run_id, 0))
+        elif after != before:
             changes.append(FileChange("replace", path, after, 0, sha256(before), run_id, 0))
     return Planned(None, changes)
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from ...keep.database import Migration
+from ...keep.okf.session import ERASED
 from ...model import Evidence, Kind, Level, NodeId, SessionHead
 from .projection import Node, is_turn
 from .scope import EVERYTHING, Scope
@@ -387,10 +388,9 @@ class Catalog:
         }
 
     def channels(self) -> dict[str, int]:
-        """Map all channels to the number of their memories and turns."""
-        return dict(
-            self._rows("SELECT channel, count(*) FROM node WHERE kind != 'session' GROUP BY channel ORDER BY 1")
-        )
+        """Map all channels to the number of their memories and turns; turns that were purged are none."""
+        sql = "SELECT channel, count(*) FROM node WHERE kind != 'session' AND text != ? GROUP BY channel ORDER BY 1"
+        return dict(self._rows(sql, (ERASED,)))
 
     def meta(self, key: str) -> str | None:
         """Return a value that the index keeps about itself."""

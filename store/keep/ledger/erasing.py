@@ -21,8 +21,8 @@ _ERASE_ACTION: Final = (
     " pre_sha256 = NULL, post_sha256 = NULL, pre_image = NULL, post_image = NULL WHERE id = ?"
 )
 _CHANGE_ACTION: Final = (
-    "UPDATE action SET reason = ?, refusal = ?, pre_sha256 = ?, post_sha256 = ?, pre_image = ?, post_image = ?"
-    " WHERE id = ?"
+    "UPDATE action SET path = ?, reason = ?, refusal = ?, pre_sha256 = ?, post_sha256 = ?,"
+    " pre_image = ?, post_image = ? WHERE id = ?"
 )
 
 Ask = Callable[..., Sequence[Any]]
@@ -39,6 +39,10 @@ class Eraser(Protocol):
 
     def scrubbed(self, path: str, data: bytes) -> bytes | None:
         """Return a file without what is purged, None where nothing of it stays."""
+        ...
+
+    def renamed(self, path: str) -> str:
+        """Return a path without what is purged."""
         ...
 
     def is_gone(self, path: str, node_id: NodeId) -> bool:
@@ -90,8 +94,8 @@ def _action(row: Sequence[Any], eraser: Eraser) -> Iterator[Write]:
         if fingerprint is not None:
             yield Write("DELETE FROM tombstone WHERE fingerprint = ?", (fingerprint,))
         return
-    said = [None if text is None else eraser.cleaned(text) for text in (reason, refusal)]
-    if kept != images or said != [reason, refusal]:
+    said = [eraser.renamed(path), *(None if text is None else eraser.cleaned(text) for text in (reason, refusal))]
+    if kept != images or said != [path, reason, refusal]:
         hashes = [held if new is None else sha256(new) for held, new in zip(hashes, kept, strict=True)]
         yield Write(_CHANGE_ACTION, (*said, *hashes, *map(packed, kept), number))
 

@@ -10,12 +10,25 @@ from pathlib import Path
 
 from dreamd.store.changes.edits import BY_HAND, body_hash
 from dreamd.store.changes.runs import fingerprint
+from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep import okf
-from dreamd.store.memory import MemoryStore
+from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, Kind, Level, Memory, NewTurn, NodeId, SessionHead
+from dreamd.store.settings import StoreSettings
 
 AT = datetime(2026, 11, 1, 9, 0, tzinfo=UTC)
 CHANNEL = "shop"
+
+
+def opened(folder: Path) -> MemoryStore:
+    paths = StorePaths(
+        vault=folder / "vault",
+        ledger=folder / "ledger.db",
+        index=folder / "index" / "index.db",
+        embeddings=folder / "index" / "embeddings.db",
+        runs=folder / "runs",
+    )
+    return MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: AT + timedelta(days=20))
 
 
 def talk(store: MemoryStore, session_id: str, texts: Sequence[str], title: str = "") -> None:
@@ -78,12 +91,15 @@ def dream(store: MemoryStore, run_id: str, memories: Iterable[Memory]) -> None:
 
 def places_with(folder: Path, words: Iterable[str]) -> list[str]:
     """Return the files, with the word, that hold one of these words, as it stands or compressed."""
-    wanted = [word.lower().encode() for word in words]
+    wanted = list(words)
     found = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        data = path.read_bytes()
-        said = data.lower() + b"\n".join(map(bytes.lower, _unpacked(data)))
-        found += [f"{path.name}: {word.decode()}" for word in wanted if word in said]
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:  # of a write that is under way
+            continue
+        said = data + b"\n".join(_unpacked(data))
+        found += [f"{path.name}: {word}" for word in wanted if word.encode() in said or word.lower().encode() in said]
     return found
 
 

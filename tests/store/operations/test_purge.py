@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +10,10 @@ from dreamd.store.keep import okf
 from dreamd.store.keep.okf import session
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput, Level, NotFound, StoreBusy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.store.operations.purging import CHANNEL, dream, fact, page, places_with, talk
+from tests.store.operations.purging import CHANNEL, dream, fact, opened, page, places_with, talk
 
 OpenStore = Callable[[], MemoryStore]
 
@@ -190,6 +193,50 @@ def test_a_page_that_a_person_edited_stays_one(store: MemoryStore) -> None:
     assert "a line of mine" in document.body
     assert "quasarine" not in document.body
     assert document.meta["level"] == Level.PROFILE
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzæøåßéñöчжд語"
+NAMES = st.text(LETTERS, min_size=8, max_size=12)
+
+
+@settings(max_examples=12, deadline=None)
+@given(names=st.lists(NAMES, min_size=4, max_size=4, unique=True), data=st.data())
+def test_no_byte_holds_a_word_of_any_node_that_was_purged(names: list[str], data: st.DataObject) -> None:
+    names = [f"{name}{'qwzx'[number]}{number}qx" for number, name in enumerate(names)]
+    said = [f"The {name} is where {name.title()} puts the orders of the day" for name in names]
+    with tempfile.TemporaryDirectory() as folder:
+        store = opened(Path(folder))
+        talk(store, "s1", said[:3], title=said[0])
+        first, second = fact(said[0], "s1#1"), fact(said[1], "s1#2")
+        made = page(f"About {names[1]}", [first, second])
+        dream(store, "20261101-090000-000000-daily-0001", [first, second, made])
+        note = store.remember(said[3], channel=CHANNEL).result()
+        store.recall(f"what is {names[0]} for and what is {names[3]} for?", channel=CHANNEL)
+        held = {"s1#1": 0, "s1#2": 1, "s1#3": 2, first.node_id: 0, second.node_id: 1, note: 3}
+        node_id = data.draw(st.sampled_from(sorted(held)))
+        if data.draw(st.booleans()):
+            store.forget(node_id)
+        store.purge(Selection(nodes=(node_id,)))
+        gone = names.pop(held[node_id])
+        store.close()
+        assert places_with(Path(folder), [gone, gone.title()]) == []
+        assert len({place.partition(": ")[2] for place in places_with(Path(folder) / "vault", names)}) == 3
+
+
+def test_a_secret_in_a_name_goes_too(store: MemoryStore, tmp_path: Path) -> None:
+    key = "ghp_" + "ab3de5fg7h" * 4
+    made = fact(f"The key {key} opens the office", "s1#1")
+    path = store.paths.vault / made.path
+    talk(store, "s1", [FIRST])
+    path.parent.mkdir(parents=True)
+    path.write_bytes(okf.from_memory(made))
+    store.reconcile()
+    assert store.purge(Selection(secrets=True)).traces == ()
+    assert places_with(tmp_path, [key, key.removeprefix("ghp_")]) == []
+    (kept,) = store.paths.vault.glob(f"facts/*--{made.node_id}.md")
+    assert kept.name.startswith("the-key-ghp-erased")
+    assert "opens the office" in store.show(made.node_id).text
+    assert store.check() == []
 
 
 def test_only_the_secret_goes(store: MemoryStore, tmp_path: Path, paths: StorePaths) -> None:
