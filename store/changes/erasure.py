@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -30,6 +30,10 @@ _LISTS: Final = (*sorted(LISTS), SAME_AS)
 _LABEL = re.compile(r"\[\^([tm]\d+)\]")
 _QUOTED = re.compile(r"“[^”]*”")
 _WORD = re.compile(r"[^\W_]+")
+_LINK = re.compile(r"""(\]\([^)]*\)|href="[^"]*")""")
+_SAID: Final = ("title", "description", "tags", "about", "slot")
+"""The keys of the frontmatter that hold a person's words."""
+
 _WHOLE_ENTRY = re.compile(r"\s*(?:[-*] .*|\|.*\||<li\b.*</li>|<tr\b.*</tr>)\s*")
 """A line of a derived page that may go as a whole: an entry of a list or a row of a table."""
 
@@ -145,13 +149,13 @@ class Erasure:
         lost = {each["id"] for each in entries if isinstance(each, Mapping) and _target(each) in self.ids}
         body = okf.parse(data).body
         lines = body.split("\n")
-        kept = [line for line in lines if not (lost & set(_LABEL.findall(line)) or self.words.tells(line))]
+        kept = [line for line in lines if not (lost.intersection(cited_in(line)) or self.words.tells(line))]
         if kept == lines:
             return data
         if not any(line.strip() and not line.startswith("#") for line in kept):
             return None
         text = _without_empty_sections("\n".join(kept))
-        rewritten = okf.with_body_of(data, b"---\n---\n" + text.encode())
+        rewritten = _with_body(data, text)
         untouched = meta.get(BY_HAND) == body_hash(body)  # else a person edited it, and it stays so
         return _edited(rewritten, {BY_HAND: body_hash(text)} if untouched else {})
 
@@ -178,23 +182,51 @@ class Erasure:
     # ---- secrets
 
     def _without_secrets(self, path: str, data: bytes) -> bytes:
-        """Return a file whose secrets are replaced by the usual mark: in a session turn by turn, else in all of it."""
-        if is_derived(path) or not is_session(path):
-            return self._redacted_page(data)
-        data = session.with_texts(data, lambda turn: self.cleaned(turn.text))
-        title = session.head_of(path, okf.parse(data)).title
-        return _edited(data, {"title": clean} if (clean := self.cleaned(title)) != title else {})
+        """Return a file whose secrets are replaced by the usual mark: in what a person said, not in ids and paths."""
+        if is_derived(path):
+            text = data.decode("utf-8", "surrogateescape")
+            parts = (part if n % 2 else redact(part).text for n, part in enumerate(_LINK.split(text)))
+            return self.renamed("".join(parts)).encode("utf-8", "surrogateescape")
+        if is_session(path):
+            data = session.with_texts(data, lambda turn: self.cleaned(turn.text))
+            title = session.head_of(path, okf.parse(data)).title
+            return _edited(data, {"title": clean} if (clean := self.cleaned(title)) != title else {})
+        return self._redacted_memory(data)
 
-    def _redacted_page(self, data: bytes) -> bytes:
-        text = data.decode("utf-8", "surrogateescape")
-        clean = self.cleaned(text)
-        if clean == text:
-            return data
-        meta, body = (okf.parse(data)).meta, okf.parse(data).body
-        redacted = clean.encode("utf-8", "surrogateescape")
-        if meta.get(BY_HAND) != body_hash(body):
-            return redacted
-        return _edited(redacted, {BY_HAND: body_hash(okf.parse(redacted).body)})
+    def _redacted_memory(self, data: bytes) -> bytes:
+        document = okf.parse(data)
+        changes = {key: _mapped(document.meta[key], self.cleaned) for key in _SAID if key in document.meta}
+        changes["sources"] = _mapped(document.meta.get("sources"), self.renamed)  # they name files
+        changes = {key: value for key, value in changes.items() if value != document.meta.get(key)}
+        body = self.cleaned(document.body)
+        if body != document.body:
+            is_ours = document.meta.get(BY_HAND) == body_hash(document.body)
+            data = _with_body(data, body)
+            changes |= {BY_HAND: body_hash(body)} if is_ours else {}
+        return _edited(data, changes)
+
+
+def _with_body(data: bytes, body: str) -> bytes:
+    """Return a file with another body, its frontmatter byte for byte."""
+    written = body.encode("utf-8", "surrogateescape")
+    return okf.with_body_of(data, b"---\n---\n" + written) if okf.has_frontmatter(data) else written
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a value of the frontmatter with every text in it changed."""
+    match value:
+        case str():
+            return change(value)
+        case list():
+            return [_mapped(item, change) for item in value]
+        case dict():
+            return {key: _mapped(item, change) for key, item in value.items()}
+    return value
+
+
+def cited_in(line: str) -> list[str]:
+    """Return the labels of the sources that a line of a page cites."""
+    return _LABEL.findall(line)
 
 
 def _target(entry: object) -> object:

@@ -5,7 +5,7 @@ The history is planned as the vault is: a memory that was forgotten or deleted i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
@@ -16,8 +16,9 @@ from ..keep import okf
 from ..keep.okf import session
 from ..keep.redaction import redact
 from ..model import InvalidInput, Kind, Level, NodeId, NotFound
+from .edits import BY_HAND, body_hash
 from .erased_words import ErasedWords, traces_among, words_of
-from .erasure import Erasure
+from .erasure import Erasure, cited_in
 
 REPEATED_WORDS = 12
 """The length, in words, of a passage by which what stays repeats what goes."""
@@ -93,11 +94,18 @@ def versions_of(path: str, data: bytes) -> list[Version]:
 class Planner:
     """Plans purges from the index and the history, and changes nothing.
 
-    `images` yields the paths and contents of the files that the history holds.
+    `read` returns a file of the vault, None where it is gone; `images` yields the paths and contents of the files
+    that the history holds.
     """
 
-    def __init__(self, catalog: Catalog, images: Callable[[], Iterable[tuple[str, bytes]]]) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        read: Callable[[str], bytes | None],
+        images: Callable[[], Iterable[tuple[str, bytes]]],
+    ) -> None:
         self._catalog = catalog
+        self._read = read
         self._images = images
 
     def plan(self, selection: Selection, salt: bytes) -> PurgePlan:
@@ -196,7 +204,21 @@ class Planner:
                 kept.update(said)
                 if passages.longest_quote(said) >= REPEATED_WORDS:
                     repeated_in.append(node.node_id)
+        for node in self._catalog.listing():
+            kept.update(words_of("\n".join(self._own_lines(node, found, passages))))
         return traces_among(words, kept), repeated_in
+
+    def _own_lines(self, node: Node, found: _Found, passages: ErasedWords) -> Iterator[str]:
+        """Yield what is said in titles and pages alone: a title of a session that stays, a line of a person's."""
+        if node.kind is Kind.SESSION:
+            if node.node_id not in {turn.partition("#")[0] for turn in found.turns}:
+                yield node.title
+        elif node.level in {Level.SCENARIO, Level.PROFILE} and (data := self._read(node.path)) is not None:
+            memory = okf.to_memory(node.path, okf.parse(data))
+            if memory.extra.get(BY_HAND) != body_hash(memory.text) and not found.holds(node):
+                lost = {okf.source_ids(memory.sources)[each] for each in found.memories.intersection(memory.sources)}
+                lines = memory.text.split("\n")
+                yield from (line for line in lines if not (lost.intersection(cited_in(line)) or passages.quotes(line)))
 
     # ---- secrets
 

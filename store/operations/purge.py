@@ -107,7 +107,7 @@ class Purge:
         self._is_busy = is_busy
         self._now = now
         self._closing = closing
-        self._planner = Planner(opened.catalog, ledger.images)
+        self._planner = Planner(opened.catalog, vault.read_if_any, ledger.images)
         self._one_at_a_time = threading.Lock()
         self._finishing: threading.Thread | None = None
 

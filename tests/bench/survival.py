@@ -32,6 +32,14 @@ KILLS = "no acknowledged memory lost, none refused, no half-applied dream, index
 TRIALS = (
     Trial("kill -9 at random instants, store and ipc", KILLS, "kill_store.py", "--kills", 1000, 10),
     Trial("kill -9 at random instants, the whole daemon", KILLS, "kill_daemon.py", "--kills", 60, 3),
+    Trial(
+        "kill -9 in half of random purges",
+        "nothing of it in any byte, and nothing else lost",
+        "purging.py",
+        "--purges",
+        200,
+        6,
+    ),
     Trial("power loss simulated at random points", "no acknowledged memory lost", "power_loss.py", "--points", 500, 20),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import zlib
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,10 +14,11 @@ import pytest
 from dreamd.store import MemoryStore, StorePaths
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep.ledger.journal import sha256
+from dreamd.store.keep.ledger.ledger import Ledger
 from dreamd.store.model import Action, Changeset
 from dreamd.store.settings import StoreSettings
 
-from . import kill_store
+from . import kill_store, purging
 from .daemon_under_test import DaemonUnderTest
 from .damage import Account, Store, at_the_start
 from .kill_daemon import Trial, left_by
@@ -52,6 +54,19 @@ def test_kills_that_meet_nothing_are_too_little(trial: Trial) -> None:
     assert len(trial.too_little()) == 3
     trial.promised_in["writes"], trial.applications, trial.caught_half_way = 30, 4, 2
     assert trial.too_little() == []
+
+
+def test_a_purge_that_leaves_something_or_takes_more_fails(tmp_path: Path) -> None:
+    vault = tmp_path / "vault" / "facts"
+    vault.mkdir(parents=True)
+    (vault / "a.md").write_text("tokabcdefghi is left")
+    (tmp_path / "ledger.db").write_bytes(b"\0\1" + zlib.compress(b"tokabcdefghi", 1))
+    found = [place.partition(" ")[0] for place in purging.leaks(tmp_path, ["tokabcdefghi"])]
+    assert found == ["ledger.db", "a.md"]
+    before = purging.Before("turn", {"tokzzzzzzzzz"}, set(), {"facts/a.md": b"as it was"}, {}, set())
+    (tmp_path / "ledger.db").unlink()
+    Ledger(tmp_path / "ledger.db").close()
+    assert list(purging.losses(tmp_path, before)) == ["facts/a.md is not as it was"]
 
 
 def test_nights_without_a_dream_are_too_little(trial: Trial) -> None:

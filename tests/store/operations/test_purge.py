@@ -223,6 +223,25 @@ def test_no_byte_holds_a_word_of_any_node_that_was_purged(names: list[str], data
         assert len({place.partition(": ")[2] for place in places_with(Path(folder) / "vault", names)}) == 3
 
 
+def test_a_word_that_a_person_or_another_title_uses_too_is_left(store: MemoryStore) -> None:
+    made = filled(store)
+    talk(store, "s2", ["Something else"], title="Zephyrhall, clocks and more")
+    path = store.paths.vault / made["page"]
+    path.write_text(text(store, made["page"]) + "\n- quasarine is what I chose myself\n")
+    store.reconcile()
+    store.purge(Selection(nodes=("s1#1",)))
+    assert "- quasarine is what I chose myself" in path.read_text()
+    assert store.show("s2").title == "Zephyrhall, clocks and more"
+    assert "zephyrhall" not in path.read_text()
+
+
+def test_paths_and_ids_are_no_secrets(store: MemoryStore) -> None:
+    made = filled(store)
+    before = text(store, made["page"])
+    store.purge(Selection(secrets=True))
+    assert text(store, made["page"]) == before
+
+
 def test_a_secret_in_a_name_goes_too(store: MemoryStore, tmp_path: Path) -> None:
     key = "ghp_" + "ab3de5fg7h" * 4
     made = fact(f"The key {key} opens the office", "s1#1")
