@@ -57,7 +57,7 @@ def episodes_of(facts: Sequence[Memory], pages: Sequence[Memory], vectors: Mappi
     return sorted(found, key=lambda episode: [_began(fact) for fact in episode.facts[:1]])
 
 
-def distinction(some: Sequence[Vectors], every: Sequence[Vectors]) -> Vectors:
+def distinction(some: Vectors | Sequence[Vectors], every: Sequence[Vectors]) -> Vectors:
     """Return the direction in which some vectors differ from all, at unit length; their own where they hardly do."""
     own = np.mean(some, axis=0)
     apart = own - np.mean(every, axis=0)

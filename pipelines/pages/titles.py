@@ -6,27 +6,34 @@ Words are never made up: a title is a whole sentence, or the whole first clause 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from ...store.model import Turn
-from ...store.roles import MACHINES
 from ...store.text.languages import phrases
 from ...store.text.sentences import split
 from ...store.text.stems import stem
-from ..extract.signs import opens
+from ..extract.places import Place, Speaker, places_of
+from ..extract.signs import opens, points_back
+from ..extract.worth import worth_of
 from ..language.content import content_words
 from ..workspace.view import Vectors
 
 LONGEST_CHARS, FEWEST_WORDS = 90, 3
-LOOKED_AT = 6
-"""The first sentences that may be a title: people say early what they are about."""
+COVER, SIGN = 0.5, 0.1
+"""Cosine that the covered facts are worth, and a sign that a sentence may be a title."""
 
-LATER_COUNTS_LESS, SIGN = 0.05, 0.1
-"""Cosine that a sentence loses to one before it, and gains by each sign that it may be a title."""
+LATER, FARTHEST = {Speaker.USER: 0.05, Speaker.PEER: 0.03}, 10
+"""What a sentence loses to each one before it, at most so many: who asks an assistant says at once what for, people
+greet each other first."""
 
-ENOUGH = 0.2
-"""The least score of a title; greetings and small talk lie below."""
+ALIKE, FEWEST_COVERED, ENOUGH = 0.3, 0.25, 0.5
+"""Cosine from which a fact is about what a sentence says; the least share of an episode's other facts that are, and the
+least score. Talk about nothing, or about too much, has no such sentence."""
+
+_REPLIES = ("chat", "accept", "reject", "praise")
 
 _CLAUSE_END = re.compile(r"[,;:]\s+|\s+[–—-]+\s+|\s+\(")
 _DIGITS = re.compile(r"\d+")
@@ -34,6 +41,22 @@ _NO_WORDS = re.compile(
     r"https?://|[\w.-]*[/\\][\w./\\-]+|\b(?=\w*\d)(?=\w*[a-z])\w{8,}\b|\[\w+:|[<>{}|]|\w=\w|```", re.IGNORECASE
 )
 """Addresses, paths, ids and code: they say nothing to a reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an episode is about: its facts, their vectors, and the direction in which they differ from the others."""
+
+    facts: Sequence[str]
+    vectors: Vectors
+    apart: Vectors
+
+    def likeness(self, words: str, vector: Vectors) -> float:
+        """Return how much of the subject words tell, about 0 to 1.7; -1 where they tell of too few of its facts."""
+        others = np.array([words not in " ".join(fact.split()) for fact in self.facts])
+        cover = float(np.mean(self.vectors[others] @ vector >= ALIKE)) if others.any() else 0.0
+        is_kept = not others.all()
+        return float(vector @ self.apart) + COVER * cover + SIGN * is_kept if cover >= FEWEST_COVERED else -1.0
 
 
 def own_title(title: str, turns: Sequence[Turn], others: Iterable[str]) -> str:
@@ -47,47 +70,66 @@ def own_title(title: str, turns: Sequence[Turn], others: Iterable[str]) -> str:
     return "" if said_first or (turns and bare == turns[0].session_id) else title.strip()
 
 
-def said_title(
-    turns: Sequence[Turn], facts: Sequence[str], about: Vectors, embed: Callable[[Sequence[str]], Vectors]
-) -> str:
-    """Return the early words of a person that tell most of what an episode is about; "" if none tell enough.
+def said_title(turns: Sequence[Turn], subject: Subject, embed: Callable[[Sequence[str]], Vectors]) -> str:
+    """Return the words of a person that tell most of what an episode is about; "" if none tell enough.
 
-    `about` is the direction in which its facts differ from the others of their channel. Words that were kept as a fact,
-    or wish for something, come before others; a reply to what was said comes after.
+    Among people the words stand after their speaker's name.
     """
-    openings = list(_openings(turns))
-    if not openings:
+    said = [one for one in _sentences(turns) if _stands_alone(one.words)]
+    if not said:
         return ""
-    kept = " ".join(" ".join(facts).split())
-    score = [
-        float(near) + SIGN * (_signs(words) + (words in kept)) - LATER_COUNTS_LESS * place
-        for place, (words, near) in enumerate(zip(openings, embed(openings) @ about, strict=True))
+    scores = [
+        subject.likeness(one.words, vector) + SIGN * one.telling - LATER[one.place.speaker] * min(one.number, FARTHEST)
+        for one, vector in zip(said, embed([one.words for one in said]), strict=True)
     ]
-    best = max(score)
-    return openings[score.index(best)] if best >= ENOUGH else ""
+    best = said[scores.index(max(scores))]
+    speaker = f"{best.place.turn.role}: " if best.place.speaker is Speaker.PEER else ""
+    return f"{speaker}{best.words}" if max(scores) >= ENOUGH else ""
 
 
-def _signs(words: str) -> int:
-    """Return 1 for a wish or a request, less 1 for a reply to what was said."""
-    wishes = phrases("speech.seeking").search(words)
-    replies = any(opens(f"speech.{sign}", words) for sign in ("chat", "accept", "reject", "leaning", "praise"))
-    return bool(wishes) - replies
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """A sentence of a person that can be a title; `number` counts those before it."""
+
+    words: str
+    place: Place
+    number: int
+
+    @property
+    def telling(self) -> float:
+        """How much it tells by itself: 1 for what is asked of an assistant; among people its worth, -2 to 2."""
+        if self.place.speaker is Speaker.USER:
+            return float(bool(phrases("speech.seeking").search(self.words)))
+        return max(-2.0, min(2.0, worth_of(self.words, self.place)))
 
 
-def _openings(turns: Sequence[Turn]) -> Iterator[str]:
-    """Yield the first sentences of people that can be a title, each once."""
-    said = (title for turn in turns if turn.role not in MACHINES for title in _titles_in(turn.text))
-    yield from islice(dict.fromkeys(said), LOOKED_AT)
+def _sentences(turns: Sequence[Turn]) -> Iterator[_Sentence]:
+    names = {word for turn in turns for word in stems_of_title(turn.role)}
+    spoken = [place for place in places_of(turns) if place.speaker is not Speaker.ASSISTANT]
+    titles = ((title, place) for place in spoken for title in _titles_in(place.text, names))
+    for number, (words, place) in enumerate(titles):
+        yield _Sentence(words, place, number)
 
 
-def _titles_in(text: str) -> Iterator[str]:
+def _stands_alone(words: str) -> bool:
+    """Check for words that reply to nothing, and speak of nothing that was named before them."""
+    return not (points_back(words) or any(opens(f"speech.{one}", words) for one in _REPLIES))
+
+
+def _titles_in(text: str, names: Collection[str]) -> Iterator[str]:
     """Yield the sentences of a turn that can be a title, one of few words with the next: "Museum day. We …"."""
     lead = ""
     for sentence in split(text):
         words = " ".join(sentence.text.split())
         if title := _fitted(f"{lead}{words}") or _fitted(words):
             yield title
-        lead = f"{words} " if not title and len(stems_of_title(words)) > 1 else ""
+        lead = f"{words} " if not title and _leads(words, names) else ""
+
+
+def _leads(words: str, names: Collection[str]) -> bool:
+    """Check for a few words that name a subject, and do not greet, ask or address another."""
+    addresses = words.endswith(("!", "?")) or phrases("speech.you").search(words)
+    return not addresses and len(stems_of_title(words) - set(names)) > 1
 
 
 def _fitted(sentence: str) -> str:
@@ -95,7 +137,7 @@ def _fitted(sentence: str) -> str:
     ends = (match.start() for match in _CLAUSE_END.finditer(sentence) if match.start() <= LONGEST_CHARS)
     pieces = [sentence] if len(sentence) <= LONGEST_CHARS else [sentence[:end] for end in ends]
     telling = (piece for piece in pieces if len(stems_of_title(piece)) >= FEWEST_WORDS)
-    fitted = next(telling, "").rstrip(" .,;:–—-")
+    fitted = next(telling, "").rstrip(" .!,;:–—-")
     return "" if _NO_WORDS.search(fitted) else fitted
 
 

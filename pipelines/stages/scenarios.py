@@ -12,6 +12,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from ...llm.model import LlmError
 from ...store.keep import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
@@ -182,8 +184,10 @@ class _Channel:
         if self.view.model is not None and (name := narration.name_of(episode.facts, self._ask)):
             return name
         stretch = [turn for session, said in turns.items() for turn in self._within(episode, session, said)]
-        about = distinction([self.vectors[fact.node_id] for fact in episode.facts], list(self.vectors.values()))
-        return titles.said_title(stretch, [fact.text for fact in episode.facts], about, self.view.vectors)
+        vectors = np.stack([self.vectors[fact.node_id] for fact in episode.facts])
+        apart = distinction(vectors, list(self.vectors.values()))
+        subject = titles.Subject([fact.text for fact in episode.facts], vectors, apart)
+        return titles.said_title(stretch, subject, self.view.vectors)
 
     def _holds_whole(self, episode: Episode, session: NodeId) -> bool:
         return {f.node_id for f in self.facts if place_of(f)[0] == session} <= {f.node_id for f in episode.facts}

@@ -89,8 +89,9 @@ def test_only_what_holds_is_told_to_the_model() -> None:
 # ---- in a dream
 
 
-def source_of() -> FakeSource:
+def source_of(title: str = "") -> FakeSource:
     source = FakeSource()
+    source.titles["s1"] = title
     source.add("s1", *(("user", fact.text) for fact in FACTS))
     source.keep(*FACTS)
     return source
@@ -135,9 +136,9 @@ def test_a_page_has_the_models_name_and_opening_and_a_second_dream_asks_nothing(
     ],
 )
 def test_a_lying_a_silent_and_an_absent_model_leave_the_page_as_it_is_without_one(said: Any) -> None:
-    without = source_of().view()
+    without = source_of("Off SQLite").view()
     planned = scenarios.plan(without, NOW)
     without.apply(planned.actions, planned.cursors)
-    page, expected = page_of(dreamt(source_of(), lambda prompt: said)), page_of(without)
+    page, expected = page_of(dreamt(source_of("Off SQLite"), lambda prompt: said)), page_of(without)
     assert (page.title, page.text, page.sources) == (expected.title, expected.text, expected.sources)
     assert "MySQL" not in page.text

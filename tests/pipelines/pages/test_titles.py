@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from dreamd.pipelines.pages import titles
 from dreamd.pipelines.pages.episodes import distinction
-from dreamd.pipelines.workspace.view import Vectors
 
 from tests.pipelines.fakes import embed, turns
 
@@ -15,8 +14,9 @@ SAID = turns(
 )
 
 
-def about(*facts: str) -> Vectors:
-    return distinction(list(embed(facts)), list(embed(facts)))
+def subject(*facts: str) -> titles.Subject:
+    vectors = embed(facts)
+    return titles.Subject(facts, vectors, distinction(list(vectors), list(vectors)))
 
 
 @pytest.mark.parametrize(
@@ -35,30 +35,48 @@ def test_a_session_has_a_title_of_its_own_or_none(title: str, others: list[str],
 
 
 def test_words_that_tell_what_the_facts_are_about_are_chosen() -> None:
-    facts = ["Customers can book a repair slot.", "A repair slot is booked online by customers."]
-    title = titles.said_title(SAID, facts, about(*facts), embed)
+    facts = subject("Customers can book a repair slot.", "A repair slot is booked online by customers.")
+    title = titles.said_title(SAID, facts, embed)
     assert title == "customers can book a repair slot online, Graça wants it by May"
 
 
 def test_a_long_sentence_gives_its_whole_first_clauses() -> None:
     long = "customers book repair slots online, " + "and every shop sees only what its own customers have booked " * 3
-    title = titles.said_title(turns(("user", long)), [long], about(long), embed)
+    title = titles.said_title(turns(("user", long)), subject(long, "Customers book repair slots."), embed)
     assert title == "customers book repair slots online"
 
 
 @pytest.mark.parametrize(
-    "words", ["ok thanks", "look into /srv/app/main.py first please", "see https://example.org/a now"]
+    "words",
+    [
+        "ok thanks",
+        "look into /srv/app/main.py first please",
+        "see https://example.org/a now",
+        "Great, that sounds like repair slots.",
+        "I looked at it in the repair shop.",
+    ],
 )
-def test_greetings_paths_and_addresses_are_no_title(words: str) -> None:
-    assert titles.said_title(turns(("user", words)), [words], about(words), embed) == ""
+def test_greetings_replies_paths_and_what_points_back_are_no_title(words: str) -> None:
+    assert titles.said_title(turns(("user", words)), subject(words, f"{words} again"), embed) == ""
 
 
-def test_what_is_far_from_the_facts_is_no_title() -> None:
-    far = -about(SAID[0].text)
-    assert titles.said_title(SAID, ["other"], far, embed) == ""
-    assert titles.said_title(turns(("assistant", "Repair slots are booked online now.")), ["x"], -far, embed) == ""
+def test_what_tells_of_few_of_the_facts_is_no_title() -> None:
+    facts = subject(
+        SAID[0].text, "The mast is made of oak.", "Tea at five.", "No yaml in this house.", "Ask Ann first."
+    )
+    assert titles.said_title(SAID, facts, embed) == ""
+    assert (
+        titles.said_title(turns(("assistant", "Repair slots are booked online now.")), subject("x", "y"), embed) == ""
+    )
 
 
-def test_a_reply_is_no_title_where_something_is_asked_or_kept() -> None:
-    replied = turns(("user", "Great, that sounds like repair slots. I'm trying to book repair slots online."))
-    assert titles.said_title(replied, [], about("repair slots"), embed) == "I'm trying to book repair slots online"
+def test_a_wish_comes_before_what_else_is_said() -> None:
+    wished = turns(("user", "The repair slots are a mess. I'm trying to book repair slots online."))
+    facts = subject("Book repair slots online.", "Repair slots online.")
+    assert titles.said_title(wished, facts, embed) == "I'm trying to book repair slots online"
+
+
+def test_among_people_the_speaker_is_named() -> None:
+    talk = turns(("Ann", "Hey Bea! We bought a boat with a red sail."), ("Bea", "Wow, a boat! I would love to see it."))
+    facts = subject("We bought a boat with a red sail.", "The boat has a red sail.")
+    assert titles.said_title(talk, facts, embed) == "Ann: We bought a boat with a red sail"
