@@ -11,7 +11,7 @@ from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
 from ...store.roles import MACHINES
 from ...store.text.dates import format_date
 from ..gate.gate import GateResult
-from ..pages import quotes
+from ..pages import changes, quotes
 from ..stages import staleness
 from .run_report import RunReport
 
@@ -71,14 +71,14 @@ class Section:
 class ActionSummary:
     """The memories that a run's actions touch, with the reasons, sorted as a person would.
 
-    `replaced` and `doubted` are pairs of an older fact and the newer one that took its place, or perhaps did; the newer
-    is None where the run did not touch it.
+    `replaced` and `doubted` are pairs of an older fact and the newer one that took its place, or perhaps did. The newer
+    is None where the run did not touch it; doubts are those that a person sees at once.
     """
 
     facts: list[Memory]
     pages: list[Memory]
     replaced: list[tuple[Memory, Memory | None]]
-    doubted: list[tuple[Memory, Memory | None]]
+    doubted: list[tuple[Memory, Memory]]
     contradicted: list[tuple[Memory, str]]
     faded: list[tuple[Memory, str]]
     stale: list[tuple[Memory, str]]
@@ -91,7 +91,7 @@ def summarize(actions: Sequence[Action]) -> ActionSummary:
     made = {action.path for action in actions if action.kind is ActionKind.CREATE}
     last = {action.path: action for action in actions}.values()
     touched = [(okf.to_memory(a.path, okf.parse(a.content)), a) for a in last if a.content is not None]
-    by_id = {memory.node_id: memory for memory, _ in touched}
+    by_id = {memory.node_id: memory for memory in changes.plainly(memory for memory, _ in touched)}
     for memory, action in touched:
         if action.path in made:
             (result.facts if memory.level is Level.FACT else result.pages).append(memory)
@@ -107,7 +107,7 @@ def _sort(result: ActionSummary, memory: Memory, action: Action, by_id: dict[Nod
     elif memory.contradicts:
         result.contradicted.append(pair)
     elif memory.later:
-        result.doubted.append((memory, by_id.get(memory.later[-1])))
+        result.doubted.extend((memory, by_id[newer]) for newer in by_id[memory.node_id].later[-1:])
     elif is_new:
         return
     elif memory.is_archived:
@@ -239,8 +239,12 @@ def _noted(pairs: Sequence[tuple[Memory, str]], hint: str = "") -> list[Group]:
 
 def _side_by_side(pairs: Sequence[tuple[Memory, Memory | None]], most: int) -> list[Group]:
     by_people = sorted(pairs, key=lambda pair: (pair[1] or pair[0]).said_by in MACHINES)
-    told = [(_quote(old), _quote(new) if new else Line("a newer one")) for old, new in by_people]
+    told = [_pair(*changes.told_by(old, new)) if new else (_quote(old), Line("a newer one")) for old, new in by_people]
     return [Group(pairs=told[:most], more=max(0, len(told) - most))] if told else []
+
+
+def _pair(older: Memory, newer: Memory) -> Pair:
+    return _quote(older), _quote(newer)
 
 
 def _quote(memory: Memory) -> Line:

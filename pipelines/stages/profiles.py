@@ -13,6 +13,7 @@ from datetime import datetime
 from ...store.keep import okf
 from ...store.model import Action, Kind, Level, Memory, NodeId
 from ..pages import holding
+from ..pages.changes import plainly
 from ..pages.quotes import day_of
 from ..pages.topics import topics_of
 from ..workspace.proposals import (
@@ -62,7 +63,7 @@ def plan(view: View, now: datetime) -> Planned:
 
 
 def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
-    facts = [fact for fact in view.whole(Level.FACT, channel) if not fact.is_archived]
+    facts = plainly(fact for fact in view.whole(Level.FACT, channel) if not fact.is_archived)
     replaced = holding.Replaced(facts)
     paths = {fact.node_id: fact.path for fact in facts}
     wanted: set[NodeId] = set()

@@ -18,6 +18,7 @@ from ...llm.model import LlmError
 from ...store.keep import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
 from ..pages import episode_page, narration, titles
+from ..pages.changes import plainly
 from ..pages.episodes import SMALLEST, Episode, distinction, episodes_of
 from ..pages.quotes import day_of, labels_of, place_of
 from ..workspace.checkpoint import once
@@ -75,7 +76,7 @@ class _Channel:
     @cached_property
     def facts(self) -> list[Memory]:
         """The facts that happened and were not put away; a replaced one is part of what happened."""
-        return [fact for fact in self.view.whole(Level.FACT, self.channel) if not fact.is_archived]
+        return plainly(fact for fact in self.view.whole(Level.FACT, self.channel) if not fact.is_archived)
 
     @cached_property
     def vectors(self) -> dict[NodeId, Vectors]:

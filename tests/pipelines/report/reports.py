@@ -91,7 +91,7 @@ def full_report(text: str = "It is red") -> RunReport:
     episode = replace(fact(f"{text}: page"), level=Level.SCENARIO, kind=Kind.SCENARIO, sources=("a", "b"), extra=days)
     person = replace(fact(f"{text}: person"), level=Level.PROFILE, kind=Kind.PROFILE, description="3 facts")
     older, newer = fact(f"{text} or blue"), fact(f"{text} or green")
-    heir = fact(f"{text} heir")
+    heir = fact(f"{text} heir, the blue paint is gone")
     return report(
         action(fact(f"{text} learned")),
         action(episode),
@@ -99,7 +99,11 @@ def full_report(text: str = "It is red") -> RunReport:
         action(heir),
         action(fact(f"{text} changed"), replaced, f"said again {text}"),
         action(fact(f"{text} replaced", superseded_by=heir.node_id), replaced, "a newer one took its place"),
-        action(fact(f"{text} doubted", later=(heir.node_id,)), replaced, "a newer one may have taken its place"),
+        action(
+            fact(f"{text} doubted, we have blue paint", later=(heir.node_id,)),
+            replaced,
+            "a newer one may have taken its place",
+        ),
         action(fact(f"{text} in question", contradicts=("n",)), replaced, "it contradicts another"),
         replace(
             action(fact(f"{text} stale", extra={"stale_after": NOW.isoformat()}), replaced, "its file is gone"),

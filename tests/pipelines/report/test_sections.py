@@ -45,3 +45,10 @@ def test_a_memory_created_and_changed_in_one_run_counts_as_new() -> None:
     assert done.changed == []
     asked = summarize([action(one), action(replace(one, contradicts=("x",)), ActionKind.REPLACE)])
     assert (len(asked.facts), len(asked.contradicted)) == (1, 1)
+
+
+def test_a_doubt_that_no_words_show_is_not_told() -> None:
+    newer = fact("The kettle is red now")
+    doubted = action(fact("The kettle stands in the hall", later=(newer.node_id,)), ActionKind.REPLACE)
+    done = summarize([doubted, action(newer)])
+    assert (done.doubted, done.changed) == ([], [])
