@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from ...store.keep.redaction import REDACTED, redact
 from ...store.text.languages import phrases
@@ -40,14 +41,12 @@ def passages_of(place: Place) -> list[Passage]:
         if not place.with_tools and sum(len(sentence.text.split()) for sentence in said) > SHORT_WORDS:
             return []  # it advises, at length
         said = _report(said)
-    said = [sentence for sentence in said if sentence.shape in {"prose", "item", "code"}]
+    said = [sentence for sentence in _without_lost_leads(said) if sentence.shape in {"prose", "item", "code"}]
     if sum(len(sentence.text.split()) for sentence in said) <= SHORT_WORDS:
         return [_passage(said, place.text)] if said else []
     groups = list(_groups(said))
-    if (
-        place.speaker is Speaker.ASSISTANT
-    ):  # a list that no line leads to is advice, a line that leads to nothing is cut
-        groups = [group for group in groups if group[0].shape == "prose" and not group[-1].text.endswith(":")]
+    if place.speaker is Speaker.ASSISTANT:  # a list that no line leads to is advice
+        groups = [group for group in groups if group[0].shape == "prose"]
     return [_passage(group, place.text) for group in groups]
 
 
@@ -66,6 +65,14 @@ def _report(said: Sequence[Sentence]) -> list[Sentence]:
         ):
             return list(said[:at])
     return list(said)
+
+
+def _without_lost_leads(said: Sequence[Sentence]) -> Iterator[Sentence]:
+    """Yield the sentences but for those that lead to what was left out, as "Here it is:" leads to a program."""
+    for sentence, following in zip_longest(said, said[1:]):
+        is_lost = following is None or following.block > sentence.block + 1
+        if not (sentence.text.endswith(":") and is_lost):
+            yield sentence
 
 
 def _groups(said: Sequence[Sentence]) -> Iterator[list[Sentence]]:

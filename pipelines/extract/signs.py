@@ -27,7 +27,6 @@ _QUESTION = re.compile(r"\?[\s\"')*_]*$")
 _LIST = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)]|#{1,6})\s|\*\*", re.MULTILINE)
 _SECRET_LIKE = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])(?=\S*[^\w\s./:,;()'\"@=-])\S{9,}")
 _SENTENCE_END = re.compile(r"[.!?]\s+")
-_CLAUSE_END = re.compile(rf"[,;:.!?]\s|\s[–—-]+\s|{phrases('grounding.seams').pattern}", re.IGNORECASE)
 _COLON = re.compile(r"^[^\s,.][^,.?!]{0,30}: |^[^\s,.]+ = ")
 _NUMBERED = re.compile(r"(?:^|\s)1[.)] .*\s2[.)] ", re.DOTALL)
 
@@ -56,12 +55,11 @@ def without_greeting(text: str) -> str:
 
 def points_back(text: str) -> bool:
     """Check that a text speaks of something that was named before it: "it was …", "I like their …"."""
-    said = re.sub(rf"^(?:{phrases('speech.accept').pattern})[\s,.!]+", "", without_greeting(text), flags=re.IGNORECASE)
+    said = re.sub(rf"^(?:{phrases('speech.accept').pattern}[\s,.!]+)+", "", without_greeting(text), flags=re.IGNORECASE)
     if opens("speech.leaning", said):
         return True
     found = phrases("speech.pointing").search(said)
-    before = said[: found.start()] if found else said
-    return found is not None and (not _CLAUSE_END.search(before) or len(_content(before)) < FEW_CONTENT)
+    return found is not None and not _content(said[: found.start()])
 
 
 def _repeats(text: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from .places import Place, Speaker
 from .signs import signs_of
 
-ENOUGH: Mapping[Speaker, float] = {Speaker.USER: 0.75, Speaker.PEER: 1.75, Speaker.ASSISTANT: 2.25}
+ENOUGH: Mapping[Speaker, float] = {Speaker.USER: 0.75, Speaker.PEER: 0.5, Speaker.ASSISTANT: 2.25}
 """Least weight of what is kept."""
 
 NEARLY = -1.0
@@ -41,6 +41,7 @@ _OF_PEOPLE: Mapping[str, float] = {
     "very long": -0.25,
     "tiny": -0.75,
     "bare": -0.75,
+    "points back": -0.5,
     "question": -1.5,
     "opens speech.question": -0.75,
     "opens speech.request": -1.0,
@@ -57,21 +58,22 @@ _OF_PEOPLE: Mapping[str, float] = {
 }
 
 _OF_PEERS: Mapping[str, float] = {
-    **_OF_PEOPLE,
-    "worth.standing": 0.0,
-    "short": -0.5,
-    "long": 0.5,
-    "worth.decision": 0.0,
-    "worth.preference": 0.5,
-    "worth.change": 0.25,
-    "worth.mine": 0.5,
+    "a day": 1.5,
+    "name": 1.0,
+    "number": 0.5,
     "worth.doing": 0.5,
-    "tense.past": 0.25,
-    "a day": 0.75,
-    "speech.praise": -0.5,
-    "speech.you": -0.75,
-    "after a statement": 0.0,
+    "worth.preference": 0.5,
+    "long": 0.25,
+    "after a statement": -1.0,
+    "question": -0.5,
+    "worth.decision": -0.5,
+    "points back": -0.25,
+    "tiny": -0.75,
+    "bare": -0.75,
+    "pasted": -1.5,
+    "secret": -5.0,
 }
+"""Among people what is told counts: when, who, what was done; a comment on what another said does not."""
 
 _OF_ASSISTANTS: Mapping[str, float] = {
     "worth.cause": 1.25,

@@ -113,7 +113,9 @@ def _sentences(turns: Sequence[Turn]) -> Iterator[_Sentence]:
 
 def _stands_alone(words: str) -> bool:
     """Check for words that reply to nothing, and speak of nothing that was named before them."""
-    return not (points_back(words) or any(opens(f"speech.{one}", words) for one in _REPLIES))
+    first_clause = re.split(phrases("grounding.seams"), _CLAUSE_END.split(words, maxsplit=1)[0], maxsplit=1)[0]
+    refers = points_back(words) or phrases("speech.pointing").search(first_clause)
+    return not (refers or any(opens(f"speech.{one}", words) for one in _REPLIES))
 
 
 def _titles_in(text: str, names: Collection[str]) -> Iterator[str]:

@@ -25,7 +25,7 @@ Turn = dict[str, Any]
 def in_sessions(daemon: AnyDaemon, data: Path, results: Path, turns: int) -> Iterator[Row]:
     """Judge what a dream of the whole sessions kept, and write what it made for a person to read."""
     vault = Path(daemon.call("status")["vault"])
-    facts = [frozenset(words_of(path.read_text())) for path in vault.glob("facts/**/*.md")]
+    facts = [frozenset(words_of(path.read_text())) for path in vault.glob("facts/**/*--*.md")]
     said = " ".join(" ".join(words_of(path.read_text())) for path in vault.glob("sessions/**/*.md"))
     labelled = [turn for turn in _labelled(data) if _is_long(turn) and _beginning(turn) in said]
     kept = [is_kept(turn["text"], facts) for turn in labelled]

@@ -49,6 +49,7 @@ def test_a_short_turn_is_kept_whole_and_word_for_word(text: str) -> None:
         ("user", "maybe I'll try Rust some day"),
         ("user", "the password is hunter2!Xy9#k"),
         ("user", "wie war das nochmal?"),
+        ("user", "I want to make sure I understand this correctly."),
         ("user", "gracias"),
         ("assistant", "You could use Redis, for example with a TTL of 300 seconds."),
         ("assistant", "Let me look at the file first."),
@@ -161,3 +162,23 @@ def test_among_people_what_they_tell_is_kept_and_kind_words_are_not() -> None:
 def test_a_few_words_among_people_take_the_question_along() -> None:
     draft = drafts(("Ann", "Which city did you move to in 2019?"), ("Bob", "To Oslo, from Sweden, with Ann."))[-1]
     assert draft.text == "> Which city did you move to in 2019?\n\nTo Oslo, from Sweden, with Ann."
+
+
+def test_of_people_a_comment_is_not_kept_and_what_happened_to_them_is() -> None:
+    said = (
+        ("Ann", "Last Friday we moved to Bergen, and Lina starts school there."),
+        ("Bob", "That is wonderful! Finding a place to belong matters so much in life."),
+        ("Ann", "It is. My friends and my family are my rock, and we have always kept each other motivated."),
+    )
+    assert [draft.text for draft in drafts(*said)] == [said[0][1]]
+
+
+def test_a_remark_on_what_was_said_tells_nothing_by_itself() -> None:
+    assert drafts(("assistant", "The old volume is deleted."), ("user", "yes good. that was the scary one")) == []
+
+
+def test_a_line_that_leads_to_a_program_is_left_out_with_it() -> None:
+    told = "We keep the limit of 40 requests a second, because the bot found the booking form. " * 4
+    program = "```\nlimit = 40\nx = 1\ny = 2\nz = 3\n```"
+    text = f"{told}\n\nHere is what I have so far:\n\n{program}\n\nWe need the limit of 40, because {told}"
+    assert not any("so far" in draft.text for draft in drafts(("user", text)))
