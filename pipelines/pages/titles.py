@@ -29,9 +29,11 @@ LATER, FARTHEST = {Speaker.USER: 0.05, Speaker.PEER: 0.03}, 10
 """What a sentence loses to each one before it, at most so many: who asks an assistant says at once what for, people
 greet each other first."""
 
-ALIKE, FEWEST_COVERED, ENOUGH = 0.3, 0.25, 0.5
-"""Cosine from which a fact is about what a sentence says; the least share of an episode's other facts that are, and the
-least score. Talk about nothing, or about too much, has no such sentence."""
+ALIKE, FEWEST_COVERED = 0.3, 0.25
+"""Cosine from which a fact is about what a sentence says, and the least share of an episode's other facts that are."""
+
+ENOUGH = {Speaker.USER: 0.5, Speaker.PEER: 0.6}
+"""The least score of a title. Talk about nothing, or about too much, has no such sentence."""
 
 _REPLIES = ("chat", "accept", "reject", "praise")
 
@@ -78,13 +80,9 @@ def said_title(turns: Sequence[Turn], subject: Subject, embed: Callable[[Sequenc
     said = [one for one in _sentences(turns) if _stands_alone(one.words)]
     if not said:
         return ""
-    scores = [
-        subject.likeness(one.words, vector) + SIGN * one.telling - LATER[one.place.speaker] * min(one.number, FARTHEST)
-        for one, vector in zip(said, embed([one.words for one in said]), strict=True)
-    ]
-    best = said[scores.index(max(scores))]
-    speaker = f"{best.place.turn.role}: " if best.place.speaker is Speaker.PEER else ""
-    return f"{speaker}{best.words}" if max(scores) >= ENOUGH else ""
+    vectors = embed([one.words for one in said])
+    scores = [one.score(subject, vector) for one, vector in zip(said, vectors, strict=True)]
+    return said[scores.index(max(scores))].title if max(scores) >= 0 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +94,32 @@ class _Sentence:
     number: int
 
     @property
+    def title(self) -> str:
+        """The words, among people after their speaker's name."""
+        return self.words if self.place.speaker is Speaker.USER else f"{self.place.turn.role}: {self.words}"
+
+    @property
     def telling(self) -> float:
         """How much it tells by itself: 1 for what is asked of an assistant; among people its worth, -2 to 2."""
         if self.place.speaker is Speaker.USER:
             return float(bool(phrases("speech.seeking").search(self.words)))
         return max(-2.0, min(2.0, worth_of(self.words, self.place)))
 
+    def score(self, subject: Subject, vector: Vectors) -> float:
+        """Return by how much it is better than a title must be; less than 0 if it is none."""
+        speaker = self.place.speaker
+        late = LATER[speaker] * min(self.number, FARTHEST)
+        return subject.likeness(self.words, vector) + SIGN * self.telling - late - ENOUGH[speaker]
+
 
 def _sentences(turns: Sequence[Turn]) -> Iterator[_Sentence]:
+    """Yield the sentences of people that can be a title; what people ask each other cannot."""
     names = {word for turn in turns for word in stems_of_title(turn.role)}
     spoken = [place for place in places_of(turns) if place.speaker is not Speaker.ASSISTANT]
     titles = ((title, place) for place in spoken for title in _titles_in(place.text, names))
     for number, (words, place) in enumerate(titles):
-        yield _Sentence(words, place, number)
+        if place.speaker is Speaker.USER or not words.endswith("?"):
+            yield _Sentence(words, place, number)
 
 
 def _stands_alone(words: str) -> bool:
