@@ -135,7 +135,7 @@ def test_keys_name_whom_and_what_a_fact_is_about_and_the_days_that_it_means() ->
 
 def test_a_secret_is_not_kept_with_its_neighbours() -> None:
     (draft,) = drafts(
-        ("user", "token: sk-ant-api03-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA. We use Postgres 16 in Oslo now.")
+        ("user", "token: sk-ant-api03-q7Zk3vQx9LmT2bRw8NcY5dHs1JpF4gKa6UeV. We use Postgres 16 in Oslo now.")
     )
     assert "sk-ant" not in draft.text
 
