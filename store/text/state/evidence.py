@@ -17,6 +17,9 @@ from .reading import Statement, Value, shared
 FRAME_ALIKE: Final = 0.5
 """Share of two statements' content in common from which they are one frame, filled differently."""
 
+FRAME_OF_SEVERAL: Final = 3
+"""Content words in common from which sentences of longer statements are one frame; "Thanks, Maria!" has two."""
+
 DISPUTED_FROM, REPEATED_FROM, NOTHING_NEW_FROM = 0.6, 0.8, 0.7
 """Cosines from which one differing span is a dispute, and two like statements one: lower where the later has no word
 that the earlier has not."""
@@ -54,7 +57,7 @@ def change_reasons(
     """Return the reasons for and against a change, or None where none is spoken of.
 
     `rarity` of a stem lies in 0 to 1: how well it tells this earlier statement from others; 1 where it is left out.
-    `of_several`: the two are sentences among others, where names alone in common are chance, and so is one word with no
+    `of_several`: the two are sentences among others, where names alone in common are chance, and so is all that has no
     value that differs and nothing that has ended.
     """
     ended = shared(later.ended - earlier.ended - earlier.denied, earlier.content)
@@ -68,7 +71,7 @@ def change_reasons(
         return None
     opposed = _opposed(earlier, later)
     only_names = bool(common) and not ended and set(common) <= earlier.names | later.names
-    if of_several and (only_names or (len(common) < 2 and not ended and not opposed)):
+    if of_several and (only_names or not (ended or opposed)):
         return None
     weights = [rarity.get(stem, 1.0) for stem in common]
     rarest = max(weights, default=0.0)
@@ -98,8 +101,14 @@ def change_score(reasons: Mapping[str, float] | None) -> float:
     return 1 / (1 + exp(-BIAS - sum(WEIGHTS[name] * value for name, value in reasons.items())))
 
 
-def disputes(earlier: Statement, later: Statement, cosine: float) -> bool:
-    """Check for one frame that the two fill differently, or that only one of them denies, with no sign of a change."""
+def disputes(earlier: Statement, later: Statement, cosine: float, *, of_several: bool = False) -> bool:
+    """Check for one frame that the two fill differently, or that only one of them denies, with no sign of a change.
+
+    `of_several`: sentences among others, where a frame of less than FRAME_OF_SEVERAL words in common is chance.
+    """
+    common = shared(later.content, earlier.content)
+    if of_several and len(common) < FRAME_OF_SEVERAL:
+        return False
     if cosine < DISPUTED_FROM or any(one.is_change or one.is_open for one in (earlier, later)) or later.is_added:
         return False
     if earlier.is_negated != later.is_negated:
@@ -107,7 +116,6 @@ def disputes(earlier: Statement, later: Statement, cosine: float) -> bool:
             return _denies(earlier, later)
         return not earlier.is_not_yet and _denies(later, earlier)
     lost, news = _unshared(earlier.content, later.content), _unshared(later.content, earlier.content)
-    common = shared(later.content, earlier.content)
     if not lost or not news or max(len(lost), len(news)) > 2 or _says_the_value(earlier, later):
         return False
     if _speak_of_two(earlier, later):

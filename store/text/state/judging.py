@@ -111,5 +111,5 @@ def _score(one: Candidate, later: str, rarity: Mapping[str, float]) -> float:
 
 
 def _disputes(one: Candidate, later: str) -> bool:
-    pairs = product(_statements(one.text), _statements(later))
-    return any(disputes(old, new, one.cosine) for old, new in pairs)
+    pairs = list(product(_statements(one.text), _statements(later)))
+    return any(disputes(old, new, one.cosine, of_several=len(pairs) > 1) for old, new in pairs)

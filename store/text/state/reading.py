@@ -23,6 +23,7 @@ SHORTEST_BEGINNING, LONGEST_ENDING = 4, 3
 """Two stems are of one word if one of so many letters begins the other, and so few letters follow."""
 
 _WORD = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?%?|[^\W_](?:[\w'.:/@+#-]*[\w+#])?")
+_CONTRACTED = re.compile(r"'(?:s|m|ve|re|ll|d)$")
 _CLAUSE_END = re.compile(r"[,;:.!?]\s+|\s[-–—]\s")
 _CAPITAL = re.compile(r"[^\W\d_a-zß-öø-ÿ]")
 _TIME = re.compile(r"(\d{1,2}):(\d{2})(am|pm)?|(\d{1,2})(am|pm)")
@@ -130,7 +131,7 @@ def _has(sign: str, text: str) -> bool:
 def _content(words: Iterable[str]) -> Iterator[str]:
     """Yield the stems of the words that name something; "MIT" does, though "mit" is a particle."""
     for word in words:
-        plain = word.lower().removesuffix("'s")
+        plain = _CONTRACTED.sub("", word.lower())
         is_acronym = word.isupper() and len(word) > 1
         is_grammar = (
             plain in words_in("state.particles")
