@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .paths import StorePaths
     from .results import Purged, PurgePreview
     from .text.controls import without_controls
+    from .text.fence import without_element, without_recalled
     from .text.vocabulary import MONTH_NUMBERS
 
 __all__ = [
@@ -60,6 +61,8 @@ __all__ = [
     "session_id",
     "within",
     "without_controls",
+    "without_element",
+    "without_recalled",
 ]
 
 _HOMES = {
@@ -91,6 +94,8 @@ _HOMES = {
     "session_id": "keep.okf.session",
     "within": "keep.deadline",
     "without_controls": "text.controls",
+    "without_element": "text.fence",
+    "without_recalled": "text.fence",
 }
 """The module of each name, with its name there after a colon where that is another."""
 

@@ -10,10 +10,11 @@ from enum import StrEnum
 from ...store.keep.redaction import REDACTED, redact
 from ...store.model import Turn
 from ...store.roles import MACHINES, Role
+from ...store.text.fence import TAG
 from ...store.text.sentences import sentences_of
 
 _RECALLED = re.compile(
-    r"<(?P<tag>dreamd-memory|dreamd|memory|memories|recalled|recall|system-reminder)\b[^>]*>.*?</(?P=tag)>",
+    rf"<(?P<tag>{TAG}|dreamd|memory|memories|recalled|recall|system-reminder)\b[^>]*>.*?</(?P=tag)>",
     re.DOTALL | re.IGNORECASE,
 )
 _IMAGE = re.compile(r"\[image:\s*[^\]]+\]", re.IGNORECASE)

@@ -19,6 +19,7 @@ from ..keep.writer.writer import Plan, Planned
 from ..model import InvalidInput, Memory, NewTurn, NodeId, SessionHead
 from ..names import channel_complaint, complaint, label_complaint
 from ..text.controls import without_controls
+from ..text.fence import without_recalled
 from .revival import Reviving
 
 SESSIONS_IN_MIND = 64
@@ -66,7 +67,7 @@ class SessionPlans:
         head = replace(head, session_id=session.session_id(head.session_id))
         clean, secrets = [], []
         for turn in turns:
-            redacted = redact(without_controls(turn.text))
+            redacted = redact(without_controls(without_recalled(turn.text)))
             clean.append(replace(turn, text=redacted.text))
             secrets.append(len(redacted.found))
         if head.started_at is None:
@@ -200,7 +201,7 @@ def clean_title(title: str) -> str:
 
 def clean_text(text: str) -> str:
     """Return a text without control characters and secrets. Raises InvalidInput when nothing is left."""
-    kept = redact(without_controls(text).strip()).text
+    kept = redact(without_controls(without_recalled(text)).strip()).text
     if not kept:
         raise InvalidInput("there is no text to remember", hint="Give a sentence: `dreamctl remember TEXT`.")
     return kept

@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ....store import session_id
+from ....store import session_id, without_element
 from ....store.channel import channel_of_folder
 from ....store.model import NewTurn, NodeId, SessionHead
 from ....store.roles import Role
 from ..reading.batches import Batches
 from ..reading.items import SessionRead, Skipped
 from ..reading.json_lines import json_lines
-from ..reading.sanitize import element, first_line, shorten, tidy, without_element
+from ..reading.sanitize import element, first_line, shorten, tidy
 from ..reading.timestamps import instant
 from ..reading.tool_calls import is_our_own, note_of_call, note_of_result, words_of_user
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from ....store import without_controls
+from ....store import without_controls, without_recalled
 
-MEMORY_TAG = "dreamd-memory"  # what we hand to agents comes tagged, and is never learned again
 MAX_TURN_CHARS = 100_000  # about 25,000 tokens: what is longer was pasted, not said
 
 
 def tidy(text: str) -> str:
     """Drop terminal colours and control characters, lone surrogates, recalled memories; bound the length."""
-    text = without_controls(without_element(text, MEMORY_TAG, unclosed=True))
+    text = without_controls(without_recalled(text))
     return shorten(text.strip(), MAX_TURN_CHARS // 2, MAX_TURN_CHARS // 2)
 
 
@@ -26,22 +25,6 @@ def first_line(text: str, limit: int) -> str:
     """Return the first line that has words, cut at a word."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= limit else line[: limit - 1].rsplit(" ", 1)[0].rstrip(" ,;:") + "…"
-
-
-def without_element(text: str, tag: str, *, unclosed: bool = False) -> str:
-    """Cut every `<tag …>…</tag>`; with `unclosed`, an opening that is never closed cuts the rest. Linear time."""
-    opening, closing = f"<{tag}", f"</{tag}>"
-    kept: list[str] = []
-    at = 0
-    while (start := text.find(opening, at)) >= 0:
-        end = text.find(closing, start)
-        if end < 0:
-            if unclosed:
-                return "".join((*kept, text[at:start]))
-            break
-        kept.append(text[at:start])
-        at = end + len(closing)
-    return "".join((*kept, text[at:]))
 
 
 def element(text: str, tag: str) -> str | None:

@@ -38,6 +38,9 @@ LATER = "later"
 
 STRAY_SESSION = "it is a session outside of `sessions/`: its turns are not found until it is back below that folder"
 
+IMPORT = "import"
+"""Whose words a note is that was written down elsewhere."""
+
 PEOPLE_ROLES = frozenset(role.value for role in Role)
 """Roles that name a part, not a person: they say nothing about the text."""
 
@@ -168,7 +171,7 @@ def memory_node(memory: Memory) -> Node:
         session_id=memory.session_id,
         ordinal=_ordinal(memory.extra.get("ordinal")),
         context=_keys(memory),
-        role=memory.said_by or "",
+        role=memory.said_by or (IMPORT if memory.extra.get("learned_at") and not memory.sources else ""),
         certainty=memory.certainty,
         tags=memory.tags,
     )

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ...model import Envelope, Evidence, NodeId, Slot
 from ...text.chunking import estimate_tokens
 from ...text.dates import with_days
+from ...text.fence import fenced, speaker_name, unmarked
 from ...text.replies import read_reply
 from ...text.vocabulary import SHORT_MONTHS
 from ..index.catalog import Catalog
@@ -30,11 +31,15 @@ SAME_WORDS = 0.6
 """A fact that an older dream worded by itself stands for a sentence that holds this share of its words."""
 
 DAY_TOKENS, SPEAKER_TOKENS, SPECIAL_TOKENS = 4, 3, 2
+FENCE_TOKENS = estimate_tokens(fenced("."))
 NOTE_TOKENS, JOIN_TOKENS, SMALLEST_TOKENS = 6, 1, 8
 
 DISPUTED, UNTIL, CHANGED, LATER_SAID, STALE = "disputed", "until", "changed since", "later", "out of date"
 """The notes beside what another contradicts, what another took the place of (probably so: `later`), and what is past
 its `stale_after`."""
+
+
+NOTE = "note"
 
 
 class _Told(NamedTuple):
@@ -56,20 +61,21 @@ class _Told(NamedTuple):
 def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int, now: datetime | None = None) -> Envelope:
     """Choose the sentences that answer, and render them by day, the newest first; abstain where nothing is near.
 
-    `tokens` is an upper estimate of the whole text's. Without `now` nothing is out of date.
+    The text is fenced, and every line says whose words it is. `tokens` is an upper estimate of the whole text's.
+    Without `now` nothing is out of date.
     """
     passages = passages_of(ranking, catalog)
     if passages.is_far:
         return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
     states = states_of([one.unit for one in passages.passages], catalog, ranking.scope)
     told = _told(passages, states)
-    choice = _Choice(budget_tokens - SPECIAL_TOKENS, states)
+    choice = _Choice(budget_tokens - FENCE_TOKENS, states)
     choice.fill(told)
     choice.left = budget_tokens - _tokens_of(_render(choice, now))  # parts are estimated more dearly than the whole
     choice.fill(told)
     rendered = _render(choice, now)
     return Envelope(
-        "\n".join(line.text for line in rendered),
+        _text_of(rendered),
         _tokens_of(rendered) if rendered else 0,
         _slots(rendered, catalog, ranking),
         abstained=not rendered,
@@ -78,9 +84,13 @@ def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int, now: dateti
     )
 
 
+def _text_of(rendered: Sequence[_Rendered]) -> str:
+    return fenced("\n".join(line.text for line in rendered))
+
+
 def _tokens_of(rendered: Sequence[_Rendered]) -> int:
     """Return an upper estimate of an envelope's tokens: of its text, or of its lines together if these have more."""
-    whole = estimate_tokens("\n".join(line.text for line in rendered))
+    whole = estimate_tokens(_text_of(rendered))
     return max(whole, SPECIAL_TOKENS + sum(line.tokens for line in rendered))
 
 
@@ -241,7 +251,7 @@ class _Choice:
 def _words_of(fact: Node) -> tuple[str, str]:
     """Return a fact's words on one line, and what they reply to, if it is a reply."""
     words, reply_to = read_reply(fact.text)
-    return " ".join(words.split()), f'to "{" ".join(reply_to.split())}"' if reply_to else ""
+    return " ".join(words.split()), f'to "{unmarked(reply_to)}"' if reply_to else ""
 
 
 def _dated(text: str, node: Node) -> str:
@@ -294,7 +304,7 @@ def _render(choice: _Choice, now: datetime | None) -> list[_Rendered]:
     day: date | None = None
     for line in sorted(choice.lines.values(), key=_newest_last, reverse=True):
         words = " ".join(line.texts[place] for place in sorted(line.texts))
-        shown = _dated(words, line.node) + (f" ({line.reply_to})" if line.reply_to else "")
+        shown = unmarked(_dated(words, line.node)) + (f" ({line.reply_to})" if line.reply_to else "")
         is_new_day = line.day != day or not rendered
         rendered.append(_Rendered(line, words, _line_text(line, shown, is_new_day=is_new_day, now=now)))
         day = line.day
@@ -321,8 +331,6 @@ def _newest_last(line: _Line) -> tuple[str, int]:
 def _line_text(line: _Line, words: str, *, is_new_day: bool, now: datetime | None) -> str:
     stale = [fact.stale_after for fact in (*line.facts, line.node) if fact.stale_after is not None]
     notes = [*line.notes, *([STALE] if now is not None and any(at <= now for at in stale) else [])]
-    if is_new_day:
-        head = ", ".join(part for part in (_written(line.node.created_at), line.node.role, *notes) if part)
-        return f"{head}: {words}" if head else words
-    head = ", ".join(part for part in (line.node.role, *notes) if part)
-    return f"- {head}: {words}" if head else f"- {words}"
+    day = _written(line.node.created_at) if is_new_day else ""
+    head = ", ".join(part for part in (day, speaker_name(line.node.role) or NOTE, *notes) if part)
+    return f"{head}: {words}" if is_new_day else f"- {head}: {words}"

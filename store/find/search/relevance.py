@@ -17,6 +17,7 @@ from functools import lru_cache
 from ...model import NodeId
 from ...roles import Role
 from ...text.chunking import estimate_tokens
+from ...text.fence import speaker_name, unmarked
 from ...text.sentences import FEWEST_WORDS, sentences_of
 from ...text.stems import stem
 from ..index.catalog import Catalog
@@ -82,7 +83,7 @@ class Passage:
         if len(pieces) != 1 or len(pieces[0].split()) >= FEWEST_WORDS:
             yield from ((piece, "") for piece in pieces)
         elif self.before is not None and not _is_deed(self.before) and (asked := pieces_of(self.before.text)):
-            yield pieces[0], f'to {self.before.role}: "{asked[-1]}"'
+            yield pieces[0], f'to {speaker_name(self.before.role)}: "{unmarked(asked[-1])}"'
 
 
 @dataclass(frozen=True, slots=True)

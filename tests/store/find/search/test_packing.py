@@ -8,7 +8,7 @@ import pytest
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
 
-from .test_search import AT, talk
+from .test_search import AT, inside, talk
 
 LONG = (
     "We looked at the boat shed today and it was cold. The hull of the Anna is oak, laid down in 1961. "
@@ -49,7 +49,7 @@ def test_headings_and_code_are_never_told(store: MemoryStore) -> None:
         store,
         "# The hull\n\nThe hull of the Anna is oak.\n\n```\nhull = 'oak'\n```\n\n## More on the hull of the Anna\n",
     )
-    text = store.context("hull of the Anna", channel="shop").text
+    text = inside(store.context("hull of the Anna", channel="shop").text)
     assert text.endswith("The hull of the Anna is oak.")
 
 
@@ -57,7 +57,7 @@ def test_the_newest_day_stands_first(store: MemoryStore) -> None:
     for day in range(3):
         turn = NewTurn("Ann", f"The mooring of the Anna costs {day + 1} crowns", AT + timedelta(days=day))
         store.observe(SessionHead(f"s{day}", "shop", started_at=AT), [turn]).result()
-    lines = store.context("What does the mooring of the Anna cost?", channel="shop").text.splitlines()
+    lines = inside(store.context("What does the mooring of the Anna cost?", channel="shop").text).splitlines()
     assert [line.split()[-2] for line in lines] == ["3", "2", "1"]
 
 
@@ -80,7 +80,7 @@ def test_what_became_of_a_fact_is_told_beside_its_sentence(store: MemoryStore, l
     )
     fact(store, "new", "Pier 9 from now on, says the harbour.", "s2#1", later)
     store.reconcile()
-    newer, older = store.context("At which pier is the Anna moored?", channel="shop").text.splitlines()
+    newer, older = inside(store.context("At which pier is the Anna moored?", channel="shop").text).splitlines()
     assert newer.endswith("Pier 9 from now on, says the harbour.")
     assert newer.startswith("9 Nov 2026, Ann")
     assert note in older
@@ -112,7 +112,7 @@ def test_an_accepted_proposal_is_told_as_what_was_replied_and_to_what(store: Mem
     fact(store, "old", "The Anna is moored at pier 4.", "s1#1", AT, superseded_by="new")
     fact(store, "new", "> I suggest pier 9 for the mooring.\n\nok do that", "s2#2", later)
     store.reconcile()
-    text = store.context("At which pier is the Anna moored?", channel="shop").text
+    text = inside(store.context("At which pier is the Anna moored?", channel="shop").text)
     assert (
         'ok do that (to "I suggest pier 9 for the mooring.")' in text or 'ok do that (to assistant: "I suggest' in text
     )

@@ -15,6 +15,11 @@ from dreamd.store.text.terms import query_terms
 AT = datetime(2026, 11, 1, 9, 0, tzinfo=UTC)
 
 
+def inside(envelope: str) -> str:
+    """Return the lines of an envelope without their fence."""
+    return envelope.partition(">")[2].removesuffix("</dreamd-memory>")
+
+
 def talk(store: MemoryStore, *texts: str) -> None:
     turns = [NewTurn("Ann", text, AT + timedelta(minutes=n), str(n)) for n, text in enumerate(texts)]
     store.observe(SessionHead("s1", "shop", started_at=AT), turns).result()
@@ -69,7 +74,7 @@ def test_slots_of_one_day_are_grouped_under_it(store: MemoryStore) -> None:
     for session, day in (("s1", 1), ("s2", 3), ("s3", 1)):
         turn = NewTurn("Ann", f"The kayak {session} is red", AT + timedelta(days=day), session)
         store.observe(SessionHead(session, "shop", started_at=AT), [turn]).result()
-    lines = store.context("kayak red", channel="shop", budget_tokens=100).text.splitlines()
+    lines = inside(store.context("kayak red", channel="shop", budget_tokens=100).text).splitlines()
     heads = [line.partition(":")[0] for line in lines]
     assert sorted(heads) == ["- Ann", "2 Nov 2026, Ann", "4 Nov 2026, Ann"]
     assert heads.index("- Ann") == heads.index("2 Nov 2026, Ann") + 1

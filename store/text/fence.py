@@ -1,0 +1,83 @@
+"""The fence around what is handed to an agent: one tag that nothing inside can close, and no mark inside that commands.
+
+What was said is data. The tag's id is the hash of what it encloses, which no text can have known; inside it marks of
+roles, of chat templates and of the tags that agents obey are broken, each by one character, and read as before.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+
+from .controls import plain
+
+TAG = "dreamd-memory"
+
+_ROLES = "system|user|assistant|human|ai|model|tool|developer"
+_OBEYED = (
+    f"{_ROLES}|system-reminder|instructions?|function[\\w-]*|invoke|antml|tool[\\w-]*|command[\\w-]*|"
+    "local-command[\\w-]*|result|important|s|sys|inst|bos|eos|think|thinking|documents?|context"
+)
+_TAG = re.compile(rf"<(?=\s{{0,9}}/?\s{{0,9}}(?:{TAG}|(?:{_OBEYED})(?!\w)))", re.IGNORECASE)
+_TEMPLATE = re.compile(r"<(?=[|\uff5c<])|(?<=[|\uff5c>])>")
+_BRACKETED = re.compile(rf"\[(?=\s?/?\s?(?:inst|sys|{_ROLES}|tool_calls|available_tools)\s?\])", re.IGNORECASE)
+_HEADING = re.compile(rf"#{{2,}}(?=\s{{0,9}}(?:{_ROLES}|instructions?|response|input)\b)", re.IGNORECASE)
+_ROLE = re.compile(
+    rf"(?P<before>^|[^\w\s]\s{{0,9}}|\bto\s)(?P<role>(?:{_ROLES}))(?=(?:,[^:\n]{{1,40}})?\s?:)|"
+    r"\b(?P<label>(?:Human|Assistant|System|User|Developer|Tool|HUMAN|ASSISTANT|SYSTEM|USER|DEVELOPER|TOOL))(?=\s?:)",
+    re.IGNORECASE,
+)
+LONGEST_NAME = 40
+_NO_NAME = re.compile(r"[^\w .'’-]")
+_LABEL = re.compile(r"[A-Z]")
+
+
+def fenced(text: str) -> str:
+    """Return the lines of an envelope inside their tag; "" for none."""
+    if not text:
+        return ""
+    return f'<{TAG} id="{sha256(text.encode("utf-8", "replace")).hexdigest()[:6]}">{text}</{TAG}>'
+
+
+def unmarked(text: str) -> str:
+    """Return a text on one line, in which no tag that agents obey and no mark of a role or a template is whole.
+
+    Control, bidirectional and invisible characters are gone. Linear in the text.
+    """
+    line = " ".join(plain(text).split())
+    line = _TEMPLATE.sub(lambda mark: "‹" if mark[0] == "<" else "›", _TAG.sub("‹", line))
+    line = _HEADING.sub("#", _BRACKETED.sub("(", line))
+    return _ROLE.sub(_quoted, line)
+
+
+def without_recalled(text: str) -> str:
+    """Cut out what was handed to an agent, so that it is not learned again; a fence without an end cuts the rest."""
+    return without_element(text, TAG, unclosed=True)
+
+
+def without_element(text: str, tag: str, *, unclosed: bool = False) -> str:
+    """Cut every `<tag …>…</tag>`; with `unclosed`, an opening that is never closed cuts the rest. Linear time."""
+    opening, closing = f"<{tag}", f"</{tag}>"
+    kept: list[str] = []
+    at = 0
+    while (start := text.find(opening, at)) >= 0:
+        end = text.find(closing, start)
+        if end < 0:
+            if unclosed:
+                return "".join((*kept, text[at:start]))
+            break
+        kept.append(text[at:start])
+        at = end + len(closing)
+    return "".join((*kept, text[at:]))
+
+
+def speaker_name(role: str) -> str:
+    """Return the name of who said something, with nothing in it that could end a line's head; "" for nobody."""
+    return " ".join(_NO_NAME.sub(" ", plain(role)).split())[:LONGEST_NAME]
+
+
+def _quoted(mark: re.Match[str]) -> str:
+    """Quote the name of a role in front of a colon; in the midst of a sentence only one that begins with a capital."""
+    if mark["label"]:
+        return f'"{mark[0]}"' if _LABEL.match(mark[0]) else mark[0]
+    return f'{mark["before"]}"{mark["role"]}"'
