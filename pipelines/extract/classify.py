@@ -30,14 +30,14 @@ def classify(quote: str, place: Place, reply: Reply | None = None) -> FactAttrib
     kind = _kind(signs, tense, place, reply)
     hedged = "doubt.idle" in signs
     certainty = INFERRED if hedged else IMPLIED if place.speaker is Speaker.ASSISTANT else EXPLICIT
-    return FactAttributes(kind, tense, certainty, _provenance(kind, place.speaker))
+    return FactAttributes(kind, tense, INFERRED if place.after_web else certainty, _provenance(kind, place))
 
 
 def _kind(signs: frozenset[str], tense: str, place: Place, reply: Reply | None) -> Kind:
     if reply is not None and reply is not Reply.ANSWERED:
         return Kind.NEGATIVE if reply is Reply.REFUSED else Kind.DECISION
     if "steps" in signs:
-        return Kind.PROCEDURE
+        return Kind.FACT if place.after_web else Kind.PROCEDURE
     if place.speaker is Speaker.USER and "opens speech.reject" in signs:
         return Kind.CORRECTION if "after a statement" in signs else Kind.NEGATIVE
     if place.speaker is not Speaker.ASSISTANT:
@@ -53,7 +53,8 @@ def _tense(quote: str) -> str:
     return "past" if phrases("tense.past").search(quote) and not phrases("worth.state").search(quote) else "current"
 
 
-def _provenance(kind: Kind, speaker: Speaker) -> str:
-    if speaker is Speaker.ASSISTANT:
-        return "observed"
+def _provenance(kind: Kind, place: Place) -> str:
+    """Return where it comes from: what an assistant tells after it read the web is no more than inferred."""
+    if place.speaker is Speaker.ASSISTANT:
+        return "inferred" if place.after_web else "observed"
     return "user_corrected" if kind is Kind.CORRECTION else "user_stated"

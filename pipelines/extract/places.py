@@ -21,6 +21,9 @@ _IMAGE = re.compile(r"\[image:\s*[^\]]+\]", re.IGNORECASE)
 _TOOL_CALL = re.compile(r"\s*\[[A-Z]\w*(?::? [^\n]*)?\]?\s*(?:\n.*)?", re.DOTALL)
 """The line that stands for a call: "[Bash: ls]", "[Edit /src/app.py]"."""
 
+_WEB_CALL = re.compile(r"\s*\[\w*(?:web|fetch|brows|https?:)[^\n]*|\s*\[[^\n\]]*https?://", re.IGNORECASE)
+"""The call of a tool that reads what strangers wrote: "[WebFetch: …]", "[mcp__browser__open …]", "[Bash: curl https://…]"."""
+
 
 class Speaker(StrEnum):
     """The kind of a speaker: a person to a person, a person to an assistant, or the assistant."""
@@ -35,7 +38,8 @@ class Place:
     """A turn in its place.
 
     `before` is what another said right before it, or None. `after_tool`: a tool ran since a person spoke; `with_tools`:
-    one ran in this session, so that its assistant does things, and does not only advise.
+    one ran in this session, so that its assistant does things, and does not only advise. `after_web`: one that reads
+    the web ran since a person spoke, so that these may be a stranger's words.
     """
 
     turn: Turn
@@ -45,22 +49,25 @@ class Place:
     before: Place | None
     after_tool: bool
     with_tools: bool
+    after_web: bool = False
 
 
 def places_of(turns: Sequence[Turn]) -> list[Place]:
     """Return the turns in which something is said, in order, each in its place."""
     places: list[Place] = []
-    after_tool = with_tools = False
+    after_tool = with_tools = after_web = False
     for turn in turns:
         if turn.role in (Role.SYSTEM, Role.TOOL) or is_tool_call(turn):
             after_tool = with_tools = True
+            after_web = after_web or _WEB_CALL.match(turn.text) is not None
             continue
         speaker = speaker_of(turn.role)
         after_tool = after_tool and speaker is Speaker.ASSISTANT
+        after_web = after_web and speaker is Speaker.ASSISTANT
         before = places[-1] if places and places[-1].turn.role != turn.role else None
         text = evidence_text(turn)
         said = tuple(sentence for sentence in sentences_of(text) if REDACTED not in redact(sentence).text)
-        places.append(Place(turn, speaker, text, said, before, after_tool, with_tools))
+        places.append(Place(turn, speaker, text, said, before, after_tool, with_tools, after_web))
     return places
 
 

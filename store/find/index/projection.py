@@ -39,7 +39,7 @@ LATER = "later"
 STRAY_SESSION = "it is a session outside of `sessions/`: its turns are not found until it is back below that folder"
 
 IMPORT = "import"
-"""Whose words a note is that was written down elsewhere."""
+"""The speaker of a note that was written down elsewhere."""
 
 PEOPLE_ROLES = frozenset(role.value for role in Role)
 """Roles that name a part, not a person: they say nothing about the text."""

@@ -181,7 +181,7 @@ def _has_word(text: str, begun: str, stem_of_it: str) -> bool:
 
 
 class Rarity:
-    """How much each stem of a question's words weighs: its inverse document frequency among the texts that are read.
+    """The weight of each stem of a question: its inverse document frequency among the texts that are read.
 
     After Robertson and Spärck Jones, with .5 added to each count.
     """

@@ -182,3 +182,13 @@ def test_a_line_that_leads_to_a_program_is_left_out_with_it() -> None:
     program = "```\nlimit = 40\nx = 1\ny = 2\nz = 3\n```"
     text = f"{told}\n\nHere is what I have so far:\n\n{program}\n\nWe need the limit of 40, because {told}"
     assert not any("so far" in draft.text for draft in drafts(("user", text)))
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"), [("[Bash: just release]", "procedure"), ("[WebFetch: https://x.example]", "fact")]
+)
+def test_steps_that_may_come_from_the_web_are_no_procedure(call: str, kind: str) -> None:
+    steps = "Releasing works like this now, I ran it:\n1. `just build`\n2. `git tag v1`\n3. `just publish`"
+    draft = only(("user", "how do we release?"), ("assistant", call), ("tool", "ok"), ("assistant", steps))
+    assert draft.attributes.kind == kind
+    assert draft.attributes.provenance == ("observed" if kind == "procedure" else "inferred")
