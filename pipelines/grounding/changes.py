@@ -8,8 +8,7 @@ that does not call each of them unrelated, or finds relations in most of what it
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ...llm.budget import Asker
@@ -62,12 +61,10 @@ SCHEMA: Final = {
     "required": ["relations"],
     "additionalProperties": False,
 }
-Remembered = Callable[[Sequence[str], Callable[[], bytes]], bytes]
-"""Gives the bytes that were made of these parts before, or makes them."""
 
 
 def judge_by_model(
-    later: str, candidates: Sequence[Candidate], model: Asker, remembered: Remembered
+    later: str, candidates: Sequence[Candidate], model: Asker, remembered: prompts.Remembered
 ) -> list[Judgement]:
     """Return what of the model's judgement is borne by the words, the nearest first; [] where it is not believed.
 
@@ -75,11 +72,8 @@ def judge_by_model(
     """
     asked = sorted(candidates, key=lambda one: (-one.cosine, one.node_id))[:ASKED_MOST]
     shown = _with_controls(asked, later)
-    prompt = _prompt(later, [text for text, _ in shown])
     try:
-        answer = json.loads(
-            remembered([model.name, prompt], lambda: json.dumps(model.ask(prompt, SCHEMA), ensure_ascii=False).encode())
-        )
+        answer = prompts.answer_to(_prompt(later, [text for text, _ in shown]), SCHEMA, model, remembered)
     except LlmRefused:
         return []
     claims = {claim["number"] - 1: claim for claim in answer["relations"]}

@@ -7,7 +7,6 @@ ever lost to it. A claim may name the wrong turn of its window: it is put down t
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,8 +38,6 @@ MORE_CHARS = 60
 PROMPT_TOKENS = 400
 """Tokens of the prompt without its record."""
 OnProgress = Callable[[int, int], None]
-Remembered = Callable[[Sequence[str], Callable[[], bytes]], bytes]
-"""Gives the bytes that were made of these parts before, or makes them."""
 
 
 @dataclass(slots=True)
@@ -71,7 +68,7 @@ def extract(
     new_from: int,
     drafts: Sequence[Draft],
     model: Asker,
-    remembered: Remembered,
+    remembered: prompts.Remembered,
     on_progress: OnProgress,
 ) -> Extraction:
     """Add to the drafts of the turns from ordinal `new_from` on what the model chooses beside them."""
@@ -82,7 +79,8 @@ def extract(
     for done, window in enumerate(windows):
         on_progress(done, len(windows))
         try:
-            answer = json.loads(remembered(*_request(window, model)))
+            prompt = prompts.filled("facts", [_line(one) for one in window])
+            answer = prompts.answer_to(prompt, _schema(window), model, remembered)
         except LlmUnavailable as error:
             found.why_not = str(error)
             found.counts["windows without the model"] += len(windows) - done
@@ -127,13 +125,6 @@ def _windows(candidates: Sequence[_Candidate], model: Asker) -> Iterator[list[_C
 
 def _line(one: _Candidate) -> str:
     return f"{one.place.turn.role} – {' '.join(one.place.text.split())[:MOST_TURN_CHARS]}"
-
-
-def _request(window: Sequence[_Candidate], model: Asker) -> tuple[list[str], Callable[[], bytes]]:
-    """Return the parts that the answer depends on, and the call that gets it."""
-    prompt = prompts.filled("facts", [_line(one) for one in window])
-    schema = _schema(window)
-    return ["facts", model.name, prompt, json.dumps(schema)], lambda: json.dumps(model.ask(prompt, schema)).encode()
 
 
 def _schema(window: Sequence[_Candidate]) -> Mapping[str, Any]:

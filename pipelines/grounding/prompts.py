@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from ...llm.budget import Asker
+
+Remembered = Callable[[Sequence[str], Callable[[], bytes]], bytes]
+"""Gives the bytes that were made of these parts before, or makes them."""
 
 _FOLDER = Path(__file__).parent / "templates"
 _INVISIBLE = re.compile(
@@ -42,6 +47,13 @@ def with_record(name: str, lines: Sequence[Mapping[str, Any]]) -> str:
     record = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
     fence = sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
     return prompt(name).replace("{fence}", fence).replace("{record}", record)
+
+
+def answer_to(prompt: str, schema: Mapping[str, Any], model: Asker, remembered: Remembered) -> dict[str, Any]:
+    """Return a model's answer, from before if it was asked this. Raises LlmUnavailable, LlmRefused."""
+    ask = lambda: json.dumps(model.ask(prompt, schema), ensure_ascii=False).encode()  # noqa: E731
+    answer: dict[str, Any] = json.loads(remembered([model.name, prompt, json.dumps(schema)], ask))
+    return answer
 
 
 def harmless(text: str) -> str:

@@ -86,13 +86,19 @@ def _short(one: Resolved) -> str:
     days = (one.last - one.first).days
     if days > 31:
         return f"{one.first.year}"
-    month = f"{SHORT_MONTHS[one.first.month - 1]} {one.first.year}"
-    return month if days > 7 else f"{'' if one.is_day else 'week of '}{one.first.day} {month}"
+    if days > 7:
+        return f"{SHORT_MONTHS[one.first.month - 1]} {one.first.year}"
+    return f"{'' if one.is_day else 'week of '}{format_short_date(one.first)}"
 
 
 def format_date(day: date) -> str:
     """Format a day as `7 May 2023`."""
     return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
+
+
+def format_short_date(day: date) -> str:
+    """Format a day as `7 Nov 2023`: four tokens instead of the seven of ISO's form."""
+    return f"{day.day} {SHORT_MONTHS[day.month - 1]} {day.year}"
 
 
 def add_months(day: date, months: int) -> date:

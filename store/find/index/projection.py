@@ -11,7 +11,7 @@ from ...keep import okf
 from ...keep.okf import session
 from ...model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, SessionHead, Turn
 from ...roles import Role
-from ...text.vocabulary import MONTHS
+from ...text.dates import format_date
 from ..backends.interface import Scalar
 
 PROJECTION_VERSION = 4
@@ -268,8 +268,7 @@ def _said(turn: Node) -> str:
 
 def _keys(memory: Memory) -> str:
     """Return what a fact is found by beside its words: whom and what it is about, and the days that it means."""
-    days = [f"{day.day} {MONTHS[day.month - 1]} {day.year}" for day in memory.days]
-    return "\n".join([*memory.about, *days])
+    return "\n".join([*memory.about, *map(format_date, memory.days)])
 
 
 def _related(value: object) -> tuple[NodeId, ...]:

@@ -14,7 +14,7 @@ from ..options import Options
 from ..scratch import own_folder
 from ..table import Row, say, skipped
 from . import rows, two_sided
-from .asking import HITS, recall_all
+from .asking import HITS, Recalled, recall_all
 
 DATA = "quality"
 LOCOMO_RRF = "LoCoMo dev, evidence recall@10, fusion rrf"
@@ -38,11 +38,8 @@ def measure(options: Options) -> Iterator[Row]:
 
 
 def _locomo_rows(data: Dataset, folder: Path, options: Options) -> Iterator[Row]:
-    with DaemonUnderTest(folder, RRF, options.results / f"embeddings-{data.format}.db") as daemon:
-        turns = imported(daemon, data)
-        found = recall_all(daemon, data)
-        yield _at_least(LOCOMO_RRF, fmean(found.recall_10), 0.66, f"{_how(data)}; {found}")
-        daemon.stop()
+    turns, found = _by_rrf(data, folder, options)
+    yield _at_least(LOCOMO_RRF, fmean(found.recall_10), 0.66, f"{_how(data)}; {found}")
     with DaemonUnderTest(folder) as daemon:
         before = recall_all(daemon, data)
         name = "LoCoMo dev, evidence recall@10, default fusion"
@@ -55,16 +52,22 @@ def _locomo_rows(data: Dataset, folder: Path, options: Options) -> Iterator[Row]
 
 
 def _beam_rows(data: Dataset, folder: Path, options: Options) -> Iterator[Row]:
-    with DaemonUnderTest(folder, RRF, options.results / f"embeddings-{data.format}.db") as daemon:
-        turns = imported(daemon, data)
-        found = recall_all(daemon, data)
-        yield _at_least(BEAM_RRF, fmean(found.any_5), 0.62, f"{_how(data)}; {found}")
-        daemon.stop()
+    turns, found = _by_rrf(data, folder, options)
+    yield _at_least(BEAM_RRF, fmean(found.any_5), 0.62, f"{_how(data)}; {found}")
     with DaemonUnderTest(folder) as daemon:
         found = recall_all(daemon, data)
         yield Row("BEAM-100K dev, any@5, default fusion", f"{fmean(found.any_5):.3f}", "", None, str(found))
         yield from enveloped(daemon, data, options.results / DATA, turns)
         daemon.stop()
+
+
+def _by_rrf(data: Dataset, folder: Path, options: Options) -> tuple[int, Recalled]:
+    """Import a set, and ask it with reciprocal rank fusion; return how many turns it has, and what was found."""
+    with DaemonUnderTest(folder, RRF, options.results / f"embeddings-{data.format}.db") as daemon:
+        turns = imported(daemon, data)
+        found = recall_all(daemon, data)
+        daemon.stop()
+    return turns, found
 
 
 def enveloped(

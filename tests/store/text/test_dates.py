@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 import pytest
-from dreamd.store.text.dates import add_months, days_in, find, format_date, with_days
+from dreamd.store.text.dates import add_months, days_in, find, format_date, format_short_date, with_days
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,7 +94,8 @@ def test_the_ends_of_the_calendar_are_no_errors(day: date) -> None:
 
 
 def test_a_day_is_written_out() -> None:
-    assert format_date(date(2023, 5, 7)) == "7 May 2023"
+    assert format_date(date(2023, 11, 7)) == "7 November 2023"
+    assert format_short_date(date(2023, 11, 7)) == "7 Nov 2023"
 
 
 @pytest.mark.parametrize(
