@@ -31,6 +31,9 @@ LEAST_ACCEPTED = 200
 SESSIONS = 4
 """So many of each conversation, 20 of 128 in all: a quarter of an hour a model, on one core."""
 
+CATALOGUE = "index.md"
+"""The derived list of the files beside it."""
+
 _TURN = re.compile(r'^<!-- turn n=(\d+) role="([^"]*)"(?: at="([^"]*)")?[^\n]*-->\n', re.MULTILINE)
 _NUMBERS = dict(
     zip("one two three four five six seven eight nine ten eleven twelve".split(), range(1, 13), strict=True)
@@ -153,7 +156,7 @@ def _rows(
 def checked(data: Path) -> Iterator[tuple[str, bool, list[str]]]:
     """Read every fact of a vault: its text, whether a model worded it, and what of it is not in its turns."""
     turns = dict(_turns(data))
-    for path in sorted(data.rglob("facts/**/*.md")):
+    for path in sorted(data.rglob("facts/**/*--*.md")):
         _, head, body = path.read_text().split("---\n", 2)
         meta = yaml.safe_load(head)
         text = re.sub(r"\[\^\w+\](?::[^\n]*)?", "", body).strip()
@@ -164,6 +167,8 @@ def checked(data: Path) -> Iterator[tuple[str, bool, list[str]]]:
 
 def _turns(data: Path) -> Iterator[tuple[str, Turn]]:
     for path in data.rglob("sessions/**/*.md"):
+        if path.name == CATALOGUE:
+            continue
         text = path.read_text()
         node_id = yaml.safe_load(text.split("---\n", 2)[1])["node_id"]
         heads = list(_TURN.finditer(text))
