@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache, lru_cache
 
-from ...store.text.languages import entries, languages, phrases, words_in
+from ...store.text.languages import entries, languages, phrases
 from ...store.text.sentences import sentences_of
 from ...store.text.stems import stem, without_possessive
+from ..language.content import empty_stems
 
 Detail = frozenset[str]
 """The stems that belong together: one of a name, a number or a date's part, several of a reason."""
@@ -42,7 +43,7 @@ def details_of(text: str, names: frozenset[str] = frozenset()) -> frozenset[Deta
             if is_name or _IDENTIFIER.search(word):
                 found.add(frozenset([_stem(word)]))
         found |= set(_reasons(line))
-    return frozenset(detail for detail in found if detail - _function_words())
+    return frozenset(detail for detail in found if detail - empty_stems())
 
 
 def told(details: Collection[Detail], text: str) -> frozenset[Detail]:
@@ -58,8 +59,8 @@ def said_in(text: str) -> frozenset[str]:
 
 
 def content_of(text: str) -> frozenset[str]:
-    """Return the stems of a text's words that are no function words."""
-    return said_in(text) - _function_words()
+    """Return the stems of a text's words that do not carry grammar alone."""
+    return said_in(text) - empty_stems()
 
 
 def says_less(newer: str, older: str) -> bool:
@@ -117,8 +118,3 @@ def _dates() -> tuple[re.Pattern[str], dict[str, int]]:
 
 def _stem(word: str) -> str:
     return stem(without_possessive(word.lower()))
-
-
-@cache
-def _function_words() -> frozenset[str]:
-    return frozenset(map(_stem, words_in("function_words")))

@@ -14,16 +14,17 @@ from datetime import date
 from enum import StrEnum
 
 from ...store.text import dates
-from ...store.text.languages import phrases, words_in
+from ...store.text.languages import entries, languages, phrases, words_in
 from ...store.text.normal_form import FILLERS, normal_form, words
-from ...store.text.vocabulary import NUMBER_WORDS
 from ..extract.signs import is_question
 
 LONGEST_CLAIM_CHARS = 600
 _DAY = "somedate"
 _OWN, _OTHER, _SEAM = "@speaker", "@addressee", "|"
 _MARK = re.compile(r"[,;:.!?()–—]+(?=\s|$)|\s-\s")
-_NUMBER_WORDS = {word: str(number) for word, number in NUMBER_WORDS.items()}
+_NUMBER_WORDS = {
+    word: str(number) for language in languages() for number, word in enumerate(entries(language, "state.numbers"))
+}
 
 
 class Refusal(StrEnum):

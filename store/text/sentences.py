@@ -28,8 +28,6 @@ _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+")
 _ITEM = re.compile(r"^\s*(?:[-*+•–]|\d{1,3}[.)]|[a-zA-Z][.)](?=\s+[A-Z]))\s+(?:\[[ xX]\]\s+)?")
 _QUOTE = re.compile(r"^\s{0,3}>\s?")
-_RULE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$|^\s*\|?[\s:|-]+\|[\s:|-]*$")
-_OPAQUE = re.compile(r"`[^`\n]+`|https?://\S+?(?=[.,;:!?)\"']*(?:\s|$))|\b[\w.+-]{1,64}@[\w-]{1,64}(?:\.\w+)+")
 _FIRST_WORD = re.compile(r"\s*([^\W_]{1,64})")
 _ASIDE = re.compile(r"\s*[/×*=+<>–)%&|,;-]")
 _DAY = re.compile(r"(?<!\S)\d{1,2}\.\s*\Z")
@@ -123,7 +121,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int, Shape]]:
         quote = _QUOTE.match(line)
         inner = start + (quote.end() if quote else 0)
         shape, inner = _shape(text, inner, offset)
-        if not text[inner:offset].strip() or _RULE.match(line):
+        if not any(character.isalnum() for character in text[inner:offset]):
             if open_block:
                 yield open_block
             open_block = None
@@ -158,12 +156,11 @@ def _continues(block: str) -> bool:
 
 def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     block = text[start:end]
-    masked = _OPAQUE.sub(lambda match: "x" * len(match.group()), block)
     begin = 0
     cut = sentencex.get_sentence_boundaries  # pyright: ignore[reportAttributeAccessIssue]: compiled, without stubs
-    for piece in cut(language_of(block), masked):
+    for piece in cut(language_of(block), block):
         stop = piece["end_index"]
-        if stop < len(block) and _goes_on(masked, begin, stop):
+        if stop < len(block) and _goes_on(block, begin, stop):
             continue
         yield from _bounded(block, begin, stop, start)
         begin = stop

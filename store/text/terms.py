@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from .languages import words_in
 from .stems import stems_of
-from .word_lists import lexicon
 
 WORD = re.compile(r"[^\W_]+(?:[-_./:'’][^\W_]+)*", re.UNICODE)
 """A word with what may stand inside one: identifiers, paths, versions and error codes stay whole."""
@@ -14,7 +14,7 @@ WORD = re.compile(r"[^\W_]+(?:[-_./:'’][^\W_]+)*", re.UNICODE)
 def query_terms(text: str, limit: int = 64) -> list[str]:
     """Return the distinct words of a question in order without question words, or all of them if no other is left."""
     words = list(dict.fromkeys(match.group().lower() for match in WORD.finditer(text)))
-    asked = lexicon("question_words")
+    asked = words_in("question_words")
     terms = [word for word in words if word.replace("’", "'").partition("'")[0] not in asked]
     return (terms or words)[:limit]
 

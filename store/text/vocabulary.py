@@ -1,4 +1,4 @@
-"""Vocabulary: English words that mean a month, a number, or two words in one."""
+"""Vocabulary: English words that mean a month, or two words in one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,6 @@ SHORT_MONTHS: Final = tuple(month[:3] for month in MONTHS)
 MONTH_NUMBERS: Final = {name.lower(): number for number, name in enumerate(MONTHS, start=1)}
 """The lower-case name of a month to its number, 1 to 12."""
 
-NUMBER_WORDS: Final = {
-    word: number
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen twenty".split()
-    )
-}
 CONTRACTIONS: Final = {
     "can't": "can not", "cannot": "can not", "won't": "will not", "shan't": "shall not",
     "gonna": "going to", "wanna": "want to", "gotta": "got to",

@@ -40,7 +40,6 @@ PACKAGE_DATA = (
     r"dreamd/py\.typed",
     r"dreamd/store/text/minilm/tokenizer\.json",
     r"dreamd/store/text/minilm/config\.json",
-    r"dreamd/store/text/lexicon/.+",
     r"dreamd/store/text/languages/.+\.toml",
     r"dreamd/pipelines/grounding/templates/.+\.md",
     r"dreamd/pipelines/report/page\.css",
