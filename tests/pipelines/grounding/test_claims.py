@@ -71,10 +71,12 @@ def test_no_draft_is_lost_whatever_the_model_says() -> None:
 
 
 def test_a_copy_of_a_draft_confirms_it() -> None:
-    found = extracted(lambda prompt: facts((2, TALK[3][1])))
+    rule = "We always deploy from Oslo on Fridays, because the bank settles then."
+    said = turns(("user", "What is left for today?"), ("user", rule))
+    found = extracted(lambda prompt: facts((1, rule)), said)
     assert found.counts["confirmed"] == 1
-    assert texts(found) == texts(extracted(lambda prompt: facts()))
-    assert [draft.text for draft in found.drafts if draft.by_model] == [TALK[3][1]]
+    assert texts(found) == texts(extracted(lambda prompt: facts(), said))
+    assert [draft.text for draft in found.drafts if draft.by_model] == [rule]
 
 
 def test_it_may_add_what_is_nearly_worth_keeping_and_nothing_less() -> None:
