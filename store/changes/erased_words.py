@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
@@ -46,6 +46,20 @@ def own_words() -> frozenset[str]:
     root = Path(__file__).resolve().parents[2]
     sources = (path for room in _ROOMS for path in (root / room).rglob("*") if path.suffix in {".py", ".toml", ".css"})
     return frozenset(word for path in sources for word in words_of(path.read_text(encoding="utf-8", errors="replace")))
+
+
+def passages_of(texts: Iterable[str]) -> set[str]:
+    """Return the passages of some texts, in words."""
+    return {gram for text in texts for gram in _grams(words_of(text))}
+
+
+def longest_common(words: Sequence[str], is_passage: Callable[[str], bool]) -> int:
+    """Return the length, in words, of the longest part of a text of which every passage is one of these."""
+    longest = running = 0
+    for gram in _grams(words) if len(words) >= GRAM else ():
+        running = running + 1 if is_passage(gram) else 0
+        longest = max(longest, running)
+    return longest + GRAM - 1 if longest else 0
 
 
 def traces_among(words: Iterable[str], kept: Iterable[str]) -> set[str]:
@@ -106,28 +120,21 @@ class ErasedWords:
         words = words_of(text)
         if any(map(self.is_trace, words)) or self._has_phrase(words):
             return True
-        return self.longest_quote(words) >= max(GRAM, len(words) - 1)
+        return longest_common(words, self._is_passage) >= max(GRAM, len(words) - 1)
 
     def quotes(self, text: str) -> bool:
         """Return True if a text shares a passage with the purged content, or holds a trace of it."""
         words = words_of(text)
         if any(map(self.is_trace, words)) or self._has_phrase(words):
             return True
-        return any(_hash(self.salt, gram) in self.passages for gram in _grams(words))
-
-    def longest_quote(self, words: Sequence[str]) -> int:
-        """Return the length, in words, of the longest passage that a text shares with the purged content."""
-        if len(words) < GRAM or not self.passages:
-            return 0
-        longest = running = 0
-        for gram in _grams(words):
-            running = running + 1 if _hash(self.salt, gram) in self.passages else 0
-            longest = max(longest, running)
-        return longest + GRAM - 1 if longest else 0
+        return any(map(self._is_passage, _grams(words)))
 
     def with_words(self, words: Iterable[str]) -> ErasedWords:
         """Return it with these words as its traces."""
         return ErasedWords(self.salt, ErasedWords.of(self.salt, words, ()).words, self.passages, self.phrases)
+
+    def _is_passage(self, gram: str) -> bool:
+        return _hash(self.salt, gram) in self.passages
 
     def _has_phrase(self, words: Sequence[str]) -> bool:
         return any(

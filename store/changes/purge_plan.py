@@ -17,13 +17,15 @@ from ..keep.okf import session
 from ..keep.redaction import redact
 from ..model import InvalidInput, Kind, Level, NodeId, NotFound
 from .edits import BY_HAND, body_hash
-from .erased_words import ErasedWords, traces_among, words_of
+from .erased_words import ErasedWords, longest_common, passages_of, traces_among, words_of
 from .erasure import Erasure, cited_in
 
 REPEATED_WORDS = 12
 """The length, in words, of a passage by which what stays repeats what goes."""
 
 MOST_TITLES = 10
+RESTED_EVERY = 200
+"""Nodes between two moments in which requests come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class Planner:
     """Plans purges from the index and the history, and changes nothing.
 
     `read` returns a file of the vault, None where it is gone; `images` yields the paths and contents of the files
-    that the history holds.
+    that the history holds. `rest` is called now and then, and may sleep.
     """
 
     def __init__(
@@ -103,14 +105,16 @@ class Planner:
         catalog: Catalog,
         read: Callable[[str], bytes | None],
         images: Callable[[], Iterable[tuple[str, bytes]]],
+        rest: Callable[[], None],
     ) -> None:
         self._catalog = catalog
+        self._rest = rest
         self._read = read
         self._images = images
 
     def plan(self, selection: Selection, salt: bytes) -> PurgePlan:
         """Return what a selection comes to. Raises NotFound for an unknown node, InvalidInput for no selection."""
-        history = [version for path, data in self._images() for version in versions_of(path, data)]
+        history = list(self._history())
         if selection.secrets:
             return self._plan_secrets(history, salt)
         found = self._named(selection, history) if selection.nodes else self._chosen(selection, history)
@@ -123,6 +127,12 @@ class Planner:
         )
         titles = dict.fromkeys(node.title for node in found.versions)
         return PurgePlan(erasure, tuple(titles)[:MOST_TITLES], tuple(repeated_in))
+
+    def _history(self) -> Iterator[Version]:
+        for number, (path, data) in enumerate(self._images()):
+            if number % RESTED_EVERY == 0:
+                self._rest()
+            yield from versions_of(path, data)
 
     # ---- what is selected
 
@@ -197,12 +207,15 @@ class Planner:
         words = {word for node in found.versions for word in words_of(_all_words(node))}
         kept: set[str] = set()
         repeated_in = []
-        for node in self._catalog.said():
+        spoken = passages_of(node.text for node in found.versions)
+        for number, node in enumerate(self._catalog.said()):
+            if number % RESTED_EVERY == 0:
+                self._rest()
             kept.update(words_of(f"{node.role} {node.channel} {node.session_id}"))
             if not found.holds(node):
                 said = words_of(node.text)
                 kept.update(said)
-                if passages.longest_quote(said) >= REPEATED_WORDS:
+                if longest_common(said, spoken.__contains__) >= REPEATED_WORDS:
                     repeated_in.append(node.node_id)
         for node in self._catalog.listing():
             kept.update(words_of("\n".join(self._own_lines(node, found, passages))))

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-READ_BYTES: Final = 2**20
+READ_BYTES: Final = 2**17
 OVERLAP_BYTES: Final = 2**10
 """The bytes that are read at once, and those of them that are read again with the next: no word is longer."""
 
 SHORTEST_IN_BINARY: Final = 6
-"""The length of a word, in bytes, that counts as a trace among other bytes: vectors spell shorter ones by chance."""
+"""The length of a word that counts as a trace among other bytes: vectors spell shorter ones by chance."""
 
 _ZLIB: Final = b"\x78\x01"
 """The beginning of what zlib compressed at level 1, as all images are."""
@@ -26,7 +26,7 @@ _TEXT_ENDINGS: Final = frozenset({".md", ".html", ".json", ".log", ".txt"})
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A file in which traces were found, and how many."""
+    """A file in which traces were found, and how many of its pieces and words they are."""
 
     path: Path
     times: int
@@ -57,25 +57,26 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def _times(data: bytes, is_trace: Callable[[str], bool], *, is_text: bool) -> int:
-    times = sum(map(is_trace, _words(data, is_text=is_text)))
-    return times if is_text else times + sum(map(is_trace, _compressed_words(data)))
+    words = _words(data)
+    if not is_text:
+        words = _after_a_byte(words) | _words(b" ".join(_unpacked(data)))
+    return sum(map(is_trace, words))
 
 
-def _words(data: bytes, *, is_text: bool) -> Iterator[str]:
-    """Yield the words; in a database also those that follow a byte of its own that looks like a letter or two."""
-    for found in _WORD.findall(data.decode("utf-8", "replace")):
-        word = found.casefold()
-        if is_text:
-            yield word
-        elif len(word.encode("utf-8", "replace")) >= SHORTEST_IN_BINARY:
-            yield word
-            yield from (word[lead:] for lead in (1, 2) if len(word) - lead >= SHORTEST_IN_BINARY)
+def _words(data: bytes) -> set[str]:
+    return set(_WORD.findall(data.decode("utf-8", "replace").casefold()))
 
 
-def _compressed_words(data: bytes) -> Iterator[str]:
+def _after_a_byte(words: set[str]) -> set[str]:
+    """Return the words of a database's bytes, also as they are without a byte or two that only look like letters."""
+    long = {word for word in words if len(word) >= SHORTEST_IN_BINARY or not word.isascii()}
+    return long | {word[lead:] for word in long for lead in (1, 2) if len(word) - lead >= SHORTEST_IN_BINARY}
+
+
+def _unpacked(data: bytes) -> Iterator[bytes]:
     start = data.find(_ZLIB)
     while start >= 0:
-        yield from (word.casefold() for word in _WORD.findall(unpacked_from(data, start).decode("utf-8", "replace")))
+        yield unpacked_from(data, start)
         start = data.find(_ZLIB, start + 1)
 
 

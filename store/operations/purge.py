@@ -52,6 +52,7 @@ FILES_AT_ONCE: Final = 16
 SETTLED_WITHIN_S: Final = 120.0
 JOURNAL_EMPTY_WITHIN_S: Final = 60.0
 LOOKED_EVERY_S: Final = 0.05
+LONGEST_REST_S: Final = 0.05
 ROUNDS: Final = 5
 """Looks at the same files or rows, while others write to them, before a purge is put off."""
 
@@ -107,7 +108,8 @@ class Purge:
         self._is_busy = is_busy
         self._now = now
         self._closing = closing
-        self._planner = Planner(opened.catalog, vault.read_if_any, ledger.images)
+        self._planner = Planner(opened.catalog, vault.read_if_any, ledger.images, self._rest)
+        self._rested_at = 0.0
         self._one_at_a_time = threading.Lock()
         self._finishing: threading.Thread | None = None
 
@@ -398,9 +400,11 @@ class Purge:
                 yield from sorted(files)
 
     def _rest(self) -> None:
-        """Leave the processor to requests for a while."""
+        """Leave the interpreter to requests, while any come in, for as long as it was worked since the last time."""
+        worked_s = time.monotonic() - self._rested_at
         if self._is_busy():
-            time.sleep(LOOKED_EVERY_S)
+            time.sleep(min(worked_s, LONGEST_REST_S))
+        self._rested_at = time.monotonic()
 
     def _is_of_index(self, path: Path) -> bool:
         return path.name.startswith(self._paths.index.stem)
