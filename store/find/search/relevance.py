@@ -128,7 +128,8 @@ class Passages:
     def sentences(self) -> list[Sentence]:
         """Return the sentences of every passage that may be told beside the most relevant one, in no order.
 
-        Of a long text those that hold a word of the question, and its first: an answer opens with what it is about.
+        Of a long text those that hold a word of the question, and its first: an answer opens with what it is about. What
+        asks ("Can you help me with that?") is told for a word of the question alone.
         """
         least = LEAST_SHARE * max((_probability(one.logit, "", 0.0) for one in self.passages), default=0.0)
         return [
@@ -136,7 +137,7 @@ class Passages:
             for one in self.passages
             if _probability(one.logit, "", 1.0) >= least
             for place, (text, reply_to) in enumerate(one.sentences())
-            if (cover := self._cover_of(one, text, reply_to)) > 0.0 or place < FIRST
+            if (cover := self._cover_of(one, text, reply_to)) > 0.0 or (place < FIRST and not text.endswith("?"))
         ]
 
     def relevance(self, passage: Passage, text: str) -> float:
