@@ -128,8 +128,8 @@ class Passages:
     def sentences(self) -> list[Sentence]:
         """Return the sentences of every passage that may be told beside the most relevant one, in no order.
 
-        Of a long text those that hold a word of the question, and its first: an answer opens with what it is about. What
-        asks ("Can you help me with that?") is told for a word of the question alone.
+        Of a long text those that hold a word of the question, and its first: an answer opens with what it is about.
+        What asks ("Can you help me with that?") is told for a word of the question alone.
         """
         least = LEAST_SHARE * max((_probability(one.logit, "", 0.0) for one in self.passages), default=0.0)
         return [
