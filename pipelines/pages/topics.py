@@ -40,7 +40,7 @@ def topics_of(facts: Sequence[Memory]) -> list[Topic]:
     about: dict[str, list[Memory]] = defaultdict(list)
     called = {name: _called(name, facts) for name in dict.fromkeys(whole.values())}
     for fact in facts:
-        names = {whole[_bare(name).casefold()] for name in fact.about}
+        names = {whole.get(_bare(name).casefold()) for name in fact.about}
         for name, pattern in called.items():
             if name in names or pattern.search(fact.text):
                 about[name].append(fact)
@@ -51,7 +51,10 @@ def topics_of(facts: Sequence[Memory]) -> list[Topic]:
 
 
 def _whole_names(names: Iterable[str]) -> dict[str, str]:
-    """Map each name in lower case to how it is mostly written, a part of just one longer name to that one."""
+    """Map each name in lower case to how it is mostly written, a part of one longer name to that one.
+
+    A part of several is none: "Livre" of "Roda Livre" and "Pedal Livre" says not which.
+    """
     spelled: dict[str, Counter[str]] = defaultdict(Counter)
     for name in map(_bare, names):
         spelled[name.casefold()][name] += 1
@@ -60,7 +63,7 @@ def _whole_names(names: Iterable[str]) -> dict[str, str]:
     for key in mostly:
         for part in key.split() if " " in key else ():
             longer[part].add(key)
-    return {key: mostly[min(longer[key])] if len(longer[key]) == 1 else name for key, name in mostly.items()}
+    return {key: mostly[min(longer[key], default=key)] for key in mostly if len(longer[key]) < 2}
 
 
 def _called(name: str, facts: Sequence[Memory]) -> re.Pattern[str]:

@@ -29,6 +29,11 @@ def test_part_of_a_name_and_its_spellings_are_one_topic() -> None:
     assert len(topic.facts) == 4
 
 
+def test_a_part_of_several_names_is_no_topic() -> None:
+    named = [*about("Roda Livre", "s1#1"), *about("Pedal Livre", "s2#1"), *about("Livre", "s3#1", "s4#1", "s5#1")]
+    assert topics_of([*OTHERS, *named]) == []
+
+
 def test_a_person_is_meant_by_the_first_name_in_any_case_and_a_common_word_is_not() -> None:
     named = said("Emil Rønning runs operations.", "s1#1", about=("Emil Rønning",))
     called = [said("emil moved the deadline.", "s2#1"), said("ask Emil first.", "s3#1")]
