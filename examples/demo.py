@@ -54,6 +54,10 @@ QUESTIONS = (
 )
 
 
+# What Ines changed in these two weeks: words of the old statement, and of the new one beside it.
+CHANGES = (("2 hours", "24 hours"), ("SQLite it is", "Postgres"))
+
+
 class DemoFailure(Exception):
     """Raised when a step did not do what it promises."""
 
@@ -82,6 +86,7 @@ class Demo:
         self.ask()
         self.title("What changed, and what is in question: the report of the dream")
         self.type("digest")
+        self.check_changes()
         self.read()
         self.undo(run_id, before)
         self.stop()
@@ -145,6 +150,14 @@ class Demo:
         self.check_secrets()
         self.wait_for_embeddings()
         return str(newest["run_id"])
+
+    def check_changes(self) -> None:
+        """Look for Ines's two corrections in the digest, the old statement beside the new one."""
+        rows = [line for line in self.call("digest")["text"].splitlines() if line.startswith("| ")]
+        for old, new in CHANGES:
+            if not any(old in row.split(" | ")[0] and new in row.split(" | ")[-1] for row in rows):
+                raise DemoFailure(f"the digest does not show that “{new}” took the place of “{old}”")
+        self.good("Both of Ines's corrections are there, the old statement beside the new one.")
 
     def read(self) -> None:
         """Show the page of what holds now; every line of it must be a quote of what was said."""

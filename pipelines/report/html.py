@@ -226,7 +226,7 @@ def _pairs(group: Group) -> Iterator[str]:
 
 
 def _line(line: Line) -> str:
-    text = escape(line.text)
+    text = _CODE.sub(r"<code>\1</code>", escape(line.text))
     if line.path:
         text = f'<a href="../{quote(line.path)}">{text}</a>'
     return f'{text} <span class="note">{escape(line.note)}</span>' if line.note else text
