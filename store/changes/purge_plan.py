@@ -17,7 +17,7 @@ from ..keep.okf import session
 from ..keep.redaction import redact
 from ..model import InvalidInput, Kind, Level, NodeId, NotFound
 from .edits import BY_HAND, body_hash
-from .erased_words import ErasedWords, longest_common, passages_of, traces_among, words_of
+from .erased_words import GRAM, ErasedWords, longest_common, passages_of, traces_among, words_of
 from .erasure import Erasure, cited_in
 
 REPEATED_WORDS = 12
@@ -121,7 +121,7 @@ class Planner:
         phrases = [selection.matching] if selection.matching else []
         passages = ErasedWords.of(salt, (), [node.text for node in found.versions], phrases)
         self._add_quoting(found, passages, history)
-        words, repeated_in = self._traces(found, passages)
+        words, repeated_in = self._traces(found)
         erasure = Erasure(
             passages.with_words(words), frozenset(found.turns), frozenset(found.memories), frozenset(found.sessions)
         )
@@ -202,7 +202,7 @@ class Planner:
 
     # ---- what it is recognised by
 
-    def _traces(self, found: _Found, passages: ErasedWords) -> tuple[set[str], list[NodeId]]:
+    def _traces(self, found: _Found) -> tuple[set[str], list[NodeId]]:
         """Return the words that nothing but what goes holds, and the nodes that stay and repeat it."""
         words = {word for node in found.versions for word in words_of(_all_words(node))}
         kept: set[str] = set()
@@ -218,11 +218,14 @@ class Planner:
                 if longest_common(said, spoken.__contains__) >= REPEATED_WORDS:
                     repeated_in.append(node.node_id)
         for node in self._catalog.listing():
-            kept.update(words_of("\n".join(self._own_lines(node, found, passages))))
+            for line in self._own_lines(node, found):
+                said = words_of(line)
+                if longest_common(said, spoken.__contains__) < min(REPEATED_WORDS, max(GRAM, len(said) - 2)):
+                    kept.update(said)
         return traces_among(words, kept), repeated_in
 
-    def _own_lines(self, node: Node, found: _Found, passages: ErasedWords) -> Iterator[str]:
-        """Yield what is said in titles and pages alone: a title of a session that stays, a line of a person's."""
+    def _own_lines(self, node: Node, found: _Found) -> Iterator[str]:
+        """Yield what may be said in titles and pages alone: the title of a session that stays, a person's lines."""
         if node.kind is Kind.SESSION:
             if node.node_id not in {turn.partition("#")[0] for turn in found.turns}:
                 yield node.title
@@ -230,8 +233,7 @@ class Planner:
             memory = okf.to_memory(node.path, okf.parse(data))
             if memory.extra.get(BY_HAND) != body_hash(memory.text) and not found.holds(node):
                 lost = {okf.source_ids(memory.sources)[each] for each in found.memories.intersection(memory.sources)}
-                lines = memory.text.split("\n")
-                yield from (line for line in lines if not (lost.intersection(cited_in(line)) or passages.quotes(line)))
+                yield from (line for line in memory.text.split("\n") if not lost.intersection(cited_in(line)))
 
     # ---- secrets
 

@@ -225,6 +225,9 @@ class Life:
 
     def choose(self) -> tuple[str, Selection, set[str]]:
         """Choose what is purged; return the words that must be gone then."""
+        if not self.turns():
+            self.talk()
+            self.store.settle(30)
         turn = self.rng.choice(self.turns())
         kind = self.rng.choice(["turn", "fact", "session", "matching"])
         facts = self.facts()
