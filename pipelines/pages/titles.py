@@ -26,7 +26,7 @@ COVER, SIGN = 0.5, 0.1
 """Cosine that the covered facts are worth, and a sign that a sentence may be a title."""
 
 LATER, FARTHEST = {Speaker.USER: 0.05, Speaker.PEER: 0.03}, 10
-"""What a sentence loses to each one before it, at most so many: who asks an assistant says at once what for, people
+"""The loss of a sentence to each one before it, at most so many: who asks an assistant says at once what for, people
 greet each other first."""
 
 ALIKE, FEWEST_COVERED = 0.3, 0.25
@@ -47,7 +47,7 @@ _NO_WORDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What an episode is about: its facts, their vectors, and the direction in which they differ from the others."""
+    """The subject of an episode: its facts, their vectors, and the direction in which they differ from the others."""
 
     facts: Sequence[str]
     vectors: Vectors
@@ -100,7 +100,7 @@ class _Sentence:
 
     @property
     def telling(self) -> float:
-        """How much it tells by itself: 1 for what is asked of an assistant; among people its worth, -2 to 2."""
+        """Return how much it tells by itself: 1 for what is asked of an assistant; among people its worth, -2 to 2."""
         if self.place.speaker is Speaker.USER:
             return float(bool(phrases("speech.seeking").search(self.words)))
         return max(-2.0, min(2.0, worth_of(self.words, self.place)))
