@@ -294,6 +294,7 @@ class Parts:
             self.visibility,
             self.switches,
             self.repairs,
+            lambda: self.intent.is_there,
         )
         self.upkeep = Upkeep(
             self.vault,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..background.embedding import EmbedQueue
@@ -55,8 +55,10 @@ class Health:
         visibility: Visibility,
         switches: Switches,
         repairs: Repairs,
+        is_purging: Callable[[], bool],
     ) -> None:
         self.repairs = repairs
+        self._is_purging = is_purging
         self._vault = vault
         self._ledger = ledger
         self._ledger_path = ledger_path
@@ -107,6 +109,8 @@ class Health:
                 "they are back or `dreamctl check --accept`."
             )
         yield from self._delays()
+        if self._is_purging():
+            yield "A purge is under way, or waits to be finished; dreams wait for it."
         if conflicts:
             yield f"{conflicts} changes were skipped: the files were edited by hand."
         yield from history_problems(self._ledger_path, self._ledger)

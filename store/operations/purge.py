@@ -13,11 +13,15 @@ import secrets
 import shutil
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+
+import apsw
 
 from ..background.relevance_feedback import RelevanceFeedback
 from ..changes.deletions import Deletions
@@ -38,7 +42,7 @@ from ..keep.ledger.records import Run
 from ..keep.ledger.salvage import kept_copies
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Planned, Writer
-from ..model import Kind, Level, StoreBusy, StoreError
+from ..model import Kind, Level, StoreBusy
 from ..paths import StorePaths
 from ..results import Purged, PurgePreview
 from .damage import refuse_without_history
@@ -173,8 +177,10 @@ class Purge:
         while self._intent.is_there and not self._closing.is_set():
             try:
                 self._finish()
-            except (StoreError, OSError) as error:
-                logger.warning("a purge waits to be finished (%s)", type(error).__name__)
+            except Exception as error:  # a job's boundary: the purge stays written down, and is tried again
+                frame = traceback.extract_tb(error.__traceback__)[-1]  # not the message: it may hold a person's text
+                place = f"{type(error).__name__} at {frame.filename}:{frame.lineno}"
+                logger.warning("a purge waits to be finished (%s)", place)
                 self._closing.wait(AGAIN_S)
 
     def _finish(self) -> None:
@@ -209,7 +215,10 @@ class Purge:
         self._visibility.settle(SETTLED_WITHIN_S)
         if note := self._opened.note:
             raise StoreBusy(note, hint="Try again in a moment.")
-        return self._planner.plan(selection, secrets.token_bytes(SALT_BYTES))
+        plan = self._planner.plan(selection, secrets.token_bytes(SALT_BYTES))
+        if selection.secrets and not plan.secrets:  # in what was asked, perhaps
+            return replace(plan, secrets=len(self._ledger.erasures(plan.erasure)))
+        return plan
 
     def _shown(self, plan: PurgePlan) -> PurgePreview:
         paths = self._affected(plan.erasure)
@@ -443,12 +452,15 @@ def _going(erasure: Erasure) -> Callable[[str, bytes], bool]:
 
 
 def _patiently(step: Callable[[], None]) -> None:
-    """Try a step again while readers are in its way."""
+    """Try a step again while readers are in its way. Raises StoreBusy where the disk has no room for it, either."""
     for _ in range(ROUNDS - 1):
-        with contextlib.suppress(StoreBusy):
+        with contextlib.suppress(StoreBusy, apsw.BusyError, apsw.LockedError):
             step()
             return
-    step()
+    try:
+        step()
+    except apsw.Error as error:
+        raise StoreBusy(f"a database cannot be written anew ({type(error).__name__})", hint=GOES_ON) from error
 
 
 def _summary(preview: PurgePreview) -> dict[str, Any]:

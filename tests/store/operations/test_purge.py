@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -7,13 +8,17 @@ from pathlib import Path
 import pytest
 from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.keep import okf
+from dreamd.store.keep.ledger.ledger import Ledger
+from dreamd.store.keep.ledger.questions import record_question
 from dreamd.store.keep.okf import session
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput, Level, NotFound, StoreBusy
+from dreamd.store.operations import purge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.store.operations.purging import CHANNEL, dream, fact, opened, page, places_with, talk
+from tests.system.waiting import until
 
 OpenStore = Callable[[], MemoryStore]
 
@@ -181,6 +186,37 @@ def test_no_dream_begins_while_a_purge_waits_to_be_finished(store: MemoryStore) 
     store.parts.intent.write({})
     with pytest.raises(StoreBusy, match="purge"):
         store.refuse_to_dream()
+
+
+def test_a_secret_that_was_only_asked_is_purged(store: MemoryStore, tmp_path: Path) -> None:
+    filled(store)
+    key = "ghp_" + "aB3dE5fG7h" * 4
+    at = okf.instant("2026-11-20")
+    assert at is not None
+    store.ledger.commit([], [record_question(f"what is {key} for", None, [], near=True, at=at)])
+    assert store.preview_purge(Selection(secrets=True)).secrets == 1
+    assert store.purge(Selection(secrets=True)).traces == ()
+    assert places_with(tmp_path, [key]) == []
+
+
+def test_a_purge_that_cannot_be_finished_now_is_finished_by_itself(
+    store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(store)
+    monkeypatch.setattr(purge, "AGAIN_S", 0.01)
+    fails = [OSError(errno.ENOSPC, "no room")] * purge.ROUNDS
+
+    def compact(ledger: Ledger, original: Callable[[Ledger], None] = Ledger.compact) -> None:
+        if fails:
+            raise fails.pop()
+        original(ledger)
+
+    monkeypatch.setattr(Ledger, "compact", compact)
+    with pytest.raises(StoreBusy, match="the disk is full"):
+        store.purge(Selection(nodes=("s1#1",)))
+    until(lambda: not store.parts.intent.is_there)
+    assert places_with(tmp_path, ["quasarine", "zephyrhall"]) == []
+    assert not any("purge" in problem for problem in store.status()["problems"])
 
 
 def test_a_page_that_a_person_edited_stays_one(store: MemoryStore) -> None:
