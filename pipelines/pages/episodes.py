@@ -17,7 +17,7 @@ from ..workspace.view import Vectors
 from .quotes import in_time, place_of
 
 LARGEST = 18  # a page that a person still reads
-SMALLEST = 3
+SMALLEST = 4
 """Facts that make a page; fewer are found by themselves."""
 
 ASIDE = 6

@@ -16,8 +16,18 @@ from tests.pipelines.fakes import NOW, FakeSource
 from tests.pipelines.pages.said import START, said
 
 WORDS = {
-    "s1": ["We sail the boat with the red sail.", "The boat gets a new mast.", "Take oak for the boat's rudder."],
-    "s20": ["The piano needs a new pedal.", "Play the piano at nine.", "We tune the piano in May."],
+    "s1": [
+        "We sail the boat with the red sail.",
+        "The boat gets a new mast.",
+        "Take oak for the boat's rudder.",
+        "Paint the boat in May.",
+    ],
+    "s20": [
+        "The piano needs a new pedal.",
+        "Play the piano at nine.",
+        "We tune the piano in May.",
+        "Never move the piano alone.",
+    ],
 }
 
 
@@ -49,7 +59,7 @@ def test_an_episode_is_a_page_that_cites_its_facts_and_says_when_it_was() -> Non
     page = pages(view)["Getting the boat afloat"]
     assert len(pages(view)) == 2
     assert page.sources == tuple(said(text, "s1#1").node_id for text in WORDS["s1"])
-    assert page.description == "2 March 2026, 3 facts of 1 session."
+    assert page.description == "2 March 2026, 4 facts of 1 session."
     assert (page.extra["began"], page.extra["ended"]) == ("2026-03-02", "2026-03-02")
     data = view.read(page.path) or b""
     assert conformance(page.path, data) == []
@@ -133,7 +143,7 @@ def test_clusters_of_an_older_dreamd_make_room() -> None:
     extra = {key: value for key, value in old.extra.items() if key not in {scenarios.BEGAN, scenarios.ENDED}}
     source.keep(replace(old, node_id="old", title="Boat, new", path="scenarios/boat-new--old.md", extra=extra))
     view = dreamt(source)
-    assert len(facts) == 6
+    assert len(facts) == 8
     assert "Boat, new" not in {page.title for page in view.memories(Level.SCENARIO)}
     assert len(view.memories(Level.SCENARIO)) == 2
 
