@@ -149,7 +149,8 @@ def _fitted(sentence: str) -> str:
     """Return a sentence, or its first clauses where it is too long for a title; "" if it says too little."""
     ends = (match.start() for match in _CLAUSE_END.finditer(sentence) if match.start() <= LONGEST_CHARS)
     pieces = [sentence] if len(sentence) <= LONGEST_CHARS else [sentence[:end] for end in ends]
-    telling = (piece for piece in pieces if len(stems_of_title(piece)) >= FEWEST_WORDS)
+    praise = phrases("speech.praise")
+    telling = (piece for piece in pieces if len(stems_of_title(praise.sub(" ", piece))) >= FEWEST_WORDS)
     fitted = next(telling, "").rstrip(" .!,;:–—-")
     return "" if _NO_WORDS.search(fitted) else fitted
 

@@ -54,6 +54,7 @@ def test_a_long_sentence_gives_its_whole_first_clauses() -> None:
         "see https://example.org/a now",
         "Great, that sounds like repair slots.",
         "I looked at it in the repair shop.",
+        "Last night was amazing.",
     ],
 )
 def test_greetings_replies_paths_and_what_points_back_are_no_title(words: str) -> None:
