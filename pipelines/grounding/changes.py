@@ -14,7 +14,7 @@ from typing import Any, Final
 from ...llm.budget import Asker
 from ...llm.model import LlmRefused
 from ...store.text.normal_form import words
-from ...store.text.state.evidence import may_be_same, may_share_subject
+from ...store.text.state.evidence import disputes, may_be_same, may_share_subject
 from ...store.text.state.judging import Candidate, Judgement, Relation
 from ...store.text.state.reading import read
 from . import prompts
@@ -110,7 +110,8 @@ def _borne(claim: Mapping[str, Any], earlier: Candidate | None, later: str) -> J
     if not may_share_subject(old, new, earlier.cosine):
         return None
     if relation is Relation.SAME:
-        is_same = may_be_same(old, new, earlier.cosine) and (old.is_change or not new.is_change)
+        is_news = new.is_change and not old.is_change
+        is_same = may_be_same(old, new, earlier.cosine) and not is_news and not disputes(old, new, earlier.cosine)
         return Judgement(earlier.node_id, relation, earlier.cosine) if is_same else None
     if not _differ(claim["earlier_words"], claim["later_words"], earlier.text, later):
         return None
