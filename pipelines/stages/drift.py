@@ -2,16 +2,17 @@
 
 An update supersedes the older fact, which stays a file and says until when it was true; a likely one is named in it. A
 contradiction is kept, both sides living, and waits for its person. A fact is compared with the few older ones that are
-nearest to it, or share its rarest words. A language model, where there is one, is asked about each new fact once.
+nearest to it, or share its rarest words. A language model, where there is one, is asked about each new fact once, if it
+agrees with the words where these are sure.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from math import log
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +23,8 @@ from ...store.model import Level, Memory, NodeId
 from ...store.roles import MACHINES, Role
 from ...store.text.state.evidence import RELATED_FROM
 from ...store.text.state.judging import Candidate, Judgement, Relation, judge
-from ...store.text.terms import term_stems
 from ..grounding.changes import judge_by_model
+from ..language.shared_words import SharedWords
 from ..workspace.checkpoint import once
 from ..workspace.proposals import Planned, most_superseded
 from ..workspace.view import View
@@ -34,9 +35,6 @@ ASKED = "drift asked"
 
 WHOLE_EVERY = timedelta(days=6, hours=12)
 """The interval of comparing the whole store, not only new facts: weekly, a little early rather than a day late."""
-
-COMMON = 400
-"""A word that more facts of a channel share than this is not compared by: it distinguishes nothing."""
 
 NEAREST, BY_WORDS = 5, 10
 """Older facts that one fact is compared with: so many by cosine, and so many by the rarity of the words they share."""
@@ -51,12 +49,30 @@ COUNTED = {
     Relation.CONTRADICTS: "contradictions",
 }
 
+ENDS = frozenset({Relation.SAME, Relation.UPDATES})
+"""The relations that end a fact: a model is not asked about a new fact of which the words say so."""
+
+SURE = ENDS | {Relation.CONTRADICTS}
+EXAMINED, EXAMINED_AT_LEAST, AGREED = 8, 3, 0.25
+"""The facts of which the words make a relation sure and a model is asked too, before it is believed of others, and the
+share of them of which it must say the same: the words err as well, a model that lies or guesses says so of none."""
+
+
+class _Open(NamedTuple):
+    """A new fact at its place, the older ones near it, and what the words say that it does to them."""
+
+    newer: Memory
+    place: int
+    near: list[Candidate]
+    judged: list[Judgement]
+
 
 def plan(view: View, now: datetime) -> Planned:
     """Propose what newer facts do to older ones, for every channel in which something was learned."""
     planned = Planned()
     if view.history.paused:
         return planned
+    compared: dict[str, _Comparing] = {}
     for channel, facts in _by_channel(view).items():
         since = view.cursor(STAGE, channel)
         whole = now.timestamp() - since >= WHOLE_EVERY.total_seconds()
@@ -69,10 +85,33 @@ def plan(view: View, now: datetime) -> Planned:
             planned.cursors[STAGE, channel] = int(now.timestamp())
         unasked = _unasked(view, channel, facts)
         if fresh or unasked:
-            _Comparing(view, planned, facts, fresh | unasked, unasked).run(now)
-        if unasked:
+            compared[channel] = _Comparing(view, planned, facts, fresh | unasked, unasked)
+            compared[channel].run(now)
+    is_believed = _is_believed(view, planned, [one for of in compared.values() for one in of.sure])
+    for channel, of in compared.items():
+        if of.finish(now, ask=is_believed):
             planned.cursors[ASKED, channel] = int(now.timestamp())
     return planned
+
+
+def _is_believed(view: View, planned: Planned, sure: Sequence[_Open]) -> bool:
+    """Examine the model on what the words make sure; where too little is sure it is believed."""
+    if view.model is None:
+        return False
+    examined = sure[:: max(1, len(sure) // EXAMINED)][:EXAMINED]
+    if len(examined) < EXAMINED_AT_LEAST:
+        return True
+    agreed = 0
+    for one in examined:
+        try:
+            found = judge_by_model(one.newer.text, one.near, view.model, partial(once, view.memo))
+        except LlmUnavailable:
+            return True  # it is not asked further
+        agreed += bool({(o.node_id, o.relation) for o in found} & {(o.node_id, o.relation) for o in one.judged})
+    is_believed = agreed >= AGREED * len(examined)
+    if not is_believed:
+        planned.notes.append("The language model was not believed: it sees no change or dispute where one is sure.")
+    return is_believed
 
 
 def _unasked(view: View, channel: str, facts: Sequence[Memory]) -> set[NodeId]:
@@ -117,40 +156,61 @@ class _Comparing:
         self._facts = facts
         self._place = {fact.node_id: place for place, fact in enumerate(facts)}
         self._vectors = view.vectors([fact.text for fact in facts])
-        self._words = _SharedWords(facts)
+        self._words = SharedWords([fact.text for fact in facts])
         self._is_fresh = np.array([fact.node_id in fresh for fact in facts])
         self._unasked = unasked
+        self._open: list[_Open] = []
+        self.sure: list[_Open] = []
         self._holds = np.ones(len(facts), bool)
         self._most = most_superseded(sum(fact.run != view.run_id for fact in view.memories(Level.FACT)))
         self._edits = LinkEdits(view.read, STAGE)
 
     def run(self, now: datetime) -> None:
-        """Judge every fact if it is fresh, or against the fresh ones alone; propose the edits."""
+        """Judge every fact if it is fresh, or against the fresh ones alone; what a model may add is left open."""
         for place, newer in enumerate(self._view.steps.counted(self._facts, "facts compared")):
             candidates = self._candidates(place)
-            for found in self._asked(newer, candidates, judge(newer.text, candidates)):
-                self._propose(found, self._place[found.node_id], place, now)
+            judged = judge(newer.text, candidates)
+            near = [one for one in candidates if one.cosine >= RELATED_FROM]
+            one = _Open(newer, place, near, judged)
+            is_asked = bool(near) and newer.node_id in self._unasked
+            if is_asked and any(found.relation in SURE for found in judged):
+                self.sure.append(one)
+            if is_asked and not any(found.relation in ENDS for found in judged):
+                self._open.append(one)
+            else:
+                self._take(one, judged, now)
             self._words.add(place)
-        self._planned.actions += self._edits.actions()
 
-    def _asked(self, newer: Memory, candidates: list[Candidate], judged: list[Judgement]) -> list[Judgement]:
-        """Add what a model says of a new fact that was not found certain without it."""
-        is_certain = any(one.relation in {Relation.SAME, Relation.UPDATES} for one in judged)
-        near = [one for one in candidates if one.cosine >= RELATED_FROM]
-        if self._view.model is None or newer.node_id not in self._unasked or is_certain or not near:
-            return judged
-        try:
-            found = judge_by_model(newer.text, near, self._view.model, partial(once, self._view.memo))
-        except LlmUnavailable:
-            self._unasked.clear()  # and so the cursor stays
-            self._planned.count("facts left without the model")
-            return judged
-        if any(one.relation is Relation.UPDATES for one in found):
-            found = [one for one in found if one.relation is not Relation.SAME]
+    def finish(self, now: datetime, *, ask: bool) -> bool:
+        """Ask the model about what is open, if at all; propose the edits. Return True if all was asked."""
+        is_asked = ask and bool(self._unasked)
+        for one in self._view.steps.counted(self._open, "facts asked about"):
+            judged = one.judged
+            if is_asked:
+                try:
+                    judged = self._asked(one)
+                except LlmUnavailable:
+                    is_asked = False  # and so the cursor stays
+            if not is_asked:
+                self._planned.count("facts left without the model")
+            self._take(one, judged, now)
+        self._planned.actions += self._edits.actions()
+        return is_asked
+
+    def _take(self, one: _Open, judged: Sequence[Judgement], now: datetime) -> None:
+        for found in judged:
+            self._propose(found, self._place[found.node_id], one.place, now)
+
+    def _asked(self, one: _Open) -> list[Judgement]:
+        """Add what the model says of a new fact to what the words say. Raises LlmUnavailable."""
+        assert self._view.model is not None
+        found = judge_by_model(one.newer.text, one.near, self._view.model, partial(once, self._view.memo))
+        if any(said.relation is Relation.UPDATES for said in found):
+            found = [said for said in found if said.relation is not Relation.SAME]
         if found:
             self._planned.count("relations by the model", len(found))
-        known = {one.node_id for one in found}
-        return found + [one for one in judged if one.node_id not in known]
+        known = {said.node_id for said in found}
+        return found + [said for said in one.judged if said.node_id not in known]
 
     def _candidates(self, place: int) -> list[Candidate]:
         """Return the older facts that hold, nearest by meaning and by words, and may be about the same thing."""
@@ -203,34 +263,6 @@ class _Comparing:
         is_near = float(self._vectors[old] @ self._vectors[new]) >= SAME_SUBJECT
         is_full = self._planned.counts.get(COUNTED[Relation.UPDATES], 0) >= self._most
         return Relation.LATER if relation is Relation.UPDATES and (is_full or not is_near) else relation
-
-
-class _SharedWords:
-    """The facts so far that share words with another, by an inverted index filled in the order of the facts.
-
-    An example: 0 "The office is in Oslo", 1 "The kettle is blue", 2 "The office is in Bergen now". When 2 is asked for,
-    the index has office -> [0], oslo -> [0], kettle -> [1], blue -> [1]; 2 shares "office" with 0 and nothing with 1. A
-    stem that more than COMMON facts hold has no rarity and finds nothing.
-    """
-
-    def __init__(self, facts: Sequence[Memory]) -> None:
-        self._stems = [term_stems(fact.text) for fact in facts]
-        spread = Counter(stem for stems in self._stems for stem in stems)
-        self._rarity = {stem: log(1 + len(facts) / count) for stem, count in spread.items() if count <= COMMON}
-        self._said: dict[str, list[int]] = defaultdict(list)
-
-    def shared_with(self, place: int) -> list[int]:
-        """Return the facts added so far that share words with one, by the summed rarity of those words."""
-        shared: dict[int, float] = defaultdict(float)
-        for stem in self._stems[place]:
-            for old in self._said.get(stem, ()):
-                shared[old] += self._rarity[stem]
-        return sorted(shared, key=lambda old: (-shared[old], -old))
-
-    def add(self, place: int) -> None:
-        """Let the fact at a place be found from now on."""
-        for stem in self._stems[place] & self._rarity.keys():
-            self._said[stem].append(place)
 
 
 def _speaker(fact: Memory) -> str:

@@ -182,6 +182,28 @@ def test_a_model_finds_a_change_that_words_alone_leave_open() -> None:
     assert (held["older"].superseded_by, held["older"].later) == ("newer", ())
 
 
+@pytest.mark.parametrize("is_honest", [True, False])
+def test_a_model_is_believed_only_if_it_agrees_about_what_is_sure(is_honest: bool) -> None:
+    rooms = ("cellar", "attic", "garage")
+    sure = [(f"{room}-{size}", f"The scans of the {room} take {size} GB.") for size in (80, 300) for room in rooms]
+
+    def say(prompt: str) -> dict[str, Any]:
+        lines = [json.loads(line) for line in prompt.splitlines() if line.startswith('{"')]
+        later = lines[-1]["later"]
+        return {"relations": [claim(one["number"], one["earlier"], later) for one in lines[:-1]]}
+
+    def claim(number: int, earlier: str, later: str) -> dict[str, Any]:
+        relation, quotes = "unrelated", ("", "")
+        if "rota" in earlier and "rota" in later:
+            relation, quotes = "change", ("on paper", "in the kitchen")
+        if is_honest and earlier.replace("80", "300") == later:
+            relation, quotes = "contradiction", ("80", "300")
+        return {"number": number, "relation": relation, "earlier_words": quotes[0], "later_words": quotes[1]}
+
+    held = drifted(remembered(*sure, *LIKELY), FakeModel(say))
+    assert (held["older"].superseded_by, held["older"].later) == (("newer", ()) if is_honest else (None, ("newer",)))
+
+
 def test_a_model_that_does_not_answer_leaves_what_was_found_without_it() -> None:
     source = remembered(*LIKELY)
     held = drifted(source, FakeModel(lambda prompt: LlmUnavailable("gone")))
