@@ -272,6 +272,5 @@ def _test_of(selection: Selection) -> Callable[[Node], bool]:
 
 
 def _all_words(node: Node) -> str:
-    """Return what a node says, with its title and keys; a turn's context is its neighbours'."""
-    keys = "" if node.kind is Kind.TURN else node.context
-    return "\n".join((node.title, node.text, keys, *node.tags))
+    """Return what a node says, with its title and keys; of a turn these are its own and its neighbours' words again."""
+    return node.text if node.kind is Kind.TURN else "\n".join((node.title, node.text, node.context, *node.tags))

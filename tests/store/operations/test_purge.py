@@ -302,6 +302,6 @@ def test_only_the_secret_goes(store: MemoryStore, tmp_path: Path, paths: StorePa
     store.reconcile()
     assert places_with(tmp_path, [key])
     purged = store.purge(Selection(secrets=True))
-    assert purged.traces == ()
+    assert (purged.preview.secrets, purged.traces) == (1, ())
     assert places_with(tmp_path, [key]) == []
     assert "Oktavika, key [redacted:github] then" in path.read_text()
