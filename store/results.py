@@ -98,11 +98,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A file that holds what looks like secrets, of these kinds."""
+    """A file that holds what looks like secrets, and where: `line 3 (github)`."""
 
     node_id: NodeId
     path: str
-    kinds: tuple[str, ...]
+    places: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

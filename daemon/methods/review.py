@@ -119,7 +119,7 @@ class ReviewMethods:
         runs = self._store.runs(RUNS_LOOKED_AT, kinds=LINTING, states=LANDED)
         named = next((run.summary["leaks"] for run in runs if "leaks" in run.summary), ())
         return [
-            {"node_id": leak.node_id, "path": leak.path, "kinds": ", ".join(leak.kinds)}
+            {"node_id": leak.node_id, "path": leak.path, "kinds": ", ".join(leak.places)}
             for leak in self._store.leaks(named)
         ]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ...store.keep.okf.conformance import conformance
-from ...store.keep.redaction import redact
+from ...store.keep.redaction import places_of_secrets
 from ...store.model import NodeId
 from ..registry import Stage
 from ..workspace.proposals import Planned
@@ -18,6 +18,7 @@ from .repairs import File
 
 STAGE = "lint"
 _FOOTNOTE = re.compile(r"(?<!`)\[\^([tm]\d+)\](?!:)")
+MOST_PLACES = 3
 _ARROWS = ("supersedes", "superseded_by", "contradicts")
 
 
@@ -46,11 +47,15 @@ def plan(view: View, now: datetime) -> Linted:
     paths = view.paths()
     places = view.session_paths() | view.memory_paths()  # the archived ones too
     known = frozenset(places.values())
+    sessions = {session.path: session.session_id for session in view.sessions()}
     findings: list[Finding] = []
     linted = Linted()
     for path in view.steps.counted(sorted(paths), "files"):
-        data = None if path.startswith("sessions/") else view.read(path)
+        data = view.read(path)
         if data is None:
+            continue
+        if path.startswith("sessions/"):
+            findings += _leaks(path, data, sessions.get(path, ""))
             continue
         file = repairs.read(path, data, places, known)
         repair = repairs.mend(view, file)
@@ -77,7 +82,7 @@ def _of_file(view: View, file: File, paths: set[str]) -> Iterator[Finding]:
     yield from _broken_links(file, paths)
     yield from _missing_links(view, file)
     yield from _orphan(file)
-    yield from _leak(file)
+    yield from _leaks(file.path, file.data, file.node_id)
     if repairs.clean_tags(tags := file.meta.get("tags")) not in (None, tags):
         yield Finding("tags", file.path, "its tags repeat each other or are blank", file.node_id)
 
@@ -124,12 +129,11 @@ def _orphan(file: File) -> Iterator[Finding]:
         yield Finding("orphans", file.path, "none of its sources exists any more", file.node_id)
 
 
-def _leak(file: File) -> Iterator[Finding]:
+def _leaks(path: str, data: bytes, node_id: NodeId) -> Iterator[Finding]:
     """Find a secret where no dream may remove it."""
-    found = redact(file.data.decode("utf-8", "replace")).found if file.secrets is None else file.secrets
-    if found:
-        kinds = ", ".join(sorted(set(found)))
-        yield Finding("secrets", file.path, f"it holds a secret ({kinds})", file.node_id)
+    if places := places_of_secrets(data):
+        more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
+        yield Finding("secrets", path, f"it holds a secret: {', '.join(places[:MOST_PLACES])}{more}", node_id)
 
 
 def _index_against_files(view: View, paths: set[str]) -> Iterator[Finding]:

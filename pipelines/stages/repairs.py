@@ -24,8 +24,7 @@ _LABEL = re.compile(r"[tm]\d+")
 class File:
     """A memory's file under repair.
 
-    `is_dreamt`: a dream wrote it. `known` are the paths among `places`. `secrets` are the kinds of what was found in
-    it, None before it is looked for.
+    `is_dreamt`: a dream wrote it. `known` are the paths among `places`.
     """
 
     path: str
@@ -34,7 +33,6 @@ class File:
     is_dreamt: bool
     places: Mapping[NodeId, str]
     known: Set[str]
-    secrets: tuple[str, ...] | None = None
     reasons: list[str] = field(default_factory=list)
 
     @property
@@ -117,7 +115,6 @@ def clean_tags(tags: object) -> list[str] | None:
 
 def _secrets(file: File) -> None:
     redacted = redact(file.data.decode("utf-8", "replace"))
-    file.secrets = tuple(redacted.found)
     if not file.is_dreamt or not redacted.found:
         return
     clean = redacted.text.encode()

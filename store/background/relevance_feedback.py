@@ -141,6 +141,7 @@ class RelevanceFeedback:
         if len(question.text) > LONGEST_QUESTION_CHARS or len(query_terms(question.text)) < FEWEST_WORDS:
             return
         question.text = redact(question.text).text
+        question.channel = question.channel and redact(question.channel).text
         question.words = term_stems(question.text)
         self._open.append(question)
         shown = [each.node_id for each in question.shown]

@@ -16,6 +16,7 @@ from ..find.index.projection import Node
 from ..keep import okf
 from ..keep.files.vault import Vault
 from ..model import Action, InvalidInput, Memory, NodeId, NotFound, Status
+from .outgoing import outgoing
 from .runs import REVIEW
 from .standing import is_over, revival
 
@@ -147,7 +148,8 @@ class Decisions:
         turns = [evidence.node_id for evidence in self._catalog.evidence([memory.node_id])[memory.node_id]]
         nodes = self._catalog.nodes(turns[:MOST_TURNS])
         said = tuple(_said(nodes[turn]) for turn in turns if turn in nodes and nodes[turn].live)
-        return Side(memory.node_id, memory.path, memory.title, memory.text, memory.channel, memory.since, evidence=said)
+        title, text = outgoing(memory.title), outgoing(memory.text)
+        return Side(memory.node_id, memory.path, title, text, memory.channel, memory.since, evidence=said)
 
     def _memory(self, path: str) -> Memory:
         return okf.to_memory(path, okf.parse(self._vault.read(path)))
@@ -206,7 +208,7 @@ def _settled(memory: Memory, other: Memory, verified: Mapping[str, str] | None =
 
 
 def _said(turn: Node) -> Said:
-    return Said(turn.node_id, turn.role, turn.created_at, turn.text[:EXCERPT_CHARS])
+    return Said(turn.node_id, turn.role, turn.created_at, outgoing(turn.text)[:EXCERPT_CHARS])
 
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)

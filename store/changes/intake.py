@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
+from typing import TypeVar
 
 from ..keep import okf
 from ..keep.ledger import records
 from ..keep.ledger.journal import FileChange
 from ..keep.ledger.withheld import Vanished
 from ..keep.okf import session
-from ..keep.redaction import redact
+from ..keep.redaction import REDACTED, redact
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Plan, Planned
 from ..model import InvalidInput, Memory, NewTurn, NodeId, SessionHead
-from ..names import channel_complaint, complaint, label_complaint
-from ..text.controls import without_controls
+from ..names import TAIL_DIGITS, as_label, channel_complaint, complaint, label_complaint
+from ..text.controls import plain
 from ..text.fence import without_recalled
 from .revival import Reviving
 
@@ -64,15 +66,13 @@ class SessionPlans:
 
     def observe(self, head: SessionHead, turns: Sequence[NewTurn]) -> Plan[Observed]:
         """Plan to append the turns that are not there yet. A turn is known by its external id; one without is new."""
-        head = replace(head, session_id=session.session_id(head.session_id))
         clean, secrets = [], []
         for turn in turns:
-            redacted = redact(without_controls(without_recalled(turn.text)))
-            clean.append(replace(turn, text=redacted.text))
-            secrets.append(len(redacted.found))
+            text = redact(plain(without_recalled(turn.text))).text
+            clean.append(replace(turn, text=text, role=_clean(turn.role), external_id=_clean(turn.external_id)))
+            secrets.append(text.count(REDACTED))
         if head.started_at is None:
             head = replace(head, started_at=next((turn.at for turn in turns if turn.at), None))
-        head = replace(head, title=redact(without_controls(head.title)).text)
         return lambda files: self._append(files, head, clean, secrets)
 
     def _append(
@@ -186,22 +186,55 @@ class Remembering:
 
 def check_names(channel: str, names: Iterable[str | None] = (), labels: Iterable[str] = ()) -> None:
     """Raise InvalidInput for a channel, an agent's or task's name, or a tag that cannot be one."""
-    found = [("channel", channel, channel_complaint(channel))]
+    secret = "holds a secret" if redact(channel).found else ""
+    found = [("channel", channel, channel_complaint(channel) or secret)]
     found += [("name", name, complaint(name)) for name in names if name is not None]
     found += [("tag", label, label_complaint(label)) for label in labels]
     for what, given, why in found:
         if why:
-            raise InvalidInput(f"{given[:40]!r} is no {what}: it {why}", hint="Use one short line of words.")
+            raise InvalidInput(
+                f"{redact(given).text[:40]!r} is no {what}: it {why}", hint="Use one short line of words."
+            )
+
+
+def clean_head(head: SessionHead) -> SessionHead:
+    """Return a session's head without secrets in any of its fields; its id can be part of a path."""
+    return replace(
+        head,
+        session_id=session.session_id(clean_name(head.session_id)),
+        title=clean_title(head.title),
+        agent_id=_clean(head.agent_id),
+        task_id=_clean(head.task_id),
+        user_id=_clean(head.user_id),
+        cwd=None if head.cwd is None else redact(head.cwd).text,
+    )
+
+
+def clean_name(name: str) -> str:
+    """Return a name, an id or a tag without a secret in it; six digits of its hash keep two such names apart."""
+    redacted = redact(name)
+    if not redacted.found:
+        return name
+    return as_label(
+        f"{redacted.text}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:TAIL_DIGITS]}"
+    )
+
+
+_Name = TypeVar("_Name", str, str | None)
+
+
+def _clean(name: _Name) -> _Name:
+    return name if name is None else clean_name(name)
 
 
 def clean_title(title: str) -> str:
-    """Return a title on one line, without secrets."""
-    return redact(" ".join(title.replace("\x00", "").split())).text
+    """Return a title on one line, without control characters and secrets."""
+    return redact(" ".join(plain(title).split())).text
 
 
 def clean_text(text: str) -> str:
     """Return a text without control characters and secrets. Raises InvalidInput when nothing is left."""
-    kept = redact(without_controls(without_recalled(text)).strip()).text
+    kept = redact(plain(without_recalled(text)).strip()).text
     if not kept:
         raise InvalidInput("there is no text to remember", hint="Give a sentence: `dreamctl remember TEXT`.")
     return kept

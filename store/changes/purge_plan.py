@@ -97,7 +97,8 @@ class Planner:
     """Plans purges from the index and the history, and changes nothing.
 
     `read` returns a file of the vault, None where it is gone; `images` yields the paths and contents of the files
-    that the history holds. `rest` is called now and then, and may sleep.
+    that the history holds, `files` those of the vault: a secret in one of them is in no index. `rest` is called now and
+    then, and may sleep.
     """
 
     def __init__(
@@ -105,18 +106,20 @@ class Planner:
         catalog: Catalog,
         read: Callable[[str], bytes | None],
         images: Callable[[], Iterable[tuple[str, bytes]]],
+        files: Callable[[], Iterable[tuple[str, bytes]]],
         rest: Callable[[], None],
     ) -> None:
         self._catalog = catalog
         self._rest = rest
         self._read = read
         self._images = images
+        self._files = files
 
     def plan(self, selection: Selection, salt: bytes) -> PurgePlan:
         """Return what a selection comes to. Raises NotFound for an unknown node, InvalidInput for no selection."""
-        history = list(self._history())
+        history = list(self._versions(self._images()))
         if selection.secrets:
-            return self._plan_secrets(history, salt)
+            return self._plan_secrets([*history, *self._versions(self._files())], salt)
         found = self._named(selection, history) if selection.nodes else self._chosen(selection, history)
         phrases = [selection.matching] if selection.matching else []
         passages = ErasedWords.of(salt, (), [node.text for node in found.versions], phrases)
@@ -128,8 +131,8 @@ class Planner:
         titles = dict.fromkeys(node.title for node in found.versions)
         return PurgePlan(erasure, tuple(titles)[:MOST_TITLES], tuple(repeated_in))
 
-    def _history(self) -> Iterator[Version]:
-        for number, (path, data) in enumerate(self._images()):
+    def _versions(self, files: Iterable[tuple[str, bytes]]) -> Iterator[Version]:
+        for number, (path, data) in enumerate(files):
             if number % RESTED_EVERY == 0:
                 self._rest()
             yield from versions_of(path, data)
@@ -237,15 +240,19 @@ class Planner:
 
     # ---- secrets
 
-    def _plan_secrets(self, history: list[Version], salt: bytes) -> PurgePlan:
+    def _plan_secrets(self, versions: list[Version], salt: bytes) -> PurgePlan:
         """Plan to remove what today's rules take for secrets, wherever it is."""
         words: set[str] = set()
         kept: set[str] = set()
         titles: dict[str, None] = {}
+        seen: set[tuple[NodeId, str]] = set()
         times = 0
-        held = (version.node for version in history)
+        held = (version.node for version in versions)
         for node in chain(self._catalog.said(), self._catalog.listing(), held):
             said = _all_words(node)
+            if (node.node_id, said) in seen:
+                continue
+            seen.add((node.node_id, said))
             clean = redact(said)
             kept.update(words_of(clean.text))
             if clean.found:

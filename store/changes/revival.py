@@ -12,6 +12,7 @@ from ..keep import okf
 from ..keep.ledger import records
 from ..keep.ledger.journal import FileChange
 from ..keep.ledger.records import Run
+from ..keep.redaction import places_of_secrets
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Planned
 from ..model import Action, InvalidInput, NodeId
@@ -50,6 +51,8 @@ class Reviving:
             ended = {"superseded_by": node_id, "valid_to": now.isoformat()}
             with contextlib.suppress(InvalidInput):  # a file whose frontmatter cannot be edited stays as it is
                 edits.append(_Edit(newer, self.path_of(newer) or "", standing, okf.edit(standing, ended)))
+        if any(places_of_secrets(edit.after) for edit in edits):  # a person's own file, which the ledger may not hold
+            return Planned(node_id, writes=(records.reinforce(node_id, now),))
         return _as_run(node_id, edits, run_id, now)
 
     def _read(self, files: PendingFiles, node_id: NodeId) -> bytes | None:

@@ -18,6 +18,7 @@ from ..keep.ledger import records
 from ..keep.ledger.journal import ChangeKind, FileChange, sha256
 from ..keep.ledger.ledger import Ledger
 from ..keep.ledger.records import RecordedAction, Run, Write
+from ..keep.redaction import places_of_secrets
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Planned, Writer
 from ..model import (
@@ -51,7 +52,8 @@ UNDO: Final = "undo"
 
 FORBIDDEN: Final = "it was undone, forgotten or rejected before"
 CHANGED: Final = "the file was changed in the meantime"
-"""The reasons for a skipped action (this and FORBIDDEN)."""
+UNSAFE: Final = "it holds a secret, which the history may not: take that out first"
+"""The reasons for a skipped action."""
 
 _PERSONAL: Final = frozenset({FORGET, REVIEW, DELETED})
 
@@ -338,7 +340,8 @@ class Changes:
                 if seen is not None and meta.get("superseded_by") == goes:
                     with contextlib.suppress(InvalidInput):  # a file that cannot be edited stays; nothing hides it
                         restored = standing.released(seen, None)
-                        released.append(_Reversal(path, str(meta.get("node_id")), seen, restored))
+                        if not places_of_secrets(restored):
+                            released.append(_Reversal(path, str(meta.get("node_id")), seen, restored))
         return released
 
     def _plan_undo(
@@ -414,6 +417,8 @@ class Changes:
 def _objection(action: Action, before: bytes | None, forbidden: Collection[str]) -> str | None:
     if forbidden and {action.fingerprint, edit_key(action.path, before, action.content)} & set(forbidden):
         return FORBIDDEN
+    if action.content is not None and places_of_secrets(action.content):
+        return UNSAFE
     if _hash(before) != action.pre_sha256:
         return "there is a file already" if action.pre_sha256 is None else CHANGED
     return None

@@ -17,9 +17,11 @@ from ..keep import okf
 from ..keep.files.vault import Vault
 from ..keep.ledger import records
 from ..keep.ledger.journal import sha256
+from ..keep.redaction import redact
 from ..keep.writer.writer import Writer
 from ..model import Action, ActionKind, Changeset, Conflict, InvalidInput, Kind, NodeId
 from ..results import Decided, Forgotten, Restored
+from ..text.controls import plain
 from ..text.titles import title_of
 from .damage import Repairs, repeated_after_repair
 from .intake import TITLE_CHARS
@@ -69,7 +71,7 @@ class Corrections:
         node = self._visibility.node(node_id)
         if node.kind is Kind.SESSION:
             raise InvalidInput(f"{node_id} is a whole session", hint="Forget its turns, by their ids SESSION#N.")
-        reason = reason or "forgotten by its person"
+        reason = redact(plain(reason)).text or "forgotten by its person"
         also = [other for other in self._lookup.resting_only_on(node_id) if other.node_id != node_id]
         doomed = also if node.kind is Kind.TURN else [node, *also]
         actions = (*(self._deletion(other, reason) for other in doomed), *self._releases(doomed))

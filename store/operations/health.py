@@ -15,7 +15,7 @@ from ..keep.derived import DerivedFiles, notes_on
 from ..keep.files.leftovers import Leftovers
 from ..keep.files.vault import Vault
 from ..keep.ledger.ledger import Ledger
-from ..keep.redaction import redact
+from ..keep.redaction import places_of_secrets
 from ..keep.writer.writer import Writer
 from ..model import IndexDamaged, Level, NodeId
 from ..results import Leak, Problem, StoreStatus
@@ -28,6 +28,11 @@ STATUS_WAITS_S = 0.5
 """The longest wait of `status` for what was acknowledged before it to be counted."""
 
 COUNTED = {Level.SESSION: "sessions", Level.FACT: "facts", Level.SCENARIO: "scenarios", Level.PROFILE: "profiles"}
+
+LEAKED = (
+    "a secret stands in {}; it is in no answer, and no dream changes this file before it is gone: take it out, or"
+    " `dreamctl purge --secrets` does"
+)
 
 LEFTOVER = (
     "a write that was interrupted left it, and what it holds is nowhere else: it may be what somebody saved at that"
@@ -160,12 +165,20 @@ class Health:
         ]
         if absence is None:
             problems += notes_on(self._derived.foreign())
+            problems += self._secrets()
         in_ledger = (*history_problems(self._ledger_path, self._ledger), *self._ledger.look_through())
         problems += [Problem("ledger.db", problem, "error") for problem in in_ledger]
         problems += [
             Problem("index.db", f"{problem}; it is being made again", "error") for problem in self._opened.problems()
         ]
         return problems
+
+    def _secrets(self) -> Iterator[Problem]:
+        """Look at every file, sessions and derived pages too, for what should not be kept."""
+        paths = [stamp.path for stamp in self._vault.walk()]
+        for path in (*paths, *self._vault.derived()):
+            if places := places_of_secrets(self._vault.read_if_any(path) or b""):
+                yield Problem(path, LEAKED.format(_listed(places)))
 
     def _accept(self) -> Sequence[Problem]:
         """Believe that what is gone is meant to be gone, and return which run takes that back."""
@@ -181,8 +194,8 @@ class Health:
         for node_id in node_ids:
             path = self._opened.catalog.path_of(node_id)
             data = self._vault.read_if_any(path) if path else None
-            if path and data and (kinds := sorted(set(redact(data.decode("utf-8", "replace")).found))):
-                found.append(Leak(node_id, path, tuple(kinds)))
+            if path and data and (places := places_of_secrets(data)):
+                found.append(Leak(node_id, path, tuple(places)))
         return found
 
 

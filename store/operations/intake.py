@@ -12,7 +12,6 @@ from ..changes.intake import Observed, Remembering, SessionPlans
 from ..changes.revival import REMEMBER, Reviving
 from ..changes.runs import fingerprint, new_run_id
 from ..keep import okf
-from ..keep.okf.session import session_id as session_node_id
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Planned, Writer
 from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NewTurn, NodeId, SessionHead
@@ -83,6 +82,7 @@ class Intake:
         kept = intake.clean_text(text)
         node_id = okf.fact_id(channel, kept)
         title = intake.clean_title(title) or title_of(kept, TITLE_CHARS)
+        tags, agent_id = [intake.clean_name(tag) for tag in tags], agent_id and intake.clean_name(agent_id)
         now = self._now()
         learned = {"learned_at": now.isoformat()} if created_at else {}
         memory = Memory(
@@ -120,11 +120,12 @@ class Intake:
         """
         self._activity.note_call()
         intake.check_names(head.channel, (head.agent_id, head.task_id, head.user_id))
+        head = intake.clean_head(head)
         if self._switches.is_off(head.channel):
             nothing: Future[Observed] = Future()
             nothing.set_result(Observed(head.session_id, 0, 0, 0))
             return nothing
-        self._feedback.said(session_node_id(head.session_id), head.channel, turns)
+        self._feedback.said(head.session_id, head.channel, turns)
         return self._writer.submit(self._sessions.observe(head, turns))
 
     def say_again(self, node_id: NodeId) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
+from ..changes.outgoing import outgoing
 from ..find.index.catalog import Catalog, Content
 from ..keep import okf
 from ..keep.derived import DerivedFiles
 from ..keep.files.vault import Vault, is_digest
+from ..keep.redaction import masked
 from ..results import Digest
 from .visibility import Visibility
 
@@ -59,7 +61,7 @@ class Pages:
     def description(self, path: str) -> str:
         """Return the description in a memory's frontmatter, "" where there is no such file."""
         data = self._vault.read_if_any(path)
-        return "" if data is None else okf.to_memory(path, okf.parse(data)).description
+        return "" if data is None else okf.to_memory(path, okf.parse(masked(data))).description
 
     def digest(self, day: date | None = None) -> Digest | None:
         """Return a day's digest, or the newest; None where there is none."""
@@ -69,4 +71,4 @@ class Pages:
             return None
         path = found[-1]
         page = path.with_suffix(".html")
-        return Digest(path.stem, path, page if page.exists() else None, okf.parse(path.read_bytes()).body)
+        return Digest(path.stem, path, page if page.exists() else None, outgoing(okf.parse(path.read_bytes()).body))

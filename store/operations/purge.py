@@ -112,7 +112,7 @@ class Purge:
         self._is_busy = is_busy
         self._now = now
         self._closing = closing
-        self._planner = Planner(opened.catalog, vault.read_if_any, ledger.images, self._rest)
+        self._planner = Planner(opened.catalog, vault.read_if_any, ledger.images, vault.contents, self._rest)
         self._rested_at = 0.0
         self._one_at_a_time = threading.Lock()
         self._finishing: threading.Thread | None = None

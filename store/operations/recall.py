@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ..background.activity import Activity
+from ..changes.outgoing import outgoing, outgoing_envelope, outgoing_hit
 from ..find.embedding.embedding import Embedder
 from ..find.index import scope
 from ..find.index.catalog import Catalog
@@ -79,7 +80,7 @@ class Recall:
             as_of=as_of,
         )
         ranking = self._rank(question)
-        found = hits.answer(ranking, self._catalog, limit)
+        found = self._answer(ranking, limit)
         self._writer.later(*records.log_usage([hit.node_id for hit in found.hits], self._now()))
         if not (levels or include_archived or as_of or explain):
             self._feedback.answered(query, channel, None, ranking, [shown_hit(hit) for hit in found.hits])
@@ -93,7 +94,7 @@ class Recall:
         limit = max(10, min(200, budget_tokens // 10))
         ranking = self._rank(Question(text=query, limit=limit, channel=channel))
         ranking.leave_out_session(session)
-        envelope = packing.envelope(ranking, self._catalog, budget_tokens, self._now())
+        envelope = outgoing_envelope(packing.envelope(ranking, self._catalog, budget_tokens, self._now()))
         self._writer.later(*records.log_usage([slot.node_id for slot in envelope.slots], self._now()))
         self._feedback.answered(query, channel, session, ranking, [shown_slot(slot) for slot in envelope.slots])
         return envelope
@@ -103,7 +104,7 @@ class Recall:
         """Find what answers a question in any channel, by channel, best first; nothing of it is counted or kept."""
         ranking = self._rank(Question(text=query, limit=limit, channel=ALL_CHANNELS))
         found: dict[str, list[Hit]] = {}
-        for hit in hits.answer(ranking, self._catalog, limit).hits:
+        for hit in self._answer(ranking, limit).hits:
             found.setdefault(hit.channel, []).append(hit)
         return [Elsewhere(channel, tuple(in_channel)) for channel, in_channel in found.items()]
 
@@ -167,6 +168,10 @@ class Recall:
             for node in nodes
         ]
 
+    def _answer(self, ranking: Ranking, limit: int) -> Recalled:
+        found = hits.answer(ranking, self._catalog, limit)
+        return replace(found, hits=[outgoing_hit(hit) for hit in found.hits])
+
     def _rank(self, question: Question) -> Ranking:
         settled = self._visibility.settle(runs=False)
         self._activity.note_call()
@@ -177,14 +182,14 @@ class Recall:
         return ranking
 
     def _title(self, node: Node) -> str:
-        return FORGOTTEN if self._tombstones.is_hidden(node.node_id) else node.title
+        return FORGOTTEN if self._tombstones.is_hidden(node.node_id) else outgoing(node.title)
 
     def _text(self, node: Node) -> str:
         """Return a memory's text, of a session its turns'; the text of a forgotten turn is never returned."""
         if node.kind is Kind.SESSION:
             turns = self._catalog.turns(node.node_id)
             return "\n\n".join(f"#{turn.ordinal} {turn.role}: {self._text(turn)}" for turn in turns)
-        return FORGOTTEN if self._tombstones.is_hidden(node.node_id) else node.text
+        return FORGOTTEN if self._tombstones.is_hidden(node.node_id) else outgoing(node.text)
 
     def _named(self, node_ids: Sequence[NodeId], beside: scope.Scope) -> tuple[NodeId, ...]:
         """Return the ids of nodes that exist and that the scope admits, each once."""

@@ -17,6 +17,7 @@ import apsw
 from ...keep.database import empty_wal
 from ...keep.files.vault import FileStamp, Vault
 from ...keep.ledger.journal import Appended
+from ...keep.redaction import masked
 from ...model import Kind, Level, NodeId, NotFound
 from ...text.chunking import chunk
 from ..backends.interface import Point, Vector, VectorStore
@@ -353,6 +354,7 @@ class Index:
         session_id = some_node.session_id if some_node else None
         head = self._catalog.session_head(session_id) if session_id else None
         tail = self._vault.read(path, from_offset)[: stamp.size - from_offset]  # no more than the stamp stands for
+        tail = tail if stamp.ctime_ns else masked(tail)  # something else than the writer may have added to it
         if head is None or len(tail) < stamp.size - from_offset:
             self._apply_whole(path, stamp)
             return
@@ -388,9 +390,9 @@ class Index:
         self._reapply_affected(path, known.keys() ^ named, successors)
 
     def _read(self, path: str) -> bytes:
-        """Return what is indexed of a file, b"" for one that is gone."""
+        """Return what is indexed of a file, b"" for one that is gone; a secret in it, written by hand, is masked."""
         try:
-            return self._vault.read(path, 0, -1 if is_session(path) else MOST_BYTES)
+            return masked(self._vault.read(path, 0, -1 if is_session(path) else MOST_BYTES))
         except NotFound:
             return b""
 
@@ -443,7 +445,7 @@ class Index:
         """Yield a file whole, of which perhaps no more than the beginning was read."""
         yield read
         if len(read) < stamp.size:
-            yield self._vault.read(path, len(read))
+            yield masked(self._vault.read(path, len(read)))
 
     def _ranked(self, projection: Projection) -> Projection:
         """Take a fact out of the ranking where its turn can be found in its place.

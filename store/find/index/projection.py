@@ -14,7 +14,7 @@ from ...roles import Role
 from ...text.dates import format_date
 from ..backends.interface import Scalar
 
-PROJECTION_VERSION = 4
+PROJECTION_VERSION = 5
 """The version of these rules; raise it with every change, so that an index made by older rules is rebuilt."""
 
 NEIGHBOURS, NEIGHBOUR_CHARS = 2, 250

@@ -130,6 +130,12 @@ class Vault:
         """
         yield from (stamp for stamp in _walk(self.root, "", is_kept) if stamp.size)
 
+    def contents(self) -> Iterator[tuple[str, bytes]]:
+        """Yield every memory and session with its content."""
+        for stamp in self.walk():
+            if (data := self.read_if_any(stamp.path)) is not None:
+                yield stamp.path, data
+
     def derived(self) -> Iterator[str]:
         """Yield the path of every file that has the name of a derived one, dreamd's or a person's."""
         yield from (stamp.path for stamp in _walk(self.root, "", is_derived))

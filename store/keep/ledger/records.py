@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, NamedTuple
 
 from ...model import Action, ActionKind, NodeId
+from ..redaction import masked
 from .journal import sha256
 
 LINK: Final = "link"
@@ -83,8 +84,8 @@ def _instant(text: str | None) -> datetime | None:
 
 
 def packed(image: bytes | None) -> bytes | None:
-    """Return an image as the ledger keeps it."""
-    return None if image is None else zlib.compress(image, 1)
+    """Return an image as the ledger keeps it: without a secret that a person wrote into it, which `undo` then lacks."""
+    return None if image is None else zlib.compress(masked(image), 1)
 
 
 def unpacked(image: bytes | None) -> bytes | None:

@@ -6,6 +6,7 @@ whose own words were seen. Every pattern is bounded, or eats what it has looked 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,7 @@ from .named import find_named
 from .shapes import CANDIDATE, Span, find_issued
 
 REDACTED: Final = "[redacted:"
+MASK: Final = "x"  # of one byte, a stand-in for every rule, and no command of YAML's
 MOST_ROUNDS: Final = 4
 """Once one is gone, another may stand beside its name; a text that is made of secrets alone needs a third."""
 
@@ -81,6 +83,37 @@ def redact(text: str) -> Redacted:
             kinds.append(kind)
         text = "".join((*pieces, text[position:]))
     return Redacted(text, tuple(kinds))
+
+
+def masked(data: bytes) -> bytes:
+    """Return a file's bytes with an `x` for each byte of a secret: what else is in it stays where it is."""
+    text = data.decode("utf-8", "surrogateescape")
+    for _ in range(MOST_ROUNDS):
+        spans = find(text)
+        if not spans:
+            break
+        data, text = _masked(text, spans)
+    return data
+
+
+def _masked(text: str, spans: Iterable[Span]) -> tuple[bytes, str]:
+    pieces: list[str] = []
+    position = 0
+    for start, end, _ in spans:
+        hidden = re.sub(
+            r"[^\r\n]", lambda each: MASK * len(each[0].encode("utf-8", "surrogateescape")), text[start:end]
+        )
+        pieces += (text[position:start], hidden)
+        position = end
+    text = "".join((*pieces, text[position:]))
+    return text.encode("utf-8", "surrogateescape"), text
+
+
+def places_of_secrets(data: bytes) -> list[str]:
+    """Say of each secret in a file in which line it is, and its kind: `line 3 (github)`."""
+    text = data.decode("utf-8", "replace")
+    lines = dict.fromkeys((text.count("\n", 0, start) + 1, kind) for start, _, kind in find(text))
+    return [f"line {line} ({kind})" for line, kind in lines]
 
 
 def find(text: str) -> list[Span]:

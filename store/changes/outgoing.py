@@ -1,0 +1,32 @@
+"""Text on its way out, to an agent or a person: once more without secrets, and without what commands a terminal.
+
+What came in through the door holds neither; an older version's rules, or a person's own file, may have let it by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..keep.redaction import redact
+from ..model import Envelope, Hit, Slot
+from ..text.controls import plain
+
+
+def outgoing(text: str) -> str:
+    """Return a text as it may be shown."""
+    return redact(plain(text)).text
+
+
+def outgoing_hit(hit: Hit) -> Hit:
+    """Return a hit as it may be shown."""
+    return replace(hit, title=outgoing(hit.title), text=outgoing(hit.text))
+
+
+def outgoing_envelope(envelope: Envelope) -> Envelope:
+    """Return an envelope as it may be shown."""
+    slots = tuple(_outgoing_slot(slot) for slot in envelope.slots)
+    return replace(envelope, text=outgoing(envelope.text), slots=slots)
+
+
+def _outgoing_slot(slot: Slot) -> Slot:
+    return replace(slot, text=outgoing(slot.text), words=outgoing(slot.words))
