@@ -23,6 +23,7 @@ from . import (
     model_dreams,
     planning,
     preemption,
+    redaction,
     survival,
     threads,
     vault_away,
@@ -52,6 +53,7 @@ SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "planning": planning.measure,
     "busy": busy.measure,
     "bundles": bundles.measure,
+    "redaction": redaction.measure,
     "vault_away": vault_away.measure,
 }
 

@@ -28,6 +28,7 @@ HOLD = {
     "busy": ALL,
     "vault_away": ALL,
     "damage": ALL,
+    "redaction": ("secrets gone",),
     "grounding": ("false claims accepted",),  # 42 true claims of the stand-ins are too few for a share
     "quality": ("recall@10, fusion rrf", "any@5, fusion rrf", "by kind"),
 }

@@ -1,0 +1,250 @@
+"""Secrets sent in by every way: how many are gone from every byte on the disk, and how many alarms are false."""
+
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+from dreamd.daemon.clock import utc_now
+from dreamd.daemon.importing.importer import Importer
+from dreamd.ipc.call import Call
+from dreamd.store import MemoryStore, StorePaths
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.keep.redaction import find
+from dreamd.store.model import InvalidInput, NewTurn, SessionHead
+from dreamd.store.settings import StoreSettings
+
+from .options import Options
+from .planted_secrets import Planted, corpus
+from .scratch import own_folder
+from .table import Row, skipped
+
+LEAST_GONE = 0.95
+MOST_ALARMS = 10
+MOST_P50_MS, MOST_P95_MS = 1.0, 4.0
+HOW = "tests/bench/planted_secrets.py: {} secrets of {} kinds, searched for in all files and in what they hold packed"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way in. `is_by_hand`: the person's own files keep their bytes, everything else may not have them."""
+
+    name: str
+    send: Callable[[MemoryStore, Path, list[Planted]], None]
+    is_by_hand: bool = False
+
+
+def measure(options: Options) -> Iterator[Row]:
+    """Measure each way in on a store of its own, then false alarms and time on the development sets."""
+    planted = corpus(options.of(436, 436))[: options.of(436, 60)]
+    how = HOW.format(len(planted), len({one.kind for one in planted}))
+    for way in WAYS:
+        with own_folder("redaction") as folder:
+            left = _left(way, folder, planted)
+            share = 1 - len(left) / len(planted)
+            listed = f"; left: {', '.join(sorted({one.kind for one in left})[:12])}" if left else ""
+            yield Row(f"secrets gone, by {way.name}", f"{share:.1%}{listed}", "at least 95 %", share >= LEAST_GONE, how)
+    yield from _alarms(options)
+
+
+def _left(way: Way, folder: Path, planted: list[Planted]) -> list[Planted]:
+    """Return the secrets of which something is on the disk after they came in by one way."""
+    data = folder / "data"
+    paths = StorePaths(
+        *(data / name for name in ("vault", "ledger.db", "index/index.db", "index/embeddings.db", "runs"))
+    )
+    with_store(paths, lambda store: way.send(store, folder, planted))
+    texts = [data.lower() for data in _held(data, skip=paths.vault if way.is_by_hand else None)]
+    return [one for one in planted if any(piece.lower().encode() in text for piece in one.pieces for text in texts)]
+
+
+def with_store(paths: StorePaths, use: Callable[[MemoryStore], None]) -> None:
+    """Open a store, use it, let it find everything, and close it."""
+    embedder = StubEmbedder()
+    store = MemoryStore.open(paths, StoreSettings(), embedder, utc_now)
+    try:
+        store.wait_until_caught_up(60)
+        use(store)
+        store.settle()
+    finally:
+        store.close()
+
+
+def _held(folder: Path, skip: Path | None) -> Iterator[bytes]:
+    """Yield every file, and what databases hold packed."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not (skip and path.is_relative_to(skip)):
+            yield path.read_bytes()
+    for path in sorted(folder.rglob("*.db")):
+        yield from _packed(path)
+
+
+def _packed(database: Path) -> Iterator[bytes]:
+    connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    tables = [
+        name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT NULL")
+    ]
+    for table in tables:
+        try:
+            rows = list(connection.execute(f'SELECT * FROM "{table}"'))
+        except apsw.SQLError:  # a table of an extension that is not loaded here
+            continue
+        for row in rows:
+            for value in row:
+                if isinstance(value, bytes) and value[:1] == b"x":
+                    try:
+                        yield zlib.decompress(value)
+                    except zlib.error:
+                        continue
+    connection.close()
+
+
+# ---- the ways in
+
+
+def _remember(store: MemoryStore, _: Path, planted: list[Planted]) -> None:
+    for one in planted:
+        store.remember(one.text).result()
+
+
+def _observe(store: MemoryStore, _: Path, planted: list[Planted]) -> None:
+    for number, one in enumerate(planted):
+        head = SessionHead(f"s{number % 20}", "shop", title=one.text[:60])
+        store.observe(head, [NewTurn("user", one.text, utc_now(), f"t{number}")]).result()
+
+
+def _import(store: MemoryStore, folder: Path, planted: list[Planted]) -> None:
+    """Import a transcript of Claude Code: said, run in a shell, printed by it, and told as an error."""
+    lines = []
+    for number, one in enumerate(planted):
+        said = {"type": "text", "text": one.text}
+        run = {"type": "tool_use", "id": f"c{number}", "name": "Bash", "input": {"command": one.text}}
+        result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": f"{'- ' * 60}{one.text}{' -' * 300}"}
+        message = {"role": "assistant", "content": [said, run]}
+        lines += [
+            _line("user", {"role": "user", "content": one.text}, number, "u"),
+            _line("assistant", message, number, "a"),
+        ]
+        lines.append(_line("user", {"role": "user", "content": [result]}, number, "r"))
+    (folder / "session.jsonl").write_text("\n".join(lines))
+    notes = folder / "notes"
+    notes.mkdir()
+    for number, one in enumerate(planted):
+        (notes / f"n{number}.md").write_text(f"# Note {number}\n\n{one.text}\n")
+    Importer(store, Call(None, "import")).take([folder / "session.jsonl", notes], None)
+
+
+def _line(kind: str, message: object, number: int, mark: str) -> str:
+    return json.dumps(
+        {
+            "type": kind,
+            "message": message,
+            "uuid": f"{mark}{number}",
+            "sessionId": "s1",
+            "cwd": "/home/me/shop",
+            "timestamp": f"2026-11-20T{number // 60 % 24:02d}:{number % 60:02d}:00Z",
+        }
+    )
+
+
+def _edit(store: MemoryStore, _: Path, planted: list[Planted]) -> None:
+    """Write them into the vault: into a session, into memories, and into notes of a person's own; then ask."""
+    store.observe(
+        SessionHead("s1", "shop"), [NewTurn("user", f"turn {n}", utc_now(), f"t{n}") for n in range(5)]
+    ).result()
+    store.settle()
+    (session,) = store.paths.vault.glob("sessions/**/*.md")
+    for number, one in enumerate(planted):
+        (store.paths.vault / f"note{number}.md").write_text(f"---\ntype: Note\ntitle: n{number}\n---\n\n{one.text}\n")
+    session.write_text(session.read_text().replace("turn 3", "\n".join(one.text for one in planted)))
+    store.reconcile()
+    store.settle()
+    for one in planted[::10]:
+        answer = store.recall(one.text[:40])
+        if any(piece in hit.text for hit in answer.hits for piece in one.pieces):
+            raise AssertionError(f"a recall tells a {one.kind}")
+
+
+def _ask(store: MemoryStore, _: Path, planted: list[Planted]) -> None:
+    store.remember("Where the deploy keys and passwords of the shop are written down").result()
+    store.settle()
+    for one in planted:
+        store.recall(one.text)
+        store.context(one.text)
+
+
+def _fields(store: MemoryStore, _: Path, planted: list[Planted]) -> None:
+    """Put them where names go: ids, tags, a title, a folder; those that cannot be names are refused."""
+    for number, one in enumerate(planted):
+        name = " ".join(one.text.split())[:250].strip()
+        head = SessionHead(f"s{number}", "shop", one.text, utc_now(), name, name, name, f"/home/me/{name}")
+        try:
+            store.observe(head, [NewTurn(name, "hello", utc_now(), name)]).result()
+            store.remember(f"fact {number}", tags=[name], agent_id=name, title=one.text).result()
+        except InvalidInput:
+            continue
+
+
+WAYS = (
+    Way("remember", _remember),
+    Way("observe", _observe),
+    Way("import", _import),
+    Way("hand edit", _edit, is_by_hand=True),
+    Way("a question", _ask),
+    Way("other fields", _fields),
+)
+
+
+# ---- false alarms and time
+
+
+def _alarms(options: Options) -> Iterator[Row]:
+    texts = list(_texts_of(options.data))
+    if not texts:
+        yield skipped("secrets: false alarms", f"at most {MOST_ALARMS}", f"{options.data} is not there")
+        return
+    alarms, took_ms = [], []
+    for text in texts:
+        began = time.process_time()
+        found = find(text)
+        took_ms.append((time.process_time() - began) * 1000)
+        alarms += [text[max(0, start - 30) : end][:60] for start, end, _ in found]
+    took_ms.sort()
+    p50, p95 = took_ms[len(took_ms) // 2], took_ms[int(len(took_ms) * 0.95)]
+    yield Row(
+        "secrets: alarms on the development sets",
+        f"{len(alarms)} in {len(texts)} texts",
+        f"at most {MOST_ALARMS}, looked at one by one",
+        len(alarms) <= MOST_ALARMS,
+        "LoCoMo, BEAM, transcripts, readers, notes; six of them are planted secrets",
+    )
+    ok = p50 <= MOST_P50_MS and p95 <= MOST_P95_MS
+    yield Row("secrets: time a text, p50 / p95", f"{p50:.2f} / {p95:.2f} ms", "1 / 4 ms", ok, "the same texts")
+
+
+def _texts_of(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.rglob("*")):
+        if path.suffix == ".json":
+            yield from _strings(json.loads(path.read_text()))
+        elif path.suffix == ".jsonl":
+            for line in path.read_text().splitlines():
+                yield from _strings(json.loads(line))
+        elif path.suffix in (".md", ".txt"):
+            yield path.read_text()
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        if len(value) >= 20:
+            yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)
