@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .keep.okf.notes import has_unreadable_date
     from .keep.okf.notes import title_of as note_title
     from .keep.okf.session import session_id
+    from .keep.redaction import redact
     from .keep.unwritable import is_full
     from .memory import MemoryStore
     from .offline import check_closed
@@ -57,6 +58,7 @@ __all__ = [
     "note_date",
     "note_title",
     "parse_document",
+    "redact",
     "salvage_ledgers",
     "session_id",
     "within",
@@ -90,6 +92,7 @@ _HOMES = {
     "note_date": "keep.okf.notes:date_of",
     "note_title": "keep.okf.notes:title_of",
     "parse_document": "keep.okf.document:parse",
+    "redact": "keep.redaction",
     "salvage_ledgers": "keep.ledger.salvage:salvage",
     "session_id": "keep.okf.session",
     "within": "keep.deadline",

@@ -183,7 +183,9 @@ class Parts:
             self.visibility.settle,
         )
         self.reviving = Reviving(self.lookup.path_of, lambda one, other: normal_form(one) == normal_form(other))
-        self.sessions = SessionPlans(self.lookup.path_of, self.deletions.before_anew)
+        self.sessions = SessionPlans(
+            self.lookup.path_of, self.deletions.before_anew, personal=self.settings.redact_personal
+        )
         self.decisions = Decisions(self.catalog, self.vault, lambda: self.tombstones.names)
 
     def _build_operations(self, open_parts: ExitStack) -> None:
@@ -201,6 +203,7 @@ class Parts:
             self.activity,
             lambda node_id, known: self.linker.on_remembered(node_id, known=known),
             self.now,
+            personal=self.settings.redact_personal,
         )
         self.linker = Linker(
             self.catalog,
@@ -221,7 +224,9 @@ class Parts:
 
     def _build_questions(self) -> None:
         """Build what answers questions and learns from the answers."""
-        self.relevance = RelevanceFeedback(self.writer.later, self.is_busy, self.ledger.asked)
+        self.relevance = RelevanceFeedback(
+            self.writer.later, self.is_busy, self.ledger.asked, personal=self.settings.redact_personal
+        )
         self.feedback = Feedback(
             self.relevance,
             self.catalog,

@@ -46,4 +46,7 @@ class StoreSettings(BaseModel):
     embedding: EmbeddingSettings = EmbeddingSettings()
     search: SearchSettings = SearchSettings()
     chunks: ChunkSettings = ChunkSettings()
+    redact_personal: bool = Field(
+        False, description="replace e-mail addresses, telephone and card numbers and IBANs too, as secrets are"
+    )
     probes: bool = Field(True, description="keep past questions, redacted, for 30 days: dreams are tested on them")

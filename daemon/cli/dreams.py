@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...ipc.answers import DigestAnswer, DreamAnswer, RunAnswer, RunsAnswer, SteeredAnswer, UndoAnswer
 
 # A page's links lead nowhere in a terminal.
-LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
+LINK = re.compile(r"\[([^\]\n]{0,400})\]\([^)\n]{0,400}\)")
 MARK = re.compile(r"^<!--.*-->\n\n?", re.MULTILINE)
 CELL = re.compile(r" (?<!\\)\| ")
 PAIR = 2

@@ -14,7 +14,7 @@ from .places import Place
 MOST_NAMES = 6
 _CAPITAL = r"[^\W\d_a-zß-öø-ÿ][\w'’+#/-]*\w"
 _NAME = re.compile(rf"(?<=[^\W_][ ,(]|[,;)] )(?:{_CAPITAL})(?: (?:{_CAPITAL}))*")
-_THING = re.compile(r"`([^`\s]{2,40})`|\b([a-z]+[A-Z]\w+|\w+_\w+|[\w-]+\.[a-z]{2,4})\b(?!\.\w)")
+_THING = re.compile(r"`([^`\s]{2,40})`|\b([a-z]+[A-Z]\w+|\w+_\w+|[\w-]{1,80}\.[a-z]{2,4})\b(?!\.\w)")
 _WORD = re.compile(r"[^\W_][\w.+#/-]*[^\W_]|[^\W_]", re.UNICODE)
 
 

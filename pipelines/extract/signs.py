@@ -16,16 +16,17 @@ from .places import Place, Speaker
 
 _CODE = re.compile(r"`[^`]+`")
 _IDENTIFIER = re.compile(
-    r"`[^`]+`|\b[a-z]+[A-Z]\w+|\b\w+_\w+|\b\w+\.[a-z]{2,4}\b(?!\.)|(?<!\w)[./~][\w.-]*/[\w./-]+|\b[a-z]+[0-9]+\w*\b|\b[A-Z]{2,}\w*\b"
+    r"`[^`]+`|\b[a-z]+[A-Z]\w+|\b\w+_\w+|\b\w+\.[a-z]{2,4}\b(?!\.)|(?<!\w)[./~][\w.-]{0,80}/[\w./-]+|\b[a-z]+[0-9]+\w*\b|\b[A-Z]{2,}\w*\b"
 )
 _NUMBER = re.compile(r"(?<![\w.])[$€£]?\d[\d.,:]*\s?(?:%|[^\W\d_]{0,3}\b)")
 _NAME = re.compile(r"(?<=[^\W\d_][ ,;:(])[^\W\d_a-z][^\W\d_A-Z]{2,}\b", re.UNICODE)
 _LOG = re.compile(
-    r"^\W*(?:[A-Z][a-z]{2} +\d+ |\d{4}-\d\d-\d\d[T ]\d\d|at [\w.$]+\(|[A-Z_]{4,}[ :=]|-----)|[\w.]+\([\w.]+:\d+\)"
+    r"^\W{0,80}(?:[A-Z][a-z]{2} +\d+ |\d{4}-\d\d-\d\d[T ]\d\d|at [\w.$]+\(|[A-Z_]{4,}[ :=]|-----)"
+    r"|(?<![\w.])[\w.]+\([\w.]+:\d+\)"
 )
 _QUESTION = re.compile(r"\?[\s\"')*_]*$")
-_LIST = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)]|#{1,6})\s|\*\*", re.MULTILINE)
-_SECRET_LIKE = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])(?=\S*[^\w\s./:,;()'\"@=-])\S{9,}")
+_LIST = re.compile(r"^[^\S\n]*(?:[-*•]|\d{1,2}[.)]|#{1,6})\s|\*\*", re.MULTILINE)
+_SECRET_LIKE = re.compile(r"(?<!\S)(?=\S*\d)(?=\S*[A-Za-z])(?=\S*[^\w\s./:,;()'\"@=-])\S{9,}")
 _SENTENCE_END = re.compile(r"[.!?]\s+")
 _COLON = re.compile(r"^[^\s,.][^,.?!]{0,30}: |^[^\s,.]+ = ")
 _NUMBERED = re.compile(r"(?:^|\s)1[.)] .*\s2[.)] ", re.DOTALL)

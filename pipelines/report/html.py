@@ -40,7 +40,7 @@ from .sections import (
 UNDONE = "This dream was undone:"
 _STYLE = Path(__file__).with_name("page.css")
 _END = "\n<!-- no more dreams -->\n"
-_MARKDOWN_LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
+_MARKDOWN_LINK = re.compile(r"\[([^\]\n]{0,400})\]\([^)\n]{0,400}\)")
 _HTML_LINK = re.compile(r'<a href="[^"]*">(.*?)</a>')
 _CODE = re.compile(r"`([^`]+)`")
 _CLASS_OF = {

@@ -19,7 +19,7 @@ MOST_SUBFOLDERS = 64
 LARGEST_LIST_BYTES = 1 << 20
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _TARGET = re.compile(r"^([A-Za-z0-9_./ -]+?)\s*::?(?!=)", re.MULTILINE)
-_UNKNOWABLE = re.compile(r"^\s*(?:-?include|sinclude|define)\b|^[^\t#\n=]*[%$][^\n=]*:(?!=)", re.MULTILINE)
+_UNKNOWABLE = re.compile(r"^[^\S\n]*(?:-?include|sinclude|define)\b|^[^\t#\n=]*[%$][^\n=]*:(?!=)", re.MULTILINE)
 _SEGMENT = r"[\w@+-][\w.@+-]*|\.[A-Za-z][\w.-]*"
 _PATH = re.compile(rf"/?(?:(?:{_SEGMENT})/)+(?:{_SEGMENT})?")
 _ENDS_AS_FILE = re.compile(r"[\w)-]\.[A-Za-z][A-Za-z0-9]{0,5}$")

@@ -15,7 +15,7 @@ from ...store.model import Action, InvalidInput, Kind, NodeId
 from ..workspace.proposals import BY_HAND, body_hash, is_curated, is_edited
 from ..workspace.view import View
 
-LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\((/[^)\s#]+\.md)(?:#[^)\s]*)?\)")
+LINK = re.compile(r"(?<!!)\[[^\]\n]{0,400}\]\((/[^)\s#]{1,400}\.md)(?:#[^)\s]{0,400})?\)")
 _ID_OF_PATH = re.compile(r"--([A-Za-z0-9_]+)\.md$")
 _LABEL = re.compile(r"[tm]\d+")
 

@@ -84,8 +84,14 @@ class RelevanceFeedback:
     """
 
     def __init__(
-        self, write: Callable[..., None], is_busy: Callable[[], bool], asked: Callable[[], Sequence[PastQuestion]]
+        self,
+        write: Callable[..., None],
+        is_busy: Callable[[], bool],
+        asked: Callable[[], Sequence[PastQuestion]],
+        *,
+        personal: bool = False,
     ) -> None:
+        self._personal = personal
         self._write = write
         self._asked = asked
         self._work = WorkQueue("dreamd-feedback", is_busy, burst=MOST_WAITING, finish_on_stop=True)
@@ -140,7 +146,7 @@ class RelevanceFeedback:
     def _take_question(self, question: _Open, ranking: Ranking) -> None:
         if len(question.text) > LONGEST_QUESTION_CHARS or len(query_terms(question.text)) < FEWEST_WORDS:
             return
-        question.text = redact(question.text).text
+        question.text = redact(question.text, personal=self._personal).text
         question.channel = question.channel and redact(question.channel).text
         question.words = term_stems(question.text)
         self._open.append(question)

@@ -59,7 +59,10 @@ class SessionPlans:
         self,
         path_of_node: Callable[[NodeId], str | None],
         vanished: Callable[[str], Vanished] = lambda path: Vanished(),
+        *,
+        personal: bool = False,
     ) -> None:
+        self._personal = personal
         self._path_of_node = path_of_node
         self._vanished = vanished
         self._known: OrderedDict[str, _Known] = OrderedDict()
@@ -68,7 +71,7 @@ class SessionPlans:
         """Plan to append the turns that are not there yet. A turn is known by its external id; one without is new."""
         clean, secrets = [], []
         for turn in turns:
-            text = redact(plain(without_recalled(turn.text))).text
+            text = redact(plain(without_recalled(turn.text)), personal=self._personal).text
             clean.append(replace(turn, text=text, role=_clean(turn.role), external_id=_clean(turn.external_id)))
             secrets.append(text.count(REDACTED))
         if head.started_at is None:
@@ -197,12 +200,12 @@ def check_names(channel: str, names: Iterable[str | None] = (), labels: Iterable
             )
 
 
-def clean_head(head: SessionHead) -> SessionHead:
+def clean_head(head: SessionHead, *, personal: bool = False) -> SessionHead:
     """Return a session's head without secrets in any of its fields; its id can be part of a path."""
     return replace(
         head,
         session_id=session.session_id(clean_name(head.session_id)),
-        title=clean_title(head.title),
+        title=clean_title(head.title, personal=personal),
         agent_id=_clean(head.agent_id),
         task_id=_clean(head.task_id),
         user_id=_clean(head.user_id),
@@ -227,14 +230,14 @@ def _clean(name: _Name) -> _Name:
     return name if name is None else clean_name(name)
 
 
-def clean_title(title: str) -> str:
+def clean_title(title: str, *, personal: bool = False) -> str:
     """Return a title on one line, without control characters and secrets."""
-    return redact(" ".join(plain(title).split())).text
+    return redact(" ".join(plain(title).split()), personal=personal).text
 
 
-def clean_text(text: str) -> str:
+def clean_text(text: str, *, personal: bool = False) -> str:
     """Return a text without control characters and secrets. Raises InvalidInput when nothing is left."""
-    kept = redact(plain(without_recalled(text)).strip()).text
+    kept = redact(plain(without_recalled(text)).strip(), personal=personal).text
     if not kept:
         raise InvalidInput("there is no text to remember", hint="Give a sentence: `dreamctl remember TEXT`.")
     return kept

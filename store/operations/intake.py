@@ -28,7 +28,8 @@ TITLE_CHARS = 79
 class Intake:
     """Takes in memories and sessions. Every method may be called from any thread.
 
-    `remembered` is called with a memory's id, and with whether it was known, once it is acknowledged.
+    `remembered` is called with a memory's id, and with whether it was known, once it is acknowledged. `personal`:
+    identifiers of people are taken out as secrets are.
     """
 
     def __init__(
@@ -43,7 +44,10 @@ class Intake:
         activity: Activity,
         remembered: Callable[[NodeId, bool], None],
         now: Callable[[], datetime],
+        *,
+        personal: bool = False,
     ) -> None:
+        self._personal = personal
         self._writer = writer
         self._sessions = sessions
         self._reviving = reviving
@@ -79,9 +83,9 @@ class Intake:
         self._activity.note_call()
         intake.check_names(channel, (agent_id,), tags)
         self._switches.refuse_if_off(channel)
-        kept = intake.clean_text(text)
+        kept = intake.clean_text(text, personal=self._personal)
         node_id = okf.fact_id(channel, kept)
-        title = intake.clean_title(title) or title_of(kept, TITLE_CHARS)
+        title = intake.clean_title(title, personal=self._personal) or title_of(kept, TITLE_CHARS)
         tags, agent_id = [intake.clean_name(tag) for tag in tags], agent_id and intake.clean_name(agent_id)
         now = self._now()
         learned = {"learned_at": now.isoformat()} if created_at else {}
@@ -120,7 +124,7 @@ class Intake:
         """
         self._activity.note_call()
         intake.check_names(head.channel, (head.agent_id, head.task_id, head.user_id))
-        head = intake.clean_head(head)
+        head = intake.clean_head(head, personal=self._personal)
         if self._switches.is_off(head.channel):
             nothing: Future[Observed] = Future()
             nothing.set_result(Observed(head.session_id, 0, 0, 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....store import without_controls, without_recalled
+from ....store import redact, without_controls, without_recalled
 
 MAX_TURN_CHARS = 100_000  # about 25,000 tokens: what is longer was pasted, not said
 
@@ -14,16 +14,21 @@ def tidy(text: str) -> str:
 
 
 def shorten(text: str, head: int, tail: int) -> str:
-    """Keep the first `head` and the last `tail` characters, and say how many went."""
-    left_out = len(text) - head - tail
-    if left_out <= len(_gap(left_out)):
+    """Keep the first `head` and the last `tail` characters, and say how many went.
+
+    Secrets go first: one that was cut in two, or from its name, is not known for one any more.
+    """
+    if _is_short(text, head, tail) or _is_short(text := redact(text).text, head, tail):
         return text
+    left_out = len(text) - head - tail
     return text[:head].rstrip() + _gap(left_out) + text[len(text) - tail :].lstrip()
 
 
 def first_line(text: str, limit: int) -> str:
     """Return the first line that has words, cut at a word."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    if len(line) > limit:
+        line = redact(line).text  # as a whole, see `shorten`
     return line if len(line) <= limit else line[: limit - 1].rsplit(" ", 1)[0].rstrip(" ,;:") + "…"
 
 
@@ -32,6 +37,11 @@ def element(text: str, tag: str) -> str | None:
     start = text.find(f"<{tag}>")
     end = text.find(f"</{tag}>", start)
     return None if start < 0 or end < 0 else text[start + len(tag) + 2 : end].strip()
+
+
+def _is_short(text: str, head: int, tail: int) -> bool:
+    left_out = len(text) - head - tail
+    return left_out <= len(_gap(left_out))
 
 
 def _gap(left_out: int) -> str:

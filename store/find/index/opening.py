@@ -310,6 +310,7 @@ class OpenIndex:
             overlap_tokens=self._settings.chunks.overlap_tokens,
             is_hidden=self._is_hidden,
             missing=self._missing,
+            personal=self._settings.redact_personal,
         )
 
     # ---- names of files

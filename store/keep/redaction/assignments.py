@@ -70,8 +70,7 @@ _SQL = re.compile(
 )
 _NETRC = re.compile(r"\b(?:machine|login|account)\s{1,8}\S{1,128}\s{1,16}password\s{1,8}(?P<secret>[^\s\"']{4,128})")
 _PGPASS = re.compile(
-    r"(?m)^[ \t>|+-]{0,8}(?:\d{1,6}[→\t: ]{1,4})?"
-    r"[\w.*-]{1,128}:(?:\d{2,5}|\*):[\w.*-]{1,64}:[\w.*@-]{1,64}:(?P<secret>[^\s:]{4,128})\s*$"
+    r"(?<![\w.*:/-])[\w.*-]{1,128}:(?:\d{2,5}|\*):[\w.*-]{1,64}:[\w.*@-]{1,64}:(?P<secret>[^\s:]{4,128})(?!\S)"
 )
 _DIRECTIVE = re.compile(
     r"(?m)^[ \t]{0,8}(?:requirepass|masterauth|auth_pass|bindpw|rootpw)[ \t]{1,8}[\"']?(?P<secret>[^\s\"']{4,128})"

@@ -70,8 +70,8 @@ def is_random(value: str) -> bool:
 
 
 def is_filler(value: str) -> bool:
-    """Return True for `xxxxxxxx`: half of it is one character."""
-    return Counter(value).most_common(1)[0][1] * 2 > len(value) if value else True
+    """Return True for `xxxxxxxx`: half of it or more is what people write for a key that they do not tell."""
+    return not value or 2 * sum(map(value.lower().count, "x*._-")) >= len(value)
 
 
 def is_jumbled(value: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 
 from . import assignments, blocks, commands, headers, sentences
 from .named import find_named
+from .personal import find_personal
 from .shapes import CANDIDATE, Span, find_issued
 
 REDACTED: Final = "[redacted:"
@@ -68,11 +69,14 @@ RULES: Final = (
 )
 
 
-def redact(text: str) -> Redacted:
-    """Replace secrets by `[redacted:KIND]`; what stands around them, and their names, stay."""
+def redact(text: str, *, personal: bool = False) -> Redacted:
+    """Replace secrets by `[redacted:KIND]`; what stands around them, and their names, stay.
+
+    `personal`: identifiers of people too.
+    """
     kinds: list[str] = []
     for _ in range(MOST_ROUNDS):
-        spans = find(text)
+        spans = find(text, personal=personal)
         if not spans:
             break
         pieces: list[str] = []
@@ -85,11 +89,11 @@ def redact(text: str) -> Redacted:
     return Redacted(text, tuple(kinds))
 
 
-def masked(data: bytes) -> bytes:
+def masked(data: bytes, *, personal: bool = False) -> bytes:
     """Return a file's bytes with an `x` for each byte of a secret: what else is in it stays where it is."""
     text = data.decode("utf-8", "surrogateescape")
     for _ in range(MOST_ROUNDS):
-        spans = find(text)
+        spans = find(text, personal=personal)
         if not spans:
             break
         data, text = _masked(text, spans)
@@ -116,7 +120,7 @@ def places_of_secrets(data: bytes) -> list[str]:
     return [f"line {line} ({kind})" for line, kind in lines]
 
 
-def find(text: str) -> list[Span]:
+def find(text: str, *, personal: bool = False) -> list[Span]:
     """Return where secrets are and their kinds, from left to right; none overlaps another."""
     lowered = text.lower()
     candidates = list(CANDIDATE.finditer(text))
@@ -126,6 +130,8 @@ def find(text: str) -> list[Span]:
         if _has_any(text, rule.marks) and _has_any(lowered, rule.words):
             spans += rule.find(text)
     spans += find_named(text, candidates)
+    if personal:
+        spans += find_personal(text)
     return _apart(spans) if spans else spans
 
 

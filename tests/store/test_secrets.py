@@ -1,0 +1,142 @@
+"""No secret comes in by any door; a person's own file keeps its bytes, and nothing else has them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+
+import pytest
+from dreamd.store import MemoryStore, StorePaths
+from dreamd.store.changes.runs import UNSAFE
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.keep.redaction import masked
+from dreamd.store.model import Action, Changeset, InvalidInput, NewTurn, SessionHead
+from dreamd.store.settings import StoreSettings
+
+KEY = "gh" + "p_" + "aB3dE5fG7h" * 4
+PASSWORD = "lantern!walnut42"
+NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
+
+
+def held(paths: StorePaths, *, but: str = "") -> Iterator[bytes]:
+    """Yield the bytes of everything on the disk, and what ledger and index hold packed."""
+    for file in sorted(paths.ledger.parent.rglob("*")):
+        if file.is_file() and not (but and file.name == but):
+            yield file.read_bytes().lower()
+
+
+def is_held(store: MemoryStore, paths: StorePaths, text: str, *, but: str = "") -> bool:
+    """Return True if a text is anywhere on the disk, packed or not."""
+    assert store.settle()
+    images = [data for _, data in store.ledger.images()]
+    packed = store.parts.opened.images
+    images += [packed.of(stamp.path) or b"" for stamp in store.vault.walk()]
+    wanted = text.lower().encode()
+    return any(wanted in data for data in held(paths, but=but)) or any(wanted in data.lower() for data in images)
+
+
+def test_no_field_lets_a_secret_in(store: MemoryStore, paths: StorePaths) -> None:
+    head = SessionHead(f"s-{KEY}", "shop", f"t {KEY}", NOW, f"a-{KEY}", f"k-{KEY}", f"u-{KEY}", f"/home/{KEY}")
+    store.observe(head, [NewTurn(f"Ines {KEY}", "hello there", NOW, f"e-{KEY}")]).result()
+    node_id = store.remember("the shop opens at nine", tags=[KEY], agent_id=KEY, title=f"about {KEY}").result()
+    store.forget(node_id, reason=f"it held {KEY}")
+    with pytest.raises(InvalidInput, match="secret"):
+        store.remember("never kept", channel=KEY)
+    assert not is_held(store, paths, KEY)
+    assert len([one for one in store.list(channel="shop") if one.kind == "session"]) == 1
+
+
+def test_names_that_differ_in_their_secrets_alone_stay_two(store: MemoryStore) -> None:
+    for key in (KEY, KEY[:-4] + "9z9z"):
+        store.observe(SessionHead(f"s-{key}", "shop"), [NewTurn("user", "hello", NOW)]).result()
+    assert store.settle()
+    assert len([one for one in store.list(channel="shop") if one.kind == "session"]) == 2
+
+
+def test_a_question_is_kept_without_its_secret(store: MemoryStore, paths: StorePaths) -> None:
+    store.remember("the deploy tokens of the shop are in the safe").result()
+    assert store.settle()
+    store.recall(f"where is the deploy token {KEY} of the shop kept", channel="shop")
+    store.context(f"where is the deploy token {KEY} of the shop kept", channel=None)
+    store.parts.relevance.settle(10)
+    assert not is_held(store, paths, KEY)
+    store.close()
+    assert b"[redacted:github] of the shop" in b"".join(held(paths))
+
+
+def test_a_person_s_file_keeps_its_bytes_and_nothing_else_has_them(store: MemoryStore, paths: StorePaths) -> None:
+    said = f"The shop is deployed by hand.\nDB_PASSWORD={PASSWORD}\ntoken {KEY}\n"
+    text = f"---\ntype: Note\ntitle: Deploying\n---\n\n{said}"
+    file = paths.vault / "deploying.md"
+    file.write_text(text)
+    store.reconcile()
+    assert file.read_text() == text
+    for secret in (PASSWORD, KEY):
+        assert not is_held(store, paths, secret, but="deploying.md")
+    (hit, *_) = store.recall("how is the shop deployed").hits
+    assert KEY not in hit.text + store.show(hit.node_id).text + store.context("how is the shop deployed").text
+    (problem,) = [one for one in store.check() if one.path == "deploying.md"]
+    assert "line 7 (password), line 8 (github)" in problem.problem
+    store.forget(hit.node_id)
+    assert not is_held(store, paths, KEY)
+
+
+def test_no_run_writes_a_secret_into_the_history(store: MemoryStore, paths: StorePaths) -> None:
+    file = paths.vault / "mine.md"
+    file.write_text(f"---\ntype: Note\ntitle: Mine\n---\n\n{KEY}\n")
+    store.reconcile()
+    before = file.read_bytes()
+    action = Action.replacing("mine.md", "mine", before, before + b"more\n", stage="link", reason="a test")
+    applied = store.apply(Changeset(run_id="r1", actions=(action,)), kind="daily")
+    assert [skipped.reason for skipped in applied.skipped] == [UNSAFE]
+    assert file.read_bytes() == before
+    assert not is_held(store, paths, KEY, but="mine.md")
+
+
+def test_a_session_edited_by_hand_is_looked_at_too(store: MemoryStore, paths: StorePaths) -> None:
+    store.observe(SessionHead("s1", "shop"), [NewTurn("user", f"turn {n}", NOW) for n in range(3)]).result()
+    assert store.settle()
+    (session,) = paths.vault.glob("sessions/**/s1.md")
+    session.write_text(session.read_text().replace("turn 1", f"turn 1 {KEY}"))
+    store.reconcile()
+    assert not is_held(store, paths, KEY, but="s1.md")
+    assert [one.path for one in store.check() if "github" in one.problem] == [str(session.relative_to(paths.vault))]
+    store.observe(SessionHead("s1", "shop"), [NewTurn("user", "and one more", NOW)]).result()
+    assert store.settle()
+    assert store.show("s1#4").text == "and one more"
+
+
+def test_a_masked_file_is_as_long_and_as_well_formed() -> None:
+    data = f"---\ntoken: {KEY}\ntitle: Größe\n---\n\nü {KEY} ä\r\n".encode() + b"\xff\n"
+    assert len(masked(data)) == len(data)
+    assert masked(data) == data.replace(KEY.encode(), b"x" * len(KEY))
+    assert zlib.crc32(masked(masked(data))) == zlib.crc32(masked(data))
+
+
+def test_marks_of_direction_and_control_stay_outside(store: MemoryStore) -> None:
+    node_id = store.remember("the shop \u202eopens\u202c at\x1b]0;x\x07 nine\u2066").result()
+    assert store.settle()
+    assert store.show(node_id).text == "the shop opens at nine"
+
+
+def test_people_are_named_unless_the_settings_say_otherwise(store: MemoryStore, paths: StorePaths) -> None:
+    said = (
+        "write to ines@shop.dev or call +44 20 7946 0958 about card 4111 1111 1111 1111 and DE89 3704 0044 0532 0130 00"
+    )
+    assert "ines@shop.dev" in store.show(kept(store, said)).text
+    store.close()
+    settings = StoreSettings(redact_personal=True)
+    with closing(MemoryStore.open(paths, settings, StubEmbedder(), lambda: NOW)) as private:
+        text = private.show(kept(private, f"{said}, please")).text
+    assert text == (
+        "write to [redacted:email] or call [redacted:phone] about card [redacted:card] and [redacted:iban], please"
+    )
+
+
+def kept(store: MemoryStore, text: str) -> str:
+    """Remember a text, and return its id when it can be found."""
+    node_id = store.remember(text).result()
+    assert store.settle()
+    return node_id
