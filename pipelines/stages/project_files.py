@@ -18,7 +18,7 @@ MOST_LOOKS = 20_000
 MOST_SUBFOLDERS = 64
 LARGEST_LIST_BYTES = 1 << 20
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-_TARGET = re.compile(r"^([A-Za-z0-9_./ -]+?)\s*::?(?!=)", re.MULTILINE)
+_TARGET = re.compile(r"^([A-Za-z0-9_./ \t-]{1,1000}?)::?(?!=)", re.MULTILINE)
 _UNKNOWABLE = re.compile(r"^[^\S\n]*(?:-?include|sinclude|define)\b|^[^\t#\n=]*[%$][^\n=]*:(?!=)", re.MULTILINE)
 _SEGMENT = r"[\w@+-][\w.@+-]*|\.[A-Za-z][\w.-]*"
 _PATH = re.compile(rf"/?(?:(?:{_SEGMENT})/)+(?:{_SEGMENT})?")

@@ -30,7 +30,7 @@ _LISTS: Final = (*sorted(LISTS), SAME_AS)
 _LABEL = re.compile(r"\[\^([tm]\d+)\]")
 _QUOTED = re.compile(r"“[^”]*”")
 _WORD = re.compile(r"[^\W_]+")
-_LINK = re.compile(r"""(\]\([^)]*\)|href="[^"]*")""")
+_LINK = re.compile(r"""(\]\([^)]{0,1000}\)|href="[^"]{0,1000}")""")
 _SAID: Final = ("title", "description", "tags", "about", "slot")
 """The keys of the frontmatter that hold a person's words."""
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from ..keep.redaction import redact
 from ..model import Envelope, Hit, Slot
 from ..text.controls import plain
+from ..text.fence import fenced
 
 
 def outgoing(text: str) -> str:
@@ -25,7 +26,9 @@ def outgoing_hit(hit: Hit) -> Hit:
 def outgoing_envelope(envelope: Envelope) -> Envelope:
     """Return an envelope as it may be shown."""
     slots = tuple(_outgoing_slot(slot) for slot in envelope.slots)
-    return replace(envelope, text=outgoing(envelope.text), slots=slots)
+    if slots == envelope.slots:
+        return envelope
+    return replace(envelope, text=fenced("\n".join(slot.text for slot in slots)), slots=slots)
 
 
 def _outgoing_slot(slot: Slot) -> Slot:

@@ -21,7 +21,7 @@ _OBEYED = (
 _TAG = re.compile(rf"<(?=\s{{0,9}}/?\s{{0,9}}(?:{TAG}|(?:{_OBEYED})(?!\w)))", re.IGNORECASE)
 _TEMPLATE = re.compile(r"<(?=[|\uff5c<])|(?<=[|\uff5c>])>")
 _BRACKETED = re.compile(rf"\[(?=\s?/?\s?(?:inst|sys|{_ROLES}|tool_calls|available_tools)\s?\])", re.IGNORECASE)
-_HEADING = re.compile(rf"#{{2,}}(?=\s{{0,9}}(?:{_ROLES}|instructions?|response|input)\b)", re.IGNORECASE)
+_HEADING = re.compile(rf"(?<!#)#{{2,}}+(?=\s{{0,9}}(?:{_ROLES}|instructions?|response|input)\b)", re.IGNORECASE)
 _ROLE = re.compile(
     rf"(?P<before>^|[^\w\s]\s{{0,9}}|\bto\s)(?P<role>(?:{_ROLES}))(?=(?:,[^:\n]{{1,40}})?\s?:)|"
     r"\b(?P<label>(?:Human|Assistant|System|User|Developer|Tool|HUMAN|ASSISTANT|SYSTEM|USER|DEVELOPER|TOOL))(?=\s?:)",
