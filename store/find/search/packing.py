@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 from ...model import Envelope, Evidence, NodeId, Slot
 from ...text.chunking import estimate_tokens
-from ...text.dates import with_days
+from ...text.dates import format_short_date, with_days
 from ...text.fence import fenced, speaker_name, unmarked
 from ...text.replies import read_reply
-from ...text.vocabulary import SHORT_MONTHS
 from ..index.catalog import Catalog
 from ..index.projection import Node
 from .hits import evidence_of
@@ -282,8 +281,7 @@ def _first(nodes: Sequence[Node]) -> datetime | None:
 
 
 def _written(at: datetime | None) -> str:
-    """Return a day in four tokens instead of ISO's seven."""
-    return f"{at.day} {SHORT_MONTHS[at.month - 1]} {at.year}" if at else ""
+    return format_short_date(at.date()) if at else ""
 
 
 class _Rendered(NamedTuple):

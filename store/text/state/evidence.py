@@ -135,11 +135,6 @@ def may_share_subject(earlier: Statement, later: Statement, cosine: float) -> bo
     return bool(shared(later.content, earlier.content)) or cosine >= RELATED_FROM
 
 
-def has_sign_of_change(earlier: Statement, later: Statement) -> bool:
-    """Check for any sign, in words or in values, that the later replaces the earlier."""
-    return later.is_change or later.is_negated != earlier.is_negated or _opposed(earlier, later)
-
-
 def may_be_same(earlier: Statement, later: Statement, cosine: float) -> bool:
     """Check that nothing in the words forbids two statements to say the same."""
     return cosine >= RELATED_FROM and not later.is_added and not _opposed(earlier, later)
