@@ -120,7 +120,9 @@ class Erasure:
             return data
         lost = [source for source in memory.sources if source in self.ids]
         is_page = document.meta.get("level") in PAGES
-        if lost and (len(lost) == len(set(memory.sources)) or (not is_page and self.words.quotes(memory.text))):
+        is_edited = is_page and document.meta.get(BY_HAND) != body_hash(document.body)  # it may hold a person's lines
+        rests_on_it = len(lost) == len(set(memory.sources)) and not is_edited
+        if lost and (rests_on_it or (not is_page and self.words.quotes(memory.text))):
             return None
         if is_page and self.words.tells(f"{memory.title}\n{memory.description}"):
             return None

@@ -79,6 +79,17 @@ def test_a_fact_that_rests_on_another_turn_too_loses_the_citation_alone() -> Non
     assert okf.to_memory(kept.path, okf.parse(left)).sources == ("s1#2",)
 
 
+def test_a_page_goes_with_its_sources_unless_a_person_wrote_into_it() -> None:
+    only = fact(SAID, "s1#1")
+    made = page("What holds now", [only])
+    whole = okf.from_memory(made)
+    gone = erasure(gone=frozenset({only.node_id}))
+    assert gone.scrubbed(made.path, whole) is None
+    left = gone.scrubbed(made.path, whole + b"\n- and a line of mine\n")
+    assert left is not None
+    assert okf.parse(left).body.split("\n\n") == ["\n## Now", "- and a line of mine\n"]
+
+
 def test_a_memory_whose_successor_is_purged_holds_again() -> None:
     older = okf.edit(okf.from_memory(fact("Tabs, not spaces", "s1#2")), {"superseded_by": "newer", "valid_to": "2026"})
     left = erasure(gone=frozenset({"newer"})).scrubbed("facts/tabs--x.md", older)
