@@ -61,8 +61,9 @@ def change_reasons(
     value that differs and nothing that has ended.
     """
     ended = shared(later.ended - earlier.ended - earlier.denied, earlier.content)
-    says_change = later.is_now or later.is_act or later.is_correction or bool(ended)
-    doubtful = later.is_open or earlier.is_open or later.is_undone
+    puts_right = _puts_right(earlier, later)
+    says_change = later.is_now or later.is_act or later.is_correction or bool(ended) or puts_right
+    doubtful = later.is_open or later.is_brief or earlier.is_open or later.is_undone
     if not says_change or doubtful or _speak_of_two(earlier, later) or _starts_elsewhere(earlier, later):
         return None
     units = {value.unit for value in later.values}
@@ -78,7 +79,7 @@ def change_reasons(
     return {
         "now": later.is_now,
         "act": later.is_act,
-        "correction": later.is_correction,
+        "correction": later.is_correction or puts_right,
         "ended": max((rarity.get(stem, 1.0) for stem in ended), default=0.0),
         "ended elsewhere": bool(later.ended) and not ended,
         "added": later.is_added,
@@ -109,7 +110,11 @@ def disputes(earlier: Statement, later: Statement, cosine: float, *, of_several:
     common = shared(later.content, earlier.content)
     if of_several and len(common) < FRAME_OF_SEVERAL:
         return False
-    if cosine < DISPUTED_FROM or any(one.is_change or one.is_open for one in (earlier, later)) or later.is_added:
+    if (
+        cosine < DISPUTED_FROM
+        or any(one.is_change or one.is_open or one.is_brief for one in (earlier, later))
+        or later.is_added
+    ):
         return False
     if earlier.is_negated != later.is_negated:
         if later.is_negated:
@@ -130,7 +135,7 @@ def disputes(earlier: Statement, later: Statement, cosine: float, *, of_several:
 
 def may_share_subject(earlier: Statement, later: Statement, cosine: float) -> bool:
     """Check for a word in common, or nearness in meaning: without either no claim of a relation is believed."""
-    if later.is_open or earlier.is_open or later.is_undone:
+    if later.is_open or later.is_brief or earlier.is_open or later.is_undone:
         return False
     return bool(shared(later.content, earlier.content)) or cosine >= RELATED_FROM
 
@@ -149,7 +154,7 @@ def _denies(one: Statement, denying: Statement) -> bool:
 
 def repeats(earlier: Statement, later: Statement, cosine: float) -> bool:
     """Check that the later brings nothing new: no value, negation, name or frame differs."""
-    if earlier.is_negated != later.is_negated or earlier.is_open or later.is_open or later.is_added:
+    if earlier.is_negated != later.is_negated or earlier.is_open or later.is_open or later.is_brief or later.is_added:
         return False
     lost, news = _unshared(earlier.content, later.content), _unshared(later.content, earlier.content)
     others = {*lost, *news} - earlier.ended
@@ -210,13 +215,22 @@ def _opposed(earlier: Statement, later: Statement) -> bool:
         old.opposes(new)
         for old in earlier.values
         for new in later.values
-        if not _said_in(old, later) and not _said_in(new, earlier)
+        if not _holds_in(old, later) and not _said_in(new, earlier)
     )
 
 
 def _says_the_value(earlier: Statement, later: Statement) -> bool:
-    """Check for a value of the earlier that the later says too, and not as one that ended."""
-    return any(_said_in(value, later) and value.word not in later.ended for value in earlier.values)
+    """Check for a value of the earlier that the later says too, and not as one that ended or is denied."""
+    return any(_holds_in(value, later) for value in earlier.values)
+
+
+def _holds_in(value: Value, statement: Statement) -> bool:
+    return _said_in(value, statement) and value.word not in statement.ended | statement.denied
+
+
+def _puts_right(earlier: Statement, later: Statement) -> bool:
+    """Check for a value of the earlier that the later denies, and another in its place: "24 hours, not 2 hours"."""
+    return _opposed(earlier, later) and any(value.word in later.denied for value in earlier.values)
 
 
 def _said_in(value: Value, statement: Statement) -> bool:

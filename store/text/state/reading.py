@@ -29,7 +29,7 @@ _CAPITAL = re.compile(r"[^\W\d_a-zß-öø-ÿ]")
 _TIME = re.compile(r"(\d{1,2}):(\d{2})(am|pm)?|(\d{1,2})(am|pm)")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)*%?")
 _CODE = re.compile(r"([^\W\d_][^\W\d]*)[-.]?(\d\S*)")
-_SIGNS = ("now", "act", "wrong", "gone", "dropped", "added", "open")
+_SIGNS = ("now", "act", "wrong", "gone", "dropped", "added", "open", "brief")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Statement:
 
     `frame` are the stems of the words that name something, in order, `content` each of them once, `names` those of the
     capitalised ones. `ended` is what a sign of an end stands beside, `denied` what follows a denial. `is_open`: it is
-    only thought of, wished or asked; `is_not_yet`: it was not so up to now.
+    only thought of, wished or asked; `is_brief`: meant for the moment; `is_not_yet`: it was not so up to now.
     """
 
     words: tuple[str, ...]
@@ -74,6 +74,7 @@ class Statement:
     is_undone: bool
     is_added: bool
     is_open: bool
+    is_brief: bool
     is_not_yet: bool
 
     @property
@@ -99,13 +100,14 @@ def read(text: str) -> Statement:
         ended=_ended(line),
         denied=_denied(line),
         is_negated=bool(phrases("grounding.negation").search(phrases("state.now").sub(" ", line))),
-        is_now=_has("now", line),
+        is_now=_has("now", phrases("state.brief").sub(" ", line)),
         is_act=_has("act", line),
         is_correction=_has("wrong", line),
         is_end=_has("gone", line) or _has("dropped", line),
         is_undone=_has("undone", line),
         is_added=_has("added", line),
         is_open=line.endswith("?") or _has("open", line),
+        is_brief=_has("brief", line),
         is_not_yet=_has("not_yet", line),
     )
 

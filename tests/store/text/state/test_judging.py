@@ -26,6 +26,7 @@ def relation(earlier: str, later: str, cosine: float = NEAR) -> Relation | None:
         ("We use Postgres for billing.", "We switched billing to MySQL."),
         ("Jørgen signs the invoices.", "Jørgen has left, Åse signs them."),
         ("The quota is 1,000 calls a day.", "The quota is 1,200 calls a day now."),
+        ("SQLite it is for now.", "We moved from SQLite to Postgres."),
         ("The license is MIT, whatever. It runs on Python 3.10.", "The license: not MIT any more. Somebody sold it."),
         ("Die Sicherung läuft stündlich.", "Die Sicherung läuft jetzt nur noch nachts."),
         ("Los informes salen por correo.", "Los informes ya no salen por correo, ahora van a la carpeta."),
@@ -34,6 +35,11 @@ def relation(earlier: str, later: str, cosine: float = NEAR) -> Relation | None:
 def test_what_is_said_to_have_changed_is_an_update(earlier: str, later: str) -> None:
     assert relation(earlier, later) is Relation.UPDATES
     assert relation(later, earlier) is None
+
+
+def test_a_value_that_is_denied_and_another_in_its_place_is_an_update() -> None:
+    later = "Cancelling is free until 24 hours before, not 2 hours."
+    assert relation("Customers can cancel for free up to 2 hours before.", later) is Relation.UPDATES
 
 
 @pytest.mark.parametrize(
