@@ -9,8 +9,7 @@ import contextlib
 import html
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..find.index.projection import is_session
@@ -42,7 +41,8 @@ _WHOLE_ENTRY = re.compile(r"\s*(?:[-*] .*|\|.*\||<li\b.*</li>|<tr\b.*</tr>)\s*")
 class Erasure:
     """`turns` lose their text, `gone` are memories whose files go, of `sessions` also title and folder.
 
-    With `secrets` nothing of these is removed but what looks like a secret, wherever it is.
+    `ids` are the nodes that no other may point at any more. With `secrets` nothing of these is removed but what looks
+    like a secret, wherever it is.
     """
 
     words: ErasedWords
@@ -50,11 +50,11 @@ class Erasure:
     gone: frozenset[NodeId] = frozenset()
     sessions: frozenset[NodeId] = frozenset()
     secrets: bool = False
+    ids: frozenset[NodeId] = field(init=False)
 
-    @cached_property
-    def ids(self) -> frozenset[NodeId]:
-        """The nodes that no other may point at any more."""
-        return self.turns | self.gone
+    def __post_init__(self) -> None:
+        """Join what loses its text and what goes."""
+        object.__setattr__(self, "ids", self.turns | self.gone)
 
     def scrubbed(self, path: str, data: bytes) -> bytes | None:
         """Return a file without what is purged, None where nothing of it stays."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
-from typing import TypeVar
 
 from ..keep import okf
 from ..keep.ledger import records
@@ -72,7 +71,7 @@ class SessionPlans:
         clean, secrets = [], []
         for turn in turns:
             text = redact(plain(without_recalled(turn.text)), personal=self._personal).text
-            clean.append(replace(turn, text=text, role=_clean(turn.role), external_id=_clean(turn.external_id)))
+            clean.append(replace(turn, text=text, role=clean_name(turn.role), external_id=_clean(turn.external_id)))
             secrets.append(text.count(REDACTED))
         if head.started_at is None:
             head = replace(head, started_at=next((turn.at for turn in turns if turn.at), None))
@@ -223,11 +222,8 @@ def clean_name(name: str) -> str:
     )
 
 
-_Name = TypeVar("_Name", str, str | None)
-
-
-def _clean(name: _Name) -> _Name:
-    return name if name is None else clean_name(name)
+def _clean(name: str | None) -> str | None:
+    return None if name is None else clean_name(name)
 
 
 def clean_title(title: str, *, personal: bool = False) -> str:
