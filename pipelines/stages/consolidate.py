@@ -14,6 +14,7 @@ from functools import partial
 from ...store.keep import okf
 from ...store.model import Level, Memory, NodeId, Turn
 from ...store.text.replies import read_reply
+from ...store.text.state.slots import slot_of
 from ...store.text.titles import title_of
 from ..extract.duplicates import Known
 from ..extract.facts import Draft, drafts_of
@@ -147,6 +148,7 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
         said_by=draft.said_by or None,
         about=draft.about,
         days=draft.days,
+        slot=slot_of(draft.text),
         created_at=draft.at,
         valid_from=draft.at,
         tense=draft.attributes.tense,

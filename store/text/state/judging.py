@@ -18,6 +18,7 @@ from ..replies import read_reply
 from ..sentences import sentences_of
 from .evidence import change_reasons, change_score, disputes, repeats
 from .reading import Statement, read, shared
+from .slots import other_value
 
 CERTAIN: Final = 0.68
 LIKELY: Final = 0.25
@@ -105,11 +106,16 @@ def _repeats(one: Candidate, later: str) -> bool:
 
 
 def _score(one: Candidate, later: str, rarity: Mapping[str, float]) -> float:
+    if read(later).is_change and other_value(one.text, later):
+        return 1.0
     pairs = list(product(_statements(one.text), _statements(later)))
     several = len(pairs) > 1
     return max(change_score(change_reasons(old, new, one.cosine, rarity, of_several=several)) for old, new in pairs)
 
 
 def _disputes(one: Candidate, later: str) -> bool:
+    is_plain = not any(read(text).is_change or read(text).is_brief for text in (one.text, later))
+    if is_plain and other_value(one.text, later):
+        return True
     pairs = list(product(_statements(one.text), _statements(later)))
     return any(disputes(old, new, one.cosine, of_several=len(pairs) > 1) for old, new in pairs)
