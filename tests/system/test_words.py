@@ -232,7 +232,7 @@ def test_a_decision_shows_both_sides_and_what_they_rest_on(recorded: Recording, 
     assert re.search(rf"^  OLDER  .*{recorded.orders}", said, re.MULTILINE)
     assert re.search(r"^  NEWER  ", said, re.MULTILINE)
     assert re.search(r"^      “user .*: ", said, re.MULTILINE)
-    assert "leak.md: aws" in said
+    assert re.search(r"leak\.md: line \d+ \(aws\)", said)
 
 
 def test_a_check_names_every_problem(recorded: Recording, look: Look) -> None:
