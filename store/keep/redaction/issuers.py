@@ -223,7 +223,7 @@ google | chat.googleapis.com/v1/spaces/<q30+>
 twilio | SK<h32>
 twilio | <h32> | twilio
 sendgrid | SG.<b16+>.<b16+>
-mailgun | key-<h32>
+mailgun | key-<a32>
 mailgun | <h32>-<h8>-<h8>
 mailchimp | <h32>-us<d1-2>
 brevo | xkeysib-<h64>-<A16>

@@ -69,6 +69,11 @@ RULES: Final = (
 )
 
 
+LONGEST_NAME = 200
+_NAME_BEFORE = re.compile(r"[\w./-]{1,200}$")
+_OUR_NAME = re.compile(r"[\w./-]{1,400}--[a-z2-7]{13}(?:\.md)?(?![\w-])")
+
+
 def redact(text: str, *, personal: bool = False) -> Redacted:
     """Replace secrets by `[redacted:KIND]`; what stands around them, and their names, stay.
 
@@ -132,7 +137,17 @@ def find(text: str, *, personal: bool = False) -> list[Span]:
     spans += find_named(text, candidates)
     if personal:
         spans += find_personal(text)
-    return _apart(spans) if spans else spans
+    return _apart(span for span in spans if not _is_our_name(text, span)) if spans else spans
+
+
+def _is_our_name(text: str, span: Span) -> bool:
+    """Return True for what stands in the name of a memory's file: a slug of words that were cleaned, and an id."""
+    start, end, _ = span
+    if "\n" in text[start:end]:
+        return False
+    before = _NAME_BEFORE.search(text, max(0, start - LONGEST_NAME), start)
+    name = _OUR_NAME.match(text, before.start() if before else start, min(len(text), end + LONGEST_NAME))
+    return name is not None and name.end() >= end
 
 
 def _has_any(text: str, words: tuple[str, ...]) -> bool:

@@ -41,6 +41,9 @@ CANDIDATE: Final = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{FEWEST},}
 """A run long enough to hold a key: most texts hold none, or names and paths."""
 
 TELLING, FEWEST_TOLD = 4, 14
+WORDS: Final = frozenset({"key"})
+"""Beginnings that are words: "a-key-from-the-client" is the name of a file."""
+
 _TELLING = "A-Za-z0-9_+/=-"
 _PLACE = re.compile(r"<(?:o|([A-Za-z])(\d+)(\+|-\d+)?)>")
 _RUN = re.compile(r"[A-Za-z0-9+/_-]*")
@@ -84,7 +87,7 @@ class Shape:
         """True of a form that is a beginning that no word has, and one place."""
         places = _PLACE.findall(self.form)
         alone = len(places) == 1 and self.form.endswith(">") and places[0][0] in _OF_A_RUN and not self.words
-        return alone and len(self.head) >= TELLING and self.head[-1] in "_-."
+        return alone and len(self.head) >= TELLING and self.head[-1] in "_-." and self.head[:-1] not in WORDS
 
     @cached_property
     def literal(self) -> str:

@@ -157,6 +157,8 @@ def repeats(earlier: Statement, later: Statement, cosine: float) -> bool:
     if earlier.is_negated != later.is_negated or earlier.is_open or later.is_open or later.is_brief or later.is_added:
         return False
     lost, news = _unshared(earlier.content, later.content), _unshared(later.content, earlier.content)
+    if _trade_places(earlier.words, later.words):
+        return False
     others = {*lost, *news} - earlier.ended
     if later.is_undone or others & (earlier.names | later.names) or not _values_agree(earlier, later):
         return False
@@ -171,6 +173,14 @@ def repeats(earlier: Statement, later: Statement, cosine: float) -> bool:
     adds = not lost and not earlier.is_change
     other_verb = len(lost) == len(news) == 1  # "likes tea" and "hates tea" are near, too
     return cosine >= REPEATED_FROM and not adds and not other_verb and 2 * len(news) <= len(later.content)
+
+
+def _trade_places(words: Sequence[str], others: Sequence[str]) -> bool:
+    """Check for two words that stand in each other's place: "tabs, not spaces" and "spaces, not tabs"."""
+    if len(words) != len(others):
+        return False
+    moved = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
+    return len(moved) == 2 and moved[0] == moved[1][::-1]
 
 
 def _unshared(stems: Sequence[str], others: Sequence[str]) -> list[str]:

@@ -318,3 +318,14 @@ def test_whole_conversations_lose_nothing_but_the_passwords_in_them(data: Path) 
     files = [data / "locomo" / "dev.json", *sorted((data / "beam-100k").glob("*/chat.json"))]
     found = [kind for file in files for text in _texts(json.loads(file.read_text())) for kind in redact(text).found]
     assert found == ["password"] * PASSWORDS[data]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/facts/three-ways-with-a-key-from-the-client-the--qpprzhfthc3zm.md",
+        "[password of the db: (redacted:password)](/facts/password-of-the-db-redacted-password--qpprzhfthc3zm.md)",
+    ],
+)
+def test_the_name_of_a_memory_is_no_secret(name: str) -> None:
+    assert redact(name).found == ()

@@ -162,3 +162,16 @@ def test_a_document_is_read_by_its_beginning() -> None:
         relation("The API timeout is 30 seconds.", "so " * 5 * LONGEST_CHARS + "The API timeout is 60 seconds now.")
         is None
     )
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("The API uses JWT, not sessions.", "The API uses sessions, not JWT."),
+        ("I prefer tabs over spaces in Go.", "I prefer spaces over tabs in Go."),
+        ("Anna reports to Bea.", "Bea reports to Anna."),
+        ("Run the migration before the deploy.", "Run the deploy before the migration."),
+    ],
+)
+def test_the_same_words_in_another_order_are_another_statement(earlier: str, later: str) -> None:
+    assert relation(earlier, later, cosine=0.97) is not Relation.SAME
