@@ -39,6 +39,7 @@ its `stale_after`."""
 
 
 NOTE = "note"
+TOO_SMALL = "what was found does not fit: ask with a larger budget"
 
 
 class _Told(NamedTuple):
@@ -78,7 +79,7 @@ def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int, now: dateti
         _tokens_of(rendered) if rendered else 0,
         _slots(rendered, catalog, ranking),
         abstained=not rendered,
-        notes=tuple(ranking.notes),
+        notes=(*ranking.notes, *([TOO_SMALL] if told and not rendered else [])),
         confidence=round(choice.best, 3),
     )
 

@@ -61,6 +61,8 @@ def change_reasons(
     value that differs and nothing that has ended.
     """
     ended = shared(later.ended - earlier.ended - earlier.denied, earlier.content)
+    if all(stem.isdigit() for stem in shared(later.content, earlier.content)):
+        ended = ()  # "from 16 March to 24 March" ends no "Postgres 16"
     puts_right = _puts_right(earlier, later)
     says_change = later.is_now or later.is_act or later.is_correction or bool(ended) or puts_right
     doubtful = later.is_open or later.is_brief or earlier.is_open or later.is_undone

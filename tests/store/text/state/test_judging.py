@@ -132,6 +132,7 @@ def test_a_value_a_name_a_denial_or_an_addition_makes_another_statement(earlier:
 @pytest.mark.parametrize(
     ("earlier", "later"),
     [
+        ("Postgres 16, on the same box. It comes from Debian's packages.", "Yes. The launch is moved from Monday 16 March to Tuesday 24 March."),
         ("Next: on bad wifi the tablets send an order twice. We saw it in the demo.", "Twilio is out. We send through 46elks now."),
         ("The old lead has left the bakery team. Since 1 October Ana Berg runs the ordering, so ask her.", "Ana just called about the fair. It opens a week earlier now, so on 9 November, Ana says."),
     ],
