@@ -48,6 +48,10 @@ class Sentence:
     """The number of its paragraph, item or heading in the text, from 0."""
 
 
+LONGEST_BLOCK = 20_000
+"""Characters; what is longer without a blank line is no paragraph, and the cutter takes more than its share of time."""
+
+
 def split(text: str) -> list[Sentence]:
     """Return the sentences of a text in order, without rules, images of text, and code but for a command or two."""
     sentences: list[Sentence] = []
@@ -59,7 +63,9 @@ def split(text: str) -> list[Sentence]:
                     for a, b in _trimmed(text[start:end], 0, end - start, start)
                 ]
             continue
-        sentences += [Sentence(text[a:b], a, b, shape, number) for a, b in _cut(text, start, end)]
+        for part in range(start, end, LONGEST_BLOCK):
+            cut = _cut(text, part, min(end, part + LONGEST_BLOCK))
+            sentences += [Sentence(text[a:b], a, b, shape, number) for a, b in cut]
     return sentences
 
 

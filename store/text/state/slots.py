@@ -108,6 +108,10 @@ def _links() -> tuple[_Link, ...]:
     )
 
 
+def _named_attributes(language: str) -> tuple[str, ...]:
+    return entries(language, "slots.nouns")
+
+
 @cache
 def _nouns() -> tuple[re.Pattern[str], ...]:
     """Return patterns of "{subject}'s {noun} is {value}" and the like, one for each way of saying it."""
@@ -115,7 +119,7 @@ def _nouns() -> tuple[re.Pattern[str], ...]:
         re.compile(
             way.format(
                 subject=rf"(?P<subject>\S+(?: \S+){{0,{SUBJECT_WORDS - 1}}}?)",
-                noun=rf"(?P<attribute>{'|'.join(entries(language, 'slots.nouns'))})",
+                noun=rf"(?P<attribute>{'|'.join(_named_attributes(language))})",
                 value=rf"(?P<value>\S+(?: \S+){{0,{VALUE_WORDS - 1}}})$",
             ),
             re.IGNORECASE,
