@@ -16,6 +16,8 @@ from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from anyascii import anyascii
+
 from ...model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, NodeId, StatementSlot, Status
 from ...names import as_channel
 from ..files.vault import RESERVED_NAMES
@@ -242,8 +244,8 @@ def source_ids(sources: Iterable[NodeId]) -> dict[NodeId, str]:
 
 
 def slug(title: str) -> str:
-    """Return ASCII words of a title for a file name, at most 60 bytes."""
-    plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
+    """Return ASCII words of a title for a file name, at most 60 bytes; other letters as they sound ("ø" is "o")."""
+    plain = anyascii(unicodedata.normalize("NFKC", title)).lower()
     words = _NOT_IN_SLUG.sub("-", plain).strip("-")
     if len(words) > SLUG_BYTES:
         words = words[: SLUG_BYTES + 1].rpartition("-")[0] or words[:SLUG_BYTES]

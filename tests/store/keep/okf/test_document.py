@@ -569,7 +569,21 @@ def test_a_slug_is_short_ascii(title: str) -> None:
 def test_slugs_read_like_their_titles() -> None:
     assert okf.slug("Ada's café: the 2nd visit!") == "ada-s-cafe-the-2nd-visit"
     assert okf.slug("word " * 30) == "-".join(["word"] * 12)
-    assert okf.slug("日本語") == "untitled"
+    assert okf.slug("…?!") == "untitled"
+
+
+@pytest.mark.parametrize(
+    ("title", "slug"),
+    [
+        ("Smørrebrød på Ærø", "smorrebrod-pa-aero"),
+        ("Große Straße", "grosse-strasse"),
+        ("Łódź, Đorđe, Þór", "lodz-dorde-thor"),
+        ("Cafe\u0301", "cafe"),
+        ("пять 会议", "pyat-huiyi"),
+    ],
+)
+def test_letters_that_are_not_ascii_stay_as_they_sound(title: str, slug: str) -> None:
+    assert okf.slug(title) == slug
 
 
 def test_paths_tell_the_level_and_never_a_reserved_name() -> None:
