@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from .formats import beam, chat_jsonl, claude_code, locomo, markdown
+from .formats import beam, chat_jsonl, claude_code, codex, gemini, locomo, markdown, opencode, opencode_db
 from .formats import unsupported as foreign
 from .formats.unsupported import Foreign, by_beginning, by_document, by_line
 from .reading.files import opened
@@ -17,16 +17,24 @@ from .reading.json_lines import json_document, json_lines
 
 FORMATS: Mapping[str, Reader] = {
     "claude-code": claude_code.read,
+    "codex": codex.read,
+    "gemini": gemini.read,
+    "opencode": opencode.read,
     "chat-jsonl": chat_jsonl.read,
     "locomo": locomo.read,
     "beam": beam.read,
     "markdown": markdown.read,
 }
 SUPPORTED = (
-    "Supported are Claude Code's session files, chats with one JSON message a line (role, and content or text), "
-    "LoCoMo, BEAM, and markdown notes; name one with --format " + ", ".join(FORMATS) + "."
+    "Supported are the sessions of Claude Code, Codex, Gemini CLI and opencode, chats with one JSON message a line "
+    "(role, and content or text), LoCoMo, BEAM, and markdown notes; name one with --format " + ", ".join(FORMATS) + "."
 )
 
+_BY_LINE: Mapping[str, Callable[[object], bool]] = {
+    "claude-code": claude_code.recognises,
+    "codex": codex.recognises,
+    "gemini": gemini.recognises,
+}
 _LINES_TRIED = 50
 _SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"}) | markdown.SUFFIXES
 _NOT_ENTERED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
@@ -90,12 +98,15 @@ def _by_content(path: Path) -> str | Foreign | None:
         return "chat-jsonl"  # of which there is nothing to take, which is no error
     lines = islice(json_lines(path), _LINES_TRIED)
     values = [line[1] for line in lines if not isinstance(line, Skipped)]
-    if any(claude_code.recognises(value) for value in values):
-        return "claude-code"
+    for name, recognises in _BY_LINE.items():
+        if any(recognises(value) for value in values):
+            return name
     if foreign := next((found for value in values if (found := by_line(value))), None):
         return foreign
     if any(chat_jsonl.recognises(value) for value in values):
         return "chat-jsonl"
+    if not values and opencode_db.recognises(path):
+        return "opencode"
     return _by_document(path) or by_beginning(path)
 
 
@@ -104,6 +115,10 @@ def _by_document(path: Path) -> str | Foreign | None:
         document = json_document(path)
     except ValueError:
         return None
+    if gemini.recognises(document):
+        return "gemini"
+    if opencode.recognises(document) or opencode.is_piece(document):
+        return "opencode"
     if locomo.recognises(document):
         return "locomo"
     return "beam" if beam.recognises(document) else by_document(document)
@@ -151,7 +166,7 @@ def _walk(root: Path, left_out: Counter[str]) -> Iterator[Path | Skipped]:
 def _file(root: Path, folder: str, name: str, seen: set[Path], left_out: Counter[str]) -> Iterator[Path | Skipped]:
     """Yield a file where it is to be read, by its real path."""
     path = Path(folder, name)
-    if name.startswith(".") or path.suffix.lower() not in _SUFFIXES:
+    if name.startswith(".") or (path.suffix.lower() not in _SUFFIXES and not opencode_db.NAME.fullmatch(name)):
         kind = foreign.by_name(path)
         left_out[f"{kind.names}, which dreamd cannot read yet" if kind else "files of another kind"] += 1
     elif (real := _inside(root, folder, name)) is None:

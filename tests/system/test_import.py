@@ -15,7 +15,7 @@ from tests.system.commands import plain, typed
 pytestmark = pytest.mark.system
 
 CHAT = '{"role":"user","content":"%s"}\n'
-CODEX = '{"timestamp":"2026-02-01T10:00:00Z","type":"session_meta","payload":{"id":"x"}}\n'
+CODEX = '{"id":"x","timestamp":"2025-05-01T10:00:00Z","instructions":null}\n'
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_missing_path_is_66_and_named_in_full(shared: DaemonUnderTest, folder:
     [
         ("x.bin", b"\x00\x01", "is of no format that can be imported. Supported are"),
         ("x.bin.jsonl", b"\x00\x01", "is of no format that can be imported. Supported are"),
-        ("rollout.jsonl", CODEX.encode(), "is a Codex rollout; dreamd cannot read those yet."),
+        ("rollout.jsonl", CODEX.encode(), "is a Codex rollout of 2025; dreamd cannot read those yet."),
         ("empty.jsonl", b"", "Nothing was taken."),
         ("log.md", b"# mine", "Passed over 1 piece that could not be read: - log.md: a catalogue of notes"),
     ],

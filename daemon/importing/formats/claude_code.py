@@ -8,7 +8,7 @@ into the conversation (reminders, caveats, its own commands), and what came from
 from __future__ import annotations
 
 import re
-from collections import OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from ....store.model import NewTurn, NodeId, SessionHead
 from ....store.roles import Role
 from ..reading.batches import Batches
 from ..reading.items import SessionRead, Skipped
-from ..reading.json_lines import json_lines
+from ..reading.line_reading import read_through
 from ..reading.sanitize import element, first_line, shorten, tidy
 from ..reading.timestamps import instant
 from ..reading.tool_calls import is_our_own, note_of_call, note_of_result, words_of_user
@@ -28,7 +28,17 @@ from ..reading.tool_calls import is_our_own, note_of_call, note_of_result, words
 USER, ASSISTANT, TOOL = Role.USER.value, Role.ASSISTANT.value, Role.TOOL.value
 
 _MESSAGES = frozenset({"user", "assistant"})
-_OTHERS = frozenset({"summary", "system", "attachment", "file-history-snapshot", "queue-operation", "progress"})
+# As 2.1.330 and those before it write them.
+_OTHERS = frozenset(
+    {
+        *("summary", "system", "attachment", "file-history-snapshot", "queue-operation", "progress", "custom-title"),
+        *("agent-name", "ai-title", "api-request", "api-request-blob", "api-request-resumed", "api-request-shape"),
+        *("artifact-autoreact-ledger", "atis-latch", "bridge-session", "content-replacement", "cost-state"),
+        *("frame-link", "history-suppression", "host-row", "hybrid-organization", "last-prompt", "mode", "pr-link"),
+        *("relocated", "repl-mode", "resume-head-vouch", "tag", "tools-used", "worktree-state"),
+    }
+)
+_UNKNOWN_KINDS = 20  # named at most: a file of something else may have one a line
 _OURS = "our own"
 _TITLE_CHARS = 80
 _OPEN_CALLS = 1000  # calls that wait for their result; an older one than these was abandoned
@@ -51,6 +61,7 @@ _PROGRAM_COMMANDS = re.compile(
     "|quit|rename|resume|status|terminal-setup|usage|vim)"
 )
 _SHELL_CHARS = (200, 500)
+_KIND_CHARS = 40
 
 
 def recognises(value: object) -> bool:
@@ -64,20 +75,14 @@ def recognises(value: object) -> bool:
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:
     """Yield every session of one file, turn by turn; lines that cannot be read come as Skipped."""
-    reading = _Reading(path)
-    for line in json_lines(path):
-        if isinstance(line, Skipped):
-            yield line
-        else:
-            yield from reading.take(*line)
-    yield from reading.rest()
+    return read_through(path, Reading(path))
 
 
 class _Malformed(ValueError):
     """A line that should be a message and is not."""
 
 
-class _Reading:
+class Reading:
     """The state in the middle of a file."""
 
     def __init__(self, path: Path) -> None:
@@ -90,6 +95,7 @@ class _Reading:
         self._turns = 0
         self._of_sub_agents = 0
         self._bad = 0
+        self._unknown: Counter[str] = Counter()
 
     def take(self, number: int, value: Any) -> Iterator[SessionRead | Skipped]:
         """Yield the items that one line adds."""
@@ -104,8 +110,11 @@ class _Reading:
             yield from self._batches.add(self._session_of(value), turn)
 
     def rest(self) -> Iterator[SessionRead | Skipped]:
-        """Yield the items that are still gathered at the file's end."""
+        """Yield the items that are still gathered, and the kinds of lines that this reader does not know."""
         yield from self._batches.rest()
+        for kind in self._unknown:
+            yield Skipped(self._path, None, f"lines of a kind that is not known: {first_line(kind, _KIND_CHARS)}")
+        self._unknown.clear()
         if not self._turns and not self._bad:
             yield Skipped(
                 self._path, None, "a sub-agent's own conversation" if self._of_sub_agents else "no turn in it"
@@ -119,7 +128,9 @@ class _Reading:
                 role, text = self._said(value)
             case "attachment":
                 role, text = USER, _queued(value.get("attachment"))
-            case _:
+            case kind:
+                if kind not in _OTHERS and len(self._unknown) < _UNKNOWN_KINDS:
+                    self._unknown[kind] += 1
                 self._note_title(value)
                 return None
         if value.get("isSidechain") is True:

@@ -21,36 +21,23 @@ class Foreign:
     instead: str = ""
 
 
-CODEX = Foreign("a Codex rollout", "Codex rollouts")
-GEMINI = Foreign("a Gemini CLI session", "Gemini CLI sessions")
+CODEX = Foreign("a Codex rollout of 2025", "Codex rollouts of 2025")
+GEMINI = Foreign("a Gemini CLI log", "Gemini CLI logs")
 CHATGPT = Foreign("a ChatGPT export", "ChatGPT exports")
 CLAUDE_AI = Foreign("a claude.ai export", "claude.ai exports")
-OPENCODE = Foreign("an opencode session", "opencode sessions")
-OPENCODE_DB = Foreign("an opencode database", "opencode databases")
 CURSOR_DB = Foreign("a Cursor database", "Cursor databases")
 DATABASE = Foreign("an SQLite database", "SQLite databases")
 ARCHIVE = Foreign("an archive", "archives", "Unpack it, and import the folder.")
 
-_CODEX_LINES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
-
 
 def by_name(path: Path) -> Foreign | None:
     """Recognise a file by its name alone."""
-    name = path.name.lower()
-    if name.startswith("opencode") and name.endswith(".db"):
-        return OPENCODE_DB
-    return CURSOR_DB if name == "state.vscdb" else None
+    return CURSOR_DB if path.name.lower() == "state.vscdb" else None
 
 
 def by_line(value: object) -> Foreign | None:
     """Recognise a file by one of its lines."""
-    if not isinstance(value, dict):
-        return None
-    if _is_codex(value):
-        return CODEX
-    if "sessionId" in value and "projectHash" in value:
-        return GEMINI
-    return OPENCODE if _is_opencode(value) else None
+    return CODEX if isinstance(value, dict) and _is_codex(value) else None
 
 
 def by_document(document: object) -> Foreign | None:
@@ -85,12 +72,5 @@ def by_beginning(path: Path) -> Foreign | None:
 
 
 def _is_codex(value: Mapping[str, Any]) -> bool:
-    """Say whether it is a line of today's rollouts; or of the first ones, which began with a line of instructions."""
-    if value.get("type") in _CODEX_LINES and "payload" in value:
-        return True
+    """Say whether it is a line of the first rollouts, which began with a line of instructions."""
     return value.get("record_type") == "state" or {"id", "timestamp", "instructions"} <= value.keys()
-
-
-def _is_opencode(value: Mapping[str, Any]) -> bool:
-    session = value.get("sessionID")
-    return isinstance(session, str) and session.startswith("ses")

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from ....store.model import NewTurn, NodeId, SessionHead
+from ....store.roles import Role
 from .items import SessionRead
+from .sanitize import first_line
 
 MAX_TURNS = 500
 MAX_CHARS = 2**20
 
 Titled = Callable[[SessionHead, tuple[NewTurn, ...]], SessionHead]
+_TITLE_CHARS = 80
+
+
+def by_first_words(head: SessionHead, turns: tuple[NewTurn, ...]) -> SessionHead:
+    """Complete a head: its title, else the person's first words; its beginning, else the first turn's."""
+    asked = next((turn.text for turn in turns if turn.role == Role.USER), turns[0].text)
+    started_at = head.started_at or next((turn.at for turn in turns if turn.at), None)
+    return replace(head, title=first_line(head.title or asked, _TITLE_CHARS), started_at=started_at)
 
 
 class Batches:

@@ -27,14 +27,21 @@ def json_lines(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tup
                 _read_past(file)
                 yield Skipped(path, number, f"longer than {max_line_bytes // 2**20} MiB")
                 continue
-            content = line.removeprefix(_BOM) if number == 1 else line
-            if not content.strip():
-                continue
-            try:
-                yield number, parse(content)
-            except ValueError as error:
-                reason = str(error) if line.endswith(b"\n") else f"{error}; the file's last line, perhaps unfinished"
-                yield Skipped(path, number, reason)
+            read = json_line(path, number, line)
+            if read is not None:
+                yield read
+
+
+def json_line(path: Path, number: int, line: bytes) -> tuple[int, Any] | Skipped | None:
+    """Return a line's number and its value; None for a blank one, Skipped for one that cannot be read."""
+    content = line.removeprefix(_BOM) if number == 1 else line
+    if not content.strip():
+        return None
+    try:
+        return number, parse(content)
+    except ValueError as error:
+        reason = str(error) if line.endswith(b"\n") else f"{error}; the file's last line, perhaps unfinished"
+        return Skipped(path, number, reason)
 
 
 def json_document(path: Path) -> Any:

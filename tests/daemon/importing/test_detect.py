@@ -23,6 +23,11 @@ CHAT = '{"role":"user","content":"hi"}\n'
         ("a.txt", CLAUDE, "claude-code"),
         ("a.jsonl", "garbage\n" + CLAUDE, "claude-code"),
         ("a.jsonl", '{"type":"summary","summary":"x","leafUuid":"y"}\n', "claude-code"),
+        ("a.jsonl", '{"timestamp":"2026-02-01T10:00:00Z","type":"session_meta","payload":{"id":"x"}}\n', "codex"),
+        ("a.jsonl", '{"sessionId":"s","projectHash":"h"}\n{"id":"1","type":"user","content":"hi"}\n', "gemini"),
+        ("a.json", '{"sessionId": "s",\n "projectHash": "h", "messages": []}', "gemini"),
+        ("a.json", '{"id": "ses_1",\n "projectID": "global"}', "opencode"),
+        ("a.json", '{"id": "msg_1",\n "sessionID": "ses_1"}', "opencode"),
         ("a.jsonl", CHAT, "chat-jsonl"),
         ("a.json", CHAT.strip(), "chat-jsonl"),
         ("a.json", '{"session_1": [], "speaker_a": "x"}', "locomo"),
@@ -136,4 +141,4 @@ def test_a_whole_folder_is_read(data: Path) -> None:
 
 
 def test_formats_are_those_of_the_command() -> None:
-    assert list(FORMATS) == ["claude-code", "chat-jsonl", "locomo", "beam", "markdown"]
+    assert list(FORMATS) == ["claude-code", "codex", "gemini", "opencode", "chat-jsonl", "locomo", "beam", "markdown"]

@@ -112,10 +112,9 @@ def test_a_line_of_20_mb_is_read_and_its_text_bounded(jsonl: Write) -> None:
 
 
 def test_a_line_beyond_all_bounds_is_read_past(jsonl: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dreamd.daemon.importing.formats import claude_code
-    from dreamd.daemon.importing.reading import json_lines
+    from dreamd.daemon.importing.reading import json_lines, line_reading
 
-    monkeypatch.setattr(claude_code, "json_lines", lambda path: json_lines.json_lines(path, max_line_bytes=1000))
+    monkeypatch.setattr(line_reading, "json_lines", lambda path: json_lines.json_lines(path, max_line_bytes=1000))
     items = list(read(jsonl(line("user", "a"), line("user", "x" * 5000), line("user", "b"))))
     assert texts(items) == ["a", "b"]
     assert skipped(items)[0].line == 2
@@ -241,7 +240,27 @@ class TestWhatTheProgramPutIn:
         path = jsonl(
             {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}},
             {"type": "system", "subtype": "compact_boundary", "content": "Conversation compacted", "sessionId": "s1"},
+            {"type": "api-request", "sessionId": "s1", "params": {"messages": [{"role": "user", "content": "sent"}]}},
+            {"type": "last-prompt", "lastPrompt": "hi", "sessionId": "s1"},
             {"type": "something-new", "sessionId": "s1"},
+            {"type": "something-new", "sessionId": "s1"},
+            line("user", "hi"),
+        )
+        items = list(read(path))
+        assert texts(items) == ["hi"]
+        assert [one.reason for one in skipped(items)] == ["lines of a kind that is not known: something-new"]
+
+    def test_what_hooks_add_is_no_turn(self, jsonl: Write) -> None:
+        def attached(kind: str, **more: Any) -> dict[str, Any]:
+            rendered = [{"content": "<system-reminder>The kettle is copper.</system-reminder>"}]
+            held = {"type": kind, "hookEvent": "SessionStart"} | more
+            return {"type": "attachment", "uuid": kind, "sessionId": "s1", "attachment": held, "rendered": rendered}
+
+        path = jsonl(
+            {"type": "queue-operation", "operation": "enqueue", "sessionId": "s1", "content": "hi"},
+            attached("hook_additional_context", content=["The kettle is copper."]),
+            attached("hook_success", stdout="The kettle is copper."),
+            attached("hook_cancelled"),
             line("user", "hi"),
         )
         items = list(read(path))

@@ -14,22 +14,12 @@ from dreamd.daemon.importing.reading.items import UnsupportedFile
 
 from tests.daemon.importing.conftest import skipped
 
-CODEX = [
-    {"timestamp": "2026-02-01T10:00:00Z", "type": "session_meta", "payload": {"id": "x", "cwd": "/p"}},
-    {"timestamp": "2026-02-01T10:00:01Z", "type": "response_item", "payload": {"type": "message", "role": "user"}},
-]
 OLD_CODEX = [
     {"id": "x", "timestamp": "2025-05-01T10:00:00Z", "instructions": None},
     {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
 ]
-GEMINI_LINES = [
-    {"sessionId": "s", "projectHash": "h", "startTime": "2026-11-01T10:00:00Z"},
-    {"id": "1", "type": "user", "content": "hi"},
-]
-GEMINI = {"sessionId": "s", "projectHash": "h", "messages": [{"id": "1", "type": "gemini", "content": "hi"}]}
 CHATGPT = [{"title": "Tea", "create_time": 1.0, "mapping": {"a": {"message": None}}, "current_node": "a"}]
 CLAUDE_AI = [{"uuid": "u", "name": "Tea", "chat_messages": [{"sender": "human", "text": "hi"}]}]
-OPENCODE = {"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {"created": 1}}
 
 
 def as_lines(values: list[Any]) -> bytes:
@@ -39,15 +29,11 @@ def as_lines(values: list[Any]) -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "is_a"),
     [
-        ("rollout-2026-02-01.jsonl", as_lines(CODEX), "a Codex rollout"),
-        ("rollout-2025-05-01.jsonl", as_lines(OLD_CODEX), "a Codex rollout"),
-        ("session-2026.jsonl", as_lines(GEMINI_LINES), "a Gemini CLI session"),
-        ("session-2026.json", json.dumps(GEMINI, indent=2).encode(), "a Gemini CLI session"),
-        ("checkpoint.json", b'[{"role": "user", "parts": [{"text": "hi"}]}]', "a Gemini CLI session"),
+        ("rollout-2025-05-01.jsonl", as_lines(OLD_CODEX), "a Codex rollout of 2025"),
+        ("checkpoint.json", b'[{"role": "user", "parts": [{"text": "hi"}]}]', "a Gemini CLI log"),
         ("conversations.json", json.dumps(CHATGPT).encode(), "a ChatGPT export"),
         ("conversations.json", json.dumps(CHATGPT, indent=1).encode(), "a ChatGPT export"),
         ("conversations.json", json.dumps(CLAUDE_AI).encode(), "a claude.ai export"),
-        ("msg_1.json", json.dumps(OPENCODE, indent=1).encode(), "an opencode session"),
         ("export.zip", b"PK\x03\x04", "an archive"),
     ],
 )
@@ -71,7 +57,6 @@ def test_an_export_too_long_to_be_read_whole_is_known_by_its_beginning(
 @pytest.mark.parametrize(
     ("name", "is_a"),
     [
-        ("opencode.db", "an opencode database"),
         ("state.vscdb", "a Cursor database"),
         ("x.db", "an SQLite database"),
     ],
@@ -94,9 +79,9 @@ def test_a_whole_archive_is_unpacked_first(tmp_path: Path) -> None:
 
 def test_in_a_folder_they_are_counted_by_name(tmp_path: Path) -> None:
     for day in range(3):
-        (tmp_path / f"rollout-{day}.jsonl").write_bytes(as_lines(CODEX))
-    (tmp_path / "opencode.db").write_bytes(b"SQLite format 3\0")
+        (tmp_path / f"rollout-{day}.jsonl").write_bytes(as_lines(OLD_CODEX))
+    (tmp_path / "state.vscdb").write_bytes(b"SQLite format 3\0")
     assert [item.reason for item in skipped(read(tmp_path))] == [
-        "3 × Codex rollouts, which dreamd cannot read yet",
-        "1 × opencode databases, which dreamd cannot read yet",
+        "3 × Codex rollouts of 2025, which dreamd cannot read yet",
+        "1 × Cursor databases, which dreamd cannot read yet",
     ]

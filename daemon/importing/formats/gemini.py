@@ -1,0 +1,211 @@
+"""Gemini CLI's chats: `~/.gemini/tmp/PROJECT/chats/session-*.jsonl`, one record a line; older ones one JSON value.
+
+A message is written again under its id when more of it is known, so each of its parts is a turn of its own: what was
+said under the message's id, a tool's call and result under the call's. `$set` may give all messages again. Left out:
+what hooks added (`<hook_context>`, which stands in the person's message), the context that the program sends first,
+thoughts, sub-agents' chats, and what came from our own memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ....store import session_id, without_element
+from ....store.channel import channel_of_folder
+from ....store.model import NewTurn, NodeId, SessionHead
+from ....store.roles import Role
+from ..reading.agent_tools import LOOKS_ONLY, as_known
+from ..reading.batches import Batches, by_first_words
+from ..reading.files import beginning
+from ..reading.items import SessionRead, Skipped
+from ..reading.json_lines import json_document
+from ..reading.line_reading import read_through
+from ..reading.sanitize import tidy
+from ..reading.timestamps import instant
+from ..reading.tool_calls import is_our_own, note_of_call, note_of_result
+
+USER, ASSISTANT, TOOL = Role.USER.value, Role.ASSISTANT.value, Role.TOOL.value
+
+_WRITTEN_BY_THE_PROGRAM = ("hook_context", "session_context", "state_snapshot", "system-reminder")
+_SPEAKERS = {"user": USER, "gemini": ASSISTANT}
+_ENDED = frozenset({"success", "error", "cancelled"})
+_FOLDER = re.compile(r"\*\*Workspace Directories:\*\*\s+- (.+)")
+_OUTPUT = re.compile(
+    r"\A<untrusted_context>\n(?:Output: )?(.*?)(?:\nProcess Group PGID: \d+)?\n</untrusted_context>\Z", re.DOTALL
+)
+# A hook's text comes with its angle brackets escaped, and a model may quote it so.
+_RECALLED = re.compile(r"&lt;dreamd-memory\b.*?(?:&lt;/dreamd-memory&gt;|\Z)", re.DOTALL)
+_FAILED = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
+_PATH_BYTES = 4096
+
+
+def recognises(value: object) -> bool:
+    """Say whether a line's or a file's value is a chat's head."""
+    return isinstance(value, dict) and isinstance(value.get("sessionId"), str) and "projectHash" in value
+
+
+def read(path: Path) -> Iterator[SessionRead | Skipped]:
+    """Yield the session of one chat; lines that cannot be read come as Skipped."""
+    if path.suffix.lower() != ".json":
+        return read_through(path, Reading(path))
+    return _document(path)
+
+
+def _document(path: Path) -> Iterator[SessionRead | Skipped]:
+    """Yield the session of a chat that is one JSON value."""
+    try:
+        document = json_document(path)
+    except ValueError as error:
+        yield Skipped(path, None, str(error))
+        return
+    reading = Reading(path)
+    yield from reading.take(1, document)
+    yield from reading.rest()
+
+
+class Reading:
+    """The state in the middle of a chat."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._batches = Batches(by_first_words)
+        self._head: Mapping[str, Any] = {}
+        self._session: NodeId | None = None
+        self._folder = ""
+        self._given: set[str] = set()
+        self._bad = 0
+
+    def take(self, number: int, value: Any) -> Iterator[SessionRead | Skipped]:
+        """Yield the items that one line adds."""
+        match value:
+            case {"$set": dict(changed)}:
+                yield from self._messages(changed.get("messages"))
+            case {"$rewindTo": _}:
+                return  # what was taken back was said all the same
+            case {"sessionId": str(), "projectHash": _}:
+                self._head = self._head or value
+                yield from self._messages(value.get("messages"))
+            case {"id": str(), "type": str()}:
+                yield from self._message(value)
+            case _:
+                self._bad += 1
+                yield Skipped(self._path, number, "not a line of Gemini CLI: no chat, message or change")
+
+    def rest(self) -> Iterator[SessionRead | Skipped]:
+        """Yield the items that are still gathered."""
+        yield from self._batches.rest()
+        if not self._given and not self._bad:
+            ours = "a sub-agent's own conversation" if self._is_sub_agent else "no turn in it"
+            yield Skipped(self._path, None, ours)
+
+    @property
+    def _is_sub_agent(self) -> bool:
+        return self._head.get("kind") == "subagent"
+
+    def _messages(self, messages: object) -> Iterator[SessionRead]:
+        for message in _dicts(messages):
+            if isinstance(message.get("id"), str) and isinstance(message.get("type"), str):
+                yield from self._message(message)
+
+    def _message(self, message: Mapping[str, Any]) -> Iterator[SessionRead]:
+        role = _SPEAKERS.get(message["type"])
+        if role is None or self._is_sub_agent:
+            return
+        said = _text_of(message.get("content"))
+        self._folder = self._folder or _folder_of(said)
+        at = instant(message.get("timestamp"))
+        turns = [NewTurn(role, _plain(said), at, message["id"])]
+        for call in _dicts(message.get("toolCalls")):
+            turns += _of_call(call, message["id"])
+        for turn in turns:
+            if turn.text and turn.external_id not in self._given:
+                self._given.add(str(turn.external_id))
+                yield from self._batches.add(self._session or self._open(), turn)
+
+    def _open(self) -> NodeId:
+        given = self._head.get("sessionId")
+        cwd = _project_root(self._path) or self._folder or None
+        self._session = session_id(given if isinstance(given, str) and given else self._path.stem)
+        self._batches.open(
+            SessionHead(
+                session_id=self._session,
+                channel=channel_of_folder(Path(cwd) if cwd else self._path.parent),
+                started_at=instant(self._head.get("startTime")),
+                agent_id="gemini",
+                cwd=cwd,
+            )
+        )
+        return self._session
+
+
+def _of_call(call: Mapping[str, Any], message_id: str) -> Iterator[NewTurn]:
+    """Yield the notes of a call and, once it has ended, of its result."""
+    name, call_id = call.get("name"), call.get("id")
+    if not isinstance(name, str) or not isinstance(call_id, str) or name in LOOKS_ONLY:
+        return
+    known, inputs = as_known(name, call.get("args"))
+    if is_our_own(name, inputs):
+        return
+    at, named = instant(call.get("timestamp")), f"{message_id}/{call_id}"
+    yield NewTurn(ASSISTANT, tidy(note_of_call(known, inputs)), at, named)
+    if call.get("status") in _ENDED:
+        text = _result_of(call)
+        failed = call["status"] == "error" or (known == "Bash" and _FAILED.search(text) is not None)
+        yield NewTurn(TOOL, tidy(note_of_result(known, text, is_error=failed)), at, f"{named}/result")
+
+
+def _result_of(call: Mapping[str, Any]) -> str:
+    for part in _dicts(call.get("result")):
+        match part.get("functionResponse"):
+            case {"response": {"output": str(text)} | {"error": str(text)}}:
+                found = _OUTPUT.match(text)
+                return found[1] if found else text
+    shown = call.get("resultDisplay")
+    return shown if isinstance(shown, str) else ""
+
+
+def _plain(text: str) -> str:
+    """Return what was said without what hooks and the program added, or the model quoted of it."""
+    for tag in _WRITTEN_BY_THE_PROGRAM if "<" in text else ():
+        text = without_element(text, tag)
+    return tidy(_RECALLED.sub("", text))
+
+
+def _text_of(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = [content] if isinstance(content, dict) else content if isinstance(content, list) else []
+    return "\n".join(said for part in parts if (said := _part(part)))
+
+
+def _part(part: object) -> str:
+    match part:
+        case str():
+            return part
+        case {"text": str(text), **others}:
+            return "" if others.get("thought") else text
+        case {"inlineData": _} | {"fileData": _}:
+            return "[image]"
+        case _:
+            return ""
+
+
+def _project_root(path: Path) -> str:
+    """Return the folder that the chats' own folder belongs to, which lies beside them."""
+    try:
+        return beginning(path.parent.parent / ".project_root", _PATH_BYTES).decode("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _folder_of(text: str) -> str:
+    """Return the folder that the program named to the model at the beginning."""
+    found = _FOLDER.search(text) if text.startswith("<session_context>") else None
+    return found[1].strip() if found else ""
+
+
+def _dicts(values: object) -> list[dict[str, Any]]:
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
