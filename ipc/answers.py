@@ -192,6 +192,23 @@ class FeedbackAnswer(TypedDict):
     verdict: str
 
 
+class LinkAnswer(TypedDict):
+    """The link, and the run that wrote it; null where it was there already."""
+
+    source: str
+    target: str
+    relation: str
+    run_id: str | None
+
+
+class TagAnswer(TypedDict):
+    """A memory's tags, and the run that changed them; null where nothing changed."""
+
+    node_id: str
+    tags: list[str]
+    run_id: str | None
+
+
 class PurgeAnswer(TypedDict):
     """The amount that was removed for good, or with `dry_run` would be; `run_id` is null where nothing was.
 
@@ -319,6 +336,77 @@ class DecidedAnswer(TypedDict):
     run_id: str
     choice: str
     paths: list[str]
+
+
+# ---- work under way
+
+
+class AnchorAnswer(TypedDict):
+    """The work that a session's agent does right now. `ended_at`: since when the session is over."""
+
+    session_id: str
+    channel: str
+    set_at: str
+    task: str
+    plan: str
+    decisions: list[str]
+    next_step: str
+    ended_at: str | None
+
+
+class FoundAnchorAnswer(TypedDict):
+    """An anchor, or null; `text` is the same for an agent to read, fenced."""
+
+    anchor: AnchorAnswer | None
+    text: str
+    notes: list[str]
+
+
+class GoalAnswer(TypedDict):
+    """A goal of a session; `thread_since`: the session ended then, and it was open."""
+
+    goal_id: str
+    session_id: str
+    channel: str
+    text: str
+    state: Literal["active", "blocked", "completed", "abandoned"]
+    parent: str | None
+    opened_at: str
+    changed_at: str
+    thread_since: str | None
+
+
+class GoalsAnswer(TypedDict):
+    """Goals of a session, and the open threads of its channel."""
+
+    channel: str
+    goals: list[GoalAnswer]
+    threads: list[GoalAnswer]
+
+
+class LessonAnswer(TypedDict):
+    """One thing that was learned, and its memory."""
+
+    node_id: str
+    kind: str
+    text: str
+
+
+class ReflectAnswer(TypedDict):
+    """The memories that were kept, those that were known already, and the session's open goals."""
+
+    session_id: str
+    channel: str
+    kept: list[LessonAnswer]
+    known: list[LessonAnswer]
+    goals: list[GoalAnswer]
+
+
+class SessionEndAnswer(TypedDict):
+    """The goals that a session leaves open: threads of its channel from now on."""
+
+    session_id: str
+    goals: list[GoalAnswer]
 
 
 # ---- dreams
@@ -491,6 +579,15 @@ ANSWERS: Mapping[str, type[Mapping[str, Any]]] = {
     "list": ListAnswer,
     "forget": ForgetAnswer,
     "feedback": FeedbackAnswer,
+    "link": LinkAnswer,
+    "tag": TagAnswer,
+    "anchor_set": FoundAnchorAnswer,
+    "anchor_get": FoundAnchorAnswer,
+    "anchor_recover": FoundAnchorAnswer,
+    "reflect": ReflectAnswer,
+    "goal_set": GoalAnswer,
+    "goals": GoalsAnswer,
+    "session_end": SessionEndAnswer,
     "purge": PurgeAnswer,
     "status": StatusAnswer,
     "import": ImportAnswer,

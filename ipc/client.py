@@ -35,6 +35,9 @@ __all__ = [
 MAX_ANSWER_BYTES = 2 * 2**20
 RETRY_S = 0.02
 
+_OF_A_CHANNEL = ("recall", "context", "anchor_set", "anchor_get", "anchor_recover", "reflect", "goal_set", "goals")
+"""The methods that belong to the working folder's channel where neither channel nor folder is named."""
+
 if TYPE_CHECKING:
     from .answers import ContextAnswer, RecallAnswer
 
@@ -261,10 +264,10 @@ def _remaining(deadline: float | None) -> float | None:
 
 
 def _with_cwd(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Add the working folder to a question or a session that names neither channel nor folder."""
+    """Add the working folder to what names neither channel nor folder."""
     if method == "observe" and isinstance(session := params.get("session"), dict):
         return {**params, "session": _here(session)}
-    return _here(params) if method in ("recall", "context") else params
+    return _here(params) if method in _OF_A_CHANNEL else params
 
 
 def _here(params: dict[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def invalid_params(error: ValidationError, params: type[BaseModel]) -> ProtocolE
             complaints.append(f"{name!r} is missing")
         else:
             complaints.append(f"{name!r}: {detail['msg'][:1].lower()}{detail['msg'][1:]}")
-    known = ", ".join(params.model_fields) or "none"
+    known = ", ".join(field.alias or name for name, field in params.model_fields.items()) or "none"
     hint = f"parameters: {known}" if unknown or len(complaints) > 1 else ""
     return ProtocolError("; ".join(complaints), hint, INVALID_PARAMS)
 

@@ -129,6 +129,22 @@ class FeedbackParams(Params):
     verdict: Verdict
 
 
+class LinkParams(Params):
+    """Two nodes and their relation; with `HasTag`, `to` is a tag."""
+
+    from_: Annotated[Name, Field(alias="from")]
+    to: Name
+    relation: Literal["RelatesTo", "Supersedes", "Contradicts", "HasTag"] = "RelatesTo"
+
+
+class TagParams(Params):
+    """The tags to add to a memory, and to take from it."""
+
+    node_id: Name
+    add: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
+    remove: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
+
+
 class PurgeParams(Params):
     """The data to remove for good, named in one way; `dry_run` only says what that comes to.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..store import within
 from ..store.model import Kind, NewTurn, SessionHead
 from ..store.names import Name
-from .answers import ContextAnswer, FeedbackAnswer, ListAnswer, RecallAnswer, ShowAnswer
+from .answers import ContextAnswer, FeedbackAnswer, LinkAnswer, ListAnswer, RecallAnswer, ShowAnswer
 from .call import Call, Handler
 from .channels import channel_of, found_elsewhere, not_looked_in
 from .params import (
@@ -18,6 +18,7 @@ from .params import (
     FeedbackParams,
     ForgetParams,
     HelloParams,
+    LinkParams,
     ListParams,
     NoParams,
     ObserveParams,
@@ -25,6 +26,7 @@ from .params import (
     RecallParams,
     RememberParams,
     ShowParams,
+    TagParams,
 )
 from .serialize import (
     elsewhere_that_fits,
@@ -135,6 +137,13 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         store.feedback(params.node_id, params.verdict)
         return {"node_id": params.node_id, "verdict": params.verdict}
 
+    def link(params: LinkParams, call: Call) -> LinkAnswer:
+        if params.relation == "HasTag":
+            tagged = store.tag(params.from_, [params.to])
+            return {"source": params.from_, "target": params.to, "relation": "HasTag", "run_id": tagged.run_id}
+        answer: LinkAnswer = plain(store.link(params.from_, params.to, params.relation))
+        return answer
+
     def show(params: ShowParams, call: Call) -> ShowAnswer:
         return show_answer(store.show(params.node_id), params.offset)
 
@@ -161,6 +170,14 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         "observe": Handler(ObserveParams, observe, activity=True, first=True, shape=plain),
         "forget": Handler(ForgetParams, forget, blocking=True, shape=plain),
         "feedback": Handler(FeedbackParams, feedback, blocking=True),
+        "link": Handler(LinkParams, link, blocking=True, activity=True),
+        "tag": Handler(
+            TagParams,
+            lambda params, call: store.tag(params.node_id, params.add, params.remove),
+            blocking=True,
+            activity=True,
+            shape=plain,
+        ),
         "show": Handler(ShowParams, bounded(show), blocking=True),
         "list": Handler(ListParams, bounded(list_), blocking=True),
     }

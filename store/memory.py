@@ -12,6 +12,7 @@ from .opening import Parts
 from .operations.decay_inputs import DecayInputs, read_decay_inputs
 from .paths import StorePaths
 from .settings import StoreSettings
+from .working.anchors import session_name
 
 __all__ = ["MemoryStore", "StorePaths"]
 
@@ -44,6 +45,19 @@ class MemoryStore:
         self.remember = parts.intake.remember
         self.observe = parts.intake.observe
 
+        self.reflect = parts.intake.reflect
+
+        # Work under way: working/anchors, working/goals
+        self.session_name = session_name
+        self.set_anchor = parts.anchors.set
+        self.anchor_of_session = parts.anchors.of_session
+        self.anchor_of_channel = parts.anchors.of_channel
+        self.recover_anchor = parts.anchors.recover
+        self.set_goal = parts.goals.set
+        self.goals = parts.goals.of
+        self.threads = parts.goals.threads
+        self.end_session = parts.goals.end_session
+
         # Questions: operations/recall, operations/feedback
         self.recall = parts.recall.recall
         self.context = parts.recall.context
@@ -70,6 +84,8 @@ class MemoryStore:
         self.refuse_to_dream = parts.runs.refuse_to_dream
         self.forget = parts.corrections.forget
         self.restore = parts.corrections.restore
+        self.link = parts.corrections.link
+        self.tag = parts.corrections.tag
         self.decisions = parts.corrections.decisions
         self.decide = parts.corrections.decide
 

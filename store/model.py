@@ -19,6 +19,9 @@ NodeId = str
 Verdict = Literal["useful", "not-useful", "rejected"]
 """A person's feedback on a memory that was shown: it helped, it did not, it should not have been shown at all."""
 
+Relation = Literal["RelatesTo", "Supersedes", "Contradicts"]
+"""A relation by which two memories are linked by hand: `Supersedes` says that the first takes the second's place."""
+
 GLOBAL_CHANNEL = "_global"
 ALL_CHANNELS = "*"
 

@@ -53,6 +53,8 @@ from .operations.visibility import Visibility
 from .paths import StorePaths
 from .settings import StoreSettings
 from .text.normal_form import normal_form
+from .working.anchors import Anchors
+from .working.goals import Goals
 
 VAULT_ID = "vault_id"
 """The ledger's flag with the id of the vault that belongs to it."""
@@ -172,7 +174,7 @@ class Parts:
         self.visibility = Visibility(self.writer, self.indexer, self.opened, self.reconciliation)
 
     def _build_changing(self) -> None:
-        """Build what plans changes."""
+        """Build what plans changes, and what keeps the work that is under way."""
         self.derived = DerivedFiles(self.vault, self.ledger, self.writer)
         self.changes = Changes(
             self.vault,
@@ -186,6 +188,11 @@ class Parts:
         self.sessions = SessionPlans(
             self.lookup.path_of, self.deletions.before_anew, personal=self.settings.redact_personal
         )
+        personal = self.settings.redact_personal
+        self.work_gate = threading.Lock()
+        kept_by = (self.ledger, self.writer, self.switches.refuse_if_off, self.activity, self.work_gate, self.now)
+        self.anchors = Anchors(*kept_by, personal=personal)
+        self.goals = Goals(*kept_by, personal=personal)
         self.decisions = Decisions(self.catalog, self.vault, lambda: self.tombstones.names)
 
     def _build_operations(self, open_parts: ExitStack) -> None:
@@ -333,6 +340,7 @@ class Parts:
             self.is_busy,
             self.now,
             self.closing,
+            self.work_gate,
         )
 
     # ---- starting

@@ -11,6 +11,85 @@ from .model import Evidence, Hit, Kind, Level, NodeId
 
 Severity = Literal["error", "warning", "note"]
 
+GoalState = Literal["active", "blocked", "completed", "abandoned"]
+"""The state of a goal; it is open while it is active or blocked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The work that a session's agent does right now, in a few words of its own.
+
+    `plan` points at one (a path, a heading), `decisions` are the last ones, oldest first. `ended_at`: since when its
+    session is over.
+    """
+
+    session_id: NodeId
+    channel: str
+    set_at: datetime
+    task: str = ""
+    plan: str = ""
+    decisions: tuple[str, ...] = ()
+    next_step: str = ""
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An anchor, if there is one; `text` is the same for an agent to read, fenced."""
+
+    anchor: Anchor | None
+    text: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A goal of a session; `parent` is the goal that it serves. `thread_since`: its session ended and it was open."""
+
+    goal_id: str
+    session_id: NodeId
+    channel: str
+    text: str
+    state: GoalState
+    parent: str | None
+    opened_at: datetime
+    changed_at: datetime
+    thread_since: datetime | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Return True while it is neither completed nor abandoned."""
+        return self.state in ("active", "blocked")
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A statement that an agent learned in a session, and its memory; `known`: it was kept before and holds."""
+
+    node_id: NodeId
+    kind: Kind
+    text: str
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """Two memories and their relation, and the run that linked them; None where they were linked so already."""
+
+    source: NodeId
+    target: NodeId
+    relation: str
+    run_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A memory with its tags, and the run that changed them; None where nothing changed."""
+
+    node_id: NodeId
+    tags: tuple[str, ...]
+    run_id: str | None
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:

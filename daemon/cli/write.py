@@ -1,4 +1,4 @@
-"""The commands that keep and take back: remember, forget, feedback, import."""
+"""The commands that keep, tie together and take back: remember, forget, feedback, link, tag, import."""
 
 from __future__ import annotations
 
@@ -13,9 +13,18 @@ from .request import ask
 from .terminal import Terminal
 
 if TYPE_CHECKING:
-    from ...ipc.answers import FeedbackAnswer, ForgetAnswer, ImportAnswer, RememberAnswer, SkippedAnswer
+    from ...ipc.answers import (
+        FeedbackAnswer,
+        ForgetAnswer,
+        ImportAnswer,
+        LinkAnswer,
+        RememberAnswer,
+        SkippedAnswer,
+        TagAnswer,
+    )
 
 KINDS = ("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode")
+RELATIONS = ("RelatesTo", "Supersedes", "Contradicts")
 VERDICTS = ("useful", "not-useful", "rejected")
 FORMATS = ("claude-code", "codex", "gemini", "opencode", "chat-jsonl", "locomo", "beam", "markdown")
 MOST_SKIPPED = 10
@@ -64,6 +73,43 @@ def feedback(options: Namespace, terminal: Terminal) -> int:
     answer: FeedbackAnswer = ask(terminal, "feedback", {"node_id": options.node, "verdict": options.verdict})
     terminal.report(answer, [f"Noted: {clean(options.node)} was {options.verdict.replace('-', ' ')}."])
     return 0
+
+
+def link_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of link."""
+    parser.add_argument("node", help="the memory's id (a node)")
+    parser.add_argument("other", help="the id of the other one")
+    parser.add_argument("--relation", choices=RELATIONS, help="Supersedes: NODE takes the place of OTHER (RelatesTo)")
+
+
+def link(options: Namespace, terminal: Terminal) -> int:
+    """Link two memories."""
+    answer: LinkAnswer = ask(
+        terminal, "link", {"from": options.node, "to": options.other, "relation": options.relation}
+    )
+    said = f"{clean(answer['source'])} {answer['relation']} {clean(answer['target'])}"
+    terminal.report(answer, [_done(said, answer["run_id"])])
+    return 0
+
+
+def tag_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of tag."""
+    parser.add_argument("node", help="the memory's id (a node), as recall and list print it")
+    parser.add_argument("tags", nargs="*", metavar="TAG", help="tags to add")
+    parser.add_argument("--remove", action="append", metavar="TAG", help="a tag to take away; may be repeated")
+
+
+def tag(options: Namespace, terminal: Terminal) -> int:
+    """Change the tags of a memory."""
+    params = {"node_id": options.node, "add": options.tags or None, "remove": options.remove}
+    answer: TagAnswer = ask(terminal, "tag", params)
+    tags = " ".join(f"#{clean(tag)}" for tag in answer["tags"]) or "no tags"
+    terminal.report(answer, [_done(f"{clean(answer['node_id'])} has {tags}", answer["run_id"])])
+    return 0
+
+
+def _done(said: str, run_id: str | None) -> str:
+    return f"{said}. `dreamctl undo {run_id}` takes it back." if run_id else f"{said} already."
 
 
 def import_arguments(parser: ArgumentParser) -> None:

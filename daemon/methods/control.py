@@ -25,6 +25,7 @@ from ...ipc.call import Call
 from ...ipc.channels import nothing_there
 from ...ipc.protocol import Refused
 from ...ipc.store_methods import Handler, NoParams, Params, hello_answer, instant, plain, store_handlers
+from ...ipc.working_methods import WorkingMethods
 from ...store.names import Channel
 from ..dreaming.budget import DREAMS
 from ..host import settings_check
@@ -114,6 +115,7 @@ class ControlMethods:
             "stop": Handler(NoParams, self.stop),
             **self._dreams.handlers(),
             **self._purge.handlers(),
+            **WorkingMethods(self._store).handlers(),
             **ReviewMethods(self._store, self._settings).handlers(),
         }
 

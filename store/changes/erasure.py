@@ -26,6 +26,7 @@ from .standing import SAME_AS, released
 
 PAGES: Final = frozenset({Level.SCENARIO.value, Level.PROFILE.value})
 _LISTS: Final = (*sorted(LISTS), SAME_AS)
+_IDS: Final = ("turns", "gone", "sessions", "work")
 _LABEL = re.compile(r"\[\^([tm]\d+)\]")
 _QUOTED = re.compile(r"“[^”]*”")
 _WORD = re.compile(r"[^\W_]+")
@@ -41,14 +42,15 @@ _WHOLE_ENTRY = re.compile(r"\s*(?:[-*] .*|\|.*\||<li\b.*</li>|<tr\b.*</tr>)\s*")
 class Erasure:
     """`turns` lose their text, `gone` are memories whose files go, of `sessions` also title and folder.
 
-    `ids` are the nodes that no other may point at any more. With `secrets` nothing of these is removed but what looks
-    like a secret, wherever it is.
+    Of the sessions in `work` the anchor and the goals go. `ids` are the nodes that no other may point at any more.
+    With `secrets` nothing of these is removed but what looks like a secret, wherever it is.
     """
 
     words: ErasedWords
     turns: frozenset[NodeId] = frozenset()
     gone: frozenset[NodeId] = frozenset()
     sessions: frozenset[NodeId] = frozenset()
+    work: frozenset[NodeId] = frozenset()
     secrets: bool = False
     ids: frozenset[NodeId] = field(init=False)
 
@@ -77,6 +79,10 @@ class Erasure:
         """Return True for a memory that goes."""
         return node_id in self.gone
 
+    def takes_work(self, session_id: NodeId, text: str) -> bool:
+        """Return True for an anchor or a goal that goes: with its session, or since it repeats what is purged."""
+        return not self.secrets and (session_id in self.work or self.words.quotes(text))
+
     def cleaned(self, text: str) -> str:
         """Return a short text without what is purged."""
         if self.secrets:
@@ -87,13 +93,13 @@ class Erasure:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON's types."""
-        ids = {name: sorted(getattr(self, name)) for name in ("turns", "gone", "sessions")}
+        ids = {name: sorted(getattr(self, name)) for name in _IDS}
         return {"words": self.words.to_json(), "secrets": self.secrets, **ids}
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Erasure:
         """Read it back. Raises KeyError, TypeError or ValueError for anything else."""
-        ids = {name: frozenset(written[name]) for name in ("turns", "gone", "sessions")}
+        ids = {name: frozenset(written[name]) for name in _IDS}
         return cls(ErasedWords.from_json(written["words"]), secrets=bool(written["secrets"]), **ids)
 
     # ---- sessions

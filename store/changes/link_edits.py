@@ -6,7 +6,7 @@ Edits are gathered, so that a file with several links is written once.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -80,7 +80,7 @@ class LinkEdits:
         gone = {"status": Status.DEPRECATED.value, "archived_at": now.isoformat(), SAME_AS: [older.node_id]}
         self.edit(newer, gone, "it repeats an older fact in other words", tombstone_key)
 
-    def contradict(self, older: Linked, newer: Linked, tombstone_key: str) -> None:
+    def contradict(self, older: Linked, newer: Linked, tombstone_key: str | None) -> None:
         """Link two that cannot both hold; both stay live until a person decides."""
         for one, other, reason in (
             (older, newer, "another memory contradicts it"),
@@ -88,6 +88,22 @@ class LinkEdits:
         ):
             listed = self.standing(one).contradicts
             self.edit(one, {"contradicts": _with(listed, other)}, reason, tombstone_key)
+
+    def relate(self, one: Linked, other: Linked, because: str) -> None:
+        """Say in a memory that it is related to another node."""
+        listed = okf.parse(self._file(one).after).meta.get("relates")
+        entries = listed if isinstance(listed, list) else []
+        if not any(isinstance(entry, Mapping) and entry.get("title") == other.node_id for entry in entries):
+            entry = {"title": other.node_id, "weight": 1.0, "because": because}
+            self.edit(one, {"relates": [*entries, entry]}, "it was related to another memory")
+
+    def tag(self, one: Linked, add: Sequence[str], remove: Collection[str]) -> tuple[str, ...]:
+        """Change a memory's tags and return them."""
+        tags = self.standing(one).tags
+        kept = tuple(dict.fromkeys(tag for tag in (*tags, *add) if tag not in remove))
+        if kept != tags:
+            self.edit(one, {"tags": list(kept) or None}, "its tags were changed")
+        return kept
 
     def release(self, older: Linked, gone: Linked, heir: Linked | None) -> None:
         """Revive a memory whose successor `gone` is removed, or mark it as superseded by the `heir` of that one."""

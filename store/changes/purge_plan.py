@@ -5,7 +5,7 @@ The history is planned as the vault is: a memory that was forgotten or deleted i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
@@ -13,6 +13,7 @@ from itertools import chain
 from ..find.index.catalog import Catalog
 from ..find.index.projection import Node, is_session, is_turn, memory_node, project_session, read_head
 from ..keep import okf
+from ..keep.ledger.work import Work
 from ..keep.okf import session
 from ..keep.redaction import redact
 from ..model import InvalidInput, Kind, Level, NodeId, NotFound
@@ -41,17 +42,21 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class PurgePlan:
-    """The removal that a selection comes to. `titles` are a few of what goes, `repeated_in` says the same."""
+    """The removal that a selection comes to. `titles` are a few of what goes, `repeated_in` says the same.
+
+    `work` counts the anchors and goals that go.
+    """
 
     erasure: Erasure
     titles: tuple[str, ...] = ()
     repeated_in: tuple[NodeId, ...] = ()
     secrets: int = 0
+    work: int = 0
 
     @property
     def is_empty(self) -> bool:
         """Return True if there is nothing to remove."""
-        return not (self.erasure.turns or self.erasure.gone or self.erasure.sessions or self.secrets)
+        return not (self.erasure.turns or self.erasure.gone or self.erasure.sessions or self.secrets or self.work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class _Found:
     turns: set[NodeId] = field(default_factory=set)
     memories: set[NodeId] = field(default_factory=set)
     sessions: set[NodeId] = field(default_factory=set)
+    work: set[NodeId] = field(default_factory=set)
     versions: list[Node] = field(default_factory=list)
 
     def add(self, node: Node) -> None:
@@ -78,6 +84,23 @@ class _Found:
         names = {Kind.TURN: self.turns, Kind.SESSION: self.sessions}.get(node.kind, self.memories)
         names.add(node.node_id)
         self.versions.append(node)
+
+    def add_work(self, work: Work, *, with_session: bool) -> None:
+        """Add an anchor or a goal, whose words are looked for as those of nodes are, or all of its session's."""
+        if with_session:
+            self.work.add(work.session_id)
+        title = work.text.strip().partition("\n")[0]
+        self.versions.append(
+            Node(
+                node_id=work.session_id,
+                path="",
+                level=Level.SESSION,
+                kind=Kind.NOTE,
+                title=title,
+                text=work.text,
+                channel=work.channel,
+            )
+        )
 
     def holds(self, node: Node) -> bool:
         """Return True if a node goes."""
@@ -97,8 +120,8 @@ class Planner:
     """Plans purges from the index and the history, and changes nothing.
 
     `read` returns a file of the vault, None where it is gone; `images` yields the paths and contents of the files
-    that the history holds, `files` those of the vault: a secret in one of them is in no index. `rest` is called now and
-    then, and may sleep.
+    that the history holds, `files` those of the vault: a secret in one of them is in no index. `work` returns the
+    anchors and goals. `rest` is called now and then, and may sleep.
     """
 
     def __init__(
@@ -107,8 +130,10 @@ class Planner:
         read: Callable[[str], bytes | None],
         images: Callable[[], Iterable[tuple[str, bytes]]],
         files: Callable[[], Iterable[tuple[str, bytes]]],
+        work: Callable[[], Sequence[Work]],
         rest: Callable[[], None],
     ) -> None:
+        self._work = work
         self._catalog = catalog
         self._rest = rest
         self._read = read
@@ -120,16 +145,25 @@ class Planner:
         history = list(self._versions(self._images()))
         if selection.secrets:
             return self._plan_secrets([*history, *self._versions(self._files())], salt)
-        found = self._named(selection, history) if selection.nodes else self._chosen(selection, history)
+        work = self._work()
+        found = self._named(selection, history, work) if selection.nodes else self._chosen(selection, history)
+        for one in work:
+            if one.session_id in found.sessions or _is_chosen(one, selection):
+                found.add_work(one, with_session=selection.matching is None)
         phrases = [selection.matching] if selection.matching else []
         passages = ErasedWords.of(salt, (), [node.text for node in found.versions], phrases)
         self._add_quoting(found, passages, history)
         words, repeated_in = self._traces(found)
         erasure = Erasure(
-            passages.with_words(words), frozenset(found.turns), frozenset(found.memories), frozenset(found.sessions)
+            passages.with_words(words),
+            frozenset(found.turns),
+            frozenset(found.memories),
+            frozenset(found.sessions),
+            frozenset(found.work),
         )
         titles = dict.fromkeys(node.title for node in found.versions)
-        return PurgePlan(erasure, tuple(titles)[:MOST_TITLES], tuple(repeated_in))
+        gone = sum(erasure.takes_work(one.session_id, one.text) for one in work)
+        return PurgePlan(erasure, tuple(titles)[:MOST_TITLES], tuple(repeated_in), work=gone)
 
     def _versions(self, files: Iterable[tuple[str, bytes]]) -> Iterator[Version]:
         for number, (path, data) in enumerate(files):
@@ -139,13 +173,14 @@ class Planner:
 
     # ---- what is selected
 
-    def _named(self, selection: Selection, history: list[Version]) -> _Found:
-        """Find nodes by their ids; with a session its turns, with a fact the turns that it quotes."""
+    def _named(self, selection: Selection, history: list[Version], work: Sequence[Work]) -> _Found:
+        """Find nodes by their ids; with a session its turns and what was learned in it, with a fact what it quotes."""
         found = _Found()
+        at_work = {one.session_id for one in work}
         for node_id in selection.nodes:
             versions = [self._live(node_id), *(each for each in history if each.node.node_id == node_id)]
             known = [version for version in versions if version is not None]
-            if not known:
+            if not known and node_id not in at_work:
                 raise NotFound(f"there is no {node_id}", hint="`dreamctl list` and `dreamctl recall` show ids.")
             for version in known:
                 found.add(version.node)
@@ -164,6 +199,15 @@ class Planner:
         for node in (*self._catalog.turns(session_id), *held):
             if node.kind is Kind.TURN:
                 found.add(node)
+        for node in (*self._catalog.learned_in(session_id), *self._learned(session_id, history)):
+            found.add(node)
+
+    def _learned(self, session_id: NodeId, history: list[Version]) -> Iterator[Node]:
+        """Yield what the history holds of the facts that were learned in a session and rest on it alone."""
+        for version in history:
+            node = version.node
+            if node.session_id == session_id and node.level is Level.FACT and not version.sources:
+                yield node
 
     def _add_quoted(self, fact: Version, found: _Found, history: list[Version]) -> None:
         """Add the turns that a fact quotes: its words are theirs."""
@@ -263,6 +307,21 @@ class Planner:
         return PurgePlan(erasure, tuple(titles)[:MOST_TITLES], secrets=times)
 
 
+def _is_chosen(work: Work, selection: Selection) -> bool:
+    """Return True for an anchor or a goal that is selected by its session, its channel, its time or its words."""
+    if selection.nodes:
+        return work.session_id in selection.nodes
+    if selection.channel is not None:
+        return work.channel == selection.channel
+    if selection.before is not None:
+        return work.at < selection.before
+    return _holds_phrase(work.text, selection.matching or "")
+
+
+def _holds_phrase(text: str, phrase: str) -> bool:
+    return f" {' '.join(words_of(phrase))} " in f" {' '.join(words_of(text))} "
+
+
 def _was_said(node: Node) -> bool:
     return node.kind is Kind.TURN or node.level is Level.FACT
 
@@ -273,8 +332,8 @@ def _test_of(selection: Selection) -> Callable[[Node], bool]:
         return lambda node: node.channel == channel
     if (before := selection.before) is not None:
         return lambda node: node.created_at is not None and node.created_at < before
-    if wanted := " ".join(words_of(selection.matching or "")):
-        return lambda node: f" {wanted} " in f" {' '.join(words_of(f'{node.title} {node.text}'))} "
+    if words_of(phrase := selection.matching or ""):
+        return lambda node: _holds_phrase(f"{node.title} {node.text}", phrase)
     raise InvalidInput("nothing is named that is to be purged", hint="Name a memory, a session, a channel or a text.")
 
 

@@ -42,6 +42,7 @@ from .reverting import reverted
 FORGET: Final = "forget"
 REVIEW: Final = "review"
 DELETED: Final = "deleted"
+EDIT: Final = "edit"
 """The kinds of run that a person starts: they leave their tombstones when applied and lift them when undone."""
 
 PURGE: Final = "purge"
@@ -55,7 +56,7 @@ CHANGED: Final = "the file was changed in the meantime"
 UNSAFE: Final = "it holds a secret, which the history may not: take that out first"
 """The reasons for a skipped action."""
 
-_PERSONAL: Final = frozenset({FORGET, REVIEW, DELETED})
+_PERSONAL: Final = frozenset({FORGET, REVIEW, DELETED, EDIT})
 
 HISTORY_DAYS: Final = 90
 HISTORY_BYTES: Final = 2**30

@@ -1,15 +1,15 @@
-"""A person's corrections, each a run that can be undone: forget, restore, and the decisions that dreams leave open."""
+"""Corrections by hand, each a run that can be undone: forget, restore, link, tag, and the decisions of a review."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from ..changes.decisions import Choice, Decision, Decisions, restoring
+from ..changes.decisions import Choice, Decision, Decisions, pair_key, restoring
 from ..changes.deletions import Deletions, bringing_back
-from ..changes.intake import clean_text
+from ..changes.intake import check_names, clean_name, clean_text
 from ..changes.link_edits import LinkEdits
-from ..changes.runs import FORGET, REVIEW, AppliedRun, Changes, fingerprint, new_run_id
+from ..changes.runs import EDIT, FORGET, REVIEW, AppliedRun, Changes, fingerprint, new_run_id
 from ..changes.standing import last_successor
 from ..find.index.opening import OpenIndex
 from ..find.index.projection import Node
@@ -19,8 +19,8 @@ from ..keep.ledger import records
 from ..keep.ledger.journal import sha256
 from ..keep.redaction import redact
 from ..keep.writer.writer import Writer
-from ..model import Action, ActionKind, Changeset, Conflict, InvalidInput, Kind, NodeId
-from ..results import Decided, Forgotten, Restored
+from ..model import GLOBAL_CHANNEL, Action, ActionKind, Changeset, Conflict, InvalidInput, Kind, NodeId, Relation
+from ..results import Decided, Forgotten, Linked, Restored, Tagged
 from ..text.controls import plain
 from ..text.titles import title_of
 from .damage import Repairs, repeated_after_repair
@@ -31,6 +31,9 @@ from .visibility import Visibility
 
 RESTORE = "restore"
 """The kind of a run that brings a memory back."""
+
+MOST_TAGS = 64
+"""Tags of one memory."""
 
 
 class Corrections:
@@ -138,6 +141,55 @@ class Corrections:
         self._tombstones.read()
         return Decided(decision.decision_id, run_id, choice, tuple(action.path for action in actions))
 
+    def link(self, source: NodeId, target: NodeId, relation: Relation) -> Linked:
+        """Write a relation of a memory to another node into its file, as a run that `undo` can undo.
+
+        Raises NotFound, InvalidInput for what cannot be linked (a turn or a session, a file without frontmatter, two
+        channels), and Conflict when a file changed meanwhile.
+        """
+        one, other = self._editable(source), self._visibility.node(target)
+        _refuse_link(one, other)
+        edits = LinkEdits(self._vault.read_if_any, EDIT)
+        if relation == "RelatesTo":
+            edits.relate(one, other, "it was linked by hand")
+        else:
+            other = self._editable(target)
+            if relation == "Supersedes":
+                edits.supersede(other, one, pair_key(other.node_id, one.node_id))
+            else:
+                edits.contradict(other, one, None)  # not decided yet: a tombstone would say that it was
+        return Linked(source, target, relation, self._edit(edits, f"linked {source} to {target}"))
+
+    def tag(self, node_id: NodeId, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Tagged:
+        """Change the tags of a memory, as a run that `undo` can undo. Raises as `link` does."""
+        check_names(GLOBAL_CHANNEL, labels=(*add, *remove))
+        node = self._editable(node_id)
+        edits = LinkEdits(self._vault.read_if_any, EDIT)
+        tags = edits.tag(node, [clean_name(tag) for tag in add], remove)
+        if len(tags) > MOST_TAGS:
+            raise InvalidInput(f"{node_id} would have {len(tags)} tags", hint=f"{MOST_TAGS} are the most.")
+        return Tagged(node_id, tags, self._edit(edits, f"tagged {node_id}"))
+
+    def _editable(self, node_id: NodeId) -> Node:
+        """Return a node whose own file can be edited. Raises InvalidInput for any other."""
+        node = self._visibility.node(node_id)
+        if node.kind in {Kind.TURN, Kind.SESSION}:
+            raise InvalidInput(f"{node_id} is a {node.kind}, which is kept as it was said", hint="Name a memory.")
+        if not okf.parse(self._vault.read(node.path)).meta:
+            raise InvalidInput(f"{node.path} has no frontmatter", hint="Give it one: '---', a 'type', '---'.")
+        return node
+
+    def _edit(self, edits: LinkEdits, note: str) -> str | None:
+        """Apply edits as one run and return its id; None where they change nothing."""
+        if not (actions := edits.actions()):
+            return None
+        now = self._now()
+        run_id = new_run_id(now, EDIT)
+        changeset = Changeset(run_id=run_id, actions=tuple(actions))
+        _raise_if_refused(self._changes.apply(changeset, kind=EDIT, now=now, summary={"note": note}))
+        self._tombstones.read()
+        return run_id
+
     def _releases(self, doomed: Sequence[Node]) -> Sequence[Action]:
         """Return the edits by which what the doomed had replaced holds again, or yields to what replaced them."""
         gone = {node.node_id for node in doomed}
@@ -166,3 +218,13 @@ class Corrections:
 def _raise_if_refused(applied: AppliedRun) -> None:
     for refused in applied.skipped:
         raise Conflict(f"{refused.path} stays as it is: {refused.reason}", hint="Look at it, and try again.")
+
+
+def _refuse_link(one: Node, other: Node) -> None:
+    if one.node_id == other.node_id:
+        raise InvalidInput(f"{one.node_id} cannot be linked to itself")
+    if one.channel != other.channel and GLOBAL_CHANNEL not in (one.channel, other.channel):
+        raise InvalidInput(
+            f"{one.node_id} is of {one.channel} and {other.node_id} of {other.channel}",
+            hint="Memories of two projects are not linked.",
+        )

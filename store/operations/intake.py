@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import datetime
 
 from ..background.activity import Activity
@@ -15,13 +16,15 @@ from ..keep import okf
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Planned, Writer
 from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NewTurn, NodeId, SessionHead
+from ..results import Lesson
 from ..text.titles import title_of
+from ..working.anchors import checked_session
 from .feedback import Feedback
 from .lookup import Lookup
 from .switches import Switches
 from .tombstones import Tombstones
 
-STATED_CERTAINTY = 0.95
+STATED_CERTAINTY, INFERRED_CERTAINTY = 0.95, 0.70
 TITLE_CHARS = 79
 
 
@@ -80,16 +83,56 @@ class Intake:
         What was written down elsewhere brings its `title` and the time that it is of, `created_at`.
         Raises InvalidInput for an empty text, StoreReadOnly while learning is paused.
         """
+        learned = {"learned_at": self._now().isoformat()} if created_at else {}
+        memory = self._memory(text, kind, channel, tags, agent_id, title, created_at)
+        memory = replace(memory, extra={**learned, **memory.extra})
+        return self._keep(memory, said_now=created_at is None)[0]
+
+    def reflect(
+        self, session_id: NodeId, channel: str, learned: Sequence[tuple[Kind, str]], agent_id: str | None = None
+    ) -> tuple[Lesson, ...]:
+        """Keep what an agent learned in a session, as facts that it inferred; wait until they survive a power cut.
+
+        What the channel knows in the same words is known. Raises InvalidInput for an empty text, StoreReadOnly while
+        learning is paused.
+        """
+        session_id = checked_session(session_id, channel)
+        path = self._lookup.path_of(session_id)
+        source = {"id": "session", "resource": f"/{path}" if path else session_id, "title": session_id}
+        kept = []
+        for kind, text in learned:
+            memory = self._memory(text, kind, channel, (), agent_id)
+            memory = replace(
+                memory,
+                session_id=session_id,
+                certainty=INFERRED_CERTAINTY,
+                provenance="inferred",
+                extra={**memory.extra, "sources": [source]},
+            )
+            kept.append((memory, *self._keep(memory)))
+        return tuple(
+            Lesson(future.result(), memory.kind, memory.text, known=remembering.is_known)
+            for memory, future, remembering in kept
+        )
+
+    def _memory(
+        self,
+        text: str,
+        kind: Kind,
+        channel: str,
+        tags: Sequence[str],
+        agent_id: str | None,
+        title: str = "",
+        created_at: datetime | None = None,
+    ) -> Memory:
+        """Return a statement as the memory that it becomes: checked, and without secrets."""
         self._activity.note_call()
         intake.check_names(channel, (agent_id,), tags)
         self._switches.refuse_if_off(channel)
         kept = intake.clean_text(text, personal=self._personal)
         node_id = okf.fact_id(channel, kept)
         title = intake.clean_title(title, personal=self._personal) or title_of(kept, TITLE_CHARS)
-        tags, agent_id = [intake.clean_name(tag) for tag in tags], agent_id and intake.clean_name(agent_id)
-        now = self._now()
-        learned = {"learned_at": now.isoformat()} if created_at else {}
-        memory = Memory(
+        return Memory(
             node_id=node_id,
             level=Level.FACT,
             kind=kind,
@@ -97,25 +140,29 @@ class Intake:
             text=kept,
             channel=channel,
             scope="global" if channel == GLOBAL_CHANNEL else "project",
-            tags=tuple(tags),
-            created_at=created_at or now,
+            tags=tuple(intake.clean_name(tag) for tag in tags),
+            created_at=created_at or self._now(),
             certainty=STATED_CERTAINTY,
             provenance="user_corrected" if kind is Kind.CORRECTION else "user_stated",
             path=okf.path_for(Level.FACT, title, node_id),
-            extra=learned | ({"agent_id": agent_id} if agent_id else {}),
+            extra={"agent_id": intake.clean_name(agent_id)} if agent_id else {},
         )
+
+    def _keep(self, memory: Memory, *, said_now: bool = True) -> tuple[Future[NodeId], Remembering]:
+        """Have a memory kept, once; its future resolves when it survives a power cut."""
         tombstone = fingerprint(memory) if self._tombstones.names else ""
+        now = self._now()
         remembering = Remembering(
             memory,
             self._reviving,
             new_run_id(now, REMEMBER),
             now,
             tombstone=tombstone if tombstone in self._tombstones.names else None,
-            said_now=created_at is None,
+            said_now=said_now,
         )
         acknowledged = self._writer.submit(remembering)
         acknowledged.add_done_callback(lambda kept_as: self._link(kept_as, remembering))
-        return acknowledged
+        return acknowledged, remembering
 
     def observe(self, head: SessionHead, turns: Sequence[NewTurn]) -> Future[Observed]:
         """Keep turns of a session, each once by its external id; the future resolves when they survive a power cut.

@@ -95,7 +95,9 @@ class Purge:
         is_busy: Callable[[], bool],
         now: Callable[[], datetime],
         closing: threading.Event,
+        work_gate: threading.Lock,
     ) -> None:
+        self._work_gate = work_gate
         self._paths = paths
         self._vault = vault
         self._ledger = ledger
@@ -112,7 +114,9 @@ class Purge:
         self._is_busy = is_busy
         self._now = now
         self._closing = closing
-        self._planner = Planner(opened.catalog, vault.read_if_any, ledger.images, vault.contents, self._rest)
+        self._planner = Planner(
+            opened.catalog, vault.read_if_any, ledger.images, vault.contents, ledger.work, self._rest
+        )
         self._rested_at = 0.0
         self._one_at_a_time = threading.Lock()
         self._finishing: threading.Thread | None = None
@@ -227,7 +231,7 @@ class Purge:
         return PurgePreview(
             sessions=len(plan.erasure.sessions),
             turns=len(plan.erasure.turns),
-            memories=len(plan.erasure.gone),
+            memories=len(plan.erasure.gone) + plan.work,
             secrets=plan.secrets,
             files_removed=sum(after is None for after in kept.values()),
             files_changed=sum(after is not None and after != files[path] for path, after in kept.items()),
@@ -324,9 +328,10 @@ class Purge:
         withheld = self._deletions.withheld
         self._erase_rows([records.record_run(run), *turns])
         for _ in range(ROUNDS):
-            if not (rows := self._ledger.erasures(erasure)):
-                break
-            self._erase_rows(rows)
+            with self._work_gate:  # else an anchor that is being changed brings its old words back
+                if not (rows := self._ledger.erasures(erasure)):
+                    break
+                self._erase_rows(rows)
         self._tombstones.read()
         self._deletions.reload()
         for path in withheld:

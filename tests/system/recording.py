@@ -56,6 +56,7 @@ class Recording:
         """Go through every method once or more; some answers only come about in this order."""
         self._begin()
         self._keep()
+        self._work()
         self._find()
         self._dream()
         self._decide()
@@ -93,6 +94,22 @@ class Recording:
         ]
         self.daemon.call("list")  # which waits until all of it is visible
         self.daemon.wait_until_embedded(120)
+
+    def _work(self) -> None:
+        here = {"cwd": str(self.project)}
+        at_work = {"session": "work", "decisions": ["the blue disk stays"], "next_step": "copy"}
+        self.ask("anchor_set", task="move the backups", plan="docs/backups.md", **at_work, **here)
+        self.ask("anchor_get", session="work")
+        self.ask("anchor_recover", "an anchor recovered", session="another", **here)
+        goal = self.ask("goal_set", session="work", text="the backups are moved", **here)
+        self.ask("goal_set", session="work", text="the disk is mounted", parent=goal["goal_id"], **here)
+        learned = [{"text": "Mount the blue disk before the copy."}]
+        self.ask("reflect", "a reflection", session="work", learned=learned, outcome="Half of it is copied.", **here)
+        self.ask("reflect", session="work", learned=learned, **here)
+        self.ask("session_end", session="work")
+        self.ask("goals", "open threads", session="work", **here)
+        self.ask("tag", node_id=self.bread, add=["baking"])
+        self.ask("link", **{"from": self.bread, "to": "weekly", "relation": "HasTag"})
 
     def _find(self) -> None:
         here = {"cwd": str(self.project)}

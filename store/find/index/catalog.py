@@ -156,6 +156,14 @@ class Catalog:
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE path = ? AND ordinal > ? ORDER BY ordinal"
         return [_node(row) for row in self._rows(sql, (path, after))]
 
+    def learned_in(self, session_id: NodeId) -> list[Node]:
+        """Return the facts that were learned in a session and cite none of its turns, nor anything else."""
+        sql = (
+            f"SELECT {NODE_COLUMNS} FROM node WHERE session_id = ? AND level = 'L1'"
+            " AND NOT EXISTS (SELECT 1 FROM link WHERE link.source = node.node_id AND link.kind = 'cites')"
+        )
+        return [_node(row) for row in self._rows(sql, (session_id,))]
+
     def sessions(self) -> dict[NodeId, int]:
         """Map all sessions to their last ordinal."""
         return dict(self._rows("SELECT session_id, max(ordinal) FROM node WHERE level = 'L0' GROUP BY session_id"))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from ...model import NodeId
+from ...results import Anchor
 from .journal import sha256
 from .records import Write, packed, unpacked
+from .work import ANCHORS, GOALS, anchor_of_row, erase_work, goal_of_row, set_anchor, set_goal, work_text
 
 ROWS_AT_ONCE: Final = 64
 """Actions read at once, with their images."""
@@ -53,6 +56,10 @@ class Eraser(Protocol):
         """Return a short text without what is purged."""
         ...
 
+    def takes_work(self, session_id: NodeId, text: str) -> bool:
+        """Return True for an anchor or a goal that goes."""
+        ...
+
 
 def erasures(ask: Ask, eraser: Eraser) -> Iterator[Write]:
     """Yield the statements that leave nothing of what is purged in the ledger; none where there is nothing of it."""
@@ -63,6 +70,7 @@ def erasures(ask: Ask, eraser: Eraser) -> Iterator[Write]:
     yield from _texts(ask, eraser, "event", "id", "detail")
     yield from _questions(ask, eraser)
     yield from _files(ask, eraser)
+    yield from _work(ask, eraser)
     for table in ("usage", "reinforcement", "feedback", "event"):
         for (node_id,) in ask(f"SELECT DISTINCT node_id FROM {table}"):
             if node_id in eraser.ids:
@@ -142,6 +150,31 @@ def _questions(ask: Ask, eraser: Eraser) -> Iterator[Write]:
             yield Write(
                 "UPDATE question SET shown = ?, gold = ? WHERE id = ?", (*(json.dumps(ids) for ids in kept), number)
             )
+
+
+def _work(ask: Ask, eraser: Eraser) -> Iterator[Write]:
+    """Remove the anchors and goals that go; of others, clean each text."""
+    anchors = [anchor_of_row(row) for row in ask(ANCHORS)]
+    goals = [goal_of_row(row) for row in ask(GOALS)]
+    gone = [one for one in anchors if eraser.takes_work(one.session_id, work_text(one))]
+    closed = [one for one in goals if eraser.takes_work(one.session_id, one.text)]
+    yield from erase_work([one.session_id for one in gone], [one.goal_id for one in closed])
+    for anchor in anchors:
+        if anchor not in gone and (kept := _cleaned_anchor(anchor, eraser)) != anchor:
+            yield set_anchor(kept)[0]
+    for goal in goals:
+        if goal not in closed and (text := eraser.cleaned(goal.text)) != goal.text:
+            yield set_goal(replace(goal, text=text))[0]
+
+
+def _cleaned_anchor(anchor: Anchor, eraser: Eraser) -> Anchor:
+    return replace(
+        anchor,
+        task=eraser.cleaned(anchor.task),
+        plan=eraser.cleaned(anchor.plan),
+        decisions=tuple(map(eraser.cleaned, anchor.decisions)),
+        next_step=eraser.cleaned(anchor.next_step),
+    )
 
 
 def _files(ask: Ask, eraser: Eraser) -> Iterator[Write]:

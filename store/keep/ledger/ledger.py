@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import apsw
 
 from ...model import Corrupt, NodeId, NotFound, StoreBusy
+from ...results import Anchor, Goal
 from ..database import Connections, integrity_problems, open_database, preallocate_wal, transaction, translated
 from ..unwritable import can_be_written, copy_to_memory
 from .erasing import Eraser, erasures
@@ -27,6 +28,7 @@ from .records import RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run
 from .salvage import carry_over, set_aside
 from .schema import MIGRATIONS
 from .withheld import IS_RECORDED, LAST_DELETION, WITHHELD, WITHHELD_IMAGE, Deleted
+from .work import ANCHORS, GOALS, Work, anchor_of_row, goal_of_row, work_text
 
 WAL_PAGES: Final = 1000
 """When the WAL has this many pages they are copied into the database: 4 MiB, which is also what is preallocated."""
@@ -518,6 +520,29 @@ class Ledger:
         """Return the questions that found nothing, the most often asked first, then the newest."""
         gaps = [Gap(asked.text, asked.channel, asked.times, asked.last_at) for asked in self.asked() if asked.is_gap]
         return sorted(gaps, key=lambda gap: -gap.times)
+
+    def anchor(self, session_id: NodeId) -> Anchor | None:
+        """Return the anchor of a session."""
+        rows = self._ask(f"{ANCHORS} WHERE session_id = ?", (session_id,))
+        return anchor_of_row(rows[0]) if rows else None
+
+    def anchors(self, channel: str | None = None, limit: int = -1) -> list[Anchor]:
+        """Return the anchors of a channel, or of all, newest first."""
+        sql = f"{ANCHORS} WHERE channel = coalesce(?, channel) ORDER BY at DESC, session_id LIMIT ?"
+        return [anchor_of_row(row) for row in self._ask(sql, (channel, limit))]
+
+    def goals(self, session_id: NodeId | None = None, channel: str | None = None) -> list[Goal]:
+        """Return the goals of a session, of a channel, or all, in the order in which they were opened."""
+        sql = (
+            f"{GOALS} WHERE session_id = coalesce(?, session_id) AND channel = coalesce(?, channel)"
+            " ORDER BY opened_at, goal_id"
+        )
+        return [goal_of_row(row) for row in self._ask(sql, (session_id, channel))]
+
+    def work(self) -> list[Work]:
+        """Return every anchor and goal."""
+        anchors = [Work(one.session_id, one.channel, one.set_at, work_text(one)) for one in self.anchors()]
+        return anchors + [Work(one.session_id, one.channel, one.opened_at, one.text) for one in self.goals()]
 
     def problems(self) -> list[str]:
         """Return the problems that SQLite's own check finds; it reads the whole file, so call it between requests."""

@@ -38,7 +38,7 @@ SIDECARS: Final = ("", "-wal", "-shm")
 PAGE_BYTES: Final = 4096
 DAMAGED, SALVAGED, DISCARDED = "damaged", "salvaged", "discarded"
 
-PROMISED: Final = ("journal", "tombstone", "flag", "withheld")
+PROMISED: Final = ("journal", "tombstone", "flag", "withheld", "anchor", "goal")
 """The tables that `carry_over` copies at once."""
 
 CARRIED: Final = "carried:"

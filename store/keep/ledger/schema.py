@@ -153,4 +153,35 @@ MIGRATIONS: Final = (
         CREATE INDEX action_by_path ON action (path);
         """,
     ),
+    Migration(
+        "m007_working",
+        # Of each session what its agent is doing (decisions: JSON) and its goals. thread_since: the session ended, and
+        # the goal was open.
+        """
+        CREATE TABLE anchor (
+            session_id TEXT PRIMARY KEY,
+            channel    TEXT NOT NULL,
+            at         TEXT NOT NULL,
+            ended_at   TEXT,
+            task       TEXT NOT NULL,
+            plan       TEXT NOT NULL,
+            decisions  TEXT NOT NULL,
+            next_step  TEXT NOT NULL
+        ) WITHOUT ROWID;
+        CREATE INDEX anchor_by_channel ON anchor (channel, at DESC);
+        CREATE TABLE goal (
+            goal_id      TEXT PRIMARY KEY,
+            session_id   TEXT NOT NULL,
+            channel      TEXT NOT NULL,
+            text         TEXT NOT NULL,
+            state        TEXT NOT NULL,
+            parent       TEXT,
+            opened_at    TEXT NOT NULL,
+            at           TEXT NOT NULL,
+            thread_since TEXT
+        ) WITHOUT ROWID;
+        CREATE INDEX goal_by_session ON goal (session_id, opened_at);
+        CREATE INDEX goal_by_channel ON goal (channel, at DESC);
+        """,
+    ),
 )

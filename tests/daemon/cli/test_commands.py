@@ -53,6 +53,15 @@ STATUS = {
 DREAM: dict[str, Any] = {
     "run_id": "r1", "state": "applied", "actions": {"consolidate": 3}, "seconds": 1.5, "conflicts": [], "note": "",
 }  # fmt: skip
+ANCHOR: dict[str, Any] = {
+    "session_id": "s1", "channel": "work", "set_at": "2026-11-21T12:00:00+00:00", "task": "move the office to Graz",
+    "plan": "docs/move.md", "decisions": ["in the spring"], "next_step": "ask the landlord", "ended_at": None,
+}  # fmt: skip
+GOAL: dict[str, Any] = {
+    "goal_id": "goal-abcd2345", "session_id": "s1", "channel": "work", "text": "the lease is signed", "state": "active",
+    "parent": None, "opened_at": "2026-11-21T12:00:00+00:00", "changed_at": "2026-11-21T12:00:00+00:00",
+    "thread_since": "2026-11-21T13:00:00+00:00",
+}  # fmt: skip
 DIGEST: dict[str, Any] = {"date": "d", "path": "/v/d.md", "page": None, "text": "", "undone": []}
 ANSWERS: dict[str, Any] = {
     "hello": {"version": __version__, "pid": 4242, "protocol": 1},
@@ -85,6 +94,11 @@ ANSWERS: dict[str, Any] = {
     "remember": {"node_id": "k2m4"},
     "forget": {"node_id": "k2m4", "run_id": "r1", "also": []},
     "feedback": {"node_id": "k2m4", "verdict": "useful"},
+    "link": {"source": "k2m4", "target": "m5n6", "relation": "RelatesTo", "run_id": "r3"},
+    "tag": {"node_id": "k2m4", "tags": ["office", "linz"], "run_id": None},
+    "anchor_get": {"anchor": ANCHOR, "text": "", "notes": []},
+    "goals": {"channel": "work", "goals": [], "threads": [GOAL]},
+    "goal_set": {**GOAL, "state": "completed"},
     "purge": {
         "run_id": "r2",
         "sessions": 1,
@@ -184,6 +198,8 @@ EVERY_COMMAND = [
     ("rebuild",), ("check",), ("pause",), ("resume",), ("channel", "work", "off"), ("version",),
     ("feedback", "k2m4", "useful"), ("purge", "--probes"), ("purge", "k2m4", "--yes"),
     ("purge", "--matching", "a word", "--dry-run"),
+    ("link", "k2m4", "m5n6"), ("tag", "k2m4", "linz"), ("anchor",), ("goals",),
+    ("goals", "--complete", "goal-abcd2345"),
 ]  # fmt: skip
 
 

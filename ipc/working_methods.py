@@ -1,0 +1,122 @@
+"""The table of methods about work that is under way: anchors, goals, and what an agent learned at its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..store.model import Kind
+from .answers import FoundAnchorAnswer, GoalAnswer, GoalsAnswer, LessonAnswer, ReflectAnswer, SessionEndAnswer
+from .call import Call, Handler
+from .channels import channel_of
+from .serialize import plain
+from .working_params import (
+    AnchorGetParams,
+    AnchorRecoverParams,
+    AnchorSetParams,
+    GoalSetParams,
+    GoalsParams,
+    ReflectParams,
+    SessionEndParams,
+)
+
+if TYPE_CHECKING:
+    from ..store import MemoryStore
+
+
+class WorkingMethods:
+    """The methods; all of them block, so they run in the server's threads."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return the methods by name."""
+        return {
+            "anchor_set": Handler(AnchorSetParams, self.anchor_set, blocking=True, activity=True, first=True),
+            "anchor_get": Handler(AnchorGetParams, self.anchor_get, blocking=True, activity=True, first=True),
+            "anchor_recover": Handler(
+                AnchorRecoverParams, self.anchor_recover, blocking=True, activity=True, first=True
+            ),
+            "reflect": Handler(ReflectParams, self.reflect, blocking=True, activity=True),
+            "goal_set": Handler(GoalSetParams, self.goal_set, blocking=True, activity=True),
+            "goals": Handler(GoalsParams, self.goals, blocking=True, activity=True, first=True),
+            "session_end": Handler(SessionEndParams, self.session_end, blocking=True),
+        }
+
+    def anchor_set(self, params: AnchorSetParams, call: Call) -> FoundAnchorAnswer:
+        """Change the anchor of a session."""
+        answer: FoundAnchorAnswer = plain(
+            self._store.set_anchor(
+                params.session,
+                channel_of(params.channel, params.cwd),
+                task=params.task,
+                plan=params.plan,
+                decisions=params.decisions,
+                next_step=params.next_step,
+            )
+        )
+        return answer
+
+    def anchor_get(self, params: AnchorGetParams, call: Call) -> FoundAnchorAnswer:
+        """Return the anchor of a session, or the newest of a channel."""
+        if params.session is not None:
+            found = self._store.anchor_of_session(params.session)
+        else:
+            found = self._store.anchor_of_channel(channel_of(params.channel, params.cwd))
+        answer: FoundAnchorAnswer = plain(found)
+        return answer
+
+    def anchor_recover(self, params: AnchorRecoverParams, call: Call) -> FoundAnchorAnswer:
+        """Return the anchor from which a session goes on."""
+        channel = channel_of(params.channel, params.cwd)
+        answer: FoundAnchorAnswer = plain(self._store.recover_anchor(channel, params.session))
+        return answer
+
+    def reflect(self, params: ReflectParams, call: Call) -> ReflectAnswer:
+        """Keep what an agent learned in a session."""
+        channel = channel_of(params.channel, params.cwd)
+        learned = [(Kind(one.kind), one.text) for one in params.learned]
+        if params.outcome.strip():
+            learned.append((Kind.EPISODE, params.outcome))
+        lessons = self._store.reflect(params.session, channel, learned, params.agent_id)
+        told: list[tuple[bool, LessonAnswer]] = [
+            (one.known, {"node_id": one.node_id, "kind": one.kind.value, "text": one.text}) for one in lessons
+        ]
+        return {
+            "session_id": self._store.session_name(params.session),
+            "channel": channel,
+            "kept": [lesson for known, lesson in told if not known],
+            "known": [lesson for known, lesson in told if known],
+            "goals": [plain(goal) for goal in self._store.goals(params.session) if goal.is_open],
+        }
+
+    def goal_set(self, params: GoalSetParams, call: Call) -> GoalAnswer:
+        """Open or change a goal."""
+        answer: GoalAnswer = plain(
+            self._store.set_goal(
+                params.session,
+                channel_of(params.channel, params.cwd),
+                text=params.text,
+                goal_id=params.goal_id,
+                state=params.state,
+                parent=params.parent,
+            )
+        )
+        return answer
+
+    def goals(self, params: GoalsParams, call: Call) -> GoalsAnswer:
+        """Return the goals of a session, and the open threads of the channel."""
+        channel = channel_of(params.channel, params.cwd)
+        return {
+            "channel": channel,
+            "goals": [plain(goal) for goal in self._store.goals(params.session)] if params.session else [],
+            "threads": [plain(goal) for goal in self._store.threads(channel)],
+        }
+
+    def session_end(self, params: SessionEndParams, call: Call) -> SessionEndAnswer:
+        """Note that a session is over."""
+        goals = self._store.end_session(params.session)
+        return {
+            "session_id": self._store.session_name(params.session),
+            "goals": [plain(goal) for goal in goals],
+        }

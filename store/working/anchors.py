@@ -1,0 +1,180 @@
+"""Anchors: the tiny record of what a session's agent does right now, which outlives its context and the daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from threading import Lock
+from typing import Final
+
+from ..background.activity import Activity
+from ..changes import intake
+from ..changes.outgoing import outgoing
+from ..keep.ledger.ledger import Ledger
+from ..keep.ledger.work import set_anchor, work_text
+from ..keep.okf import session
+from ..keep.redaction import redact
+from ..keep.writer.writer import Writer
+from ..model import InvalidInput, NodeId
+from ..results import Anchor, Found
+from ..text.controls import plain
+from ..text.fence import fenced, unmarked, without_recalled
+
+MOST_CHARS: Final = 2000
+MOST_DECISIONS: Final = 8
+"""The size of an anchor: all of its texts together, and the decisions that it holds, of which the oldest give way."""
+
+STILL_AT_WORK: Final = timedelta(hours=1)
+"""A session whose anchor is as young as this, and that did not end, may be going on beside the one that asks."""
+
+
+class Anchors:
+    """Keeps and finds anchors. Every method may be called from any thread; `gate` is held while one is changed.
+
+    `refuse_if_off` raises where nothing is learned in a channel.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        writer: Writer,
+        refuse_if_off: Callable[[str], None],
+        activity: Activity,
+        gate: Lock,
+        now: Callable[[], datetime],
+        *,
+        personal: bool = False,
+    ) -> None:
+        self._ledger = ledger
+        self._writer = writer
+        self._refuse_if_off = refuse_if_off
+        self._activity = activity
+        self._gate = gate
+        self._now = now
+        self._personal = personal
+
+    def set(
+        self,
+        session_id: NodeId,
+        channel: str,
+        *,
+        task: str | None = None,
+        plan: str | None = None,
+        decisions: Sequence[str] = (),
+        next_step: str | None = None,
+    ) -> Found:
+        """Change a session's anchor; it survives a power cut when this returns.
+
+        What is None stays as it was, and decisions come after those that are known; but another task begins with
+        nothing but what is given. Raises InvalidInput for an anchor that says nothing, or too much without decisions,
+        and StoreReadOnly where nothing is learned.
+        """
+        self._activity.note_call()
+        session_id = checked_session(session_id, channel)
+        self._refuse_if_off(channel)
+        task, plan, next_step = map(self._clean, (task, plan, next_step))
+        decided = [text for given in decisions if (text := self._clean(given))]
+        with self._gate:
+            known = self._ledger.anchor(session_id)
+            if known is None or (task and known.task and task != known.task):
+                known = Anchor(session_id, channel, self._now())
+            anchor = _bounded(
+                replace(
+                    known,
+                    channel=channel,
+                    set_at=self._now(),
+                    task=known.task if task is None else task,
+                    plan=known.plan if plan is None else plan,
+                    decisions=_newest((*known.decisions, *decided)),
+                    next_step=known.next_step if next_step is None else next_step,
+                    ended_at=None,
+                )
+            )
+            self._writer.write(*set_anchor(anchor)).result()
+        return _found(anchor)
+
+    def of_session(self, session_id: NodeId) -> Found:
+        """Return the anchor of a session."""
+        self._activity.note_call()
+        return _found(self._ledger.anchor(session_name(session_id)))
+
+    def of_channel(self, channel: str) -> Found:
+        """Return the newest anchor of a channel, whosesoever it is."""
+        self._activity.note_call()
+        return _found(next(iter(self._ledger.anchors(channel, 1)), None))
+
+    def recover(self, channel: str, session_id: NodeId | None = None) -> Found:
+        """Return the anchor from which a session goes on: its own, else the newest of its channel that did not end."""
+        self._activity.note_call()
+        if session_id is not None and (own := self.of_session(session_id)).anchor is not None:
+            return own
+        lost = next((anchor for anchor in self._ledger.anchors(channel) if anchor.ended_at is None), None)
+        return _found(lost, tuple(self._warnings(lost)) if lost else ())
+
+    def _warnings(self, anchor: Anchor) -> Iterator[str]:
+        minutes = int((self._now() - anchor.set_at).total_seconds() // 60)
+        if self._now() - anchor.set_at < STILL_AT_WORK:
+            yield f"it is of session {anchor.session_id}, set {minutes} min ago, which may still be at work"
+        else:
+            yield f"it is of session {anchor.session_id}, which did not say that it ended"
+
+    def _clean(self, text: str | None) -> str | None:
+        return None if text is None else clean_line(text, personal=self._personal)
+
+
+def session_name(session_id: NodeId) -> NodeId:
+    """Return a session's id as `observe` keeps it."""
+    return session.session_id(intake.clean_name(session_id))
+
+
+def checked_session(session_id: NodeId, channel: str) -> NodeId:
+    """Return `session_name`. Raises InvalidInput for what is no name or no channel."""
+    intake.check_names(channel, (session_id,))
+    return session_name(session_id)
+
+
+def clean_line(text: str, *, personal: bool = False) -> str:
+    """Return a short text on one line, without secrets and without what was recalled."""
+    return redact(" ".join(plain(without_recalled(text)).split()), personal=personal).text
+
+
+def _newest(decisions: Sequence[str]) -> tuple[str, ...]:
+    """Return the last decisions, each once, where it was said last."""
+    once = dict.fromkeys(reversed(decisions))
+    return tuple(reversed(list(once)[:MOST_DECISIONS]))
+
+
+def _bounded(anchor: Anchor) -> Anchor:
+    """Drop the oldest decisions until the whole fits. Raises InvalidInput where it does not without any."""
+    while anchor.decisions and len(work_text(anchor)) > MOST_CHARS:
+        anchor = replace(anchor, decisions=anchor.decisions[1:])
+    if not work_text(anchor).strip():
+        raise InvalidInput("the anchor says nothing", hint="Give a task, a plan, decisions or a next step.")
+    if (size := len(work_text(anchor))) > MOST_CHARS:
+        raise InvalidInput(
+            f"the anchor has {size:,} characters, more than {MOST_CHARS:,}", hint="A plan is best named by its path."
+        )
+    return anchor
+
+
+def _found(anchor: Anchor | None, notes: tuple[str, ...] = ()) -> Found:
+    if anchor is None:
+        return Found(None)
+    shown = replace(
+        anchor,
+        task=outgoing(anchor.task),
+        plan=outgoing(anchor.plan),
+        decisions=tuple(map(outgoing, anchor.decisions)),
+        next_step=outgoing(anchor.next_step),
+    )
+    return Found(shown, fenced("\n".join(_lines(shown))), notes)
+
+
+def _lines(anchor: Anchor) -> Iterator[str]:
+    yield f"what the agent of session {unmarked(anchor.session_id)} was doing, as of {anchor.set_at:%d %b %Y %H:%M} UTC"
+    said = [("task", anchor.task), ("plan", anchor.plan)]
+    said += [("decided", text) for text in anchor.decisions]
+    for name, text in (*said, ("next step", anchor.next_step)):
+        if text:
+            yield f"{name}: {unmarked(text)}"

@@ -1,0 +1,147 @@
+"""Goals of a session; those that are open when it ends are the open threads of its channel."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from threading import Lock
+from typing import Final
+
+from ..background.activity import Activity
+from ..changes.outgoing import outgoing
+from ..keep.ledger.ledger import Ledger
+from ..keep.ledger.work import end_session, set_goal
+from ..keep.writer.writer import Writer
+from ..model import InvalidInput, NodeId, NotFound
+from ..results import Goal, GoalState
+from .anchors import checked_session, clean_line, session_name
+
+MOST_OPEN: Final = 50
+"""Open goals of one session, and threads of one channel that are told."""
+
+MOST_CHARS: Final = 500
+ID_CHARACTERS: Final = 8
+
+
+class Goals:
+    """Keeps goals, each durable when its method returns. Every method may be called from any thread.
+
+    `gate` is held while one is changed; `refuse_if_off` raises where nothing is learned in a channel.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        writer: Writer,
+        refuse_if_off: Callable[[str], None],
+        activity: Activity,
+        gate: Lock,
+        now: Callable[[], datetime],
+        *,
+        personal: bool = False,
+    ) -> None:
+        self._ledger = ledger
+        self._writer = writer
+        self._refuse_if_off = refuse_if_off
+        self._activity = activity
+        self._gate = gate
+        self._now = now
+        self._personal = personal
+
+    def set(
+        self,
+        session_id: NodeId | None,
+        channel: str,
+        *,
+        text: str = "",
+        goal_id: str | None = None,
+        state: GoalState | None = None,
+        parent: str | None = None,
+    ) -> Goal:
+        """Open a goal, or change one, by its id or by its words in the same session.
+
+        A thread of an earlier session is taken up by its id: it belongs to this session from then on; without a session
+        it stays where it is. Raises NotFound for an id that the channel does not have, InvalidInput for no text, too
+        many open goals, or a circle of parents.
+        """
+        self._activity.note_call()
+        session_id = None if session_id is None else checked_session(session_id, channel)
+        self._refuse_if_off(channel)
+        text = clean_line(text, personal=self._personal)
+        if len(text) > MOST_CHARS:
+            raise InvalidInput(f"the goal has {len(text):,} characters, more than {MOST_CHARS}", hint="Say it shorter.")
+        with self._gate:
+            goal = self._changed(session_id, channel, text, goal_id, state)
+            if parent is not None:
+                goal = replace(goal, parent=self._parent(goal, parent))
+            self._writer.write(*set_goal(goal)).result()
+        return _shown(goal)
+
+    def of(self, session_id: NodeId) -> list[Goal]:
+        """Return the goals of a session, in the order in which they were opened."""
+        self._activity.note_call()
+        return [_shown(goal) for goal in self._ledger.goals(session_name(session_id))]
+
+    def threads(self, channel: str) -> list[Goal]:
+        """Return the goals that were open when their sessions ended, the newest first."""
+        self._activity.note_call()
+        found = [goal for goal in self._ledger.goals(channel=channel) if goal.is_open and goal.thread_since]
+        found.sort(key=lambda goal: goal.changed_at, reverse=True)
+        return [_shown(goal) for goal in found[:MOST_OPEN]]
+
+    def end_session(self, session_id: NodeId) -> list[Goal]:
+        """Note that a session is over; return its open goals, which are threads of its channel from now on."""
+        self._activity.note_call()
+        session_id = session_name(session_id)
+        with self._gate:
+            self._writer.write(*end_session(session_id, self._now())).result()
+        return [goal for goal in self.of(session_id) if goal.is_open]
+
+    def _changed(
+        self, session_id: NodeId | None, channel: str, text: str, goal_id: str | None, state: GoalState | None
+    ) -> Goal:
+        now = self._now()
+        if goal_id is None and (session_id is None or not text):
+            raise InvalidInput("there is no goal", hint="Give its session and its words, or its id.")
+        name = goal_id or _id_of(session_id or "", text)
+        known = next((goal for goal in self._ledger.goals(channel=channel) if goal.goal_id == name), None)
+        if known is None:
+            if goal_id is not None or session_id is None:
+                raise NotFound(f"there is no goal {goal_id} in {channel}", hint="`goals` lists them.")
+            if sum(goal.is_open for goal in self._ledger.goals(session_id)) >= MOST_OPEN:
+                raise InvalidInput(f"{session_id} has {MOST_OPEN} open goals", hint="Complete or abandon some.")
+            return Goal(name, session_id, channel, text, state or "active", None, now, now)
+        return replace(
+            known,
+            session_id=session_id or known.session_id,
+            text=text or known.text,
+            state=state or known.state,
+            changed_at=now,
+            thread_since=None if session_id else known.thread_since,
+        )
+
+    def _parent(self, goal: Goal, parent: str) -> str | None:
+        """Return the id of a goal's new parent, None for "". Raises NotFound, and InvalidInput for a circle."""
+        if not parent:
+            return None
+        parents = {one.goal_id: one.parent for one in self._ledger.goals(channel=goal.channel)}
+        if parent not in parents:
+            raise NotFound(f"there is no goal {parent} in {goal.channel}", hint="`goals` lists them.")
+        above: str | None = parent
+        for _ in parents:
+            if above == goal.goal_id:
+                raise InvalidInput(f"{parent} serves {goal.goal_id} already", hint="A goal cannot serve itself.")
+            above = parents.get(above) if above else None
+        return parent
+
+
+def _id_of(session_id: NodeId, text: str) -> str:
+    digest = hashlib.sha256(f"{session_id}\0{text}".encode("utf-8", "surrogatepass")).digest()
+    return "goal-" + base64.b32encode(digest)[:ID_CHARACTERS].decode().lower()
+
+
+def _shown(goal: Goal) -> Goal:
+    return replace(goal, text=outgoing(goal.text))

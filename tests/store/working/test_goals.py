@@ -1,0 +1,73 @@
+"""Goals of sessions, and the threads that they leave open."""
+
+from __future__ import annotations
+
+import pytest
+from dreamd.store.memory import MemoryStore
+from dreamd.store.model import InvalidInput, NotFound
+from dreamd.store.working.goals import MOST_OPEN
+
+
+def test_a_goal_is_opened_once_and_closed(store: MemoryStore) -> None:
+    goal = store.set_goal("s1", "shop", text="move the orders")
+    assert store.set_goal("s1", "shop", text="move  the orders").goal_id == goal.goal_id
+    step = store.set_goal("s1", "shop", text="dump them", parent=goal.goal_id, state="blocked")
+    assert {(one.text, one.state, one.parent) for one in store.goals("s1")} == {
+        ("move the orders", "active", None),
+        ("dump them", "blocked", goal.goal_id),
+    }
+    done = store.set_goal("s1", "shop", goal_id=step.goal_id, state="completed")
+    assert (done.text, done.state, done.is_open) == ("dump them", "completed", False)
+
+
+def test_what_is_open_when_a_session_ends_is_a_thread_until_another_takes_it_up(store: MemoryStore) -> None:
+    goal = store.set_goal("s1", "shop", text="move the orders")
+    done = store.set_goal("s1", "shop", text="dump them", state="completed")
+    assert store.threads("shop") == []
+    assert [one.goal_id for one in store.end_session("s1")] == [goal.goal_id]
+    assert [one.goal_id for one in store.threads("shop")] == [goal.goal_id]
+    assert store.threads("garden") == []
+    taken = store.set_goal("s2", "shop", goal_id=goal.goal_id)
+    assert (taken.session_id, taken.thread_since) == ("s2", None)
+    assert store.threads("shop") == []
+    assert [one.goal_id for one in store.goals("s1")] == [done.goal_id]
+
+
+def test_a_person_closes_a_thread_without_a_session(store: MemoryStore) -> None:
+    goal = store.set_goal("s1", "shop", text="move the orders")
+    store.end_session("s1")
+    closed = store.set_goal(None, "shop", goal_id=goal.goal_id, state="abandoned")
+    assert closed.session_id == "s1"
+    assert store.threads("shop") == []
+
+
+def test_goals_of_another_channel_are_not_there(store: MemoryStore) -> None:
+    goal = store.set_goal("s1", "shop", text="move the orders")
+    with pytest.raises(NotFound):
+        store.set_goal("s2", "garden", goal_id=goal.goal_id, state="completed")
+    with pytest.raises(NotFound):
+        store.set_goal("s2", "garden", text="weeding", parent=goal.goal_id)
+
+
+def test_no_goal_serves_itself(store: MemoryStore) -> None:
+    one = store.set_goal("s1", "shop", text="one")
+    two = store.set_goal("s1", "shop", text="two", parent=one.goal_id)
+    for parent in (one.goal_id, two.goal_id):
+        with pytest.raises(InvalidInput, match="serves"):
+            store.set_goal("s1", "shop", goal_id=one.goal_id, parent=parent)
+    assert store.set_goal("s1", "shop", goal_id=two.goal_id, parent="").parent is None
+
+
+def test_a_session_has_so_many_open_goals(store: MemoryStore) -> None:
+    goals = [store.set_goal("s1", "shop", text=f"goal {n}") for n in range(MOST_OPEN)]
+    with pytest.raises(InvalidInput, match="open goals"):
+        store.set_goal("s1", "shop", text="one more")
+    store.set_goal("s1", "shop", goal_id=goals[0].goal_id, state="completed")
+    assert store.set_goal("s1", "shop", text="one more").is_open
+
+
+def test_a_goal_needs_words_or_an_id(store: MemoryStore) -> None:
+    with pytest.raises(InvalidInput, match="no goal"):
+        store.set_goal("s1", "shop")
+    with pytest.raises(InvalidInput, match="characters"):
+        store.set_goal("s1", "shop", text="x" * 501)

@@ -1,0 +1,37 @@
+"""Work under way, by a real daemon: what a killed one had acknowledged is there again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench.daemon_under_test import DaemonUnderTest
+from tests.system.commands import plain, typed
+
+pytestmark = pytest.mark.system
+
+
+def test_an_anchor_and_goals_survive_kill_9(daemon: DaemonUnderTest) -> None:
+    daemon.call("anchor_set", session="s1", channel="shop", task="move the orders", next_step="dump them")
+    goal = daemon.call("goal_set", session="s1", channel="shop", text="the orders are moved")
+    daemon.kill()
+    daemon.start()
+    daemon.wait_until_it_answers()
+    lost = daemon.call("anchor_recover", session="s2", channel="shop")
+    assert (lost["anchor"]["task"], lost["anchor"]["session_id"]) == ("move the orders", "s1")
+    assert lost["text"].startswith("<dreamd-memory ")
+    assert "may still be at work" in lost["notes"][0]
+    assert [one["goal_id"] for one in daemon.call("goals", session="s1", channel="shop")["goals"]] == [goal["goal_id"]]
+
+
+def test_a_person_sees_what_was_left_open_and_closes_it(daemon: DaemonUnderTest) -> None:
+    daemon.call("anchor_set", session="s1", channel="shop", task="move the orders")
+    goal = daemon.call("goal_set", session="s1", channel="shop", text="the orders are moved")
+    daemon.call("session_end", session="s1")
+    shown = plain(typed(daemon, "anchor", "--channel", "shop").stdout)
+    assert shown.startswith("Session s1 (ended) in shop")
+    assert "move the orders" in shown
+    assert typed(daemon, "anchor", "--channel", "garden").returncode == 4
+    assert goal["goal_id"] in plain(typed(daemon, "goals", "--channel", "shop").stdout)
+    done = typed(daemon, "goals", "--channel", "shop", "--complete", goal["goal_id"])
+    assert plain(done.stdout) == "Completed: the orders are moved"
+    assert daemon.call("goals", channel="shop")["threads"] == []
