@@ -10,14 +10,9 @@ from enum import StrEnum
 from ...store.keep.redaction import REDACTED, redact
 from ...store.model import Turn
 from ...store.roles import MACHINES, Role
-from ...store.text.fence import TAG
 from ...store.text.sentences import sentences_of
+from .own_words import own_words
 
-_RECALLED = re.compile(
-    rf"<(?P<tag>{TAG}|dreamd|memory|memories|recalled|recall|system-reminder)\b[^>]*>.*?</(?P=tag)>",
-    re.DOTALL | re.IGNORECASE,
-)
-_IMAGE = re.compile(r"\[image:\s*[^\]]+\]", re.IGNORECASE)
 _TOOL_CALL = re.compile(r"\s*\[[A-Z]\w*(?::? [^\n]*)?\]?\s*(?:\n.*)?", re.DOTALL)
 """The line that stands for a call: "[Bash: ls]", "[Edit /src/app.py]"."""
 
@@ -65,15 +60,10 @@ def places_of(turns: Sequence[Turn]) -> list[Place]:
         after_tool = after_tool and speaker is Speaker.ASSISTANT
         after_web = after_web and speaker is Speaker.ASSISTANT
         before = places[-1] if places and places[-1].turn.role != turn.role else None
-        text = evidence_text(turn)
+        text = own_words(turn.text)
         said = tuple(sentence for sentence in sentences_of(text) if REDACTED not in redact(sentence).text)
         places.append(Place(turn, speaker, text, said, before, after_tool, with_tools, after_web))
     return places
-
-
-def evidence_text(turn: Turn) -> str:
-    """Return the words of a turn, without recalled memories and without captions of images."""
-    return _IMAGE.sub(" ", _RECALLED.sub(" ", turn.text))
 
 
 def is_tool_call(turn: Turn) -> bool:

@@ -72,7 +72,8 @@ def split(text: str) -> list[Sentence]:
 def _is_led_to(before: Sequence[Sentence], code: str) -> bool:
     """Check for a command or two that the sentence before leads to."""
     lines = sum(bool(line.strip()) for line in code.splitlines())
-    return bool(before) and before[-1].text.endswith(":") and lines <= CODE_LINES and len(code) <= CODE_CHARS
+    is_short = lines <= CODE_LINES and len(code) <= CODE_CHARS and "`" not in code
+    return bool(before) and before[-1].text.endswith(":") and is_short
 
 
 def sentences_of(text: str) -> list[str]:

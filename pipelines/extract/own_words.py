@@ -1,0 +1,64 @@
+"""Own words: what the speaker of a turn says, without what only stands in it: quotations, pasted dialogues and heads.
+
+A quoted sentence is somebody else's: it may be found, and makes no fact of the speaker's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ...store.text.fence import TAG
+
+_RECALLED = re.compile(
+    rf"<(?P<tag>{TAG}|dreamd|memory|memories|recalled|recall|system-reminder)\b[^>]*>.*?</(?P=tag)>",
+    re.DOTALL | re.IGNORECASE,
+)
+_IMAGE = re.compile(r"\[image:\s*[^\]]+\]", re.IGNORECASE)
+_QUOTATION = re.compile(r"[^\S\n]{0,3}>")
+_ROLE = re.compile(
+    r"[\s*_#<\[(-]{0,8}(?:human|user|assistant|system|developer|tool|ai|model)[\s*_>\])]{0,4}:", re.IGNORECASE
+)
+"""The mark of a turn in a pasted dialogue: "Human: …", "**Assistant:** …"."""
+
+_RULE = re.compile(r"(?:---|\+\+\+)\s*")
+_KEY = re.compile(r"[\w-]{1,40}\s*[:=](?:\s|$)|\s|- |#")
+MOST_HEAD_LINES = 60
+"""Lines of a pasted frontmatter, at most."""
+
+_IN_MARKS = re.compile(r"“[^”]*”|„[^“”]*[“”]|«[^»]*»|(?<!\w)\"[^\"]*\"(?!\w)")
+
+
+def own_words(text: str) -> str:
+    """Return a turn's text without recalled memories, captions of images, quotations and pasted dialogues.
+
+    What begins with a frontmatter is a pasted file, and none of it the speaker's.
+    """
+    lines = _IMAGE.sub(" ", _RECALLED.sub(" ", text)).strip().split("\n")
+    is_file = _RULE.fullmatch(lines[0]) is not None and _end_of_head(lines, 0) > 0
+    return "" if is_file else "\n".join(_own_lines(lines))
+
+
+def without_marked(text: str) -> str:
+    """Return a text without what stands in it between quotation marks."""
+    return _IN_MARKS.sub(" ", text)
+
+
+def _own_lines(lines: list[str]) -> Iterator[str]:
+    """Yield the lines, empty for those that are not the speaker's own: a mark of a role counts to the next gap."""
+    head_ends = in_dialogue = 0
+    for number, line in enumerate(lines):
+        if _RULE.fullmatch(line) and number >= head_ends:
+            head_ends = _end_of_head(lines, number)
+        in_dialogue = bool(line.strip()) and (in_dialogue or bool(_ROLE.match(line)))
+        yield "" if number < head_ends or in_dialogue or _QUOTATION.match(line) else line
+
+
+def _end_of_head(lines: list[str], start: int) -> int:
+    """Return the line after a frontmatter that begins at `start`; `start` where none does."""
+    for number in range(start + 1, min(start + MOST_HEAD_LINES, len(lines))):
+        if lines[number].strip() == lines[start].strip():
+            return number + 1 if number > start + 1 else start
+        if not _KEY.match(lines[number]):
+            break
+    return start
