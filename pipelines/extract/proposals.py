@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from ...store.text.languages import languages, phrases, table
 from ...store.text.sentences import Sentence, split
+from ...store.text.stems import stems_of
 from .passages import SHORT_WORDS
 from .places import Place, Speaker
-from .signs import is_question, opens, without_greeting
+from .signs import content_words, is_question, opens, without_greeting
 
 FEW_WORDS = 8
 """A reply of so few words among people says nothing without the question."""
@@ -50,13 +52,13 @@ def replied_to(place: Place) -> Proposal | None:
     opening = without_greeting(place.sentences[0])
     if (number := _chosen(opening)) and (item := _option(before.text, number)):
         return Proposal(item, Reply.CHOSEN)
-    proposed = _proposed(before)
+    proposed = _proposed(before, place.text)
     if not proposed:
         return None
     if opens("speech.reject", opening):
         return Proposal(proposed, Reply.REFUSED)
     if opens("speech.accept", opening):
-        return Proposal(proposed, Reply.ACCEPTED)
+        return Proposal(proposed, Reply.ACCEPTED) if _accepts(opening, proposed) else None
     return Proposal(proposed, Reply.ANSWERED) if is_question(proposed) else None
 
 
@@ -65,6 +67,16 @@ def _asked(place: Place, before: Place) -> Proposal | None:
     asked = before.sentences[-1] if before.sentences else ""
     few = sum(len(sentence.split()) for sentence in place.sentences) <= FEW_WORDS
     return Proposal(asked, Reply.ANSWERED) if few and asked.endswith("?") else None
+
+
+def _accepts(opening: str, proposed: str) -> bool:
+    """Check that what follows "ok" goes on with it: "ok lunch" turns to something else, "ok do that" does not."""
+    said = re.match(rf"(?:(?:{phrases('speech.accept').pattern})[\s]*)+(?P<rest>[^,.;:!?]*)", opening, re.IGNORECASE)
+    rest = content_words(said["rest"]) if said else []
+    if said is None or not rest or phrases("speech.pointing").search(said["rest"]):
+        return True
+    is_function_word = said["rest"].split()[0].lower() not in rest
+    return is_function_word or bool(stems_of(rest) & stems_of(content_words(proposed)))
 
 
 def _chosen(opening: str) -> int | None:
@@ -96,8 +108,11 @@ def _option(text: str, number: int) -> str | None:
     return f"{lead} {' '.join(listed[number - 1]['text'].split())}".strip()
 
 
-def _proposed(before: Place) -> str:
-    """Return the last question of a turn, or its first proposal with what explains it."""
+def _proposed(before: Place, reply: str) -> str:
+    """Return the last question of a turn, or its first proposal with what explains it.
+
+    Where the reply names nothing of a proposal, but of another sentence, that one is meant.
+    """
     opening: list[Sentence] = []
     for sentence in split(before.text):
         if sentence.shape == "heading":
@@ -115,9 +130,19 @@ def _proposed(before: Place) -> str:
         return ""
     if at and is_question(said[at - 1]):
         at -= 1
+    named = stems_of(content_words(reply))
+    shares = [len(named & stems_of(content_words(one))) for one in said]
+    is_unnamed = not any(shares[at : at + len(_explained(said[at:]))])
+    if is_unnamed and any(shares) and not is_question(said[-1]):
+        at = shares.index(max(shares))
+    return " ".join(_explained(said[at:]))
+
+
+def _explained(said: Sequence[str]) -> list[str]:
+    """Return the first sentence with those after it that have room."""
     chosen: list[str] = []
-    for one in said[at:]:
+    for one in said:
         if chosen and sum(len(text.split()) for text in (*chosen, one)) > SHORT_WORDS:
             break
         chosen.append(one)
-    return " ".join(chosen)
+    return chosen

@@ -60,7 +60,7 @@ def points_back(text: str) -> bool:
     if opens("speech.leaning", said):
         return True
     found = phrases("speech.pointing").search(said)
-    return found is not None and not _content(said[: found.start()])
+    return found is not None and not content_words(said[: found.start()])
 
 
 def _repeats(text: str) -> bool:
@@ -76,7 +76,7 @@ def _counts() -> frozenset[str]:
     return frozenset(word for counts in tables for word, count in counts.items() if count > 1)
 
 
-def _content(text: str) -> list[str]:
+def content_words(text: str) -> list[str]:
     """Return the words of a text that are not in every other text too."""
     empty = words_in("function_words") | words_in("grounding.empty") | words_in("grounding.own")
     said = phrases("speech.accept").sub("", phrases("speech.chat").sub("", text))
@@ -111,7 +111,7 @@ def _signs(passage: str, place: Place) -> Iterator[str]:
         yield "day"
     if place.turn.at and find(passage, place.turn.at.date()):
         yield "a day"
-    if len(_content(plain)) < FEW_CONTENT:
+    if len(content_words(plain)) < FEW_CONTENT:
         yield "bare"
     if points_back(plain):
         yield "points back"

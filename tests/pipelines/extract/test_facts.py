@@ -83,6 +83,45 @@ def test_a_refusal_is_kept_as_one_with_what_was_refused() -> None:
     assert draft.attributes.kind is Kind.NEGATIVE
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("We decided on SMS for the reminders, because the customers must never miss one", Kind.DECISION),
+        ("wir haben uns für Postgres entschieden, weil es immer läuft", Kind.DECISION),
+        ("never push to main on a Friday, we got burnt twice", Kind.PREFERENCE),
+        ("before you add a dependency to the shop ask me, stdlib comes first", Kind.PREFERENCE),
+        ("no Mockito in the shop's tests, write a fake, as Petra does", Kind.PREFERENCE),
+        ("Emil moved the deadline, it is half past twelve from now on in all 7 shops", Kind.FACT),
+        ("Petra called, so the shop in Oslo opens on 9 November and no longer on the 16th", Kind.FACT),
+        ("I'm away in Bergen from 12 to 19 February, no laptop", Kind.FACT),
+    ],
+)
+def test_the_kind_follows_the_surest_words(text: str, kind: Kind) -> None:
+    assert only(("user", text)).attributes.kind is kind
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [("no redis", Kind.NEGATIVE), ("no, Helsinki. that is nearer", Kind.CORRECTION)],
+)
+def test_no_to_a_proposal_refuses_it_or_puts_another_in_its_place(reply: str, kind: Kind) -> None:
+    draft = only(("assistant", "I'd run a small Redis in Nuremberg for it."), ("user", reply))
+    assert draft.attributes.kind is kind
+
+
+def test_ok_before_another_subject_accepts_nothing() -> None:
+    proposal = ("assistant", "I'd keep the backups for thirty days.")
+    assert drafts(proposal, ("user", "ok lunch. sushi day")) == []
+    for reply in ("ok keep them", "ok sounds good", "yes thirty", "ok and the logs too", "ok"):
+        assert drafts(proposal, ("user", reply)), reply
+
+
+def test_a_reply_stands_beside_the_sentence_that_it_names() -> None:
+    said = "The tests of the importer need a clock of their own. I'd send the invoices by mail on the 5th."
+    draft = only(("assistant", said), ("user", "no, the importer has a clock in `conftest.py`, use that one"))
+    assert draft.text.startswith("> The tests of the importer need a clock")
+
+
 def test_ok_to_what_proposes_nothing_is_nothing() -> None:
     assert drafts(("assistant", "The branch is green."), ("user", "ok")) == []
     assert drafts(("assistant", "Shall I run the tests now?"), ("user", "yes")) == []
