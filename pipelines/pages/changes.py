@@ -28,11 +28,11 @@ def _plain_of(fact: Memory, known: dict[NodeId, Memory]) -> tuple[NodeId, ...]:
 
 
 def is_plain(older: Memory, newer: Memory) -> bool:
-    """Check that a person says of something that the older names that it has ended: "from SQLite to Postgres"."""
+    """Check that a person ends what the older names ("from SQLite to Postgres"), or gives it another value."""
     if older.said_by in MACHINES or newer.said_by in MACHINES:
         return False
     reasons = (change_reasons(read(old), read(new), NO_COSINE, {}) for old, new in _pairs(older, newer))
-    return any(found and found["ended"] for found in reasons)
+    return any(found and (found["ended"] or found["value"]) for found in reasons)
 
 
 def told_by(older: Memory, newer: Memory) -> tuple[Memory, Memory]:

@@ -28,7 +28,7 @@ _OF_KIND = {
 
 
 def heading_of(fact: Memory) -> str:
-    """Return under which heading a fact stands on a profile; "" for what only happened."""
+    """Return under which heading a fact stands on a profile; "" for what only happened to a person among people."""
     if heading := _OF_KIND.get(fact.kind):
         return heading
     if fact.said_by in MACHINES:
@@ -40,11 +40,19 @@ def heading_of(fact: Memory) -> str:
     return KNOWN if fact.kind is Kind.FACT else ""
 
 
+def current(facts: Iterable[Memory]) -> list[Memory]:
+    """Return the living facts but for those that stand below a newer one, which perhaps replaced them."""
+    living = {fact.node_id: fact for fact in facts if fact.is_live}
+    return [fact for fact in living.values() if not living.keys() & set(fact.later)]
+
+
 def chosen(facts: Iterable[Memory]) -> list[tuple[str, list[Memory]]]:
-    """Return the living facts under each heading that has some, newest first."""
+    """Return the living facts under each heading that has some, newest first; of a relation always the newest."""
+    every = list(facts)
+    newer = {node_id for fact in every for node_id in (fact.superseded_by, *fact.later)}
     by_heading: dict[str, list[Memory]] = defaultdict(list)
-    for fact in facts:
-        if fact.is_live and (heading := heading_of(fact)):
+    for fact in current(every):
+        if heading := heading_of(fact) or (KNOWN if fact.node_id in newer else ""):
             by_heading[heading].append(fact)
     return [(heading, _best(by_heading[heading])) for heading in HEADINGS if by_heading[heading]]
 
@@ -84,21 +92,15 @@ class Replaced:
 
 def body(parts: Sequence[tuple[str, Sequence[Memory]]], replaced: Replaced) -> tuple[str, tuple[NodeId, ...]]:
     """Render the parts of a page under their headings; return the text and the cited ids in order."""
-    shown = {fact.node_id for _, facts in parts for fact in facts if not fact.later}
     cited = [one for _, facts in parts for fact in facts for one in (fact, *replaced.by(fact))]
     labels = labels_of(cited)
     lines: list[str] = []
     for heading, facts in parts:
-        told = list(_lines(facts, replaced, labels, shown))
-        lines += [*([""] if lines else []), f"## {heading}", "", *told]
+        lines += [*([""] if lines else []), f"## {heading}", "", *_lines(facts, replaced, labels)]
     return "\n".join(lines), tuple(labels)
 
 
-def _lines(
-    facts: Sequence[Memory], replaced: Replaced, labels: Mapping[NodeId, str], shown: set[NodeId]
-) -> Iterator[str]:
+def _lines(facts: Sequence[Memory], replaced: Replaced, labels: Mapping[NodeId, str]) -> Iterator[str]:
     for fact in facts:
-        if fact.later and shown & set(fact.later):
-            continue  # it stands below the newer one
         yield line(fact, labels[fact.node_id], dated)
         yield from (f"  {line(older, labels[older.node_id], dated)}" for older in replaced.by(fact))

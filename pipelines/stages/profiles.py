@@ -86,7 +86,7 @@ def _pages(facts: Sequence[Memory]) -> Iterator[_Page]:
     if len(now.facts) >= SMALLEST:
         yield now
     for topic in topics_of(facts):
-        living = holding.newest_first([fact for fact in topic.facts if fact.is_live])[: holding.MOST_LINES]
+        living = holding.newest_first(holding.current(topic.facts))[: holding.MOST_LINES]
         days = f"{day_of(living[-1])} to {day_of(living[0])}"
         yield _Page(topic.name, f"{len(living)} facts, {days}, newest first.", [("Now", living)])
 

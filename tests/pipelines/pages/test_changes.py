@@ -18,6 +18,11 @@ def test_what_is_said_to_have_ended_is_plain() -> None:
     assert is_plain(SQLITE, POSTGRES)
 
 
+def test_another_value_of_what_both_name_is_plain() -> None:
+    older = said("Emil says opening is 16 November.", "s1#1")
+    assert is_plain(older, said("A week earlier after all, so 9 November, the hall opens on the 10th.", "s5#1"))
+
+
 @pytest.mark.parametrize(
     "newer",
     [

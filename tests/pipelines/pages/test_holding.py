@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
+import pytest
 from dreamd.pipelines.pages import holding
 from dreamd.store.model import Kind, Memory, StatementSlot
 
@@ -55,6 +56,24 @@ def test_what_was_perhaps_replaced_stands_below_the_newer_one_alone() -> None:
     ]
     alone = replace(old, later=("gone",))
     assert "Two hours." in rendered(alone)
+
+
+@pytest.mark.parametrize("kind", [Kind.EPISODE, Kind.FACT, Kind.DECISION])
+@pytest.mark.parametrize("link", ["later", "superseded_by"])
+def test_of_a_relation_the_newest_holds_whatever_its_kind(kind: Kind, link: str) -> None:
+    new = said("They called, it opens on the 9th.", "s3#1", kind, tense="past")
+    old = said("It opens on the 16th.", "s1#1", Kind.DECISION)
+    old = replace(old, later=(new.node_id,)) if link == "later" else replace(old, superseded_by=new.node_id)
+    lines = rendered(old, new).splitlines()
+    assert [line.startswith("- ") for line in lines if "th." in line] == [True, False]
+    assert "9th" in lines[2]
+
+
+def test_a_newer_one_that_has_no_room_does_not_bring_the_older_back() -> None:
+    many = [said(f"Rule {n}.", f"s{n}#1", Kind.DECISION) for n in range(5, holding.MOST_LINES + 6)]
+    new = said("It opens on the 9th.", "s3#1", Kind.DECISION)
+    old = replace(said("It opens on the 16th.", "s1#1", Kind.FACT), later=(new.node_id,))
+    assert "16th" not in rendered(*many, old, new)
 
 
 def test_a_chain_of_replacements_is_bounded() -> None:
