@@ -44,9 +44,11 @@ def plan(
         view.steps.at(step.name, done, len(steps))
         began_s = time.monotonic()
         planned = step.plan(view, now)
-        planned.actions = view.allowed(planned.actions)
-        if gate is not None and gate.refuses(step.name, planned.actions):
-            planned.counts = {"refused": len(planned.actions)}
+        proposed = planned.actions = view.allowed(planned.actions)
+        if gate is not None:
+            planned.actions = gate.sift(step.name, proposed)
+        if proposed and not planned.actions:
+            planned.counts = {"refused": len(proposed)}
         else:
             view.apply(planned.actions, planned.cursors)
         outcome.seconds[step.name] = time.monotonic() - began_s

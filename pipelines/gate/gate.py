@@ -1,7 +1,8 @@
 """The gate: it tries what each stage proposes on a copy, and refuses what would make recall worse.
 
 The actions of a stage are checked first, then tried: probes are asked of the copy before any stage, and again with the
-overlay of this one and all that passed before. Later stages do not see one that is refused.
+overlay of this one and all that passed before. If a few actions stand behind every answer that got worse, those alone
+are refused; otherwise the whole stage is. Later stages do not see what is refused.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ..workspace.view import View
 from .action_checks import ActionChecker
 from .probes import ProbeCase, ProbeGenerator, Score, Touched, ask, spread
 from .shadow_index import ShadowIndex
+from .trial import Trial
 
 LOST_SHARE, LOST_AT_LEAST = 0.01, 1
 RECALL_DROP = 0.005
@@ -34,13 +36,19 @@ CHECKS = 40
 PASSES = 6
 """About how often a run's probes are asked: the time for probes is divided by it."""
 
+SIFTINGS = 3
+SIFTED_SHARE = 0.1
+"""The times that a stage is tried again without the actions behind worse answers, and the largest share of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A refused stage, and the reason in a sentence without a person's words."""
+    """`actions` refused actions of the `of` that a stage proposed; the reason holds no words of a person."""
 
     stage: str
     reason: str
+    actions: int
+    of: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,50 +86,65 @@ class Gate:
         self._after: list[Score] = []
         self._dropped: list[Dropped] = []
 
-    def refuses(self, stage: str, actions: Sequence[Action]) -> bool:
-        """Try what a stage proposes: keep it in the overlay if it passes, else take it back and record the reason."""
+    def sift(self, stage: str, actions: Sequence[Action]) -> list[Action]:
+        """Try what a stage proposes, keep in the overlay what passes, and return it: all of it, most of it or [].
+
+        The reason for what does not pass is recorded.
+        """
         if not actions:
-            return False
+            return []
         if self._shadow is None:
             self._shadow = self._open_shadow()
             self._begin(self._shadow)
         reasons, losses = self._checker.check(actions)
-        scores = self._after
+        kept, scores = list[Action](), self._after
         if not reasons:
-            reasons, scores = self._try(self._shadow, stage, actions)
+            trial = Trial(self._shadow, actions)
+            reasons, scores = self._try(self._shadow, trial)
+            if kept := trial.kept if reasons else list(actions):
+                still, losses = self._checker.check(kept)
+                if still:
+                    trial.take_back(kept)
+                    kept, reasons = [], reasons + still
         if reasons:
-            self._dropped.append(Dropped(stage, "; ".join(reasons)))
-            return True
-        self._after, self._checker.losses = scores, losses
-        return False
+            self._dropped.append(Dropped(stage, "; ".join(reasons), len(actions) - len(kept), len(actions)))
+        if kept:
+            self._after, self._checker.losses = scores, losses
+        return kept
 
-    def _try(self, shadow: ShadowIndex, stage: str, actions: Sequence[Action]) -> tuple[list[str], list[Score]]:
-        """Overlay a stage and ask again; return the reasons against it, and the probes' scores.
+    def _try(self, shadow: ShadowIndex, trial: Trial) -> tuple[list[str], list[Score]]:
+        """Overlay a stage and ask again; return the reasons against all of it, and the scores of what is kept.
 
         Scenarios and profiles alone do not answer where no level is named: then nothing is asked again.
 
         An archived memory need not be found, nor a superseded one by its rare words: synthetic probes of them are
         dropped. What the stage touches otherwise is asked for by harder probes of its own, before and after: a
         superseded memory by what its successor says too, which is then to be told.
+
+        While a few actions stand behind everything that got worse, they are taken back and the rest is tried again.
         """
-        files = {action.path: action.content for action in actions}
-        before = {path: shadow.read(path) for path in files}
-        difference = Difference.of(self._view, actions)
+        difference = Difference.of(self._view, trial.kept)
         self._drop_probes_of(difference.archived | difference.superseded)
         self._expect_no_more(shadow, difference)
         touched = self._touched(shadow, difference)
-        answered = shadow.answers(files)
-        shadow.overlay(files, lambda done, total: self._view.steps.detail("trying", done, total))
-        if not (answered or shadow.answers(files)):
+        if not trial.begin(lambda done, total: self._view.steps.detail("trying", done, total)):
             return [], self._after
-        scores = [ask(shadow, case) for case in self._view.steps.counted(self._asked, "asking again")]
-        reasons = worse(self._before, scores) or worse(self._after, scores)
-        if not reasons:
+        against: list[str] = []
+        for left in reversed(range(SIFTINGS + 1)):
+            scores = [ask(shadow, case) for case in self._view.steps.counted(self._asked, "asking again")]
             then, now = [one.before for one in touched], [ask(shadow, one.case) for one in touched]
-            reasons = find_less(then, now) + tell_less(then, now)
-        if reasons:
-            shadow.overlay(before)
-        return reasons, scores
+            reasons = worse(self._before, scores) or worse(self._after, scores)
+            reasons = reasons or find_less(then, now) + tell_less(then, now)
+            against = against or reasons
+            if not reasons:
+                break
+            pairs = zip([*self._after, *then], [*scores, *now], strict=True)
+            behind = trial.behind((before, after) for before, after in pairs if after.is_worse_than(before))
+            if not (left and behind) or trial.share_left_out(behind) > SIFTED_SHARE:
+                trial.take_back(trial.kept)
+                break
+            trial.take_back(behind)
+        return against, scores
 
     def _touched(self, shadow: ShadowIndex, difference: Difference) -> list[Touched]:
         """Ask what the memory tells now of the turns and notes that a stage touches, as many as there is time for."""
@@ -133,7 +156,7 @@ class Gate:
                 break
             cases = self._generator.harder(node, difference.touched[node_id])
             asked = (Touched(case, ask(shadow, case)) for case in cases)
-            found += islice((one for one in asked if one.before.recall > 0), 1)
+            found += islice((one for one in asked if one.before.is_firm), 1)
         return found
 
     def _expect_no_more(self, shadow: ShadowIndex, difference: Difference) -> None:

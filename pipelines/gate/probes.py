@@ -18,7 +18,7 @@ from ...store.find.index.projection import Node
 from ...store.find.search import hits, packing
 from ...store.find.search.search import Question, Ranking
 from ...store.keep.ledger.questions import Probe
-from ...store.model import NodeId
+from ...store.model import Hit, NodeId, Slot
 from ...store.roles import MACHINES
 from ...store.text.stems import stems_of
 from ...store.text.terms import query_terms, term_stems
@@ -27,6 +27,9 @@ from .details import Detail, details_of, names_in, said_in, told
 from .shadow_index import ShadowIndex
 
 HITS = 10
+FIRM_HITS = 5
+"""The first hits, in which a made-up question must find: at the edge of HITS any new memory may push it out."""
+
 ENVELOPE_TOKENS = 500
 ASKED_WORDS = 4
 EXPECTED_WORDS = 12
@@ -49,12 +52,19 @@ class Score:
     """The result of a probe.
 
     `recall` is the share of its gold in the first HITS hits; `coverage` the share of its words, and `told` its details,
-    in an envelope of ENVELOPE_TOKENS tokens; the details in one that is about what was asked.
+    in an envelope of ENVELOPE_TOKENS tokens; the details in one that is about what was asked. `shown` holds the nodes
+    of the hits and of the envelope's lines, with the turns that they cite. `is_firm`: gold is in the first FIRM_HITS.
     """
 
     recall: float
     coverage: float
     told: frozenset[Detail] = frozenset()
+    shown: frozenset[NodeId] = frozenset()
+    is_firm: bool = True
+
+    def is_worse_than(self, before: Score) -> bool:
+        """Return True if it finds less or tells less."""
+        return self.recall < before.recall or self.tells_less_than(before)
 
     def tells_less_than(self, before: Score) -> bool:
         """Return True if a detail that was told before is not, or most of the words that were."""
@@ -103,15 +113,22 @@ def ask(index: Searchable, case: ProbeCase) -> Score:
     probe = case.probe
     ranking = index.rank(Question(text=probe.text, channel=probe.channel, limit=HITS))
     answer = hits.answer(ranking, index.catalog, HITS).hits
-    found = {hit.node_id for hit in answer} | {turn.node_id for hit in answer for turn in hit.evidence}
-    found |= {old for hit in answer for old in replaced_by(index, hit.node_id)}
+    first, shown = _named_by(answer[:FIRM_HITS]), _named_by(answer)
+    found = shown | {old for hit in answer for old in replaced_by(index, hit.node_id)}
     envelope = packing.envelope(ranking, index.catalog, ENVELOPE_TOKENS)
     words = stems_of(query_terms(envelope.text, MOST_WORDS))
     return Score(
         len(found & set(probe.gold)) / len(probe.gold),
         len(words & case.words) / len(case.words) if case.words else 1.0,
         _told(case, [slot.text for slot in envelope.slots]),
+        frozenset(shown | _named_by(envelope.slots)),
+        bool(first & set(probe.gold)),
     )
+
+
+def _named_by(answers: Iterable[Hit | Slot]) -> set[NodeId]:
+    """Return the nodes of hits or of an envelope's lines, and the turns that they cite."""
+    return {node_id for one in answers for node_id in (one.node_id, *(turn.node_id for turn in one.evidence))}
 
 
 def _told(case: ProbeCase, lines: Sequence[str]) -> frozenset[Detail]:

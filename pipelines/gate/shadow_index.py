@@ -98,6 +98,10 @@ class ShadowIndex:
         """Return True if anything in these files may answer a question that names no level."""
         return any(node.level in BY_DEFAULT for path in paths for node in self.catalog.nodes_of_file(path))
 
+    def cites(self, node_id: NodeId) -> list[NodeId]:
+        """Return the turns and memories that a node cites."""
+        return list(self.catalog.links(node_id, "cites"))
+
     def rank(self, question: Question) -> Ranking:
         """Rank the nodes that answer a question."""
         return self._search.rank(question)
@@ -110,7 +114,7 @@ class ShadowIndex:
             self._index.set_vectors(pending, list(self._embed([item.text for item in pending])))
 
     def _is_found_by_its_turn(self, node_id: NodeId) -> bool:
-        drawn_from = next(iter(self.catalog.links(node_id, "cites")), None)
+        drawn_from = next(iter(self.cites(node_id)), None)
         turn = self.catalog.node(drawn_from) if drawn_from and is_turn(drawn_from) else None
         return turn is not None and turn.live
 

@@ -273,7 +273,8 @@ def _refused(report: RunReport) -> Iterator[Line]:
     if refused:
         yield Line(f"{count(refused, 'claim')} of the language model without evidence")
     for dropped in report.gate.dropped if report.gate else ():
-        yield Line(f"everything that {dropped.stage} proposed", note=dropped.reason)
+        of = f"{dropped.actions:,} of {count(dropped.of, 'change')}" if dropped.actions < dropped.of else "everything"
+        yield Line(f"{of} that {dropped.stage} proposed", note=dropped.reason)
     yield from (Line(note) for note in report.notes)
 
 

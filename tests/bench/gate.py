@@ -15,7 +15,7 @@ from dreamd.daemon.importing.detect import read
 from dreamd.daemon.importing.reading.items import SessionRead
 from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
-from dreamd.pipelines.gate.gate import Gate
+from dreamd.pipelines.gate.gate import Dropped, Gate
 from dreamd.pipelines.gate.shadow_index import ShadowIndex
 from dreamd.pipelines.protocol import RunRequest
 from dreamd.pipelines.workspace.embedding import CachedEmbedder
@@ -98,11 +98,13 @@ def _row(
         changed = sum(tested.view.read(action.path) != action.content for action in actions)
         if not changed:
             idle.append(f"{plan.__name__} {strength}")
-        reason = _tried(tested, actions)
-        refused += bool(reason)
-        if bool(reason) is not refused_is_right:
-            wrong.append(f"{plan.__name__} {strength}{f': {reason}' if reason else ''}")
-        say(f"{plan.__name__} {strength}: {changed} files changed, {reason or 'passed'}")
+        dropped = _tried(tested, actions)
+        is_refused = dropped is not None and (dropped.actions == dropped.of or not refused_is_right)
+        refused += is_refused
+        what = f"{dropped.actions} of {dropped.of} refused, {dropped.reason}" if dropped else "passed"
+        if is_refused is not refused_is_right:
+            wrong.append(f"{plan.__name__} {strength}: {what}")
+        say(f"{plan.__name__} {strength}: {changed} files changed, {what}")
     total, most_wrong = len(cases), int(MOST_WRONG * len(cases))
     target = f"≥ {total - most_wrong} of {total}" if refused_is_right else f"≤ {most_wrong} of {total}"
     kinds_named = f"{len({plan for plan, _ in cases})} kinds; {tested.gate.result.probes} probes, none a person's own"
@@ -110,16 +112,15 @@ def _row(
     return Row(name, f"{refused} of {total}", target, len(wrong) <= most_wrong and not idle, how)
 
 
-def _tried(tested: GateUnderTest, actions: list[Action]) -> str:
-    """Return why the gate refuses this, "" if it does not; the shadow index is as before afterwards."""
+def _tried(tested: GateUnderTest, actions: list[Action]) -> Dropped | None:
+    """Return what the gate refuses of this, None if nothing; the shadow index is as before afterwards."""
     gate = copy.copy(tested.gate)
     gate._dropped = []
     gate._checker = copy.copy(tested.gate._checker)
     before = {action.path: tested.shadow.read(action.path) for action in actions}
-    if gate.refuses("planted", actions):
-        return gate.result.dropped[0].reason
+    gate.sift("planted", actions)
     tested.shadow.overlay(before)
-    return ""
+    return next(iter(gate.result.dropped), None)
 
 
 # -- the gate under test

@@ -16,6 +16,9 @@ from dreamd.daemon.importing.reading.items import SessionRead
 from dreamd.pipelines import run
 from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
+from dreamd.pipelines.gate import gate, probes
+from dreamd.pipelines.gate.probes import ProbeCase, Score
+from dreamd.pipelines.gate.shadow_index import ShadowIndex
 from dreamd.pipelines.protocol import Done
 from dreamd.pipelines.registry import Stage
 from dreamd.pipelines.run import Step
@@ -273,3 +276,37 @@ def test_a_harmless_stage_passes(
     done, _ = dreamt_with(plan, paths, tmp_path, monkeypatch)
     assert done.report["gate"]["dropped"] == ()
     assert done.report["gate"]["probes"] >= 40
+
+
+# -- stages of which a part damages
+
+
+@pytest.mark.parametrize(("spoiling", "most_refused"), [(1, 2), (15, 20)])
+def test_only_the_actions_behind_worse_answers_are_refused_unless_they_are_many(
+    spoiling: int, most_refused: int, paths: StorePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoils: set[str] = set()
+
+    def reformat_twenty(view: View, rng: random.Random) -> Iterator[Action]:
+        actions = list(other_formatting(view, rng))
+        spoils.update(action.path for action in actions[:spoiling])
+        yield from actions
+
+    def ask(shadow: ShadowIndex, case: ProbeCase) -> Score:
+        """Ask, and find nothing of half the questions while a spoiling file is overlaid, whose node is shown."""
+        score = probes.ask(shadow, case)
+        overlaid = [path for path in spoils if b"- **" in (shadow.read(path) or b"")]
+        if not overlaid or len(case.probe.text) % 2:
+            return score
+        shown = {node.node_id for path in overlaid for node in shadow.catalog.nodes_of_file(path)}
+        return replace(score, recall=0.0, shown=score.shown ^ shown)
+
+    monkeypatch.setattr(gate, "ask", ask)
+    done, actions = dreamt_with(reformat_twenty, paths, tmp_path, monkeypatch)
+    [dropped] = done.report["gate"]["dropped"]
+    kept = {action.path for action in actions if action.reason == "planted"}
+    assert spoiling <= dropped["actions"] <= most_refused
+    assert (len(kept), dropped["of"]) == (20 - dropped["actions"], 20)
+    assert not kept & spoils
+    assert done.report["gate"]["recall_after"] == done.report["gate"]["recall_before"]
+    assert f"{'everything' if not kept else f'{20 - len(kept)} of 20 changes'} that planted proposed" in done.digest
