@@ -17,6 +17,8 @@ from ..ipc.paths import default_socket_path
 from ..ipc.server.listener import adopt_listener, open_listener
 from ..ipc.server.server import Server
 from ..store import MemoryStore, embedder_for
+from .agents.hooks import Hooks
+from .agents.transcripts import Transcripts
 from .clock import local_now, utc_now
 from .dreaming.dreamer import Dreamer
 from .dreaming.idle import Activity
@@ -84,11 +86,14 @@ class Daemon:
             dreamer.remove_orphans()  # before any dream of ours has a folder there
             schedule = Schedule(store, dreamer, activity, settings.pipelines, local_now)
             watcher = Watcher(settings.vault, settings.watch, store.file_changed, store.reconcile)
+            transcripts = Transcripts(store)
+            stack.push_async_callback(asyncio.to_thread, transcripts.close)
             methods = ControlMethods(
                 store,
                 dreamer,
                 schedule,
                 watcher,
+                Hooks(store, transcripts, utc_now),
                 settings,
                 started_s=self._started_s,
                 stop=self.stop,

@@ -20,8 +20,8 @@ from ..pipelines.settings import PipelineSettings
 from ..store.settings import StoreSettings
 
 PREFIX = "DREAMD_"
-# Read by those who cannot read settings: this module itself, and the thin client.
-NOT_SETTINGS = frozenset({"DREAMD_CONFIG", "DREAMD_SOCKET"})
+# Read by those who cannot read settings: this module itself, the thin client, and an agent's hook.
+NOT_SETTINGS = frozenset({"DREAMD_CONFIG", "DREAMD_SOCKET", "DREAMD_NO_HOOKS"})
 
 
 class SettingsError(Exception):

@@ -256,6 +256,12 @@ class ImportAnswer(TypedDict):
     channels: list[str]
 
 
+class HookAnswer(TypedDict):
+    """The text that an agent is to print, or "" for nothing."""
+
+    output: str
+
+
 class RestoreAnswer(TypedDict):
     """The run that brought it back."""
 
@@ -608,5 +614,6 @@ ANSWERS: Mapping[str, type[Mapping[str, Any]]] = {
     "resume": PauseAnswer,
     "channel": ChannelAnswer,
     "stop": StopAnswer,
+    "hook": HookAnswer,
 }
 """Each method's answer."""

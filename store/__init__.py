@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from .operations.decay_inputs import DecayInputs
     from .paths import StorePaths
     from .results import Purged, PurgePreview
+    from .text.chunking import estimate_tokens
     from .text.controls import without_controls
-    from .text.fence import without_element, without_recalled
+    from .text.fence import fenced, unmarked, without_element, without_recalled
+    from .text.replies import read_reply
     from .text.vocabulary import MONTH_NUMBERS
 
 __all__ = [
@@ -50,6 +52,8 @@ __all__ = [
     "check_closed",
     "discard_ledgers",
     "embedder_for",
+    "estimate_tokens",
+    "fenced",
     "has_unreadable_date",
     "is_digest",
     "is_full",
@@ -58,9 +62,11 @@ __all__ = [
     "note_date",
     "note_title",
     "parse_document",
+    "read_reply",
     "redact",
     "salvage_ledgers",
     "session_id",
+    "unmarked",
     "within",
     "without_controls",
     "without_element",
@@ -84,6 +90,8 @@ _HOMES = {
     "check_closed": "offline",
     "discard_ledgers": "keep.ledger.salvage:discard",
     "embedder_for": "find.embedding.embedding",
+    "estimate_tokens": "text.chunking",
+    "fenced": "text.fence",
     "has_unreadable_date": "keep.okf.notes",
     "is_digest": "keep.files.vault",
     "is_full": "keep.unwritable",
@@ -92,9 +100,11 @@ _HOMES = {
     "note_date": "keep.okf.notes:date_of",
     "note_title": "keep.okf.notes:title_of",
     "parse_document": "keep.okf.document:parse",
+    "read_reply": "text.replies",
     "redact": "keep.redaction",
     "salvage_ledgers": "keep.ledger.salvage:salvage",
     "session_id": "keep.okf.session",
+    "unmarked": "text.fence",
     "within": "keep.deadline",
     "without_controls": "text.controls",
     "without_element": "text.fence",

@@ -227,7 +227,11 @@ def _own_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
     Raises InstallError for one that holds a secret: what a unit says, every program of the user can read, and backups.
     """
-    own = {name: value for name, value in sorted(environ.items()) if name.startswith(PREFIX)}
+    own = {
+        name: value
+        for name, value in sorted(environ.items())
+        if name.startswith(PREFIX) and name != "DREAMD_NO_HOOKS"  # which concerns a shell, and no daemon
+    }
     for name, value in own.items():
         if key := secret_in_variable(name, value):
             raise InstallError(

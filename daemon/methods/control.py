@@ -30,12 +30,14 @@ from ...store.names import Channel
 from ..dreaming.budget import DREAMS
 from ..host import settings_check
 from ..importing.importer import Importer
+from .agents import AgentMethods
 from .dreams import DreamMethods, refuse_if_paused
 from .purge import PurgeMethods
 from .review import ReviewMethods
 
 if TYPE_CHECKING:
     from ...store import MemoryStore
+    from ..agents.hooks import Hooks
     from ..dreaming.dreamer import Dreamer
     from ..dreaming.schedule import Schedule
     from ..settings import Settings
@@ -83,6 +85,7 @@ class ControlMethods:
         dreamer: Dreamer,
         schedule: Schedule,
         watcher: Watcher,
+        hooks: Hooks,
         settings: Settings,
         *,
         started_s: float,
@@ -98,6 +101,7 @@ class ControlMethods:
         self._socket_problem = socket_problem
         self._dreams = DreamMethods(store, dreamer)
         self._purge = PurgeMethods(store, dreamer)
+        self._agents = AgentMethods(hooks)
         self._llm_problem = ""
         self._llm_asked_s = -LLM_ASKED_AGAIN_S
 
@@ -116,6 +120,7 @@ class ControlMethods:
             **self._dreams.handlers(),
             **self._purge.handlers(),
             **WorkingMethods(self._store).handlers(),
+            **self._agents.handlers(),
             **ReviewMethods(self._store, self._settings).handlers(),
         }
 

@@ -88,13 +88,27 @@ class Recall:
 
     @repeated_after_repair
     def context(
-        self, query: str, *, budget_tokens: int = 1000, channel: str | None = None, session: str | None = None
+        self,
+        query: str,
+        *,
+        budget_tokens: int = 1000,
+        channel: str | None = None,
+        session: str | None = None,
+        given: Sequence[str] = (),
+        only_sure: bool = False,
     ) -> Envelope:
-        """Find what answers a question, packed into a budget of tokens. `session` is left out: its agent has it."""
+        """Find what answers a question, packed into a budget of tokens. `session` is left out: its agent has it.
+
+        So is what stands in a text of `given`. `only_sure`: nobody asked, so what is not surely worth telling is left
+        out too, and where nothing is left nothing is counted.
+        """
         limit = max(10, min(200, budget_tokens // 10))
         ranking = self._rank(Question(text=query, limit=limit, channel=channel))
         ranking.leave_out_session(session)
-        envelope = outgoing_envelope(packing.envelope(ranking, self._catalog, budget_tokens, self._now()))
+        packed = packing.envelope(ranking, self._catalog, budget_tokens, self._now(), given=given, only_sure=only_sure)
+        if only_sure and not packed.slots:
+            return packed
+        envelope = outgoing_envelope(packed)
         self._writer.later(*records.log_usage([slot.node_id for slot in envelope.slots], self._now()))
         self._feedback.answered(query, channel, session, ranking, [shown_slot(slot) for slot in envelope.slots])
         return envelope

@@ -11,6 +11,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
+from dreamd.daemon.agents.hooks import Hooks
+from dreamd.daemon.agents.transcripts import Transcripts
 from dreamd.daemon.clock import local_now, utc_now
 from dreamd.daemon.dreaming.dreamer import Dreamer
 from dreamd.daemon.dreaming.idle import Activity
@@ -53,12 +55,14 @@ class DaemonInProcess:
         embedder.start()
         self._loop = asyncio.Runner()
         self.store = MemoryStore.open(paths, settings.store, embedder, utc_now)
+        self._transcripts = Transcripts(self.store)
         dreamer = Dreamer(self.store, paths, settings, local_now, activity)
         self._handlers = ControlMethods(
             self.store,
             dreamer,
             Schedule(self.store, dreamer, activity, settings.pipelines, local_now),
             Watcher(settings.vault, settings.watch, self.store.file_changed, self.store.reconcile),
+            Hooks(self.store, self._transcripts, utc_now),
             settings,
             started_s=time.monotonic(),
             stop=lambda: None,
@@ -68,6 +72,7 @@ class DaemonInProcess:
 
     def __exit__(self, *_: object) -> None:
         self._loop.close()
+        self._transcripts.close()
         self.store.close()
         _keep(store_paths(self._settings).embeddings, self._kept)
 

@@ -58,17 +58,28 @@ class _Told(NamedTuple):
         return self.sentence.passage.unit
 
 
-def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int, now: datetime | None = None) -> Envelope:
+def envelope(
+    ranking: Ranking,
+    catalog: Catalog,
+    budget_tokens: int,
+    now: datetime | None = None,
+    *,
+    given: Sequence[str] = (),
+    only_sure: bool = False,
+) -> Envelope:
     """Choose the sentences that answer, and render them by day, the newest first; abstain where nothing is near.
 
     The text is fenced, and every line says whose words it is. `tokens` is an upper estimate of the whole text's.
-    Without `now` nothing is out of date.
+    Without `now` nothing is out of date. What stands in a text of `given` is left out, and with `only_sure` what is
+    not surely worth telling to one who has not asked for it.
     """
     passages = passages_of(ranking, catalog)
     if passages.is_far:
         return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
     states = states_of([one.unit for one in passages.passages], catalog, ranking.scope)
-    told = _told(passages, states)
+    told = [one for one in _told(passages, states) if not _is_given(one, given)]
+    if only_sure:
+        told = [one for one in told if passages.is_sure(one.sentence)]
     choice = _Choice(budget_tokens - FENCE_TOKENS, states)
     choice.fill(told)
     choice.left = budget_tokens - _tokens_of(_render(choice, now))  # parts are estimated more dearly than the whole
@@ -82,6 +93,11 @@ def envelope(ranking: Ranking, catalog: Catalog, budget_tokens: int, now: dateti
         notes=(*ranking.notes, *([TOO_SMALL] if told and not rendered else [])),
         confidence=round(choice.best, 3),
     )
+
+
+def _is_given(one: _Told, given: Sequence[str]) -> bool:
+    text = " ".join(one.sentence.text.split())
+    return any(text in words for words in given)
 
 
 def _text_of(rendered: Sequence[_Rendered]) -> str:

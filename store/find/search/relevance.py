@@ -41,6 +41,13 @@ FAR_COSINE, FAR_COVER = 0.30, 0.40
 On the readers' benchmark 12 of 15 questions about another project abstain so, and one of 115 that have an answer.
 """
 
+SURE_RELEVANCE, SURE_WEIGHT, SURE_SHARE = 0.3, 5.4, 0.5
+"""A sentence is surely worth telling to who has not asked if it is so relevant, and holds two words of the prompt or
+more that are so rare together, or three that are this share of it. Of the readers' prompts one in nine has one."""
+
+WORTH_OF_ASSISTANT = 0.75
+"""The weight of a word that an assistant said: it repeats much, and what it asks is not what is known."""
+
 ENOUGH_WORDS = 3
 """A text with so many of a question's words is near it, however long the question is."""
 
@@ -140,6 +147,17 @@ class Passages:
             if (cover := self._cover_of(one, text, reply_to)) > 0.0 or (place < FIRST and not text.endswith("?"))
         ]
 
+    def is_sure(self, sentence: Sentence) -> bool:
+        """Return True if a sentence holds so much of a prompt that it is worth telling without being asked for."""
+        node = sentence.passage.node
+        found = self.words.found(sentence.text, sentence.passage.said) if sentence.passage.said else frozenset()
+        if sentence.relevance < SURE_RELEVANCE or len(found) < 2 or _is_deed(node):
+            return False
+        weight = self.rarity.weight(found) * (WORTH_OF_ASSISTANT if node.role == Role.ASSISTANT else 1.0)
+        if sentence.reply_to or len(found) < ENOUGH_WORDS:
+            return weight >= SURE_WEIGHT
+        return weight >= SURE_WEIGHT or self.rarity.share(found) >= SURE_SHARE
+
     def relevance(self, passage: Passage, text: str) -> float:
         """Return how probably a text of a passage answers, 0 to 1."""
         return _probability(passage.logit, text, self._cover(text))
@@ -194,7 +212,11 @@ class Rarity:
 
     def share(self, found: Iterable[str]) -> float:
         """Return the share of the question's words that these stems are, the rare ones counting more, 0 to 1."""
-        return sum(self._weights[one] for one in found) / self._whole if self._whole else 0.0
+        return self.weight(found) / self._whole if self._whole else 0.0
+
+    def weight(self, found: Iterable[str]) -> float:
+        """Return the weight of these stems together."""
+        return sum(self._weights[one] for one in found)
 
 
 def passages_of(ranking: Ranking, catalog: Catalog, read: int = READ, beside: int = BESIDE) -> Passages:

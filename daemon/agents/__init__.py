@@ -1,0 +1,1 @@
+"""The agent programs: what their hooks are answered, and how they are connected."""

@@ -1,0 +1,1 @@
+"""Connecting agent programs: the entries in their settings that start our hooks and our tools."""

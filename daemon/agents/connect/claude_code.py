@@ -1,0 +1,55 @@
+"""Claude Code: hooks in `settings.json`, tools in `.claude.json`; or both as a plugin's folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .... import __version__
+from .files import ConfigFile, Item, JsonFile, Member
+from .programs import HOOK_TIMEOUT_S, SERVER, Command, Places, Program, is_hook_of
+
+NAME = "claude-code"
+EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
+IN_BACKGROUND = frozenset({"Stop"})
+"""Events whose answer nobody waits for. Not SessionEnd: the program ends, and what it started with it."""
+
+
+def hook_entry(command: Command, event: str) -> dict[str, Any]:
+    """Return one event's entry; without a matcher it is called for all sources of the event."""
+    hook = {"type": "command", "command": command.hook(NAME, event), "timeout": HOOK_TIMEOUT_S}
+    return {"hooks": [hook | ({"async": True} if event in IN_BACKGROUND else {})]}
+
+
+def plugin_files(command: Command) -> dict[str, str]:
+    """Return the files of a plugin, for `claude --plugin-dir`, by their paths in it."""
+    manifest = {
+        "name": SERVER,
+        "version": __version__,
+        "description": "One long-term memory for all your agents, on your own machine",
+        "author": {"name": "dreamd"},
+    }
+    hooks = {"hooks": {event: [hook_entry(command, event)] for event in EVENTS}}
+    servers = {"mcpServers": {SERVER: command.server()}}
+    documents = {".claude-plugin/plugin.json": manifest, "hooks/hooks.json": hooks, ".mcp.json": servers}
+    return {name: json.dumps(document, indent=2) + "\n" for name, document in documents.items()}
+
+
+def _folder(places: Places) -> Path:
+    return places.folder("CLAUDE_CONFIG_DIR", ".claude")
+
+
+def _files(folder: Path, places: Places, command: Command) -> Sequence[ConfigFile]:
+    """Return both files. The state file lies beside the default folder, and in any other."""
+    state = places.home / ".claude.json" if folder == places.home / ".claude" else folder / ".claude.json"
+    items = [Item(("hooks", event), hook_entry(command, event)) for event in EVENTS]
+    server = {"type": "stdio", **command.server()}
+    return (
+        JsonFile(folder / "settings.json", items=items, is_ours=is_hook_of(NAME)),
+        JsonFile(state, members=[Member(("mcpServers", SERVER), server)]),
+    )
+
+
+PROGRAM = Program(NAME, "Claude Code", "claude", _folder, _files)

@@ -1,0 +1,133 @@
+"""The agents' own words for the moments of a session, and the shape in which each takes an answer: data, one row each.
+
+Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and Cursor's hooks version 1 were read; opencode has no hooks of its own,
+and its plugin (`connect/opencode.py`) names the moments as we do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Moment(StrEnum):
+    """A moment of a session at which an agent asks."""
+
+    START = "start"
+    PROMPT = "prompt"
+    COMPACTING = "compacting"
+    ANSWERED = "answered"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFormat:
+    """One agent's words. Of each tuple of names the first that is there counts.
+
+    `moments` maps its events. `turn_id` names one exchange; `is_nested` is there in a sub-agent's events alone.
+    """
+
+    moments: Mapping[str, Moment]
+    shape: str = "hook_specific"
+    session: tuple[str, ...] = ("session_id",)
+    folder: tuple[str, ...] = ("cwd",)
+    turn_id: tuple[str, ...] = ("prompt_id", "turn_id")
+    prompt: tuple[str, ...] = ("prompt",)
+    answer: tuple[str, ...] = ("last_assistant_message",)
+    transcript: tuple[str, ...] = ("transcript_path",)
+    is_nested: tuple[str, ...] = ("agent_id",)
+
+
+_CLAUDE_CODE = {
+    "SessionStart": Moment.START,
+    "UserPromptSubmit": Moment.PROMPT,
+    "PreCompact": Moment.COMPACTING,
+    "Stop": Moment.ANSWERED,
+    "SessionEnd": Moment.END,
+}
+
+FORMATS: Mapping[str, AgentFormat] = {
+    "claude-code": AgentFormat(_CLAUDE_CODE),
+    "codex": AgentFormat(_CLAUDE_CODE),
+    "gemini": AgentFormat(
+        {
+            "SessionStart": Moment.START,
+            "BeforeAgent": Moment.PROMPT,
+            "PreCompress": Moment.COMPACTING,
+            "AfterAgent": Moment.ANSWERED,
+            "SessionEnd": Moment.END,
+        },
+        turn_id=("timestamp",),
+        answer=("prompt_response",),
+    ),
+    "opencode": AgentFormat({moment.value: moment for moment in Moment}, shape="plain", turn_id=("turn_id",)),
+    "cursor": AgentFormat(
+        {
+            "sessionStart": Moment.START,
+            "beforeSubmitPrompt": Moment.PROMPT,
+            "afterAgentResponse": Moment.ANSWERED,
+            "preCompact": Moment.COMPACTING,
+            "sessionEnd": Moment.END,
+        },
+        shape="cursor",
+        session=("conversation_id", "session_id"),
+        folder=("cwd", "workspace_roots"),
+        turn_id=("generation_id",),
+        answer=("text",),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an agent said at a moment; "" where it did not."""
+
+    session: str
+    folder: str
+    turn_id: str
+    prompt: str
+    answer: str
+    transcript: str
+    source: str
+
+
+def read_input(form: AgentFormat, given: Mapping[str, Any], cwd: str | None) -> Asked | None:
+    """Return what an agent said, None where it names no session, or speaks of a sub-agent's."""
+    if any(given.get(name) for name in form.is_nested):
+        return None
+    asked = Asked(
+        session=_first(given, form.session),
+        folder=_first(given, form.folder) or cwd or "",
+        turn_id=_first(given, form.turn_id),
+        prompt=_first(given, form.prompt),
+        answer=_first(given, form.answer),
+        transcript=_first(given, form.transcript),
+        source=_first(given, ("source",)),
+    )
+    return asked if asked.session else None
+
+
+def render_output(form: AgentFormat, event: str, text: str) -> str:
+    """Return the JSON by which an agent is handed a text."""
+    shapes: dict[str, dict[str, Any]] = {
+        "hook_specific": {
+            "suppressOutput": True,
+            "hookSpecificOutput": {"hookEventName": event, "additionalContext": text},
+        },
+        "cursor": {"additional_context": text},
+        "plain": {"additionalContext": text},
+    }
+    return json.dumps(shapes[form.shape])
+
+
+def _first(given: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    for name in names:
+        value = given.get(name)
+        if isinstance(value, list) and value:
+            value = value[0]
+        if isinstance(value, str) and value:
+            return value
+    return ""

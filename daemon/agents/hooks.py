@@ -1,0 +1,148 @@
+"""The answers to agents' hooks: what holds at a session's start, what a prompt needs, and the turns that were said.
+
+Most prompts need nothing. What is handed over is fenced, never twice in a session, and bounded in tokens, by prompt and
+by session: every line that an agent did not need costs it attention.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...ipc.channels import channel_of
+from ...store import estimate_tokens, fenced, session_id, without_element, without_recalled
+from ...store.model import NewTurn, SessionHead
+from ...store.roles import Role
+from .formats import FORMATS, Asked, Moment, read_input, render_output
+from .sessions import AgentSession, AgentSessions
+from .standing import STANDING_TOKENS, standing_lines, standing_text
+
+if TYPE_CHECKING:
+    from ...store import MemoryStore
+    from .transcripts import Transcripts
+
+PROMPT_TOKENS = 250
+SESSION_TOKENS = 1500
+"""The most that is handed to one session, until its context is emptied or compacted."""
+
+MOST_CHARACTERS = 8000
+"""Claude Code puts a text of 10,000 characters into a file, and shows the beginning of it."""
+
+LONGEST_QUESTION = 2000
+"""Characters of a prompt that are looked up: what follows is mostly pasted."""
+
+KEPT_WITHIN_S = 10.0
+
+_COMMAND = re.compile(r"\s*/\w")
+
+
+class Hooks:
+    """Answers hooks from the store. Any thread may ask."""
+
+    def __init__(self, store: MemoryStore, transcripts: Transcripts, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._transcripts = transcripts
+        self._now = now
+        self._sessions = AgentSessions()
+        self._acts: Mapping[Moment, Callable[[str, Asked, AgentSession], str]] = {
+            Moment.START: self._start,
+            Moment.PROMPT: self._prompt,
+            Moment.COMPACTING: self._compacting,
+            Moment.ANSWERED: self._answered,
+            Moment.END: self._end,
+        }
+
+    def answer(self, agent: str, event: str, given: Mapping[str, Any], cwd: str | None) -> str:
+        """Return the JSON that an agent is to be answered with; "" for an event that asks for nothing."""
+        form = FORMATS.get(agent)
+        if form is None or (moment := form.moments.get(event)) is None:
+            return ""
+        asked = read_input(form, given, cwd)
+        if asked is None:
+            return ""
+        now = self._now()
+        session = self._sessions.get(agent, asked.session, now)
+        text = self._acts[moment](agent, asked, session)
+        session.seen_at = now
+        return render_output(form, event, text) if text and len(text) <= MOST_CHARACTERS else ""
+
+    # ---- what is handed over
+
+    def _start(self, agent: str, asked: Asked, session: AgentSession) -> str:
+        """Tell what holds now; to a session that is taken up again, only what others have learned since."""
+        since = session.seen_at if asked.source == "resume" else None
+        if since is None:
+            session.forget_given()
+        lines = standing_lines(self._store, channel_of(None, asked.folder), session_id(asked.session), since)
+        text, told = standing_text(lines, session.given, min(STANDING_TOKENS, SESSION_TOKENS - session.tokens))
+        session.hand(told, estimate_tokens(text) if text else 0)
+        return text
+
+    def _prompt(self, agent: str, asked: Asked, session: AgentSession) -> str:
+        """Tell what answers a prompt, if something surely does."""
+        prompt = own_words(asked.prompt)
+        session.prompt = prompt
+        session.prompts += 1
+        budget = min(PROMPT_TOKENS, SESSION_TOKENS - session.tokens)
+        if not prompt or _COMMAND.match(prompt) or budget <= 0:
+            return ""
+        envelope = self._store.context(
+            prompt[:LONGEST_QUESTION],
+            budget_tokens=budget,
+            channel=channel_of(None, asked.folder),
+            session=session_id(asked.session),
+            given=session.given,
+            only_sure=True,
+        )
+        slots = list(envelope.slots)
+        while slots and len(text := fenced("\n".join(slot.text for slot in slots))) > MOST_CHARACTERS:
+            slots.pop()
+        if not slots:
+            return ""
+        session.hand([" ".join(slot.words.split()) for slot in slots], estimate_tokens(text))
+        return text
+
+    def _compacting(self, agent: str, asked: Asked, session: AgentSession) -> str:
+        """Forget what was given: the agent is about to forget it too."""
+        session.forget_given()
+        return ""
+
+    # ---- what is learned
+
+    def _answered(self, agent: str, asked: Asked, session: AgentSession) -> str:
+        """Keep the turns of one exchange, unless the agent's transcript has them."""
+        if not self._is_written_down(asked):
+            self._observe(agent, asked, session)
+        return ""
+
+    def _end(self, agent: str, asked: Asked, session: AgentSession) -> str:
+        """Read the last of the transcript."""
+        self._is_written_down(asked)
+        return ""
+
+    def _is_written_down(self, asked: Asked) -> bool:
+        return bool(asked.transcript) and self._transcripts.take(Path(asked.transcript))
+
+    def _observe(self, agent: str, asked: Asked, session: AgentSession) -> None:
+        """Keep prompt and answer. Each is known by its exchange, so that a hook that is called twice adds nothing."""
+        exchange = asked.turn_id or f"prompt {session.prompts}"
+        said = ((Role.USER, session.prompt or own_words(asked.prompt)), (Role.ASSISTANT, own_words(asked.answer)))
+        now = self._now()
+        turns = [NewTurn(role.value, text, now, f"{exchange} {role.value}") for role, text in said if text]
+        head = SessionHead(
+            session_id=session_id(asked.session),
+            channel=channel_of(None, asked.folder),
+            agent_id=agent,
+            cwd=asked.folder or None,
+        )
+        if turns:
+            self._store.observe(head, turns).result(KEPT_WITHIN_S)
+        session.prompt = ""
+
+
+def own_words(text: str) -> str:
+    """Return what a person or a model said, without what hooks and our memory put beside it."""
+    return without_element(without_recalled(text), "hook_context").strip()

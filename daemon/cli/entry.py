@@ -1,0 +1,20 @@
+"""The way in of `dreamctl`: a command that an agent waits for goes past everything that a person's commands need."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> int:
+    """Run one command and return its exit code."""
+    if sys.argv[1:2] == ["hook"] and not {"-h", "--help"} & {*sys.argv[2:3]}:
+        from .hook import answer_hook
+
+        return answer_hook(sys.argv[2:])
+    from .main import main as run
+
+    return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

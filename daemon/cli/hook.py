@@ -1,0 +1,139 @@
+"""`dreamctl hook AGENT EVENT`: what an agent starts at a moment of its session. It fails open.
+
+An agent waits for its hooks, and one that exits with 2 keeps a prompt from being sent. So this command takes 150 ms at
+most, the interpreter's start included, exits with 0 whatever happens, and prints JSON or nothing. Only the light parts
+of the standard library are imported: `typing` alone would take as long as the question.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import sys
+import time
+
+from ...ipc.paths import default_socket_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .terminal import Terminal
+
+DEADLINE_S = 0.11
+"""From here to the answer: of 150 ms the rest is the interpreter's, to start and to end."""
+
+MOST_INPUT_BYTES = 2**24
+MOST_LINE_BYTES = 2**20
+LONGEST, SHORTENED = 200_000, 20_000
+"""Characters of one text of the input, and of one where the whole does not fit into a line of the wire."""
+
+
+def hook_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of hook."""
+    parser.add_argument("agent", nargs="?", default="", help="the agent's name, as `connect` knows it")
+    parser.add_argument("event", nargs="?", default="", help="the agent's own name of the event")
+
+
+def hook(options: Namespace, terminal: Terminal) -> int:
+    """Answer a hook, as `answer_hook` does."""
+    return answer_hook([options.agent, options.event])
+
+
+def answer_hook(words: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
+    """Print what the daemon has to say at this moment, if anything, and return 0."""
+    deadline = time.monotonic() + DEADLINE_S
+    if len(words) < 2 or environ.get("DREAMD_NO_HOOKS") == "1":
+        return 0
+    # Whatever is wrong here (no daemon, a full pipe, nonsense on stdin) must not reach the agent: it would stop it.
+    try:
+        given = _read_input(deadline)
+        output = _ask(_request(words[0], words[1], given), default_socket_path(environ), deadline)
+        if output:
+            sys.stdout.write(output + "\n")
+            sys.stdout.flush()
+    except (Exception, KeyboardInterrupt):  # the boundary of a job: an agent's hook has nowhere to report to
+        _close_stdout()
+    return 0
+
+
+def _read_input(deadline: float) -> dict[str, Any]:
+    """Read the agent's JSON from stdin. Raises ValueError for anything else, and when it does not end in time."""
+    pieces: list[bytes] = []
+    size = 0
+    while size < MOST_INPUT_BYTES:
+        if not select.select([0], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            break
+        piece = os.read(0, 2**16)
+        if not piece:
+            break
+        pieces.append(piece)
+        size += len(piece)
+    given = json.loads(b"".join(pieces))
+    if type(given) is not dict:
+        raise ValueError("no object")
+    return given
+
+
+def _request(agent: str, event: str, given: dict[str, Any]) -> bytes:
+    """Return the line of the wire that asks; long texts are cut where it would be too long."""
+    for longest in (LONGEST, SHORTENED):
+        params = {"agent": agent, "event": event, "given": _plain(given, longest), "cwd": _folder(given)}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "hook", "params": params}
+        line = json.dumps(request).encode() + b"\n"
+        if len(line) <= MOST_LINE_BYTES:
+            return line
+    raise ValueError("too long")
+
+
+def _plain(given: dict[str, Any], longest: int) -> dict[str, Any]:
+    """Keep what a moment is told by: texts, numbers, and lists of texts."""
+    kept: dict[str, Any] = {}
+    for name, value in given.items():
+        if isinstance(value, str):
+            kept[name] = value[:longest]
+        elif isinstance(value, int | float):
+            kept[name] = value
+        elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+            kept[name] = [one[:4096] for one in value[:16]]
+    return kept
+
+
+def _folder(given: dict[str, Any]) -> str | None:
+    cwd = given.get("cwd")
+    if isinstance(cwd, str) and 0 < len(cwd) <= 4096:
+        return cwd
+    return os.getcwd()  # noqa: PTH109  (pathlib is a tenth of a thin command's time)
+
+
+def _ask(line: bytes, path: str, deadline: float) -> str:
+    """Return the daemon's output for a request. Raises OSError without a daemon, or when it is too slow."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+        wire.settimeout(_left(deadline))
+        wire.connect(path)
+        wire.sendall(line)
+        answer = b""
+        while not answer.endswith(b"\n"):
+            wire.settimeout(_left(deadline))
+            piece = wire.recv(2**16)
+            if not piece or len(answer) > MOST_LINE_BYTES:
+                raise ConnectionResetError
+            answer += piece
+    output = json.loads(answer)["result"]["output"]
+    return output if isinstance(output, str) else ""
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _close_stdout() -> None:
+    """Let nothing be written at exit: the reader may have left."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,0 +1,246 @@
+"""Hooks against a real store: what is handed over at which moment, what is not, and what is learned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dreamd.daemon.agents.formats import FORMATS, Moment
+from dreamd.daemon.agents.hooks import MOST_CHARACTERS, SESSION_TOKENS, Hooks, own_words
+from dreamd.daemon.agents.sessions import KEPT, MOST_SESSIONS, AgentSessions
+from dreamd.daemon.agents.standing import STANDING_TOKENS
+from dreamd.daemon.agents.transcripts import Transcripts
+from dreamd.store import MemoryStore, StorePaths, estimate_tokens, session_id
+from dreamd.store.channel import channel_of_folder
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.model import Kind, NewTurn, SessionHead
+from dreamd.store.settings import StoreSettings
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+PORT = "The staging database of the orders service listens on port 6543."
+ASKED = "Which port does the staging database of the orders service listen on?"
+
+
+class World:
+    """A store, its hooks, and a project's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        paths = StorePaths(
+            vault=folder / "vault",
+            ledger=folder / "ledger.db",
+            index=folder / "index" / "index.db",
+            embeddings=folder / "index" / "embeddings.db",
+            runs=folder / "runs",
+        )
+        self.now = NOW
+        self.store = MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: self.now)
+        self.transcripts = Transcripts(self.store)
+        self.hooks = Hooks(self.store, self.transcripts, lambda: self.now)
+        self.project = folder / "orders"
+        self.project.mkdir()
+        self.channel = channel_of_folder(self.project)
+
+    def say(self, text: str, session: str = "earlier") -> None:
+        head = SessionHead(session_id=session_id(session), channel=self.channel)
+        self.store.observe(head, [NewTurn("user", text, self.now, text)]).result()
+        self.store.settle()
+
+    def answer(self, event: str, agent: str = "claude-code", **given: Any) -> str:
+        given = {"session_id": "one", "cwd": str(self.project)} | given
+        return self.hooks.answer(agent, event, given, None)
+
+    def handed(self, event: str, agent: str = "claude-code", **given: Any) -> str:
+        output = self.answer(event, agent, **given)
+        return str(json.loads(output)["hookSpecificOutput"]["additionalContext"]) if output else ""
+
+    def turns(self, session: str = "one") -> list[tuple[str, str]]:
+        self.store.settle()
+        return [(turn.role, turn.text) for turn in self.store.catalog.turns(session_id(session))]
+
+    def close(self) -> None:
+        self.transcripts.close()
+        self.store.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    one = World(tmp_path)
+    yield one
+    one.close()
+
+
+def test_a_prompt_is_handed_what_answers_it_once_a_session(world: World) -> None:
+    world.say(PORT)
+    output = json.loads(world.answer("UserPromptSubmit", prompt=ASKED))
+    assert output["suppressOutput"] is True
+    assert output["hookSpecificOutput"]["hookEventName"] == "UserPromptSubmit"
+    text = output["hookSpecificOutput"]["additionalContext"]
+    assert text.startswith("<dreamd-memory id=")
+    assert text.endswith("</dreamd-memory>")
+    assert text.count("port 6543") == 1
+    assert world.answer("UserPromptSubmit", prompt=ASKED) == ""
+    assert "port 6543" in world.handed("UserPromptSubmit", prompt=ASKED, session_id="another")
+
+
+@pytest.mark.parametrize("prompt", ["ok", "yes, do that", "/compact", "", "   ", "thanks, looks good", "continue"])
+def test_a_prompt_that_asks_for_nothing_is_handed_nothing(world: World, prompt: str) -> None:
+    for text in (PORT, "ok put it in the file", "thanks, that looks good", "yes do that now, and continue"):
+        world.say(text)
+    assert world.answer("UserPromptSubmit", prompt=prompt) == ""
+
+
+def test_a_session_is_not_handed_its_own_words(world: World) -> None:
+    world.say(PORT, session="one")
+    assert world.answer("UserPromptSubmit", prompt=ASKED) == ""
+
+
+def test_what_was_handed_is_handed_again_when_the_context_is_empty(world: World) -> None:
+    world.say(PORT)
+    assert world.handed("UserPromptSubmit", prompt=ASKED)
+    assert world.answer("PreCompact", trigger="auto") == ""
+    assert world.handed("UserPromptSubmit", prompt=ASKED)
+    world.answer("SessionStart", source="clear")
+    assert world.handed("UserPromptSubmit", prompt=ASKED)
+
+
+def test_a_session_starts_with_what_holds(world: World) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.store.remember("The other project uses tabs.", kind=Kind.PREFERENCE, channel="other").result()
+    world.store.settle()
+    text = world.handed("SessionStart", source="startup")
+    assert "Never push on Fridays." in text
+    assert "tabs" not in text
+    assert text.startswith("<dreamd-memory id=")
+
+
+def test_an_empty_memory_says_nothing_at_the_start(world: World) -> None:
+    assert world.answer("SessionStart", source="startup") == ""
+
+
+def test_a_session_that_is_taken_up_again_hears_what_is_new_alone(world: World) -> None:
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.store.settle()
+    world.answer("SessionStart", source="startup")
+    assert world.answer("SessionStart", source="resume") == ""
+    world.now += timedelta(hours=3)
+    world.store.remember("Deploys go through Emil now.", kind=Kind.DECISION, channel=world.channel).result()
+    world.store.settle()
+    text = world.handed("SessionStart", source="resume")
+    assert "Emil" in text
+    assert "Fridays" not in text
+    world.answer("PreCompact", trigger="auto")
+    after = world.handed("SessionStart", source="compact")
+    assert "Emil" in after
+    assert "Fridays" in after
+
+
+def test_a_start_is_short(world: World) -> None:
+    for number in range(40):
+        text = f"Rule {number}: the {number}th module is written in its own folder, and tested there."
+        world.store.remember(text, kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.store.remember("long " * 400, kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.store.settle()
+    text = world.handed("SessionStart", source="startup")
+    assert 100 < estimate_tokens(text) <= STANDING_TOKENS
+
+
+def test_a_session_costs_so_much_and_no_more(world: World) -> None:
+    spent = 0
+    for number in range(60):
+        words = f"gannet{number} heron{number} tern{number} plover{number}"
+        world.say(f"The {words} archive lies on the blue disk in the cellar of the old mill by the river.")
+        spent += len(world.handed("UserPromptSubmit", prompt=f"Where does the {words} archive lie?"))
+    assert 0 < spent / 3.5 <= SESSION_TOKENS
+
+
+@pytest.mark.parametrize("size", [9_900, 10_100, 60_000])
+def test_no_text_is_as_long_as_an_agent_puts_aside(world: World, size: int) -> None:
+    sentence = "The gannet archive of the staging database lies on the blue disk in row {}. "
+    world.say("".join(sentence.format(row) for row in range(size // len(sentence)))[:size])
+    world.say(("gannet archive staging database " * (size // 30))[:size])
+    text = world.handed("UserPromptSubmit", prompt="Where does the gannet archive of the staging database lie?")
+    assert len(text) <= MOST_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    ("agent", "event", "given"),
+    [
+        ("claude-code", "WorktreeCreate", {}),
+        ("claude-code", "SubagentStop", {"last_assistant_message": "done"}),
+        ("claude-code", "UserPromptSubmit", {"agent_id": "a1", "prompt": ASKED}),
+        ("claude-code", "UserPromptSubmit", {"session_id": "", "prompt": ASKED}),
+        ("claude-code", "UserPromptSubmit", {"session_id": 7, "prompt": ASKED}),
+        ("claude-code", "UserPromptSubmit", {"prompt": ["x", 3]}),
+        ("claude-code", "UserPromptSubmit", {"prompt": {"text": ASKED}}),
+        ("somebody", "UserPromptSubmit", {"prompt": ASKED}),
+        ("", "", {}),
+    ],
+)
+def test_what_is_not_known_or_not_the_persons_says_and_keeps_nothing(
+    world: World, agent: str, event: str, given: dict[str, Any]
+) -> None:
+    world.say(PORT)
+    assert world.answer(event, agent, **given) == ""
+    assert world.turns() == []
+
+
+def test_the_turns_are_kept_once_where_no_transcript_is(world: World) -> None:
+    world.answer("beforeSubmitPrompt", "cursor", conversation_id="one", prompt="Use tabs.", generation_id="g1")
+    for _ in range(2):
+        world.answer("afterAgentResponse", "cursor", conversation_id="one", text="Done.", generation_id="g1")
+    assert world.turns() == [("user", "Use tabs."), ("assistant", "Done.")]
+    world.answer("beforeSubmitPrompt", "cursor", conversation_id="one", prompt="Use tabs.", generation_id="g2")
+    world.answer("afterAgentResponse", "cursor", conversation_id="one", text="Done.", generation_id="g2")
+    assert len(world.turns()) == 4
+
+
+def test_a_transcript_is_read_instead_of_the_turns(world: World, tmp_path: Path) -> None:
+    transcript = tmp_path / "one.jsonl"
+    lines = [
+        {"type": role, "message": {"role": role, "content": text}, "uuid": role, "sessionId": "one", "cwd": "/x"}
+        for role, text in (("user", "Use tabs."), ("assistant", "Done."))
+    ]
+    transcript.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for event in ("Stop", "SessionEnd"):
+        world.answer(event, prompt="Use tabs.", last_assistant_message="Done.", transcript_path=str(transcript))
+    world.transcripts.close()
+    assert world.turns() == [("user", "Use tabs."), ("assistant", "Done.")]
+
+
+@pytest.mark.parametrize("agent", FORMATS)
+def test_what_was_handed_over_is_not_learned(world: World, agent: str) -> None:
+    world.say(PORT)
+    form = FORMATS[agent]
+    event = {moment: name for name, moment in form.moments.items()}
+    named = {form.session[0]: "loop", form.turn_id[0]: "t"}
+    for number in range(20):
+        named[form.turn_id[0]] = f"t{number}"
+        world.answer("UserPromptSubmit", session_id="copy")
+        handed = world.handed("UserPromptSubmit", prompt=ASKED, session_id=f"reader-{number}")
+        assert "port 6543" in handed
+        inside = f"<hook_context>{handed}</hook_context>{handed}"
+        world.answer(event[Moment.PROMPT], agent, **named, prompt=inside)
+        world.answer(event[Moment.ANSWERED], agent, **named, **{form.answer[0]: handed})
+    assert world.turns("loop") == []
+
+
+def test_words_of_hooks_are_cut_out_of_a_prompt() -> None:
+    said = '<hook_context>x</hook_context>Use <dreamd-memory id="1">y</dreamd-memory>tabs.'
+    assert own_words(said) == "Use tabs."
+
+
+def test_sessions_are_bounded_in_number_and_time() -> None:
+    sessions = AgentSessions()
+    first = sessions.get("codex", "first", NOW)
+    first.hand(["a line"], 3)
+    assert sessions.get("codex", "first", NOW + KEPT / 2).given == ["a line"]
+    assert sessions.get("gemini", "first", NOW).given == []
+    assert sessions.get("codex", "first", NOW + 2 * KEPT).given == []
+    for number in range(2 * MOST_SESSIONS):
+        sessions.get("codex", str(number), NOW).hand(["x"], 1)
+    assert sessions.get("codex", "0", NOW).given == []
+    assert sessions.get("codex", str(2 * MOST_SESSIONS - 1), NOW).given == ["x"]
