@@ -30,18 +30,23 @@ class ConfigFile(Protocol):
     @property
     def path(self) -> Path:
         """The place of the file, as the program names it."""
+        ...
 
     def holds_ours(self, text: str) -> bool:
         """Return True if the text holds our entries, exactly."""
+        ...
 
     def with_ours(self, text: str) -> str:
         """Return the text with our entries, which it does not hold."""
+        ...
 
     def without_ours(self, text: str) -> str:
         """Return the text without any entry of ours."""
+        ...
 
     def is_empty(self, text: str) -> bool:
         """Return True if nothing but brackets is left in a text."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

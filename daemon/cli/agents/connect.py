@@ -10,17 +10,17 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ...ipc.client import ClientError
-from ..agents.connect import claude_code
-from ..agents.connect.agents import GENERIC, PROGRAMS, found_here, own_command
-from ..agents.connect.check import Finding, findings
-from ..agents.connect.connection import ConnectError, Connection, FileEdit, Records
-from ..agents.connect.programs import Places, Program
-from ..agents.connect.trust import AppServer, Trust, give_trust, trust_of
-from ..agents.formats import FORMATS
-from ..settings import SettingsError, load
-from .formatting import count
-from .terminal import Terminal
+from ....ipc.client import ClientError
+from ...agents.connect import claude_code
+from ...agents.connect.agents import GENERIC, PROGRAMS, found_here, own_command
+from ...agents.connect.check import Finding, findings
+from ...agents.connect.connection import ConnectError, Connection, FileEdit, Records
+from ...agents.connect.programs import Places, Program
+from ...agents.connect.trust import AppServer, Trust, give_trust, trust_of
+from ...agents.formats import FORMATS
+from ...settings import SettingsError, load
+from ..formatting import count
+from ..terminal import Terminal
 
 UNTRUSTED = "Codex runs none of them until you trust them: start `codex` and say /hooks, or connect again with --trust"
 

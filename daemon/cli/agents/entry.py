@@ -11,7 +11,7 @@ def main() -> int:
         from .hook import answer_hook
 
         return answer_hook(sys.argv[2:])
-    from .main import main as run
+    from ..main import main as run
 
     return run()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.daemon.cli import hook
+from dreamd.daemon.cli.agents import hook
 
 from tests.stand_in_daemon import StandIn
 
@@ -29,7 +29,7 @@ def path() -> Iterator[Path]:
 
 
 def run(path: Path, *words: str, given: bytes = b"", **environ: str) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-P", "-m", "dreamd.daemon.cli.entry", "hook", *words]
+    command = [sys.executable, "-P", "-m", "dreamd.daemon.cli.agents.entry", "hook", *words]
     environ = {"DREAMD_SOCKET": str(path), "HOME": str(path.parent)} | environ
     return subprocess.run(command, input=given, env=environ, capture_output=True, timeout=60)
 
@@ -97,7 +97,7 @@ def test_a_daemon_that_hangs_is_not_waited_for(path: Path) -> None:
 
 
 def test_a_stdin_that_stays_open_is_not_waited_for(path: Path) -> None:
-    command = [sys.executable, "-P", "-m", "dreamd.daemon.cli.entry", "hook", "claude-code", "Stop"]
+    command = [sys.executable, "-P", "-m", "dreamd.daemon.cli.agents.entry", "hook", "claude-code", "Stop"]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, env={"DREAMD_SOCKET": str(path)}, **pipes) as waiting:
         assert waiting.wait(60) == 0
@@ -117,7 +117,7 @@ def test_a_long_text_is_cut_to_a_line_of_the_wire() -> None:
 def test_it_imports_the_lightest_parts_of_the_standard_library() -> None:
     program = (
         "import json, sys; before = set(sys.modules)\n"
-        "import dreamd.daemon.cli.entry, dreamd.daemon.cli.hook\n"
+        "import dreamd.daemon.cli.agents.entry, dreamd.daemon.cli.agents.hook\n"
         "print(json.dumps(sorted(set(sys.modules) - before)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

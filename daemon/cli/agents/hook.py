@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 
-from ...ipc.paths import default_socket_path
+from ....ipc.paths import default_socket_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from .terminal import Terminal
+    from ..terminal import Terminal
 
 DEADLINE_S = 0.11
 """From here to the answer: of 150 ms the rest is the interpreter's, to start and to end."""

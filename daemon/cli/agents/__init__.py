@@ -1,0 +1,1 @@
+"""The commands for agent programs: what an agent starts itself, and what connects it."""
