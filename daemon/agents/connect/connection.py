@@ -54,7 +54,7 @@ class FileEdit:
 
 
 class Records:
-    """What files held before they were ours, in a folder of our own; one file for each that we wrote into."""
+    """The contents of files from before they were ours, in a folder of our own; one file for each that we wrote into."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -20,7 +20,7 @@ HOOK_TIMEOUT_S = 2
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """How an agent starts us: an absolute path, and the variables without which we would not find the daemon."""
+    """The way an agent starts us: an absolute path, and the variables without which we would not find the daemon."""
 
     path: str
     variables: Mapping[str, str]
