@@ -83,7 +83,7 @@ FORMATS: Mapping[str, AgentFormat] = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an agent said at a moment; "" where it did not."""
+    """The words of an agent at a moment; "" where it had none."""
 
     session: str
     folder: str

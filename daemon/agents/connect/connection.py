@@ -54,7 +54,7 @@ class FileEdit:
 
 
 class Records:
-    """The contents of files from before they were ours, in a folder of our own; one file for each that we wrote into."""
+    """The contents that files had before they were ours, in a folder of our own: one record for each."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
