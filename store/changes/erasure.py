@@ -31,6 +31,9 @@ _LABEL = re.compile(r"\[\^([tm]\d+)\]")
 _QUOTED = re.compile(r"“[^”]*”")
 _WORD = re.compile(r"[^\W_]+")
 _LINK = re.compile(r"""(\]\([^)]{0,1000}\)|href="[^"]{0,1000}")""")
+_PAGE_LINK = re.compile(
+    r"""\[(?P<title>[^\]\n]{1,400})\]\((?P<path>/[^)\s]{1,400})\)|href="(?P<target>[^"\n]{1,400})">(?P<name>[^<\n]{1,400})<"""
+)
 _SAID: Final = ("title", "description", "tags", "about", "slot")
 """The keys of the frontmatter that hold a person's words."""
 
@@ -170,9 +173,18 @@ class Erasure:
     # ---- derived pages
 
     def _derived(self, text: str) -> str:
-        """Return a digest or a catalogue without the entries that name or tell what is purged."""
+        """Return a digest or a catalogue without the entries that name or tell what is purged.
+
+        The title of a page that goes is told by its link; quoted elsewhere, it is masked.
+        """
+        titles = {
+            found["title"] or found["name"]
+            for found in _PAGE_LINK.finditer(text)
+            if self._betrays(found["path"] or found["target"])
+        }
         kept = []
         for line in text.split("\n"):
+            line = _QUOTED.sub(lambda quoted: f"“{ERASED}”" if quoted[0][1:-1] in titles else quoted[0], line)
             if not self._betrays(line):
                 kept.append(line)
             elif not _WHOLE_ENTRY.fullmatch(line):

@@ -6,7 +6,7 @@ The history is planned as the vault is: a memory that was forgotten or deleted i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 
@@ -150,6 +150,7 @@ class Planner:
         for one in work:
             if one.session_id in found.sessions or _is_chosen(one, selection):
                 found.add_work(one, with_session=selection.matching is None)
+        found.sessions -= {name for name in found.sessions if self._is_erased(name, found)}
         phrases = [selection.matching] if selection.matching else []
         passages = ErasedWords.of(salt, (), [node.text for node in found.versions], phrases)
         self._add_quoting(found, passages, history)
@@ -161,6 +162,7 @@ class Planner:
             frozenset(found.sessions),
             frozenset(found.work),
         )
+        erasure = replace(erasure, gone=erasure.gone | self._episodes_gone(erasure))
         titles = dict.fromkeys(node.title for node in found.versions)
         gone = sum(erasure.takes_work(one.session_id, one.text) for one in work)
         return PurgePlan(erasure, tuple(titles)[:MOST_TITLES], tuple(repeated_in), work=gone)
@@ -246,6 +248,18 @@ class Planner:
             rests_on_it = len(cited) == len(set(version.sources)) or passages.quotes(version.node.text)
             if cited and rests_on_it and version.node.level is Level.FACT:
                 found.add(version.node)
+
+    def _episodes_gone(self, erasure: Erasure) -> set[NodeId]:
+        """Return the episodes of which nothing stays: what names them goes as well."""
+        citing = self._catalog.nodes(self._catalog.pointing_at(erasure.ids)).values()
+        pages = ((node, self._read(node.path)) for node in citing if node.level is Level.SCENARIO)
+        return {node.node_id for node, data in pages if data and erasure.scrubbed(node.path, data) is None}
+
+    def _is_erased(self, session_id: NodeId, found: _Found) -> bool:
+        """Return True for a session of which every turn was purged before: nothing of it is left."""
+        turns = list(self._catalog.turns(session_id))
+        held = any(turn.partition("#")[0] == session_id for turn in found.turns)
+        return bool(turns) and not held and all(turn.text == session.ERASED for turn in turns)
 
     # ---- what it is recognised by
 

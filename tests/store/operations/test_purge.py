@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from dreamd.store.keep.ledger.ledger import Ledger
 from dreamd.store.keep.ledger.questions import record_question
 from dreamd.store.keep.okf import session
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import InvalidInput, Level, NotFound, StoreBusy
+from dreamd.store.model import InvalidInput, Kind, Level, NotFound, StoreBusy
 from dreamd.store.operations import purge
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,6 +44,31 @@ def text(store: MemoryStore, path: str) -> str:
 
 def session_of(store: MemoryStore) -> str:
     return next(text(store, str(path)) for path in store.paths.vault.glob("sessions/**/s1.md"))
+
+
+def test_what_was_purged_is_nothing_to_purge(store: MemoryStore) -> None:
+    filled(store)
+    assert store.purge(Selection(nodes=("s1",))).run_id is not None
+    again = store.purge(Selection(nodes=("s1",)))
+    assert again.run_id is None
+    assert (again.preview.sessions, again.preview.turns) == (0, 0)
+    assert store.purge(Selection(channel=CHANNEL)).run_id is None
+
+
+def test_a_purged_episode_is_named_in_no_digest(store: MemoryStore) -> None:
+    talk(store, "s1", [FIRST, SECOND], title="Late orders on Friday")
+    talk(store, "s2", [THIRD, "Late invoices are for Oktavika"])
+    facts = [fact(FIRST, "s1#1"), fact(SECOND, "s1#2"), fact(THIRD, "s2#1")]
+    gone = replace(page("Late orders on Friday", facts[:2]), level=Level.SCENARIO, kind=Kind.SCENARIO)
+    gone = replace(gone, path=okf.path_for(Level.SCENARIO, gone.title, gone.node_id))
+    dream(store, "20261101-090000-000000-daily-0001", [*facts, gone])
+    digest = f"“{gone.title}” among them.\n\n- [{gone.title}](/{gone.path}) · 2 facts\n- The vat numbers come from Oktavika"
+    html = f'<!doctype html>“{gone.title}”\n<li><a href="../{gone.path}">{gone.title}</a></li>\n'
+    store.write_derived({"digests/2026-11-01.md": digest, "digests/2026-11-01.html": html})
+    store.settle()
+    assert store.purge(Selection(nodes=("s1",))).traces == ()
+    assert text(store, "digests/2026-11-01.md") == "“[erased]” among them.\n\n- The vat numbers come from Oktavika"
+    assert gone.title not in text(store, "digests/2026-11-01.html")
 
 
 def test_a_purged_turn_takes_with_it_what_quotes_it(store: MemoryStore, tmp_path: Path) -> None:
