@@ -163,9 +163,12 @@ class ListAnswer(TypedDict):
 
 
 class RememberAnswer(TypedDict):
-    """The memory's id."""
+    """The memory's id and channel, whether it is new, and how many secrets were taken out of it."""
 
     node_id: str
+    channel: str
+    novelty: Literal["new", "known", "again"]
+    redacted: int
 
 
 class ObserveAnswer(TypedDict):

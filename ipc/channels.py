@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from ..store.channel import channel_of_folder
+from ..store.channel import channel_of_folder, is_in_repository
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL
 from ..store.results import Elsewhere
 
@@ -18,6 +18,16 @@ def channel_of(channel: str | None, cwd: str | None) -> str:
     if channel is not None:
         return channel
     return channel_of_folder(Path(cwd)) if cwd else GLOBAL_CHANNEL
+
+
+def channel_of_repository(channel: str | None, cwd: str | None) -> str:
+    """Return the channel to keep a statement in: the one named, else that of a working directory's git repository.
+
+    Outside of one it is kept for all, where it is found from everywhere.
+    """
+    if channel is not None or not cwd or not is_in_repository(Path(cwd)):
+        return channel or GLOBAL_CHANNEL
+    return channel_of_folder(Path(cwd))
 
 
 def not_looked_in(channel: str, held: Mapping[str, int]) -> list[str]:

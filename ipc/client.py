@@ -35,7 +35,10 @@ __all__ = [
 MAX_ANSWER_BYTES = 2 * 2**20
 RETRY_S = 0.02
 
-_OF_A_CHANNEL = ("recall", "context", "anchor_set", "anchor_get", "anchor_recover", "reflect", "goal_set", "goals")
+_OF_A_CHANNEL = (
+    *("recall", "context", "remember", "reflect"),
+    *("anchor_set", "anchor_get", "anchor_recover", "goal_set", "goals"),
+)
 """The methods that belong to the working folder's channel where neither channel nor folder is named."""
 
 if TYPE_CHECKING:

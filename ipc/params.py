@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ..store.model import GLOBAL_CHANNEL, Kind, Level, Verdict
+from ..store.model import Kind, Level, Verdict
 from ..store.names import Channel, Label, Name
 from .protocol import PROTOCOL_VERSION
 
@@ -60,11 +60,12 @@ class ContextParams(Params):
 
 
 class RememberParams(Params):
-    """One thing to keep."""
+    """One thing to keep. No channel: that of the git repository of the caller's working directory, `cwd`."""
 
     text: Words
     kind: Literal["note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode"] = "note"
-    channel: Channel = GLOBAL_CHANNEL
+    channel: Channel | None = None
+    cwd: Folder | None = None
     tags: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
     agent_id: Name | None = None
 

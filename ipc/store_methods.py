@@ -12,7 +12,7 @@ from ..store.model import Kind, NewTurn, SessionHead
 from ..store.names import Name
 from .answers import ContextAnswer, FeedbackAnswer, LinkAnswer, ListAnswer, RecallAnswer, ShowAnswer
 from .call import Call, Handler
-from .channels import channel_of, found_elsewhere, not_looked_in
+from .channels import channel_of, channel_of_repository, found_elsewhere, not_looked_in
 from .params import (
     ContextParams,
     FeedbackParams,
@@ -112,8 +112,12 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         }
 
     def remember(params: RememberParams, call: Call) -> Any:
-        return store.remember(
-            params.text, kind=Kind(params.kind), channel=params.channel, tags=params.tags, agent_id=params.agent_id
+        return store.keep(
+            params.text,
+            kind=Kind(params.kind),
+            channel=channel_of_repository(params.channel, params.cwd),
+            tags=params.tags,
+            agent_id=params.agent_id,
         )
 
     def observe(params: ObserveParams, call: Call) -> Any:
@@ -164,9 +168,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         "ping": Handler(NoParams, lambda params, call: {}),
         "recall": Handler(RecallParams, bounded(recall), blocking=True, activity=True, first=True),
         "context": Handler(ContextParams, bounded(context), blocking=True, activity=True, first=True),
-        "remember": Handler(
-            RememberParams, remember, activity=True, first=True, shape=lambda node_id: {"node_id": node_id}
-        ),
+        "remember": Handler(RememberParams, remember, activity=True, first=True, shape=plain),
         "observe": Handler(ObserveParams, observe, activity=True, first=True, shape=plain),
         "forget": Handler(ForgetParams, forget, blocking=True, shape=plain),
         "feedback": Handler(FeedbackParams, feedback, blocking=True),

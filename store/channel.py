@@ -31,6 +31,14 @@ def channel_of_folder(path: Path) -> str:
     return _channel(named.name.removesuffix(".git"), common_dir)
 
 
+def is_in_repository(path: Path) -> bool:
+    """Return True for a folder of this machine within a git repository."""
+    try:
+        return path.is_absolute() and _git_common_dir(path.resolve()) is not None
+    except (OSError, ValueError, RuntimeError):  # a NUL in it, a loop of links
+        return False
+
+
 def project_root(folder: Path) -> Path:
     """Return the top of the git repository or worktree of a working directory, else the directory itself."""
     folder = folder.resolve()

@@ -11,8 +11,24 @@ from .model import Evidence, Hit, Kind, Level, NodeId
 
 Severity = Literal["error", "warning", "note"]
 
+Novelty = Literal["new", "known", "again"]
+"""The novelty of a statement: new, known in the same words, or known and over, so that it holds again now."""
+
 GoalState = Literal["active", "blocked", "completed", "abandoned"]
 """The state of a goal; it is open while it is active or blocked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A statement that is kept, as far as its acknowledgement knows; `redacted` counts the secrets taken out of it.
+
+    What it replaces or contradicts is found later, and linked.
+    """
+
+    node_id: NodeId
+    channel: str
+    novelty: Novelty
+    redacted: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
         TagAnswer,
     )
 
+GLOBAL_CHANNEL = "_global"
+KEPT = {
+    "new": "Remembered as {node} in {channel}.",
+    "known": "Known already, as {node} in {channel}: counted as said again.",
+    "again": "Known already, as {node} in {channel}, and replaced or faded since: it holds again.",
+}
 KINDS = ("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode")
 RELATIONS = ("RelatesTo", "Supersedes", "Contradicts")
 VERDICTS = ("useful", "not-useful", "rejected")
@@ -36,17 +42,37 @@ def remember_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of remember."""
     parser.add_argument("text", nargs="+", help="what to keep; - reads it from standard input")
     parser.add_argument("--kind", choices=KINDS, help="its kind (note)")
-    parser.add_argument("--channel", help="the channel, one for each project (_global, for all)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--channel", help="the channel, one for each project; by default that of this git repository")
+    where.add_argument("--global", action="store_true", dest="for_all", help="for all projects (the channel _global)")
     parser.add_argument("--tag", action="append", help="a word to find it by; may be repeated")
 
 
 def remember(options: Namespace, terminal: Terminal) -> int:
     """Keep one memory."""
     text = _standard_input() if options.text == ["-"] else " ".join(options.text)
-    params = {"text": text, "kind": options.kind, "channel": options.channel, "tags": options.tag}
+    channel = GLOBAL_CHANNEL if options.for_all else options.channel
+    params = {"text": text, "kind": options.kind, "channel": channel, "tags": options.tag}
     answer: RememberAnswer = ask(terminal, "remember", params)
-    terminal.report(answer, [f"Remembered as {answer['node_id']}."])
+    terminal.report(answer, remembered_in_words(answer, terminal.look))
     return 0
+
+
+def remembered_in_words(answer: RememberAnswer, look: Look) -> list[str]:
+    """Say where it is kept, whether it was known, and what was taken out of it."""
+    node, channel = answer["node_id"], clean(answer["channel"])
+    for_all = ", for all projects" if answer["channel"] == GLOBAL_CHANNEL else ""
+    lines = look.wrap(KEPT[answer["novelty"]].format(node=node, channel=channel + for_all))
+    return lines + redacted_in_words(answer["redacted"], look)
+
+
+def redacted_in_words(redacted: int, look: Look) -> list[str]:
+    """Say how many secrets were taken out."""
+    return (
+        look.wrap(f"{count(redacted, 'secret')} {'was' if redacted == 1 else 'were'} not kept: [redacted].")
+        if redacted
+        else []
+    )
 
 
 def forget_arguments(parser: ArgumentParser) -> None:
@@ -155,8 +181,7 @@ def import_in_words(answer: ImportAnswer, look: Look) -> list[str]:
     lines = look.wrap(_taken(answer))
     if channels := answer["channels"]:
         lines += look.wrap(f"{'Channel' if len(channels) == 1 else 'Channels'}: {listing(channels)}.")
-    if redacted := answer["redacted"]:
-        lines += look.wrap(f"{count(redacted, 'secret')} {'was' if redacted == 1 else 'were'} not kept: [redacted].")
+    lines += redacted_in_words(answer["redacted"], look)
     for remark in answer["remarks"]:
         lines += look.wrap(remark)
     skipped = answer["skipped"]

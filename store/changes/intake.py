@@ -19,6 +19,7 @@ from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Plan, Planned
 from ..model import InvalidInput, Memory, NewTurn, NodeId, SessionHead
 from ..names import TAIL_DIGITS, as_label, channel_complaint, complaint, label_complaint
+from ..results import Novelty
 from ..text.controls import plain
 from ..text.fence import without_recalled
 from .revival import Reviving
@@ -135,7 +136,7 @@ class Remembering:
 
     A forgotten memory may be remembered again: its `tombstone` is lifted. A known one is reinforced, or revived where
     it held no more; without `said_now` (an import) it is left as it is. `is_known` is set once the plan has run and
-    changes nothing.
+    changes nothing, `novelty` as well.
     """
 
     def __init__(
@@ -149,6 +150,7 @@ class Remembering:
         said_now: bool = True,
     ) -> None:
         self.is_known = False
+        self.novelty: Novelty = "new"
         self._memory = memory
         self._content = okf.from_memory(memory)  # not in the writer's thread, for which all writes wait
         self._reviving = reviving
@@ -171,6 +173,7 @@ class Remembering:
                 if self._said_now:
                     planned = self._reviving.plan(files, memory.node_id, path, self._run_id, self._now)
                 self.is_known = not planned.changes
+                self.novelty = "known" if self.is_known else "again"
                 return planned
         raise AssertionError("candidates never end")
 

@@ -13,10 +13,11 @@ from ..changes.intake import Observed, Remembering, SessionPlans
 from ..changes.revival import REMEMBER, Reviving
 from ..changes.runs import fingerprint, new_run_id
 from ..keep import okf
+from ..keep.redaction import REDACTED
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Planned, Writer
 from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NewTurn, NodeId, SessionHead
-from ..results import Lesson
+from ..results import Kept, Lesson
 from ..text.titles import title_of
 from ..working.anchors import checked_session
 from .feedback import Feedback
@@ -87,6 +88,33 @@ class Intake:
         memory = self._memory(text, kind, channel, tags, agent_id, title, created_at)
         memory = replace(memory, extra={**learned, **memory.extra})
         return self._keep(memory, said_now=created_at is None)[0]
+
+    def keep(
+        self,
+        text: str,
+        *,
+        kind: Kind = Kind.NOTE,
+        channel: str = GLOBAL_CHANNEL,
+        tags: Sequence[str] = (),
+        agent_id: str | None = None,
+    ) -> Future[Kept]:
+        """Keep one statement as `remember` does; the future resolves to what is known of it then."""
+        memory = self._memory(text, kind, channel, tags, agent_id)
+        acknowledged, remembering = self._keep(memory)
+        redacted = max(0, memory.text.count(REDACTED) - text.count(REDACTED))
+        kept: Future[Kept] = Future()
+        kept.add_done_callback(lambda answer: acknowledged.cancel() if answer.cancelled() else None)
+
+        def tell(done: Future[NodeId]) -> None:
+            if done.cancelled() or not kept.set_running_or_notify_cancel():
+                kept.cancel()
+            elif error := done.exception():
+                kept.set_exception(error)
+            else:
+                kept.set_result(Kept(done.result(), channel, remembering.novelty, redacted))
+
+        acknowledged.add_done_callback(tell)
+        return kept
 
     def reflect(
         self, session_id: NodeId, channel: str, learned: Sequence[tuple[Kind, str]], agent_id: str | None = None

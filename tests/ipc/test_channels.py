@@ -59,6 +59,31 @@ def test_what_is_observed_in_a_project_is_found_from_any_folder_of_it(client: Cl
         assert BILLING in client.call("context", {"query": "billing port", "cwd": str(folder)})["text"]
 
 
+def test_a_statement_is_kept_for_the_repository_it_is_said_in_else_for_all(
+    client: Client, project: Path, tmp_path: Path
+) -> None:
+    def kept(text: str, **where: str) -> str:
+        return str(client.call("remember", {"text": text, **where})["channel"])
+
+    assert kept("Billing is slow.", cwd=str(project)) == channel_of_folder(project)
+    assert kept("Bread is baked on Saturdays.", cwd=str(tmp_path)) == "_global"
+    assert kept("Tea is at five.", cwd=str(tmp_path / "gone")) == "_global"
+    assert kept("Tabs are four wide.", cwd=str(project), channel="_global") == "_global"
+
+
+def test_an_acknowledgement_says_what_is_known_of_a_statement(client: Client) -> None:
+    key = "sk-ant-api03-q7Zk3vQx9LmT2bRw8NcY5dHs1JpF4gKa6UeV"
+    text = f"The key is {key} and the port is 8080"
+    first = client.call("remember", {"text": text, "channel": "shop"})
+    assert {name: first[name] for name in ("channel", "novelty", "redacted")} == {
+        "channel": "shop",
+        "novelty": "new",
+        "redacted": 1,
+    }
+    again = client.call("remember", {"text": text, "channel": "shop"})
+    assert (again["node_id"], again["novelty"]) == (first["node_id"], "known")
+
+
 def test_the_client_asks_and_keeps_in_the_folder_that_it_runs_in(
     client: Client, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,7 +91,7 @@ ANSWERS: dict[str, Any] = {
         "notes": [],
         "channel": "work",
     },
-    "remember": {"node_id": "k2m4"},
+    "remember": {"node_id": "k2m4", "channel": "_global", "novelty": "new", "redacted": 0},
     "forget": {"node_id": "k2m4", "run_id": "r1", "also": []},
     "feedback": {"node_id": "k2m4", "verdict": "useful"},
     "link": {"source": "k2m4", "target": "m5n6", "relation": "RelatesTo", "run_id": "r3"},
@@ -364,12 +364,37 @@ def test_show_puts_the_pages_together(daemon: FakeDaemon, run: Run) -> None:
 def test_remember_reads_standard_input(daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("Die Tür ist grün.\n".encode())))
     code, out, _ = run("remember", "-", "--kind", "fact", "--tag", "a", "--tag", "b")
-    assert (code, out) == (0, "Remembered as k2m4.\n")
-    assert daemon.asked == [("remember", {"text": "Die Tür ist grün.", "kind": "fact", "tags": ["a", "b"]})]
+    assert (code, out) == (0, "Remembered as k2m4 in _global, for all projects.\n")
+    said = {"text": "Die Tür ist grün.", "kind": "fact", "tags": ["a", "b"], "cwd": str(Path.cwd())}
+    assert daemon.asked == [("remember", said)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"channel": "shop-1a2b3c"}, "Remembered as k2m4 in shop-1a2b3c.\n"),
+        ({"redacted": 2}, "2 secrets were not kept: [redacted].\n"),
+        ({"novelty": "known"}, "Known already, as k2m4 in _global"),
+        ({"novelty": "again"}, "it holds again"),
+    ],
+)
+def test_remember_says_what_is_known_of_it(
+    daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch, answer: dict[str, object], said: str
+) -> None:
+    daemon.answers["remember"] = ANSWERS["remember"] | answer
+    assert said in " ".join(run("remember", "Bread")[1].split(" "))
+
+
+def test_remember_for_all_names_the_global_channel(daemon: FakeDaemon, run: Run) -> None:
+    run("remember", "Bread", "--global")
+    assert daemon.asked == [("remember", {"text": "Bread", "channel": "_global"})]
+    assert run("remember", "Bread", "--global", "--channel", "shop")[0] == 2
 
 
 def test_words_after_a_double_dash_are_text(daemon: FakeDaemon, run: Run) -> None:
-    assert run("remember", "--", "--json", "is", "an", "option")[1] == "Remembered as k2m4.\n"
+    assert (
+        run("remember", "--", "--json", "is", "an", "option")[1] == "Remembered as k2m4 in _global, for all projects.\n"
+    )
     assert daemon.asked[0][1]["text"] == "--json is an option"
 
 

@@ -62,7 +62,9 @@ def test_a_purged_episode_is_named_in_no_digest(store: MemoryStore) -> None:
     gone = replace(page("Late orders on Friday", facts[:2]), level=Level.SCENARIO, kind=Kind.SCENARIO)
     gone = replace(gone, path=okf.path_for(Level.SCENARIO, gone.title, gone.node_id))
     dream(store, "20261101-090000-000000-daily-0001", [*facts, gone])
-    digest = f"“{gone.title}” among them.\n\n- [{gone.title}](/{gone.path}) · 2 facts\n- The vat numbers come from Oktavika"
+    digest = (
+        f"“{gone.title}” among them.\n\n- [{gone.title}](/{gone.path}) · 2 facts\n- The vat numbers come from Oktavika"
+    )
     html = f'<!doctype html>“{gone.title}”\n<li><a href="../{gone.path}">{gone.title}</a></li>\n'
     store.write_derived({"digests/2026-11-01.md": digest, "digests/2026-11-01.html": html})
     store.settle()
