@@ -10,7 +10,7 @@ from datetime import datetime
 from . import registry
 from .gate.gate import Gate
 from .registry import Stage
-from .report.outcome import Outcome
+from .report.outcome import Outcome, counts_in_words
 from .stages.lint import Linted
 from .workspace.proposals import Planned
 from .workspace.view import View
@@ -56,8 +56,7 @@ def plan(
         outcome.notes += planned.notes
         if isinstance(planned, Linted):
             outcome.findings = planned.findings
-        counts = ", ".join(f"{number} {what}" for what, number in planned.counts.items())
-        view.steps.at(step.name, done + 1, len(steps), counts or "nothing to do")
+        view.steps.at(step.name, done + 1, len(steps), counts_in_words(planned.counts))
     if gate is not None:
         outcome.gate, outcome.checks = gate.result, gate.checks()
     return outcome

@@ -441,8 +441,8 @@ def _pages_with_left_out(applied: AppliedRun, done: Done) -> dict[str, str]:
 
     if not applied.skipped:
         return done.derived
-    reasons = [refused.reason for refused in applied.skipped]
-    return {path: with_left_out(text, applied.run_id, reasons) for path, text in done.derived.items()}
+    left_out = [(refused.path, refused.reason) for refused in applied.skipped]
+    return {path: with_left_out(text, applied.run_id, left_out) for path, text in done.derived.items()}
 
 
 def _drop_old_checkpoint(request: RunRequest) -> None:

@@ -6,7 +6,7 @@ Everything in it is escaped: a memory may hold any text, tags and ends of script
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from html import escape
@@ -20,9 +20,11 @@ from ..stages.scenarios import BEGAN, ENDED
 from . import charts
 from .charts import Life, Series, Stretch
 from .markdown import earlier
+from .outcome import counts_in_words
 from .run_report import RunReport
 from .sections import (
     LEVEL_NAMES,
+    MOST_NAMED,
     ActionSummary,
     Group,
     Line,
@@ -38,6 +40,9 @@ from .sections import (
 )
 
 UNDONE = "This dream was undone:"
+_UNDO = re.compile(r'\n?(?:<p class="undo">)?Undo it all(?: with|:) [^\n]*\n')
+"""The sentence that offers to undo a dream."""
+
 _STYLE = Path(__file__).with_name("page.css")
 _END = "\n<!-- no more dreams -->\n"
 _MARKDOWN_LINK = re.compile(r"\[([^\]\n]{0,400})\]\([^)\n]{0,400}\)")
@@ -81,18 +86,27 @@ def render(report: RunReport, before: str = "") -> str:
 def disowned(page: str, run_id: str, why: str) -> str:
     """Note in a dream's account on a day's page, markdown or HTML, that nothing of it is real.
 
-    The files that it links to are gone, so its links are taken out.
+    The files that it links to are gone, so its links are taken out, and the offer to undo it.
     """
     start, end = _account_at(page, run_id)
-    account = _MARKDOWN_LINK.sub(r"\1", _HTML_LINK.sub(r"\1", page[start:end]))
+    account = _UNDO.sub("", _MARKDOWN_LINK.sub(r"\1", _HTML_LINK.sub(r"\1", page[start:end])))
     return noted(page[:start] + account + page[end:], run_id, UNDONE, why)
 
 
-def with_left_out(page: str, run_id: str, reasons: Sequence[str]) -> str:
-    """Note on a day's page, markdown or HTML, which changes did not become real; `reasons` has one for each change."""
-    times = Counter(reasons).most_common()
-    lead = f"{count(len(reasons), 'change')} {'was' if len(reasons) == 1 else 'were'} left out:"
-    return noted(page, run_id, lead, "; ".join(f"{reason} ({number})" for reason, number in times) + ".")
+def with_left_out(page: str, run_id: str, left_out: Sequence[tuple[str, str]]) -> str:
+    """Note on a day's page, markdown or HTML, which changes did not become real: the file and the reason of each."""
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for path, reason in left_out:
+        by_reason[reason].append(path)
+    lead = f"{count(len(left_out), 'change')} {'was' if len(left_out) == 1 else 'were'} left out:"
+    told = (f"{_listed(paths)} ({reason})" for reason, paths in by_reason.items())
+    return noted(page, run_id, lead, "; ".join(told) + ".")
+
+
+def _listed(paths: Sequence[str]) -> str:
+    """Name a few files, and count the rest."""
+    named = [*paths[:MOST_NAMED], *([f"{len(paths) - MOST_NAMED:,} more"] if len(paths) > MOST_NAMED else [])]
+    return ", ".join(named)
 
 
 def noted(page: str, run_id: str, lead: str, text: str) -> str:
@@ -185,7 +199,8 @@ def _series(report: RunReport) -> list[Series]:
     series = []
     for level, name in LEVEL_NAMES:
         points: list[tuple[datetime, int]] = [(at, int(kept.get(level.value, 0))) for at, kept in past]
-        series.append(Series(name, [*points, (report.at, report.memories.get(level, 0))] if report.at else points))
+        now = [(report.at, report.memories.get(level, 0))] if report.at else []
+        series.append(Series(f"{name}s", [*points, *now]))
     return series
 
 
@@ -236,9 +251,9 @@ def _numbers(report: RunReport) -> Iterator[str]:
     yield '<section class="numbers"><h2>Numbers</h2><table><thead><tr><th scope="col">step</th>'
     yield '<th scope="col" class="right">seconds</th><th scope="col">what</th></tr></thead><tbody>'
     for stage, seconds in report.seconds.items():
-        counts = ", ".join(f"{number} {what}" for what, number in report.counts.get(stage, {}).items())
+        counts = counts_in_words(report.counts.get(stage, {}))
         yield f'<tr><th scope="row">{escape(stage)}</th><td class="right">{seconds:.1f}</td>'
-        yield f"<td>{escape(counts or 'nothing to do')}</td></tr>"
+        yield f"<td>{escape(counts)}</td></tr>"
     yield f"</tbody></table><p>{escape(cost(report))}</p>"
     if kept := holdings(report):
         yield f"<p>{escape(kept)}</p>"

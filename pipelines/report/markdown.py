@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from ...store.keep.okf.document import PRODUCER
 from ...store.text.controls import plain
+from .outcome import counts_in_words
 from .run_report import RunReport
 from .sections import Group, Line, Section, cost, headline, holdings, lead, sections, summarize
 
@@ -91,8 +92,7 @@ def _plain(text: str) -> str:
 def _numbers(report: RunReport) -> Iterator[str]:
     yield from ("| step | seconds | what |", "| --- | --- | --- |")
     for stage, seconds in report.seconds.items():
-        counts = ", ".join(f"{number} {what}" for what, number in report.counts.get(stage, {}).items())
-        yield f"| {stage} | {seconds:.1f} | {counts or 'nothing to do'} |"
+        yield f"| {stage} | {seconds:.1f} | {counts_in_words(report.counts.get(stage, {}))} |"
     yield from ("", cost(report))
     if kept := holdings(report):
         yield from ("", kept)

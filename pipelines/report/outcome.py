@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...llm.budget import Asker
 from ..gate.gate import GateResult
 from ..protocol import Check
 from ..stages.lint import Finding
+
+
+def counts_in_words(counts: Mapping[str, int]) -> str:
+    """Write what a step counted: `1 episode, 2 profiles changed`; "nothing to do" for nothing."""
+    return ", ".join(f"{number:,} {_noun(what, number)}" for what, number in counts.items()) or "nothing to do"
+
+
+def _noun(what: str, number: int) -> str:
+    """Return what is counted, whose first word is a plural where it ends with an s, for one or for many."""
+    noun, *rest = what.split(" ")
+    return " ".join([noun.removesuffix("s") if number == 1 else noun, *rest])
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from ..stages import staleness
 from .run_report import RunReport
 
 MOST_NAMED, MOST_LEARNED, MOST_PAIRS, MOST_DOUBTED = 8, 5, 12, 4
-LEVEL_NAMES = ((Level.FACT, "facts"), (Level.SCENARIO, "episodes"), (Level.PROFILE, "profile pages"))
+LEVEL_NAMES = ((Level.FACT, "fact"), (Level.SCENARIO, "episode"), (Level.PROFILE, "profile page"))
 _WORTH_READING = (
     Kind.CORRECTION,
     Kind.DECISION,
@@ -205,7 +205,7 @@ def asked_by(gate: GateResult) -> str:
 
 def holdings(report: RunReport) -> str:
     """Say in a sentence how much the memory holds now."""
-    kept = ", ".join(f"{report.memories.get(level, 0)} {name}" for level, name in LEVEL_NAMES)
+    kept = ", ".join(count(report.memories.get(level, 0), name) for level, name in LEVEL_NAMES)
     return f"The memory now holds {kept}." if report.memories else ""
 
 
@@ -224,9 +224,11 @@ def _learned(facts: Sequence[Memory]) -> Iterator[Group]:
 
 
 def _new_pages(pages: Sequence[Memory], *, episodes: bool) -> Iterator[Line]:
+    several = len({page.channel for page in pages}) > 1
     for page in _newest(pages):
         if (page.kind is Kind.SCENARIO) is episodes:
-            yield Line(page.title, page.path, page.description.rstrip("."))
+            about = [page.channel] if several else []
+            yield Line(page.title, page.path, ", ".join([*about, page.description.rstrip(".")]))
 
 
 def _newest(memories: Sequence[Memory]) -> list[Memory]:
@@ -252,8 +254,8 @@ def _quote(memory: Memory) -> Line:
 
 
 def _said(memory: Memory) -> str:
-    """Return what a fact says, or a page's title."""
-    return quotes.dated(memory) if memory.level is Level.FACT else memory.title
+    """Return what a fact says, or a page's title and channel: a page of what holds now has every one."""
+    return quotes.dated(memory) if memory.level is Level.FACT else f"{memory.title} ({memory.channel})"
 
 
 def _found(report: RunReport, checks: set[str]) -> list[Group]:

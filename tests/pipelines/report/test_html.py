@@ -69,6 +69,8 @@ def test_later_pages_of_the_day_keep_the_note_of_an_undone_dream(render: Callabl
     assert told == sorted(told)
     assert whole.count(html.UNDONE) == 1
     assert html.disowned(undone, "run-2", "recall <fell.") == undone  # said once
+    assert "undo run-2" not in undone
+    assert "undo run-1" in undone
     assert fact("Learned first").path in undone
     assert fact("Learned second").path not in undone  # it is gone, and a link to it would lead nowhere
     if render is html.render:
@@ -76,13 +78,14 @@ def test_later_pages_of_the_day_keep_the_note_of_an_undone_dream(render: Callabl
 
 
 @pytest.mark.parametrize("render", [markdown.render, html.render])
-def test_skipped_changes_are_counted_by_reason(render: Callable[..., str]) -> None:
-    told = html.with_left_out(
-        render(report(action(fact("Learned")))), "run-1", ["there is <a> file", "it moved on", "it moved on"]
-    )
+def test_skipped_changes_are_named_by_reason(render: Callable[..., str]) -> None:
+    left_out = [("facts/a.md", "there is <a> file"), ("facts/b.md", "it moved on"), ("facts/c.md", "it moved on")]
+    told = html.with_left_out(render(report(action(fact("Learned")))), "run-1", left_out)
     text = Reader(told).text if render is html.render else told
     assert "3 changes were left out:" in text
-    assert "it moved on (2); there is <a> file (1)." in text
+    assert "facts/a.md (there is <a> file); facts/b.md, facts/c.md (it moved on)." in text
+    many = html.with_left_out(told, "run-1", [(f"facts/{n}.md", "it moved on") for n in range(20)])
+    assert "12 more (it moved on)." in many
 
 
 def contrast(one: str, other: str) -> float:
