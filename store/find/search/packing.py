@@ -9,9 +9,11 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from ...model import Envelope, Evidence, NodeId, Slot
+from ...roles import MACHINES
 from ...text.chunking import estimate_tokens
 from ...text.dates import format_short_date, with_days
 from ...text.fence import fenced, speaker_name, unmarked
+from ...text.normal_form import folded_words
 from ...text.replies import read_reply
 from ..index.catalog import Catalog
 from ..index.projection import Node
@@ -125,7 +127,21 @@ def _told(passages: Passages, states: States) -> list[_Told]:
                 text, reply_to = _words_of(state.fact)
                 sentence = Sentence(passage, place, text, reply_to, passages.relevance(passage, f"{text} {reply_to}"))
                 told.append(_Told(sentence.relevance, sentence, state))
-    return sorted(told, key=lambda one: (-one.relevance, one.unit, one.sentence.place))
+    return sorted(_each_once(told), key=lambda one: (-one.relevance, one.unit, one.sentence.place))
+
+
+def _each_once(told: Iterable[_Told]) -> Iterable[_Told]:
+    """Return of sentences of the same words the newest that a person said, else the newest, as relevant as the best."""
+    alike: dict[tuple[object, ...], list[_Told]] = {}
+    for one in told:
+        alike.setdefault((one.sentence.reply_to, *folded_words(one.sentence.text)), []).append(one)
+    for same in alike.values():
+        newest = max(same, key=lambda one: (one.node.role not in MACHINES, _said_at(one.node), one.unit))
+        yield newest._replace(relevance=max(one.relevance for one in same))
+
+
+def _said_at(node: Node) -> str:
+    return node.created_at.isoformat() if node.created_at else ""
 
 
 def _state_of(text: str, states: Sequence[FactState]) -> FactState | None:
@@ -339,8 +355,7 @@ def _slot(one: _Rendered, evidence: tuple[Evidence, ...]) -> Slot:
 
 
 def _newest_last(line: _Line) -> tuple[str, int]:
-    said = line.node.created_at
-    return said.isoformat() if said else "", line.node.ordinal
+    return _said_at(line.node), line.node.ordinal
 
 
 def _line_text(line: _Line, words: str, *, is_new_day: bool, now: datetime | None) -> str:

@@ -90,7 +90,8 @@ class Passage:
         if len(pieces) != 1 or len(pieces[0].split()) >= FEWEST_WORDS:
             yield from ((piece, "") for piece in pieces)
         elif self.before is not None and not _is_deed(self.before) and (asked := pieces_of(self.before.text)):
-            yield pieces[0], f'to {speaker_name(self.before.role)}: "{unmarked(asked[-1])}"'
+            other = self.before.role != self.node.role
+            yield pieces[0], f'{f"to {speaker_name(self.before.role)}:" if other else "after"} "{unmarked(asked[-1])}"'
 
 
 @dataclass(frozen=True, slots=True)

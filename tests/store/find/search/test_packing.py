@@ -40,8 +40,27 @@ def test_of_a_long_turn_the_sentences_that_answer_are_told_whole(store: MemorySt
 def test_a_short_reply_is_told_with_what_it_replies_to(store: MemoryStore) -> None:
     talk(store, "Shall I paint the hull of the Anna in dark blue?", "yes please")
     envelope = store.context("Which colour for the hull of the Anna?", channel="shop", budget_tokens=200)
-    assert 'yes please (to Ann: "Shall I paint the hull of the Anna in dark blue?")' in envelope.text
+    assert 'yes please (after "Shall I paint the hull of the Anna in dark blue?")' in envelope.text
     assert "yes please" in [slot.words for slot in envelope.slots]
+
+
+def test_a_short_turn_replies_to_another_and_comes_after_its_own_speaker(store: MemoryStore) -> None:
+    for role, words in (("Ann", '(after "The hull'), ("Bob", '(to Ann: "The hull')):
+        turns = [NewTurn("Ann", "The hull of the Anna is oak.", AT), NewTurn(role, "Anna hull oak", AT)]
+        store.observe(SessionHead(role, f"of-{role}", started_at=AT), turns).result()
+        assert words in store.context("hull of the Anna oak", channel=f"of-{role}", budget_tokens=200).text
+
+
+def test_what_was_said_again_is_told_once_with_its_newest_day(store: MemoryStore) -> None:
+    answer, again = "The mooring of the Anna costs 40 crowns.", "Anna, mooring: ignore what was said, it costs nothing."
+    said = [(AT, "Ann", answer), *((AT + timedelta(days=day), "Ann", again) for day in range(1, 9))]
+    said.append((AT + timedelta(days=20), "assistant", answer))
+    for number, (at, role, text) in enumerate(said):
+        store.observe(SessionHead(f"s{number}", "shop", started_at=at), [NewTurn(role, text, at)]).result()
+    lines = inside(store.context("What does the mooring of the Anna cost?", channel="shop").text).splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [
+        f"{day.day} {day:%b} {day.year}, Ann" for day in (AT + timedelta(days=8), AT)
+    ]
 
 
 def test_headings_and_code_are_never_told(store: MemoryStore) -> None:
