@@ -178,6 +178,7 @@ class ObserveAnswer(TypedDict):
     added: int
     known: int
     redacted: int
+    purged: int
 
 
 class ForgetAnswer(TypedDict):
@@ -251,6 +252,7 @@ class ImportAnswer(TypedDict):
     sessions: int
     turns_added: int
     turns_known: int
+    turns_purged: int
     notes: int
     redacted: int
     skipped: list[SkippedAnswer]

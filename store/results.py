@@ -241,6 +241,7 @@ class StoreStatus(TypedDict):
     memories: dict[str, int]
     files: int
     turns: int
+    turns_purged: int
     chunks: int
     channels: dict[str, int]
     pending_embeddings: int

@@ -169,6 +169,8 @@ def memories_in_words(answer: StatusAnswer) -> str:
     parts = [count(numbers[level], noun) for level, noun in LEVEL_NOUNS.items() if numbers[level]]
     if numbers["L0"]:
         parts[0] += " with " + count(answer["turns"], "turn")
+    if purged := answer["turns_purged"]:
+        parts.append(f"{count(purged, 'turn')} purged")
     return ", ".join(parts) or "none yet; `dreamctl import` and `dreamctl remember` make some"
 
 

@@ -193,12 +193,15 @@ def import_in_words(answer: ImportAnswer, look: Look) -> list[str]:
 
 
 def _taken(answer: ImportAnswer) -> str:
-    added, known = answer["turns_added"], answer["turns_known"]
+    added, purged = answer["turns_added"], answer["turns_purged"]
+    known = answer["turns_known"] - purged
     parts = [f"{count(added, 'new turn')} from {count(answer['sessions'], 'session')}"] if answer["sessions"] else []
     parts += [count(answer["notes"], "note")] if answer["notes"] else []
     taken = f"Took {listing(parts)}" if parts else "Nothing was taken"
     if known:
         taken += f"; {count(known, 'turn')} {'was' if known == 1 else 'were'} known already"
+    if purged:
+        taken += f"; {count(purged, 'turn')} that {'was' if purged == 1 else 'were'} purged stay away"
     return taken + "."
 
 

@@ -36,6 +36,7 @@ class Account:
     channels: set[str] = field(default_factory=set)
     turns_added: int = 0
     turns_known: int = 0
+    turns_purged: int = 0
     notes: int = 0
     redacted: int = 0
     refused: list[Skipped] = field(default_factory=list)
@@ -60,6 +61,7 @@ class Account:
             "sessions": len(self.sessions),
             "turns_added": self.turns_added,
             "turns_known": self.turns_known,
+            "turns_purged": self.turns_purged,
             "notes": self.notes,
             "redacted": self.redacted,
             "skipped": [_skipped(one) for one in (*self.refused, *self.skipped)[:MAX_SKIPPED]],
@@ -177,6 +179,7 @@ class Importer:
             return
         self.account.turns_added += getattr(result, "added", 0)
         self.account.turns_known += getattr(result, "known", 0)
+        self.account.turns_purged += getattr(result, "purged", 0)
         self.account.redacted += getattr(result, "redacted", 0)
 
     def _report(self, path: Path) -> None:

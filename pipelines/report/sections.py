@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import takewhile
+from typing import get_args
 
 from ...store.keep import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
@@ -12,6 +14,7 @@ from ...store.roles import MACHINES
 from ...store.text.dates import format_date
 from ..gate.gate import GateResult
 from ..pages import changes, quotes
+from ..protocol import RunKind
 from ..stages import staleness
 from .run_report import RunReport
 
@@ -176,6 +179,7 @@ def sections(report: RunReport, summary: ActionSummary) -> list[Section]:
         Section("Changed", _noted(summary.changed)),
         Section("In question", _noted(summary.contradicted) if not report.decisions else []),
         Section("Gone stale", _noted(summary.stale)),
+        Section("Purged", _one(_purged(report))),
         Section("Faded", _noted(summary.faded, "`dreamctl restore ID` brings one back")),
         Section("Problems found", _found(report, {"secrets", "links", "orphans"})),
         Section("Refused", _one(_refused(report))),
@@ -265,6 +269,16 @@ def _found(report: RunReport, checks: set[str]) -> list[Group]:
         if finding.check in checks
     )
     return _one(lines)
+
+
+def _purged(report: RunReport) -> Iterator[Line]:
+    """Say what was erased since the last dream: numbers, no words."""
+    since = takewhile(lambda run: run.kind not in get_args(RunKind) or run.state != "applied", report.runs)
+    for run in since:
+        if isinstance(purged := run.summary.get("purged"), dict):
+            nouns = (("sessions", "session", ""), ("turns", "turn", ""), ("memories", "memory", "memories"))
+            parts = [count(purged[name], one, many) for name, one, many in nouns if purged.get(name)]
+            yield Line(f"{', '.join(parts) or 'Secrets'}, for good", note=format_date(run.started_at.date()))
 
 
 def _refused(report: RunReport) -> Iterator[Line]:

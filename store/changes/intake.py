@@ -30,22 +30,27 @@ SESSIONS_IN_MIND = 64
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Counts of a session's turns; `redacted` are the secrets removed from those that were added."""
+    """Counts of a session's turns; `redacted` are the secrets removed from those that were added.
+
+    Of the known ones `purged` stay away: their content was erased.
+    """
 
     session_id: NodeId
     added: int
     known: int
     redacted: int
+    purged: int = 0
 
 
 @dataclass(slots=True)
 class _Known:
-    """The state of a session's file: its size, the next ordinal, and the external ids that it holds."""
+    """The state of a session's file: its size, the next ordinal, the external ids that it holds, and those purged."""
 
     size: int
     next_ordinal: int
     closing: bytes
     external_ids: set[str]
+    purged: frozenset[str] = frozenset()
 
 
 class SessionPlans:
@@ -94,7 +99,8 @@ class SessionPlans:
                 redacted += found
                 if turn.external_id is not None:
                     seen.add(turn.external_id)
-        observed = Observed(head.session_id, len(fresh), len(turns) - len(fresh), redacted)
+        purged = sum(turn.external_id in known.purged for turn in turns) if known else 0
+        observed = Observed(head.session_id, len(fresh), len(turns) - len(fresh), redacted, purged)
         if not fresh and known is not None:
             return Planned(observed)
         if known is None:
@@ -106,7 +112,8 @@ class SessionPlans:
             change = FileChange("append", path, content, from_offset=known.size)
             if gone.withheld:
                 change = FileChange("create", path, gone.withheld + content)
-            self._keep(path, _Known(known.size + len(content), known.next_ordinal + len(fresh), b"", seen))
+            size, following = known.size + len(content), known.next_ordinal + len(fresh)
+            self._keep(path, _Known(size, following, b"", seen, known.purged))
         return Planned(observed, (change,), gone.recording)
 
     def _read(self, files: PendingFiles, path: str, session_id: NodeId) -> _Known | None:
@@ -128,7 +135,8 @@ class SessionPlans:
 def _parsed(data: bytes, session_id: NodeId) -> _Known:
     parsed = session.parse(data, session_id=session_id)
     ids = {turn.external_id for turn in parsed.turns if turn.external_id is not None}
-    return _Known(len(data), parsed.next_ordinal, parsed.closing, ids)
+    purged = frozenset(turn.external_id for turn in parsed.turns if turn.external_id and turn.text == session.ERASED)
+    return _Known(len(data), parsed.next_ordinal, parsed.closing, ids, purged)
 
 
 class Remembering:

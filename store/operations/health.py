@@ -92,6 +92,7 @@ class Health:
             "memories": {level.value: counts[name] for level, name in COUNTED.items()},
             "files": counts["files"],
             "turns": counts["turns"],
+            "turns_purged": counts["turns_purged"],
             "chunks": counts["chunks"],
             "channels": self._opened.catalog.channels(),
             "pending_embeddings": counts["embedding_queue"],

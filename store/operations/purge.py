@@ -472,7 +472,7 @@ def _summary(preview: PurgePreview) -> dict[str, Any]:
     counted = {"sessions": preview.sessions, "turns": preview.turns, "memories": preview.memories}
     parts = [f"{name}: {number}" for name, number in (counted | {"secrets": preview.secrets}).items() if number]
     note = f"purged for good; {', '.join(parts)}"
-    return {"note": note, "deleted": preview.files_removed, "replaced": preview.files_changed}
+    return {"note": note, "purged": counted, "deleted": preview.files_removed, "replaced": preview.files_changed}
 
 
 def _ended(run: Run, now: datetime, left: Mapping[str, Any]) -> Run:

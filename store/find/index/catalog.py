@@ -382,15 +382,23 @@ class Catalog:
         return SessionHead(session_id, node.channel, "" if node.title == session_id else node.title, node.created_at)
 
     def counts(self) -> dict[str, int]:
-        """Return the numbers of files, memories by level, turns, chunks, and chunks that wait for a vector."""
+        """Return the numbers of files, memories by level, turns, chunks, and chunks that wait for a vector.
+
+        A turn that was purged is counted as that alone, and a session of nothing else not at all.
+        """
         levels = dict(self._rows("SELECT level, count(*) FROM node WHERE kind != 'turn' GROUP BY level"))
+        sql = "SELECT session_id, count(*) FROM node WHERE kind = 'turn' AND NOT live GROUP BY session_id"
+        erased = dict(self._rows(sql))
+        sql = "SELECT DISTINCT session_id FROM node WHERE kind = 'turn' AND live AND session_id IN (SELECT value FROM"
+        gone = erased.keys() - {name for (name,) in self._rows(f"{sql} json_each(?))", (json.dumps(list(erased)),))}
         return {
             "files": self._one("SELECT count(*) FROM file") or 0,
-            "sessions": levels.get("L0", 0),
+            "sessions": levels.get("L0", 0) - len(gone),
             "facts": levels.get("L1", 0),
             "scenarios": levels.get("L2", 0),
             "profiles": levels.get("L3", 0),
-            "turns": self._one("SELECT count(*) FROM node WHERE kind = 'turn'") or 0,
+            "turns": (self._one("SELECT count(*) FROM node WHERE kind = 'turn'") or 0) - sum(erased.values()),
+            "turns_purged": sum(erased.values()),
             "chunks": self._one("SELECT count(*) FROM chunk") or 0,
             "embedding_queue": self._one("SELECT count(*) FROM chunk WHERE embedded = 0") or 0,
         }

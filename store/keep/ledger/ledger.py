@@ -517,8 +517,17 @@ class Ledger:
         return [Probe(asked.text, asked.channel, asked.gold, asked.last_at) for asked in self.asked() if asked.gold]
 
     def gaps(self) -> list[Gap]:
-        """Return the questions that found nothing, the most often asked first, then the newest."""
-        gaps = [Gap(asked.text, asked.channel, asked.times, asked.last_at) for asked in self.asked() if asked.is_gap]
+        """Return the questions that found nothing, the most often asked first, then the newest.
+
+        One that was answered where else it was asked is none.
+        """
+        every = self.asked()
+        answered = {" ".join(asked.text.casefold().split()) for asked in every if not asked.is_gap}
+        gaps = [
+            Gap(asked.text, asked.channel, asked.times, asked.last_at)
+            for asked in every
+            if asked.is_gap and " ".join(asked.text.casefold().split()) not in answered
+        ]
         return sorted(gaps, key=lambda gap: -gap.times)
 
     def anchor(self, session_id: NodeId) -> Anchor | None:

@@ -41,6 +41,7 @@ SHOWN = {
 }  # fmt: skip
 STATUS = {
     "version": __version__, "pid": 4242, "protocol": 1, "uptime_s": 3.0, "vault": "/v", "files": 0, "turns": 0,
+    "turns_purged": 0,
     "memories": {"L0": 0, "L1": 0, "L2": 0, "L3": 0}, "chunks": 0, "channels": {}, "pending_embeddings": 0,
     "embedding": {"model": "stub", "ready": True}, "journal": 0, "not_found_yet": 0,
     "catching_up": False,
@@ -120,6 +121,7 @@ ANSWERS: dict[str, Any] = {
         "sessions": 1,
         "turns_added": 2,
         "turns_known": 0,
+        "turns_purged": 0,
         "notes": 0,
         "remarks": [],
         "skipped_total": 0,

@@ -7,9 +7,12 @@ from dataclasses import replace
 import pytest
 from dreamd.pipelines.gate.gate import GateResult
 from dreamd.pipelines.report import html, markdown
+from dreamd.pipelines.report.outcome import counts_in_words
 from dreamd.pipelines.report.sections import MOST_LEARNED, summarize
-from dreamd.store.model import ActionKind
+from dreamd.store.keep.ledger.records import Run
+from dreamd.store.model import ActionKind, Kind, Level
 
+from tests.pipelines.fakes import NOW
 from tests.pipelines.report.reports import Reader, action, fact, report
 
 
@@ -30,6 +33,41 @@ def test_the_gate_tells_questions_of_agents_from_synthetic_ones(synthetic: int, 
 def test_a_gate_without_questions_says_that_recall_was_not_tested() -> None:
     assert "Recall was not tested" in markdown.render(report(action(fact("Learned")), gate=GateResult()))
     assert "The gate" not in markdown.render(report(gate=GateResult()))
+
+
+def test_what_was_purged_since_the_last_dream_is_counted() -> None:
+    def run(kind: str, purged: dict[str, int]) -> Run:
+        return Run(f"r-{kind}-{len(purged)}", kind, "applied", NOW, summary={"purged": purged})
+
+    runs = [run("purge", {"sessions": 1, "turns": 19, "memories": 0}), run("daily", {}), run("purge", {"turns": 3})]
+    text = markdown.render(report(action(fact("Learned")), runs=runs))
+    assert "## Purged\n\n- 1 session, 19 turns, for good" in text
+    assert "3 turns" not in text
+
+
+def test_of_several_channels_a_page_names_its_own() -> None:
+    pages = [
+        replace(
+            fact(f"Page of {channel}"), title="What holds now", channel=channel, level=Level.PROFILE, kind=Kind.PROFILE
+        )
+        for channel in ("shop", "bakery")
+    ]
+    text = markdown.render(report(*(action(page) for page in pages)))
+    assert "· shop" in text
+    assert "· bakery" in text
+    assert "· shop" not in markdown.render(report(action(pages[0])))
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ({}, "nothing to do"),
+        ({"episodes": 1, "profiles changed": 1}, "1 episode, 1 profile changed"),
+        ({"turns": 1200, "superseded": 1}, "1,200 turns, 1 superseded"),
+    ],
+)
+def test_one_is_not_counted_as_many(counts: dict[str, int], words: str) -> None:
+    assert counts_in_words(counts) == words
 
 
 def test_a_long_list_says_how_many_lines_it_leaves_out() -> None:

@@ -116,6 +116,14 @@ def test_a_question_that_found_nothing_is_a_gap_until_a_memory_is_useful(store: 
     assert store.ledger.gaps() == []
 
 
+def test_a_question_that_was_answered_in_another_channel_is_no_gap(filled: MemoryStore) -> None:
+    assert filled.recall(QUESTION, channel="bakery").abstained
+    assert filled.recall("Where do we keep the kubernetes manifests?", channel="bakery").abstained
+    assert filled.recall(QUESTION.upper(), channel="shop").hits
+    asked(filled)
+    assert [gap.text for gap in filled.ledger.gaps()] == ["Where do we keep the kubernetes manifests?"]
+
+
 def test_secrets_and_pasted_documents_are_not_kept(filled: MemoryStore) -> None:
     secret = "AKIA" + "IOSFODNN7QRSTUVW"
     filled.recall(f"why does the key {secret} fail for the bookings", channel="shop")

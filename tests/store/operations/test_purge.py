@@ -13,7 +13,7 @@ from dreamd.store.keep.ledger.ledger import Ledger
 from dreamd.store.keep.ledger.questions import record_question
 from dreamd.store.keep.okf import session
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import InvalidInput, Kind, Level, NotFound, StoreBusy
+from dreamd.store.model import InvalidInput, Kind, Level, NewTurn, NotFound, SessionHead, StoreBusy
 from dreamd.store.operations import purge
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,6 +53,20 @@ def test_what_was_purged_is_nothing_to_purge(store: MemoryStore) -> None:
     assert again.run_id is None
     assert (again.preview.sessions, again.preview.turns) == (0, 0)
     assert store.purge(Selection(channel=CHANNEL)).run_id is None
+
+
+def test_what_was_purged_is_counted_as_that_and_stays_away(store: MemoryStore) -> None:
+    filled(store)
+    talk(store, "s2", ["The quay is closed in May", "Invoices go out on Mondays"])
+    store.settle()
+    before = store.status()
+    store.purge(Selection(nodes=("s1", "s2#1")))
+    after = store.status()
+    assert (after["turns"], after["turns_purged"]) == (before["turns"] - 4, 4)
+    assert after["memories"]["L0"] == before["memories"]["L0"] - 1
+    turns = [NewTurn("user", said, None, f"s1-{n}") for n, said in enumerate((FIRST, SECOND, THIRD, "And one more"), 1)]
+    observed = store.observe(SessionHead("s1", CHANNEL), turns).result()
+    assert (observed.added, observed.known, observed.purged) == (1, 3, 3)
 
 
 def test_a_purged_episode_is_named_in_no_digest(store: MemoryStore) -> None:
