@@ -125,7 +125,7 @@ class ContextAnswer(TypedDict):
 
 
 class ListedAnswer(TypedDict):
-    """One line of a list."""
+    """One line of a list. `curated` is the priority of a memory that stands in every envelope, else 0."""
 
     node_id: str
     level: str
@@ -134,6 +134,7 @@ class ListedAnswer(TypedDict):
     channel: str
     created_at: str | None
     live: bool
+    curated: int
 
 
 class ShowAnswer(ListedAnswer):
@@ -395,6 +396,42 @@ class GoalsAnswer(TypedDict):
     threads: list[GoalAnswer]
 
 
+class ThoughtAnswer(TypedDict):
+    """The number of thoughts that are held."""
+
+    session_id: str
+    thoughts: int
+
+
+class HeardAnswer(TypedDict):
+    """A turn in a session's buffer."""
+
+    role: str
+    text: str
+
+
+class WorkingAnswer(TypedDict):
+    """The part of a session that is held in memory; `channel` is null for one that is not."""
+
+    session_id: str
+    channel: str | None
+    turns: list[HeardAnswer]
+    summary: list[str]
+    thoughts: list[str]
+    topic: int
+    goals: list[GoalAnswer]
+
+
+class PendingAnswer(TypedDict):
+    """The fenced text that waited, "" where none did, and the nodes in it; `topic` counts the session's topics."""
+
+    session_id: str
+    text: str
+    tokens: int
+    nodes: list[str]
+    topic: int
+
+
 class LessonAnswer(TypedDict):
     """One thing that was learned, and its memory."""
 
@@ -599,6 +636,9 @@ ANSWERS: Mapping[str, type[Mapping[str, Any]]] = {
     "goal_set": GoalAnswer,
     "goals": GoalsAnswer,
     "session_end": SessionEndAnswer,
+    "thought": ThoughtAnswer,
+    "working_get": WorkingAnswer,
+    "pending": PendingAnswer,
     "purge": PurgeAnswer,
     "status": StatusAnswer,
     "import": ImportAnswer,

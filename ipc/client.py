@@ -37,7 +37,7 @@ RETRY_S = 0.02
 
 _OF_A_CHANNEL = (
     *("recall", "context", "remember", "reflect"),
-    *("anchor_set", "anchor_get", "anchor_recover", "goal_set", "goals"),
+    *("anchor_set", "anchor_get", "anchor_recover", "goal_set", "goals", "thought"),
 )
 """The methods that belong to the working folder's channel where neither channel nor folder is named."""
 
@@ -104,7 +104,7 @@ class Client:
         """Return the method's result. Raises DaemonError, or Unreachable after the timeout or without a daemon."""
         deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         self._last_id += 1
-        request = encode_request(self._last_id, method, _with_cwd(method, params or {}))
+        request = encode_request(self._last_id, method, with_cwd(method, params or {}))
         if len(request) > MAX_LINE_BYTES:
             too_long_a_line = line_too_long()
             raise ClientError(str(too_long_a_line), too_long_a_line.hint)
@@ -120,8 +120,8 @@ class Client:
         except OSError as error:
             self.close()
             if isinstance(error, TimeoutError):
-                raise Unreachable(f"the daemon did not answer within {self._timeout_s:g} s", _HINT_SLOW) from None
-            raise Absent(f"the connection to the daemon broke: {error}", _HINT_LOG) from None
+                raise Unreachable(f"the daemon did not answer within {self._timeout_s:g} s", HINT_SLOW) from None
+            raise Absent(f"the connection to the daemon broke: {error}", HINT_LOG) from None
 
     def cancel(self) -> None:
         """Take the last request back; what it still answers is not read."""
@@ -152,7 +152,7 @@ class Client:
             except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
                 sock.close()
                 if time.monotonic() + RETRY_S >= patience:
-                    raise Absent(f"no daemon answers at {self.path}", _HINT_START) from None
+                    raise Absent(f"no daemon answers at {self.path}", HINT_START) from None
                 time.sleep(RETRY_S)
             except PermissionError:
                 sock.close()
@@ -179,7 +179,7 @@ class Client:
             elif message.get("id") == "hello":
                 self.server = message.get("result") or {}
             elif message.get("id") == request_id or message.get("id") is None:
-                return _result_of(message)
+                return result_of(message)
 
     def _next(self, deadline: float | None) -> dict[str, Any]:
         assert self._socket is not None
@@ -200,7 +200,8 @@ class Client:
         return message
 
 
-def _result_of(answer: dict[str, Any]) -> dict[str, Any]:
+def result_of(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of an answer. Raises DaemonError, Absent from one that could not start, or OSError."""
     result, error = answer.get("result"), answer.get("error")
     if type(error) is dict:
         data = error.get("data")
@@ -213,29 +214,32 @@ def _result_of(answer: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-_HINT_START = "start it with `dreamd`, or for good with `dreamctl install`"
-_HINT_LOG = "`dreamctl log` shows what it said"
-_HINT_SLOW = "see `dreamctl status`, and `dreamctl log`"
+HINT_START = "start it with `dreamd`, or for good with `dreamctl install`"
+HINT_LOG = "`dreamctl log` shows what it said"
+HINT_SLOW = "see `dreamctl status`, and `dreamctl log`"
 
 
 def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> dict[str, Any]:
     """Return `recall`'s answer, or an empty one that says why: a memory that is away must not stop an agent."""
-    empty: RecallAnswer = {
-        "hits": [],
-        "abstained": True,
-        "notes": [],
-        "channel": "",
-        "confidence": 0.0,
-        "elsewhere": [],
-    }
-    return _or_empty("recall", {"query": query, **params}, {**empty}, deadline_s, path)
+    return _or_empty("recall", {"query": query, **params}, {**empty_recall()}, deadline_s, path)
 
 
 def context_or_empty(
     query: str, budget_tokens: int = 1000, deadline_s: float = 1.0, path: str | None = None, **params: Any
 ) -> dict[str, Any]:
     """Return `context`'s envelope, or an empty one that says why."""
-    empty: ContextAnswer = {
+    asked = {"query": query, "budget_tokens": budget_tokens, **params}
+    return _or_empty("context", asked, {**empty_context()}, deadline_s, path)
+
+
+def empty_recall() -> RecallAnswer:
+    """Return the answer of a memory that is away."""
+    return {"hits": [], "abstained": True, "notes": [], "channel": "", "confidence": 0.0, "elsewhere": []}
+
+
+def empty_context() -> ContextAnswer:
+    """Return the envelope of a memory that is away."""
+    return {
         "text": "",
         "tokens": 0,
         "slots": [],
@@ -244,7 +248,12 @@ def context_or_empty(
         "confidence": 0.0,
         "channel": "",
     }
-    return _or_empty("context", {"query": query, "budget_tokens": budget_tokens, **params}, {**empty}, deadline_s, path)
+
+
+def with_reason(empty: dict[str, Any], error: ClientError) -> dict[str, Any]:
+    """Return an empty answer that says why it is."""
+    reason = f"{error}; {error.hint}" if error.hint else str(error)
+    return {**empty, "notes": [f"nothing was recalled: {reason}"], "failed": reason}
 
 
 def _or_empty(
@@ -254,8 +263,7 @@ def _or_empty(
         with Client(path, deadline_s, wait_s=min(0.1, deadline_s)) as client:
             return client.call(method, params)
     except ClientError as error:
-        reason = f"{error}; {error.hint}" if error.hint else str(error)
-        return {**empty, "notes": [f"nothing was recalled: {reason}"], "failed": reason}
+        return with_reason(empty, error)
 
 
 def _remaining(deadline: float | None) -> float | None:
@@ -266,7 +274,7 @@ def _remaining(deadline: float | None) -> float | None:
     return left
 
 
-def _with_cwd(method: str, params: dict[str, Any]) -> dict[str, Any]:
+def with_cwd(method: str, params: dict[str, Any]) -> dict[str, Any]:
     """Add the working folder to what names neither channel nor folder."""
     if method == "observe" and isinstance(session := params.get("session"), dict):
         return {**params, "session": _here(session)}

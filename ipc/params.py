@@ -60,7 +60,10 @@ class ContextParams(Params):
 
 
 class RememberParams(Params):
-    """One thing to keep. No channel: that of the git repository of the caller's working directory, `cwd`."""
+    """One thing to keep. No channel: that of the git repository of the caller's working directory, `cwd`.
+
+    `always`: it stands in every envelope of its channel, the highest `priority` first.
+    """
 
     text: Words
     kind: Literal["note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode"] = "note"
@@ -68,6 +71,8 @@ class RememberParams(Params):
     cwd: Folder | None = None
     tags: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
     agent_id: Name | None = None
+    always: bool = False
+    priority: Annotated[int, Field(strict=True, ge=1, le=10)] = 5
 
 
 class SessionParams(Params):
@@ -107,11 +112,12 @@ class ShowParams(Params):
 
 
 class ListParams(Params):
-    """A page of memories, newest first."""
+    """A page of memories, newest first. `always`: only those that stand in every envelope."""
 
     channel: Name | None = None
     level: Level | None = None
     kind: Kind | None = None
+    always: bool = False
     limit: Limit = 50
     offset: Offset = 0
 

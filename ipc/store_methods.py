@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,7 +47,7 @@ ANSWER_S = 20.0
 
 if TYPE_CHECKING:
     from ..store import MemoryStore
-    from ..store.results import Forgotten
+    from ..store.results import Forgotten, Kept
 
 AnyParams = TypeVar("AnyParams", bound=Params)
 
@@ -112,13 +114,22 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         }
 
     def remember(params: RememberParams, call: Call) -> Any:
-        return store.keep(
+        kept = store.keep(
             params.text,
             kind=Kind(params.kind),
             channel=channel_of_repository(params.channel, params.cwd),
             tags=params.tags,
             agent_id=params.agent_id,
+            curated=params.priority if params.always else 0,
         )
+        return _curated(kept, params.priority) if params.always else kept
+
+    async def _curated(acknowledged: Future[Kept], priority: int) -> Kept:
+        """Mark a memory that was known without being curated, which keeping it again does not change."""
+        kept = await asyncio.wrap_future(acknowledged)
+        if kept.novelty != "new":
+            await asyncio.to_thread(store.curate, kept.node_id, priority)
+        return kept
 
     def observe(params: ObserveParams, call: Call) -> Any:
         session = params.session
@@ -156,6 +167,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             channel=params.channel,
             level=params.level,
             kind=params.kind,
+            always=params.always,
             limit=params.limit + 1,
             offset=params.offset,
         )

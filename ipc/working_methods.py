@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..store.model import Kind
-from .answers import FoundAnchorAnswer, GoalAnswer, GoalsAnswer, LessonAnswer, ReflectAnswer, SessionEndAnswer
+from .answers import (
+    FoundAnchorAnswer,
+    GoalAnswer,
+    GoalsAnswer,
+    LessonAnswer,
+    PendingAnswer,
+    ReflectAnswer,
+    SessionEndAnswer,
+    ThoughtAnswer,
+    WorkingAnswer,
+)
 from .call import Call, Handler
 from .channels import channel_of
 from .serialize import plain
@@ -16,7 +26,8 @@ from .working_params import (
     GoalSetParams,
     GoalsParams,
     ReflectParams,
-    SessionEndParams,
+    SessionIdParams,
+    ThoughtParams,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +51,10 @@ class WorkingMethods:
             "reflect": Handler(ReflectParams, self.reflect, blocking=True, activity=True),
             "goal_set": Handler(GoalSetParams, self.goal_set, blocking=True, activity=True),
             "goals": Handler(GoalsParams, self.goals, blocking=True, activity=True, first=True),
-            "session_end": Handler(SessionEndParams, self.session_end, blocking=True),
+            "session_end": Handler(SessionIdParams, self.session_end, blocking=True),
+            "thought": Handler(ThoughtParams, self.thought, activity=True, first=True),
+            "working_get": Handler(SessionIdParams, self.working_get, blocking=True, activity=True),
+            "pending": Handler(SessionIdParams, self.pending, blocking=True, activity=True, first=True),
         }
 
     def anchor_set(self, params: AnchorSetParams, call: Call) -> FoundAnchorAnswer:
@@ -113,10 +127,33 @@ class WorkingMethods:
             "threads": [plain(goal) for goal in self._store.threads(channel)],
         }
 
-    def session_end(self, params: SessionEndParams, call: Call) -> SessionEndAnswer:
+    def session_end(self, params: SessionIdParams, call: Call) -> SessionEndAnswer:
         """Note that a session is over."""
         goals = self._store.end_session(params.session)
         return {
             "session_id": self._store.session_name(params.session),
             "goals": [plain(goal) for goal in goals],
         }
+
+    def thought(self, params: ThoughtParams, call: Call) -> ThoughtAnswer:
+        """Hold a thought of a session's agent."""
+        held = self._store.think(params.session, channel_of(params.channel, params.cwd), params.text)
+        return {"session_id": self._store.session_name(params.session), "thoughts": held}
+
+    def working_get(self, params: SessionIdParams, call: Call) -> WorkingAnswer:
+        """Return what is held of a session, with its goals."""
+        held = self._store.working(params.session)
+        return {
+            "session_id": held.session_id,
+            "channel": held.channel,
+            "turns": [{"role": role, "text": text} for role, text in held.turns],
+            "summary": list(held.summary),
+            "thoughts": list(held.thoughts),
+            "topic": held.topic,
+            "goals": [plain(goal) for goal in self._store.goals(params.session)],
+        }
+
+    def pending(self, params: SessionIdParams, call: Call) -> PendingAnswer:
+        """Return what waits for a session's agent, once."""
+        answer: PendingAnswer = plain(self._store.take_pending(params.session))
+        return answer

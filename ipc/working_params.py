@@ -91,7 +91,16 @@ class GoalsParams(Params):
     cwd: Folder | None = None
 
 
-class SessionEndParams(Params):
-    """The session that is over."""
+class ThoughtParams(Params):
+    """A thought of a session's agent, which is held in memory alone."""
+
+    session: Name
+    text: Annotated[str, Field(min_length=1, max_length=2000)]
+    channel: Channel | None = None
+    cwd: Folder | None = None
+
+
+class SessionIdParams(Params):
+    """The session that is meant."""
 
     session: Name

@@ -48,7 +48,7 @@ class MemoryStore:
 
         self.reflect = parts.intake.reflect
 
-        # Work under way: working/anchors, working/goals
+        # Work under way: working/anchors, working/goals, working/surfacing
         self.session_name = session_name
         self.set_anchor = parts.anchors.set
         self.anchor_of_session = parts.anchors.of_session
@@ -58,6 +58,9 @@ class MemoryStore:
         self.goals = parts.goals.of
         self.threads = parts.goals.threads
         self.end_session = parts.goals.end_session
+        self.think = parts.surfacing.think
+        self.working = parts.surfacing.working
+        self.take_pending = parts.surfacing.take
 
         # Questions: operations/recall, operations/feedback
         self.recall = parts.recall.recall
@@ -87,6 +90,7 @@ class MemoryStore:
         self.restore = parts.corrections.restore
         self.link = parts.corrections.link
         self.tag = parts.corrections.tag
+        self.curate = parts.corrections.curate
         self.decisions = parts.corrections.decisions
         self.decide = parts.corrections.decide
 

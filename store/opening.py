@@ -55,6 +55,8 @@ from .settings import StoreSettings
 from .text.normal_form import normal_form
 from .working.anchors import Anchors
 from .working.goals import Goals
+from .working.sessions import Sessions
+from .working.surfacing import Surfacing
 
 VAULT_ID = "vault_id"
 """The ledger's flag with the id of the vault that belongs to it."""
@@ -192,7 +194,14 @@ class Parts:
         self.work_gate = threading.Lock()
         kept_by = (self.ledger, self.writer, self.switches.refuse_if_off, self.activity, self.work_gate, self.now)
         self.anchors = Anchors(*kept_by, personal=personal)
-        self.goals = Goals(*kept_by, personal=personal)
+        self.working = Sessions()
+        self.goals = Goals(
+            *kept_by,
+            self.working,
+            lambda goal: self.intake.keep_thread(goal),
+            lambda goal: self.corrections.close_thread(goal),
+            personal=personal,
+        )
         self.decisions = Decisions(self.catalog, self.vault, lambda: self.tombstones.names)
 
     def _build_operations(self, open_parts: ExitStack) -> None:
@@ -209,6 +218,7 @@ class Parts:
             self.switches,
             self.activity,
             lambda node_id, known: self.linker.on_remembered(node_id, known=known),
+            self.surfacing.on_turns,
             self.now,
             personal=self.settings.redact_personal,
         )
@@ -225,6 +235,7 @@ class Parts:
         )
         open_parts.callback(self.linker.stop)
         open_parts.callback(self.relevance.stop)
+        open_parts.callback(self.surfacing.stop)
         self._build_upkeep()
         self.sweeping = threading.Thread(target=self.upkeep.sweep, name="dreamd-sweep", daemon=True)
         open_parts.callback(self._end_sweep)
@@ -256,6 +267,18 @@ class Parts:
             self.repairs,
             self.now,
         )
+
+        self.surfacing = Surfacing(
+            self.working,
+            self.embedder,
+            self.recall.unasked,
+            self.recall.living,
+            self.recall.used,
+            self.is_busy,
+            self.now,
+            personal=self.settings.redact_personal,
+        )
+        self.recall.on_given = self.surfacing.on_given
 
     def _build_runs(self) -> None:
         """Build what changes the memory in runs."""
@@ -341,6 +364,7 @@ class Parts:
             self.now,
             self.closing,
             self.work_gate,
+            self.working.forget,
         )
 
     # ---- starting
@@ -356,6 +380,7 @@ class Parts:
             self.mending.noticed()
         self.queue.start()
         self.relevance.start()
+        self.surfacing.start()
         self.linker.start()
         self.sweeping.start()
         self.purge.start()

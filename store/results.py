@@ -79,6 +79,32 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
+class Pending:
+    """The text that waited for a session's agent, "" where none did, and the nodes in it; `topic` counts topics."""
+
+    session_id: NodeId
+    text: str = ""
+    tokens: int = 0
+    nodes: tuple[NodeId, ...] = ()
+    topic: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """The part of a session that is held in memory: its last turns as (role, text), their summary, its thoughts.
+
+    `channel` is None for a session that is not held.
+    """
+
+    session_id: NodeId
+    channel: str | None
+    turns: tuple[tuple[str, str], ...] = ()
+    summary: tuple[str, ...] = ()
+    thoughts: tuple[str, ...] = ()
+    topic: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Lesson:
     """A statement that an agent learned in a session, and its memory; `known`: it was kept before and holds."""
 
@@ -131,11 +157,12 @@ class Shown:
     supersedes: tuple[NodeId, ...] = ()
     later: tuple[NodeId, ...] = ()
     contradicts: tuple[NodeId, ...] = ()
+    curated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One line of a list."""
+    """One line of a list. `curated` is the priority of a memory that stands in every envelope, else 0."""
 
     node_id: NodeId
     level: Level
@@ -144,6 +171,7 @@ class Listed:
     channel: str
     created_at: datetime | None
     live: bool
+    curated: int = 0
 
 
 @dataclass(frozen=True, slots=True)

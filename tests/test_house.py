@@ -200,6 +200,12 @@ def test_what_an_agent_starts_imports_the_standard_library_alone(module: str) ->
     assert "asyncio" not in loaded
 
 
+def test_the_asynchronous_client_imports_the_standard_library_alone() -> None:
+    program = "import json, sys, dreamd.ipc.async_client; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
+    assert not {"pydantic", "dreamd.store", "dreamd.ipc.answers"} & set(json.loads(done.stdout))
+
+
 @pytest.mark.parametrize("module", ["dreamd.daemon.app", "dreamd.daemon.methods.control", "dreamd.ipc.store_methods"])
 def test_what_answers_recall_loads_nothing_that_speaks_to_models(module: str) -> None:
     program = f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"

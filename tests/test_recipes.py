@@ -227,6 +227,15 @@ def add_command(workshop: Workshop) -> None:
         (r"^ANSWERS: ", 'class LengthAnswer(TypedDict):\n    """How long a text is."""\n\n    letters: int\n\n\n'),
         (r'^    "stop": ', '    "length": LengthAnswer,\n'),
     )
+    workshop.edit(
+        "ipc/typed_calls.py",
+        (r"^        CancelAnswer,", "        LengthAnswer,\n"),
+        (
+            r"^    @overload",
+            '    @overload\n    def __call__(\n        self, method: Literal["length"], params: Params = None,'
+            " on_progress: OnProgress = None\n    ) -> Awaitable[LengthAnswer]: ...\n\n",
+        ),
+    )
     workshop.append("docs/protocol.md", "### `length {text}` → `{letters}`\n")
     workshop.append(
         "daemon/cli/query.py",

@@ -136,6 +136,7 @@ def list_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--channel", help="the channel: one project's memories")
     parser.add_argument("--level", choices=LEVELS)
     parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--always", action="store_true", help="only those that stand in every envelope")
     parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most N memories (50)")
     parser.add_argument("--offset", type=whole(0, 2**53), metavar="N", help="skip the newest N")
 
@@ -143,6 +144,7 @@ def list_arguments(parser: ArgumentParser) -> None:
 def list_(options: Namespace, terminal: Terminal) -> int:
     """Print the newest memories."""
     params = {name: getattr(options, name) for name in ("channel", "level", "kind", "limit", "offset")}
+    params["always"] = options.always or None
     answer: ListAnswer = ask(terminal, "list", params)
     if terminal.as_json:
         terminal.document(answer)
@@ -201,6 +203,8 @@ def sources_in_words(evidence: Iterable[EvidenceAnswer]) -> str:
 def shown_in_words(shown: ShowAnswer, look: Look) -> list[str]:
     """Describe a memory in full: its kind, its text, its sources and what cites it."""
     about = [shown["kind"], look.ago(shown["created_at"]), shown["channel"], *(f"#{tag}" for tag in shown["tags"])]
+    if shown["curated"]:
+        about.append(f"in every envelope, priority {shown['curated']}")
     if not shown["live"]:
         about.append("no longer current")
     lines = [

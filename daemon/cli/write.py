@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .arguments import whole
 from .formatting import Look, clean, count, listing, sentence
 from .progress import shown_progress
 from .request import ask
@@ -46,6 +47,8 @@ def remember_arguments(parser: ArgumentParser) -> None:
     where.add_argument("--channel", help="the channel, one for each project; by default that of this git repository")
     where.add_argument("--global", action="store_true", dest="for_all", help="for all projects (the channel _global)")
     parser.add_argument("--tag", action="append", help="a word to find it by; may be repeated")
+    parser.add_argument("--always", action="store_true", help="have it in every envelope of the channel")
+    parser.add_argument("--priority", type=whole(1, 10), metavar="1..10", help="its place among those (5)")
 
 
 def remember(options: Namespace, terminal: Terminal) -> int:
@@ -53,6 +56,8 @@ def remember(options: Namespace, terminal: Terminal) -> int:
     text = _standard_input() if options.text == ["-"] else " ".join(options.text)
     channel = GLOBAL_CHANNEL if options.for_all else options.channel
     params = {"text": text, "kind": options.kind, "channel": channel, "tags": options.tag}
+    if options.always or options.priority:
+        params |= {"always": True, "priority": options.priority}
     answer: RememberAnswer = ask(terminal, "remember", params)
     terminal.report(answer, remembered_in_words(answer, terminal.look))
     return 0

@@ -11,20 +11,32 @@ from ..changes.intake import check_names, clean_name, clean_text
 from ..changes.link_edits import LinkEdits
 from ..changes.runs import EDIT, FORGET, REVIEW, AppliedRun, Changes, fingerprint, new_run_id
 from ..changes.standing import last_successor
+from ..find.index.catalog import LONGEST_CURATED
 from ..find.index.opening import OpenIndex
-from ..find.index.projection import Node
+from ..find.index.projection import CURATED, Node
 from ..keep import okf
 from ..keep.files.vault import Vault
 from ..keep.ledger import records
 from ..keep.ledger.journal import sha256
 from ..keep.redaction import redact
 from ..keep.writer.writer import Writer
-from ..model import GLOBAL_CHANNEL, Action, ActionKind, Changeset, Conflict, InvalidInput, Kind, NodeId, Relation
-from ..results import Decided, Forgotten, Linked, Restored, Tagged
+from ..model import (
+    GLOBAL_CHANNEL,
+    Action,
+    ActionKind,
+    Changeset,
+    Conflict,
+    InvalidInput,
+    Kind,
+    NodeId,
+    Relation,
+    Status,
+)
+from ..results import Decided, Forgotten, Goal, Linked, Restored, Tagged
 from ..text.controls import plain
 from ..text.titles import title_of
 from .damage import Repairs, repeated_after_repair
-from .intake import TITLE_CHARS
+from .intake import FUTURE, INFERRED, TITLE_CHARS
 from .lookup import Lookup
 from .tombstones import TURN, Tombstones
 from .visibility import Visibility
@@ -169,6 +181,31 @@ class Corrections:
         if len(tags) > MOST_TAGS:
             raise InvalidInput(f"{node_id} would have {len(tags)} tags", hint=f"{MOST_TAGS} are the most.")
         return Tagged(node_id, tags, self._edit(edits, f"tagged {node_id}"))
+
+    def curate(self, node_id: NodeId, priority: int) -> str | None:
+        """Have a memory stand in every envelope of its channel, as a run; return its id, None where it does already.
+
+        Raises as `link` does, and InvalidInput for one that is too long.
+        """
+        node = self._editable(node_id)
+        if len(node.text) > LONGEST_CURATED:
+            raise InvalidInput(f"{node_id} is too long for every envelope", hint=f"{LONGEST_CURATED} characters fit.")
+        edits = LinkEdits(self._vault.read_if_any, EDIT)
+        edits.edit(node, {CURATED: priority}, "it stands in every envelope")
+        return self._edit(edits, f"{node_id} stands in every envelope")
+
+    def close_thread(self, goal: Goal) -> None:
+        """Archive the fact that `Intake.keep_thread` made of a goal; a person's own words stay as they are."""
+        self._visibility.settle()
+        node = self._opened.catalog.node(okf.fact_id(goal.channel, goal.text))
+        if node is None or not node.live:
+            return
+        edits = LinkEdits(self._vault.read_if_any, EDIT)
+        memory = edits.standing(node)
+        if (memory.provenance, memory.tense) == (INFERRED, FUTURE):
+            archived = {"status": Status.DEPRECATED.value, "archived_at": self._now().isoformat(), "tense": "past"}
+            edits.edit(node, archived, f"the goal was {goal.state}")
+            self._edit(edits, f"{goal.goal_id} was {goal.state}")
 
     def _editable(self, node_id: NodeId) -> Node:
         """Return a node whose own file can be edited. Raises InvalidInput for any other."""

@@ -12,12 +12,14 @@ from ..changes import intake
 from ..changes.intake import Observed, Remembering, SessionPlans
 from ..changes.revival import REMEMBER, Reviving
 from ..changes.runs import fingerprint, new_run_id
+from ..find.index.catalog import LONGEST_CURATED
+from ..find.index.projection import CURATED
 from ..keep import okf
 from ..keep.redaction import REDACTED
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Planned, Writer
-from ..model import GLOBAL_CHANNEL, Kind, Level, Memory, NewTurn, NodeId, SessionHead
-from ..results import Kept, Lesson
+from ..model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, NewTurn, NodeId, SessionHead
+from ..results import Goal, Kept, Lesson
 from ..text.titles import title_of
 from ..working.anchors import checked_session
 from .feedback import Feedback
@@ -26,14 +28,17 @@ from .switches import Switches
 from .tombstones import Tombstones
 
 STATED_CERTAINTY, INFERRED_CERTAINTY = 0.95, 0.70
+INFERRED, FUTURE = "inferred", "future"
+"""The provenance of what an agent concluded, and the tense of what is still to come."""
+
 TITLE_CHARS = 79
 
 
 class Intake:
     """Takes in memories and sessions. Every method may be called from any thread.
 
-    `remembered` is called with a memory's id, and with whether it was known, once it is acknowledged. `personal`:
-    identifiers of people are taken out as secrets are.
+    `remembered` is called with a memory's id, and with whether it was known, once it is acknowledged; `heard` with a
+    session's turns. `personal`: identifiers of people are taken out as secrets are.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class Intake:
         switches: Switches,
         activity: Activity,
         remembered: Callable[[NodeId, bool], None],
+        heard: Callable[[NodeId, str, Sequence[NewTurn]], None],
         now: Callable[[], datetime],
         *,
         personal: bool = False,
@@ -61,6 +67,7 @@ class Intake:
         self._switches = switches
         self._activity = activity
         self._remembered = remembered
+        self._heard = heard
         self._now = now
 
     # The acknowledgement path, of both methods: the caller's thread checks, redacts and plans, and takes no lock of the
@@ -78,14 +85,16 @@ class Intake:
         agent_id: str | None = None,
         title: str = "",
         created_at: datetime | None = None,
+        curated: int = 0,
     ) -> Future[NodeId]:
         """Keep one statement; the future resolves when it survives a power cut. Secrets are taken out.
 
-        What was written down elsewhere brings its `title` and the time that it is of, `created_at`.
-        Raises InvalidInput for an empty text, StoreReadOnly while learning is paused.
+        What was written down elsewhere brings its `title` and the time that it is of, `created_at`. A `curated` one, of
+        that priority, stands in every envelope of its channel; one that is known is not changed by that.
+        Raises InvalidInput for an empty text or a curated one too long, StoreReadOnly while learning is paused.
         """
         learned = {"learned_at": self._now().isoformat()} if created_at else {}
-        memory = self._memory(text, kind, channel, tags, agent_id, title, created_at)
+        memory = _curated(self._memory(text, kind, channel, tags, agent_id, title, created_at), curated)
         memory = replace(memory, extra={**learned, **memory.extra})
         return self._keep(memory, said_now=created_at is None)[0]
 
@@ -97,9 +106,10 @@ class Intake:
         channel: str = GLOBAL_CHANNEL,
         tags: Sequence[str] = (),
         agent_id: str | None = None,
+        curated: int = 0,
     ) -> Future[Kept]:
         """Keep one statement as `remember` does; the future resolves to what is known of it then."""
-        memory = self._memory(text, kind, channel, tags, agent_id)
+        memory = _curated(self._memory(text, kind, channel, tags, agent_id), curated)
         acknowledged, remembering = self._keep(memory)
         redacted = max(0, memory.text.count(REDACTED) - text.count(REDACTED))
         kept: Future[Kept] = Future()
@@ -125,18 +135,9 @@ class Intake:
         learning is paused.
         """
         session_id = checked_session(session_id, channel)
-        path = self._lookup.path_of(session_id)
-        source = {"id": "session", "resource": f"/{path}" if path else session_id, "title": session_id}
         kept = []
         for kind, text in learned:
-            memory = self._memory(text, kind, channel, (), agent_id)
-            memory = replace(
-                memory,
-                session_id=session_id,
-                certainty=INFERRED_CERTAINTY,
-                provenance="inferred",
-                extra={**memory.extra, "sources": [source]},
-            )
+            memory = self._learned_in(self._memory(text, kind, channel, (), agent_id), session_id)
             kept.append((memory, *self._keep(memory)))
         return tuple(
             Lesson(future.result(), memory.kind, memory.text, known=remembering.is_known)
@@ -149,7 +150,7 @@ class Intake:
         kind: Kind,
         channel: str,
         tags: Sequence[str],
-        agent_id: str | None,
+        agent_id: str | None = None,
         title: str = "",
         created_at: datetime | None = None,
     ) -> Memory:
@@ -205,7 +206,27 @@ class Intake:
             nothing.set_result(Observed(head.session_id, 0, 0, 0))
             return nothing
         self._feedback.said(head.session_id, head.channel, turns)
+        self._heard(head.session_id, head.channel, turns)
         return self._writer.submit(self._sessions.observe(head, turns))
+
+    def keep_thread(self, goal: Goal) -> None:
+        """Keep a goal that its session left open, as a fact about what is to come; none where nothing is learned."""
+        if not self._switches.is_off(goal.channel):
+            memory = self._memory(goal.text, Kind.FACT, goal.channel, ())
+            memory = replace(self._learned_in(memory, goal.session_id), tense=FUTURE)
+            self._keep(memory)[0].result()
+
+    def _learned_in(self, memory: Memory, session_id: NodeId) -> Memory:
+        """Return a memory as one that an agent inferred in a session."""
+        path = self._lookup.path_of(session_id)
+        source = {"id": "session", "resource": f"/{path}" if path else session_id, "title": session_id}
+        return replace(
+            memory,
+            session_id=session_id,
+            certainty=INFERRED_CERTAINTY,
+            provenance=INFERRED,
+            extra={**memory.extra, "sources": [source]},
+        )
 
     def say_again(self, node_id: NodeId) -> None:
         """Count a memory that is known as said again, if its file is still there; wait until that is acknowledged."""
@@ -224,3 +245,15 @@ class Intake:
         """Have a memory linked in the background; called in the writer's thread."""
         if not kept_as.cancelled() and kept_as.exception() is None:
             self._remembered(kept_as.result(), remembering.is_known)
+
+
+def _curated(memory: Memory, priority: int) -> Memory:
+    """Return a memory that stands in every envelope; itself for no priority. Raises InvalidInput for a long one."""
+    if not priority:
+        return memory
+    if len(memory.text) > LONGEST_CURATED:
+        raise InvalidInput(
+            f"it has {len(memory.text)} characters, and stands in every envelope",
+            hint=f"Say it in {LONGEST_CURATED}, or keep it without `always`.",
+        )
+    return replace(memory, extra={**memory.extra, CURATED: priority})

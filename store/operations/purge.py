@@ -96,7 +96,9 @@ class Purge:
         now: Callable[[], datetime],
         closing: threading.Event,
         work_gate: threading.Lock,
+        forget_working: Callable[[], None],
     ) -> None:
+        self._forget_working = forget_working
         self._work_gate = work_gate
         self._paths = paths
         self._vault = vault
@@ -322,6 +324,7 @@ class Purge:
 
     def _erase_from_ledger(self, run: Run, erasure: Erasure) -> None:
         """Remove it from every row, and record that something was purged; repeated while others write."""
+        self._forget_working()
         self._relevance.forget()
         self._relevance.settle(SETTLED_WITHIN_S)
         turns = [records.lift_tombstone(f"{TURN}{turn}") for turn in erasure.turns]

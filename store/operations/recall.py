@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime
 
@@ -12,12 +13,12 @@ from ..find.embedding.embedding import Embedder
 from ..find.index import scope
 from ..find.index.catalog import Catalog
 from ..find.index.projection import LATER, SUCCESSOR, Node
-from ..find.search import hits, packing
+from ..find.search import curated, hits, packing
 from ..find.search.hits import Recalled
 from ..find.search.search import Question, Ranking, Search
 from ..keep.ledger import records
 from ..keep.writer.writer import Writer
-from ..model import ALL_CHANNELS, Envelope, Hit, Kind, Level, NodeId
+from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, Kind, Level, NodeId, Slot
 from ..results import Elsewhere, Listed, Shown
 from .damage import Repairs, repeated_after_repair
 from .feedback import Feedback, shown_hit, shown_slot
@@ -26,6 +27,9 @@ from .visibility import Visibility
 
 FORGOTTEN = "[forgotten]"
 """The text of a forgotten turn, which stays in its session's file."""
+
+UNASKED_LIMIT = 10
+"""Memories that are looked at for a turn that asked nothing."""
 
 MODEL_WAIT_S = 1.5
 """The longest wait of the first questions for the embedding model, before keywords answer alone."""
@@ -57,6 +61,8 @@ class Recall:
         self._visibility = visibility
         self._activity = activity
         self._now = now
+        self.on_given: Callable[[NodeId | None, Sequence[Slot]], None] = lambda session, slots: None
+        """Called with what a session's agent was handed."""
 
     @repeated_after_repair
     def recall(
@@ -105,13 +111,47 @@ class Recall:
         limit = max(10, min(200, budget_tokens // 10))
         ranking = self._rank(Question(text=query, limit=limit, channel=channel))
         ranking.leave_out_session(session)
-        packed = packing.envelope(ranking, self._catalog, budget_tokens, self._now(), given=given, only_sure=only_sure)
+        always = self._curated(ranking, budget_tokens, given)
+        left_tokens = budget_tokens - sum(slot.tokens for slot in always)
+        packed = packing.envelope(ranking, self._catalog, left_tokens, self._now(), given=given, only_sure=only_sure)
         if only_sure and not packed.slots:
-            return packed
+            return outgoing_envelope(curated.with_curated(packed, always))
         envelope = outgoing_envelope(packed)
         self._writer.later(*records.log_usage([slot.node_id for slot in envelope.slots], self._now()))
         self._feedback.answered(query, channel, session, ranking, [shown_slot(slot) for slot in envelope.slots])
-        return envelope
+        self.on_given(session, envelope.slots)
+        return outgoing_envelope(curated.with_curated(envelope, always))
+
+    def _curated(self, ranking: Ranking, budget_tokens: int, given: Sequence[str]) -> tuple[Slot, ...]:
+        """Return the lines of every envelope in the question's scope, but for those given; none is ranked again."""
+        channels = ranking.scope.channels or {GLOBAL_CHANNEL}
+        said = [(node, " ".join(node.text.split())) for node in self._catalog.curated(channels)]
+        fresh = [node for node, words in said if not any(words in text for text in given)]
+        slots = curated.curated_slots(fresh, budget_tokens)
+        too_long = {node.node_id for node in fresh}.difference(slot.node_id for slot in slots)
+        ahead = {node.node_id for node, _ in said} - too_long
+        ranking.candidates = [one for one in ranking.candidates if one.unit not in ahead]
+        return slots
+
+    def unasked(
+        self, text: str, channel: str, session: NodeId, given: AbstractSet[NodeId], budget_tokens: int
+    ) -> Envelope:
+        """Find what surely answers a turn that asked nothing, but for what `given` names; nothing of it is counted."""
+        ranking = self._search.rank(Question(text=text, limit=UNASKED_LIMIT, channel=channel))
+        ranking.leave_out_session(session)
+        ranking.candidates = [
+            one for one in ranking.candidates if one.unit not in given and given.isdisjoint(one.matched())
+        ]
+        found = packing.envelope(ranking, self._catalog, budget_tokens, self._now(), only_sure=True)
+        return outgoing_envelope(found)
+
+    def living(self, node_ids: Collection[NodeId]) -> set[NodeId]:
+        """Return those of some nodes that may still be shown."""
+        return {name for name, node in self._catalog.nodes(node_ids).items() if node.live}
+
+    def used(self, node_ids: Collection[NodeId]) -> None:
+        """Count that these were shown."""
+        self._writer.later(*records.log_usage(node_ids, self._now()))
 
     @repeated_after_repair
     def elsewhere(self, query: str, limit: int = 10) -> list[Elsewhere]:
@@ -155,6 +195,7 @@ class Recall:
             path=node.path,
             created_at=node.created_at,
             live=node.live,
+            curated=node.curated,
             tags=node.tags,
             evidence=hits.evidence_of([node], self._catalog, beside)[node_id],
             cited_by=self._named(self._catalog.cited_by(node_id), beside),
@@ -173,13 +214,22 @@ class Recall:
         kind: Kind | None = None,
         limit: int = 50,
         offset: int = 0,
+        always: bool = False,
     ) -> list[Listed]:
-        """List memories and sessions, newest first; turns when asked for by kind."""
+        """List memories and sessions, newest first; turns when asked for by kind; `always`: only curated memories."""
         self._visibility.settle()
-        nodes = self._catalog.listing(channel, level, kind, limit, offset)
         return [
-            Listed(node.node_id, node.level, node.kind, self._title(node), node.channel, node.created_at, node.live)
-            for node in nodes
+            Listed(
+                node_id=node.node_id,
+                level=node.level,
+                kind=node.kind,
+                title=self._title(node),
+                channel=node.channel,
+                created_at=node.created_at,
+                live=node.live,
+                curated=node.curated,
+            )
+            for node in self._catalog.listing(channel, level, kind, limit, offset, curated=always)
         ]
 
     def _answer(self, ranking: Ranking, limit: int) -> Recalled:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
 
@@ -18,6 +18,7 @@ from ..keep.writer.writer import Writer
 from ..model import InvalidInput, NodeId, NotFound
 from ..results import Goal, GoalState
 from .anchors import checked_session, clean_line, session_name
+from .sessions import TTL_S, Sessions
 
 MOST_OPEN: Final = 50
 """Open goals of one session, and threads of one channel that are told."""
@@ -29,7 +30,9 @@ ID_CHARACTERS: Final = 8
 class Goals:
     """Keeps goals, each durable when its method returns. Every method may be called from any thread.
 
-    `gate` is held while one is changed; `refuse_if_off` raises where nothing is learned in a channel.
+    `gate` is held while one is changed; `refuse_if_off` raises where nothing is learned in a channel. `sessions`
+    are those at work, `keep_thread` makes a memory of a goal that was left open, `close_thread`
+    archives it.
     """
 
     def __init__(
@@ -40,9 +43,15 @@ class Goals:
         activity: Activity,
         gate: Lock,
         now: Callable[[], datetime],
+        sessions: Sessions,
+        keep_thread: Callable[[Goal], None],
+        close_thread: Callable[[Goal], None],
         *,
         personal: bool = False,
     ) -> None:
+        self._sessions = sessions
+        self._keep_thread = keep_thread
+        self._close_thread = close_thread
         self._ledger = ledger
         self._writer = writer
         self._refuse_if_off = refuse_if_off
@@ -78,6 +87,8 @@ class Goals:
             if parent is not None:
                 goal = replace(goal, parent=self._parent(goal, parent))
             self._writer.write(*set_goal(goal)).result()
+        if not goal.is_open:
+            self._close_thread(goal)
         return _shown(goal)
 
     def of(self, session_id: NodeId) -> list[Goal]:
@@ -86,8 +97,19 @@ class Goals:
         return [_shown(goal) for goal in self._ledger.goals(session_name(session_id))]
 
     def threads(self, channel: str) -> list[Goal]:
-        """Return the goals that were open when their sessions ended, the newest first."""
+        """Return the goals that were open when their sessions ended, the newest first.
+
+        A session that was not touched for an hour has ended, as one does that crashed.
+        """
         self._activity.note_call()
+        idle = self._now() - timedelta(seconds=TTL_S)
+        left = {
+            goal.session_id
+            for goal in self._ledger.goals(channel=channel)
+            if goal.is_open and goal.thread_since is None and goal.changed_at < idle
+        }
+        for session_id in left.difference(self._sessions.at_work()):
+            self.end_session(session_id)
         found = [goal for goal in self._ledger.goals(channel=channel) if goal.is_open and goal.thread_since]
         found.sort(key=lambda goal: goal.changed_at, reverse=True)
         return [_shown(goal) for goal in found[:MOST_OPEN]]
@@ -96,8 +118,12 @@ class Goals:
         """Note that a session is over; return its open goals, which are threads of its channel from now on."""
         self._activity.note_call()
         session_id = session_name(session_id)
+        self._sessions.end(session_id)
         with self._gate:
+            left = [goal for goal in self._ledger.goals(session_id) if goal.is_open and goal.thread_since is None]
             self._writer.write(*end_session(session_id, self._now())).result()
+        for goal in left:
+            self._keep_thread(goal)
         return [goal for goal in self.of(session_id) if goal.is_open]
 
     def _changed(

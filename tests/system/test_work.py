@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from dreamd.ipc.async_client import AsyncClient, context_or_empty
 
 from tests.bench.daemon_under_test import DaemonUnderTest
 from tests.system.commands import plain, typed
@@ -35,3 +38,17 @@ def test_a_person_sees_what_was_left_open_and_closes_it(daemon: DaemonUnderTest)
     done = typed(daemon, "goals", "--channel", "shop", "--complete", goal["goal_id"])
     assert plain(done.stdout) == "Completed: the orders are moved"
     assert daemon.call("goals", channel="shop")["threads"] == []
+
+
+def test_an_asynchronous_agent_asks_many_things_at_once(daemon: DaemonUnderTest) -> None:
+    async def talk() -> tuple[list[str], str]:
+        async with AsyncClient(daemon.socket_path) as client:
+            texts = [f"Shelf {number} holds the jars of plum jam." for number in range(20)]
+            kept = await asyncio.gather(*(client.call("remember", {"text": text}) for text in texts))
+            found = await client.call("recall", {"query": "Shelf 7 plum jam", "channel": "*", "limit": 20})
+            assert {hit["node_id"] for hit in found["hits"]} <= {one["node_id"] for one in kept}
+            return [one["node_id"] for one in kept], (await context_or_empty("plum jam", path=client.path))["text"]
+
+    kept, text = asyncio.run(talk())
+    assert len(set(kept)) == 20
+    assert "plum jam" in text

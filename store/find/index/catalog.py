@@ -55,11 +55,21 @@ MIGRATIONS: tuple[Migration, ...] = (
         CREATE UNIQUE INDEX image_of_file ON image(path, from_offset);
         """,
     ),
+    Migration(
+        "m004_curated",
+        """
+        ALTER TABLE node ADD COLUMN curated INT NOT NULL DEFAULT 0;
+        CREATE INDEX node_curated ON node(channel, curated) WHERE curated > 0;
+        """,
+    ),
 )
+
+LONGEST_CURATED, MOST_CURATED = 280, 64
+"""The characters of a curated memory, and the number of those that are looked at for an envelope."""
 
 NODE_COLUMNS = (
     "node_id, path, level, kind, title, text, context, channel, live, created_at, valid_from, valid_to, session_id,"
-    " ordinal, role, external_id, offset, certainty, tags, stale_after"
+    " ordinal, role, external_id, offset, certainty, tags, stale_after, curated"
 )
 
 
@@ -183,9 +193,12 @@ class Catalog:
         kind: Kind | None = None,
         limit: int = -1,
         offset: int = 0,
+        *,
+        curated: bool = False,
     ) -> list[Node]:
-        """Nodes, newest first; turns only when asked for by kind."""
+        """Nodes, newest first; turns only when asked for by kind. `curated`: only those of every envelope."""
         tests, bindings = ["kind != 'turn'"] if kind is None else [], []
+        tests += ["curated > 0"] if curated else []
         for column, value in (("channel", channel), ("level", level), ("kind", kind)):
             if value is not None:
                 tests.append(f"{column} = ?")
@@ -193,6 +206,14 @@ class Catalog:
         where = " AND ".join(tests) or "1"
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE {where} ORDER BY created_at DESC, node_id LIMIT ? OFFSET ?"
         return [_node(row) for row in self._rows(sql, (*bindings, limit, offset))]
+
+    def curated(self, channels: Collection[str]) -> list[Node]:
+        """Return the live curated memories of these channels: the highest priority first, then the newest."""
+        sql = (
+            f"SELECT {NODE_COLUMNS} FROM node WHERE curated > 0 AND live AND length(text) <= ? AND channel IN"
+            " (SELECT value FROM json_each(?)) ORDER BY curated DESC, created_at DESC, node_id LIMIT ?"
+        )
+        return [_node(row) for row in self._rows(sql, (LONGEST_CURATED, json.dumps(sorted(channels)), MOST_CURATED))]
 
     def contents(self) -> list[Content]:
         """Return the entries of the catalogue page: all memories and sessions, newest first."""
@@ -466,6 +487,7 @@ def _node(row: tuple[Any, ...]) -> Node:
         certainty=row[17],
         tags=tuple(json.loads(row[18])),
         stale_after=_instant(row[19]),
+        curated=row[20],
     )
 
 
@@ -477,4 +499,5 @@ def node_row(node: Node) -> tuple[Any, ...]:
         *(node.channel, int(node.live), *times, node.session_id, node.ordinal, node.role, node.external_id),
         *(node.offset, node.certainty, json.dumps(node.tags)),
         node.stale_after.isoformat() if node.stale_after else None,
+        node.curated,
     )

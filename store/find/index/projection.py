@@ -14,7 +14,7 @@ from ...roles import Role
 from ...text.dates import format_date
 from ..backends.interface import Scalar
 
-PROJECTION_VERSION = 5
+PROJECTION_VERSION = 6
 """The version of these rules; raise it with every change, so that an index made by older rules is rebuilt."""
 
 NEIGHBOURS, NEIGHBOUR_CHARS = 2, 250
@@ -38,6 +38,9 @@ LATER = "later"
 
 STRAY_SESSION = "it is a session outside of `sessions/`: its turns are not found until it is back below that folder"
 
+CURATED, DEFAULT_PRIORITY, MOST_PRIORITY = "curated", 5, 10
+"""The key of a memory that stands in every envelope of its channel, and its priority, from 1."""
+
 IMPORT = "import"
 """The speaker of a note that was written down elsewhere."""
 
@@ -52,7 +55,7 @@ class Node:
     `ordinal` is a turn's place in its session, or a fact's among those of its turn. `text` is what is shown, `context`
     are its neighbours' words, which help keyword search alone. `live`: recall may return it without being asked for
     archived memories; after `stale_after` it is marked as out of date. A fact that does not rank is found by the turn
-    that it was drawn from, and shown for it.
+    that it was drawn from, and shown for it. `curated` is the priority, 1 to 10, of one that stands in every envelope.
     """
 
     node_id: NodeId
@@ -76,6 +79,7 @@ class Node:
     offset: int = 0
     certainty: float | None = None
     tags: tuple[str, ...] = ()
+    curated: int = 0
 
     @property
     def since(self) -> datetime | None:
@@ -174,6 +178,7 @@ def memory_node(memory: Memory) -> Node:
         role=memory.said_by or (IMPORT if memory.extra.get("learned_at") and not memory.sources else ""),
         certainty=memory.certainty,
         tags=memory.tags,
+        curated=_priority(memory.extra.get(CURATED)),
     )
 
 
@@ -281,6 +286,13 @@ def _related(value: object) -> tuple[NodeId, ...]:
 
 def _ordinal(value: object) -> int:
     return value if isinstance(value, int) and 0 < value < 2**31 else 0
+
+
+def _priority(value: object) -> int:
+    """Return the priority of a curated memory: of one without a number the middle, 0 for any other."""
+    if value is True:
+        return DEFAULT_PRIORITY
+    return min(value, MOST_PRIORITY) if type(value) is int and value > 0 else 0
 
 
 def _one_line(text: str, limit: int = 80) -> str:

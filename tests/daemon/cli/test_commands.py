@@ -32,7 +32,7 @@ HIT = {
 }  # fmt: skip
 LISTED: dict[str, Any] = {
     "node_id": "k2m4", "level": "L1", "kind": "fact", "title": "Linz", "channel": "work", "created_at": None,
-    "live": True,
+    "live": True, "curated": 0,
 }  # fmt: skip
 SHOWN = {
     **LISTED, "text": "The office is in Linz.", "path": "facts/linz--k2m4.md", "tags": ["office"], "cited_by": [],
@@ -200,6 +200,7 @@ EVERY_COMMAND = [
     ("rebuild",), ("check",), ("pause",), ("resume",), ("channel", "work", "off"), ("version",),
     ("feedback", "k2m4", "useful"), ("purge", "--probes"), ("purge", "k2m4", "--yes"),
     ("purge", "--matching", "a word", "--dry-run"),
+    ("remember", "a", "--always", "--priority", "9"), ("list", "--always"),
     ("link", "k2m4", "m5n6"), ("tag", "k2m4", "linz"), ("anchor",), ("goals",),
     ("goals", "--complete", "goal-abcd2345"),
 ]  # fmt: skip

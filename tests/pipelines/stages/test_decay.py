@@ -125,6 +125,7 @@ def test_imported_history_counts_from_when_it_was_learned() -> None:
     [
         memory(extra={"verified": [{"by": "human:ann", "at": NOW.isoformat()}]}),
         memory(extra={"curated": True}),
+        memory(extra={"curated": 5}),
         memory(run=None),
         memory(contradicts=("other",)),
         memory(sources=("s1#1", "s2#1", "s3#4")),
@@ -132,7 +133,10 @@ def test_imported_history_counts_from_when_it_was_learned() -> None:
             {"id": f"t{n}", "resource": "/s.md", "title": f"s1#{n}", "at": NOW.isoformat()} for n in (1, 2)
         ]}),
     ],
-    ids=["reviewed", "curated", "a person's own", "open question", "said in three sessions", "reinforced twice"],
+    ids=[
+        "reviewed", "curated", "in every envelope", "a person's own", "open question", "said in three sessions",
+        "reinforced twice",
+    ],
 )  # fmt: skip
 def test_confirmed_and_repeated_facts_do_not_fade(kept: Memory) -> None:
     assert faded(source_of(kept), NOW + days(4000)) == []
