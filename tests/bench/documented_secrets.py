@@ -11,26 +11,10 @@ import random
 import re
 import string
 import textwrap
-import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from tests.bench.documented_kinds import MARKED, PASSWORDS, PLACES_OF_MARKED, PLACES_OF_UNMARKED, UNMARKED
-
-ALPHABETS = {
-    "A": string.ascii_letters + string.digits,
-    "a": string.ascii_lowercase + string.digits,
-    "U": string.ascii_uppercase + string.digits,
-    "h": "0123456789abcdef",
-    "H": "0123456789ABCDEF",
-    "d": string.digits,
-    "b": string.ascii_letters + string.digits + "-_",
-    "B": string.ascii_letters + string.digits + "+/",
-    "5:": "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
-    "2:": "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567",
-    "bech": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L",
-}
-_HOLE = re.compile(r"<(?:(5:|2:|bech|[AaUhHdbB])(\d+)|(uuid))>")
+from .documented_kinds import MARKED, PASSWORDS, PLACES_OF_MARKED, PLACES_OF_UNMARKED, UNMARKED
+from .planted_secrets import Planted, drawn
 
 USERS = ("marta", "deploy", "jonas.weber", "svc_backup", "admin", "app_rw", "lucia", "ci-bot")
 HOSTS = ("db1.nordlicht.example", "10.20.0.14", "mail.taller.example", "files.kontor.example", "stage.example.org")
@@ -51,77 +35,59 @@ MNEMONIC = (
 ).split()
 
 
-@dataclass(frozen=True)
-class Documented:
-    """A text with a secret in it, as somebody would paste it."""
-
-    kind: str
-    form: str  # prose, code, config, log, listing, command
-    text: str
-    secrets: tuple[str, ...]  # none of these may be anywhere afterwards
-
-    def pieces(self) -> Iterator[str]:
-        """Yield the first and the last three fifths of each secret: half a secret that is left counts as left."""
-        for secret in self.secrets:
-            length = -(-len(secret) * 3 // 5)
-            yield from (secret[:length], secret[-length:])
-
-
-def documented(rng: random.Random, n: int = 400) -> list[Documented]:
+def documented(rng: random.Random, n: int = 400) -> list[Planted]:
     """Draw `n` cases, going round the kinds in a random order, so that each comes at least once."""
     makers = [*_marked(), *_unmarked(), *_passwords(), *_keys()]
-    cases: list[Documented] = []
+    cases: list[Planted] = []
     while len(cases) < n:
         cases += (make(rng) for make in rng.sample(makers, len(makers)))
     return cases[:n]
 
 
-def draw(form: str, rng: random.Random) -> str:
-    """Fill the holes of a form: `ghp_<A36>` becomes a token."""
-
-    def fill(hole: re.Match[str]) -> str:
-        if hole[3]:
-            return str(uuid.UUID(int=rng.getrandbits(128), version=4))
-        return "".join(rng.choices(ALPHABETS[hole[1]], k=int(hole[2])))
-
-    return _HOLE.sub(fill, form)
+def _planted(kind: str, where: str, text: str, secrets: tuple[str, ...]) -> Planted:
+    """Return a case that counts as left if the first or the last three fifths of a secret are."""
+    pieces = []
+    for secret in secrets:
+        length = -(-len(secret) * 3 // 5)
+        pieces += [secret[:length], secret[-length:]]
+    return Planted(kind, "documented", where, text, tuple(pieces))
 
 
-def _marked() -> Iterator[Callable[[random.Random], Documented]]:
+def _marked() -> Iterator[Callable[[random.Random], Planted]]:
     yield from (_of_issuer(line, PLACES_OF_MARKED) for line in MARKED.strip().splitlines())
 
 
-def _unmarked() -> Iterator[Callable[[random.Random], Documented]]:
+def _unmarked() -> Iterator[Callable[[random.Random], Planted]]:
     yield from (_of_issuer(line, PLACES_OF_UNMARKED) for line in UNMARKED.strip().splitlines())
 
 
-def _of_issuer(line: str, places: dict[str, tuple[str, ...]]) -> Callable[[random.Random], Documented]:
+def _of_issuer(line: str, places: dict[str, tuple[str, ...]]) -> Callable[[random.Random], Planted]:
     kind, issuer, form, variable = line.split("|")
     camel = re.sub(r"_(.)", lambda m: m[1].upper(), variable.lower())
 
-    def make(rng: random.Random) -> Documented:
-        key, where = draw(form, rng), rng.choice(tuple(places))
+    def make(rng: random.Random) -> Planted:
+        key, where = drawn(form, rng), rng.choice(tuple(places))
         text = rng.choice(places[where]).format(
             t=key, v=issuer, E=variable, e=variable.lower(), c=camel, n=rng.randrange(3, 180)
         )
-        return Documented(kind, where, text, (key.rsplit("/", 1)[1] if key.startswith("https:") else key,))
+        return _planted(kind, where, text, (key.rsplit("/", 1)[1] if key.startswith("https:") else key,))
 
     return make
 
 
-def _passwords() -> Iterator[Callable[[random.Random], Documented]]:
+def _passwords() -> Iterator[Callable[[random.Random], Planted]]:
     yield from (_of_place(line) for line in PASSWORDS.strip().splitlines())
 
 
-def _of_place(line: str) -> Callable[[random.Random], Documented]:
+def _of_place(line: str) -> Callable[[random.Random], Planted]:
     kind, where, place = line.split("|", 2)
     place = place.replace("\\n", "\n").replace("\\t", "\t")
 
-    def make(rng: random.Random) -> Documented:
+    def make(rng: random.Random) -> Planted:
         known = {"u": rng.choice(USERS), "h": rng.choice(HOSTS), "n": str(rng.randrange(3, 180))}
         values = _values(rng, known["u"])
         held = tuple(values[name] for name in re.findall(r"(?<!\{)\{(\w+)\}", place) if name in values)
-        return Documented(kind, where, place.format(**known, **values), held)
+        return _planted(kind, where, place.format(**known, **values), held)
 
     return make
 
@@ -129,20 +95,20 @@ def _of_place(line: str) -> Callable[[random.Random], Documented]:
 def _values(rng: random.Random, user: str) -> dict[str, str]:
     """Draw every value that a place may ask for; most are not used."""
     forms = {
-        "h20": "<h20>", "h24": "<h24>", "h32": "<h32>", "h32b": "<h32>", "h40": "<h40>", "h64": "<h64>",
-        "a20": "<A20>", "a21": "<A21>", "a24": "<A24>", "a26": "<A26>", "a27": "<A27>", "a30": "<A30>", "a32": "<A32>",
-        "a15": "<A15>", "b60": "<A60>", "b60b": "<B60>", "d6": "<d6>", "d15": "<d15>", "i": "<2:16>", "k": "<B86>",
-        "k40": "<B40>", "w": "<B43>=", "o": "<2:32>", "q": "<A43>", "uuid": "<uuid>", "uuidb": "<uuid>",
-        "uuidc": "<uuid>",
+        "h20": "{h20}", "h24": "{h24}", "h32": "{h32}", "h32b": "{h32}", "h40": "{h40}", "h64": "{h64}",
+        "a20": "{A20}", "a21": "{A21}", "a24": "{A24}", "a26": "{A26}", "a27": "{A27}", "a30": "{A30}", "a32": "{A32}",
+        "a15": "{A15}", "b60": "{A60}", "b60b": "{B60}", "d6": "{d6}", "d15": "{d15}", "i": "{216}", "k": "{B86}",
+        "k40": "{B40}", "w": "{B43}=", "o": "{232}", "q": "{A43}", "uuid": "{uuid}", "uuidb": "{uuid}",
+        "uuidc": "{uuid}",
     }  # fmt: skip
-    values = {name: draw(form, rng) for name, form in forms.items()}
+    values = {name: drawn(form, rng) for name, form in forms.items()}
     password = _password(rng)
     return values | {
         "p": password,
         "b": base64.b64encode(password.encode()).decode(),
         "ub": base64.b64encode(f"{user}:{password}".encode()).decode(),
         "s": "".join(rng.choices(string.ascii_letters + string.digits + "!@#$%^&*()-_[]{}<>~+=,.;:/?|", k=64)),
-        "r": "  ".join(draw("<a5>-<a5>", rng) for _ in range(8)),
+        "r": "  ".join(drawn("{a5}-{a5}", rng) for _ in range(8)),
         "m12": " ".join(rng.sample(MNEMONIC, 12)),
         "m24": " ".join(rng.sample(MNEMONIC, 24)),
         "pem64": base64.b64encode(_pem(rng, "EC PRIVATE KEY", 3).encode()).decode(),
@@ -157,36 +123,36 @@ def _password(rng: random.Random) -> str:
         (
             f"{first}{number}{sign}",
             f"{first}{sign}{second}{sign}{number}",
-            f"{first.lower()}-{second.lower()}-{draw('<a4>', rng)}-{number}",
-            draw("<A10>", rng) + sign + draw("<A4>", rng),
-            draw("<A18>", rng),
-            draw("<A5>", rng) + "!" + draw("<A4>", rng) + "#" + draw("<A3>", rng),
-            f"{first[0]}{number}{second[1:4]}{sign}{draw('<d3><A3>', rng)}",
+            f"{first.lower()}-{second.lower()}-{drawn('{a4}', rng)}-{number}",
+            drawn("{A10}", rng) + sign + drawn("{A4}", rng),
+            drawn("{A18}", rng),
+            drawn("{A5}", rng) + "!" + drawn("{A4}", rng) + "#" + drawn("{A3}", rng),
+            f"{first[0]}{number}{second[1:4]}{sign}{drawn('{d3}{A3}', rng)}",
         )
     )
 
 
 def _pem(rng: random.Random, label: str, lines: int) -> str:
-    body = "\n".join(draw("<B64>", rng) for _ in range(lines))
-    return f"-----BEGIN {label}-----\n{body}\n{draw('<B38>', rng)}==\n-----END {label}-----"
+    body = "\n".join(drawn("{B64}", rng) for _ in range(lines))
+    return f"-----BEGIN {label}-----\n{body}\n{drawn('{B38}', rng)}==\n-----END {label}-----"
 
 
 KEYS = ("RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "EC PRIVATE KEY", "PRIVATE KEY", "ENCRYPTED PRIVATE KEY")
 
 
-def _keys() -> Iterator[Callable[[random.Random], Documented]]:
+def _keys() -> Iterator[Callable[[random.Random], Planted]]:
     for name, place in _KEY_PLACES.items():
         yield _of_key(name, place)
     yield _pgp
     yield _putty
 
 
-def _of_key(name: str, place: Callable[[str], str]) -> Callable[[random.Random], Documented]:
-    def make(rng: random.Random) -> Documented:
+def _of_key(name: str, place: Callable[[str], str]) -> Callable[[random.Random], Planted]:
+    def make(rng: random.Random) -> Planted:
         pem = _pem(rng, rng.choice(KEYS), rng.randrange(3, 12))
         text = place(pem)
         held = tuple(line for line in _key_lines(pem) if line in text)
-        return Documented(f"private key {name}", "listing", text, held or (text.rpartition("=L")[2],))
+        return _planted(f"private key {name}", "listing", text, held or (text.rpartition("=L")[2],))
 
     return make
 
@@ -219,16 +185,16 @@ _KEY_PLACES: dict[str, Callable[[str], str]] = {
 }
 
 
-def _pgp(rng: random.Random) -> Documented:
+def _pgp(rng: random.Random) -> Planted:
     pem = _pem(rng, "PGP PRIVATE KEY BLOCK", 8)
     pem = pem.replace("-----\n", "-----\n\n", 1)
-    return Documented("pgp private key", "listing", f"$ gpg --export-secret-keys --armor\n{pem}", _key_lines(pem))
+    return _planted("pgp private key", "listing", f"$ gpg --export-secret-keys --armor\n{pem}", _key_lines(pem))
 
 
-def _putty(rng: random.Random) -> Documented:
-    lines = [draw("<B64>", rng) for _ in range(4)]
+def _putty(rng: random.Random) -> Planted:
+    lines = [drawn("{B64}", rng) for _ in range(4)]
     text = (
         "PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nComment: laptop\nPublic-Lines: 1\n"
-        f"{draw('<B64>', rng)}\nPrivate-Lines: 4\n" + "\n".join(lines) + f"\nPrivate-MAC: {draw('<h64>', rng)}"
+        f"{drawn('{B64}', rng)}\nPrivate-Lines: 4\n" + "\n".join(lines) + f"\nPrivate-MAC: {drawn('{h64}', rng)}"
     )
-    return Documented("putty private key", "listing", text, tuple(lines))
+    return _planted("putty private key", "listing", text, tuple(lines))
