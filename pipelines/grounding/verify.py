@@ -21,7 +21,7 @@ from ..extract.signs import is_question
 LONGEST_CLAIM_CHARS = 600
 _DAY = "somedate"
 _OWN, _OTHER, _SEAM = "@speaker", "@addressee", "|"
-_MARK = re.compile(r"[,;:.!?()–—]+(?=\s|$)|\s-\s")
+_MARK = re.compile(r"(?<![,;:.!?()–—])[,;:.!?()–—]++(?=\s|$)|\s-\s")
 _NUMBER_WORDS = {
     word: str(number) for language in languages() for number, word in enumerate(entries(language, "state.numbers"))
 }

@@ -12,7 +12,7 @@ from ...store.roles import Role
 from ...store.text.dates import format_date
 from ...store.text.replies import read_reply
 
-_ITEM = re.compile(r"^\s*[-*+]\s+", re.MULTILINE)
+_ITEM = re.compile(r"^[^\S\n]*[-*+]\s+", re.MULTILINE)
 """The mark of a list's item, which begins a line and is no word."""
 
 _NUMBER = re.compile(r"(?<![\d.,:])\d{1,2}(?![\d:])")

@@ -37,10 +37,10 @@ ENOUGH = {Speaker.USER: 0.5, Speaker.PEER: 0.6}
 
 _REPLIES = ("chat", "accept", "reject", "praise")
 
-_CLAUSE_END = re.compile(r"[,;:]\s+|\s+[–—-]+\s+|\s+\(")
+_CLAUSE_END = re.compile(r"[,;:]\s+|(?<!\s)\s++(?:[–—-]++\s+|\()")
 _DIGITS = re.compile(r"\d+")
 _NO_WORDS = re.compile(
-    r"https?://|[\w.-]*[/\\][\w./\\-]+|\b(?=\w*\d)(?=\w*[a-z])\w{8,}\b|\[\w+:|[<>{}|]|\w=\w|```", re.IGNORECASE
+    r"https?://|[/\\][\w./\\-]|\b(?=\w*\d)(?=\w*[a-z])\w{8,}\b|\[\w+:|[<>{}|]|\w=\w|```", re.IGNORECASE
 )
 """Addresses, paths, ids and code: they say nothing to a reader."""
 
