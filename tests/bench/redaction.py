@@ -20,6 +20,8 @@ from dreamd.store.keep.redaction import find
 from dreamd.store.model import InvalidInput, NewTurn, SessionHead
 from dreamd.store.settings import StoreSettings
 
+from tests.json_strings import strings
+
 from .documented_secrets import documented
 from .options import Options
 from .planted_secrets import Planted, corpus
@@ -28,6 +30,7 @@ from .table import Row, skipped
 
 LEAST_GONE = 0.95
 MOST_ALARMS = 10
+FEWEST_CHARS = 20
 MOST_P50_MS, MOST_P95_MS = 1.0, 4.0
 HOW = "tests/bench/{}: {} secrets of {} kinds, searched for in all files and in what they hold packed"
 
@@ -237,22 +240,9 @@ def _alarms(options: Options) -> Iterator[Row]:
 
 def _texts_of(folder: Path) -> Iterator[str]:
     for path in sorted(folder.rglob("*")):
-        if path.suffix == ".json":
-            yield from _strings(json.loads(path.read_text()))
-        elif path.suffix == ".jsonl":
-            for line in path.read_text().splitlines():
-                yield from _strings(json.loads(line))
+        if path.suffix in (".json", ".jsonl"):
+            whole = path.read_text()
+            for piece in whole.splitlines() if path.suffix == ".jsonl" else (whole,):
+                yield from (text for text in strings(json.loads(piece)) if len(text) >= FEWEST_CHARS)
         elif path.suffix in (".md", ".txt"):
             yield path.read_text()
-
-
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        if len(value) >= 20:
-            yield value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from _strings(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _strings(inner)

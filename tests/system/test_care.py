@@ -16,6 +16,7 @@ from dreamd.store.model import Memory
 
 from tests import memories
 from tests.bench.daemon_under_test import DaemonUnderTest
+from tests.system.chats import chat
 from tests.system.waiting import until
 
 pytestmark = pytest.mark.system
@@ -62,18 +63,8 @@ def fact(text: str, at: datetime = LONG_AGO, **fields: Any) -> Memory:
     return memories.fact(text, "shop", created_at=at, certainty=0.95, extra=learned, **fields)
 
 
-def chat(folder: Path) -> Path:
-    path = folder / "chat.jsonl"
-    lines = [
-        {"session": "s1", "role": "user", "content": text, "timestamp": f"2026-11-01T09:0{n}:00+00:00"}
-        for n, text in enumerate(SAID)
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
 def test_import_dream_review_undo(daemon: DaemonUnderTest) -> None:
-    type_in(daemon, "import", str(chat(daemon.folder)), "--format", "chat-jsonl", "--channel", "shop")
+    type_in(daemon, "import", str(chat(daemon.folder, SAID)), "--format", "chat-jsonl", "--channel", "shop")
     imported = vault(daemon)
     first = answer(daemon, "dream", "weekly", "--wait")
     assert first["state"] == "applied"
@@ -146,7 +137,7 @@ def test_what_was_undone_does_not_fade_again(daemon: DaemonUnderTest) -> None:
 
 
 def test_a_digest_without_a_browser_says_where_it_lies(daemon: DaemonUnderTest) -> None:
-    type_in(daemon, "import", str(chat(daemon.folder)), "--format", "chat-jsonl", "--channel", "shop")
+    type_in(daemon, "import", str(chat(daemon.folder, SAID)), "--format", "chat-jsonl", "--channel", "shop")
     type_in(daemon, "dream", "daily", "--wait")
     daemon.environ["PATH"] = str(daemon.folder)
     path = Path(type_in(daemon, "digest", "--open").strip())

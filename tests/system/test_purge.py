@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import subprocess
@@ -10,13 +9,13 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.bench.daemon_under_test import DaemonUnderTest
 from tests.store.operations.purging import places_with
+from tests.system.chats import chat
 from tests.system.commands import plain, typed
 from tests.system.waiting import until
 
@@ -32,23 +31,13 @@ WORDS = ("Quasarine", "Zephyrhall")
 Make = Callable[..., DaemonUnderTest]
 
 
-def chat(folder: Path) -> Path:
-    path = folder / "chat.jsonl"
-    lines = [
-        {"session": "s1", "role": "user", "content": text, "timestamp": f"2026-11-01T09:0{n}:00+00:00"}
-        for n, text in enumerate(SAID)
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
 @pytest.fixture
 def dreamt(make: Make) -> DaemonUnderTest:
     """One that has dreamt of a conversation."""
     daemon = make()
     daemon.start()
     daemon.wait_until_it_answers()
-    daemon.call("import", paths=[str(chat(daemon.folder))], channel="shop")
+    daemon.call("import", paths=[str(chat(daemon.folder, SAID))], channel="shop")
     daemon.call("dream", kind="daily", wait=True)
     assert places_with(daemon.folder / "data", WORDS)
     return daemon
@@ -108,7 +97,7 @@ def test_a_dream_that_has_read_it_does_not_land(make: Make) -> None:
     daemon = make()
     daemon.start()
     daemon.wait_until_it_answers()
-    daemon.call("import", paths=[str(chat(daemon.folder))], channel="shop")
+    daemon.call("import", paths=[str(chat(daemon.folder, SAID))], channel="shop")
     daemon.call("dream", kind="daily")
     until(lambda: daemon.call("status")["dream"])
     daemon.call("purge", nodes=[turn(daemon)])

@@ -8,7 +8,6 @@ import json
 import random
 import string
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from dreamd.store.keep.redaction import find, redact
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.json_strings import strings
 from tests.stand_ins import REAL, STAND_INS
 
 _rng = random.Random(7)
@@ -299,24 +299,13 @@ def test_no_text_takes_more_than_linear_time(piece: str) -> None:
     redact(f"password token secret://@ private key----- bearer {piece * (500_000 // len(piece))} = : - _ eyJ IA SG.")
 
 
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from _texts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner)
-
-
 PASSWORDS = {STAND_INS: 1, REAL: 3}
 """In code that somebody showed; of the real ones, in 3.7 million characters, one is a salted hash."""
 
 
 def test_whole_conversations_lose_nothing_but_the_passwords_in_them(data: Path) -> None:
     files = [data / "locomo" / "dev.json", *sorted((data / "beam-100k").glob("*/chat.json"))]
-    found = [kind for file in files for text in _texts(json.loads(file.read_text())) for kind in redact(text).found]
+    found = [kind for file in files for text in strings(json.loads(file.read_text())) for kind in redact(text).found]
     assert found == ["password"] * PASSWORDS[data]
 
 
