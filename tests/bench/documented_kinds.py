@@ -125,7 +125,7 @@ asana token|Asana|2/{d16}/{d16}:{h32}|ASANA_ACCESS_TOKEN
 figma token|Figma|figd_{b40}|FIGMA_TOKEN
 hubspot token|HubSpot|pat-na1-{uuid}|HUBSPOT_ACCESS_TOKEN
 postman key|Postman|PMAK-{h24}-{h34}|POSTMAN_API_KEY
-mapbox secret token|Mapbox|sk.eyJ{b80}.{b22}|MAPBOX_SECRET_TOKEN
+mapbox secret token|Mapbox|sk.eyJ1Ijoi{b76}.{b22}|MAPBOX_SECRET_TOKEN
 contentful token|Contentful|CFPAT-{b43}|CONTENTFUL_MANAGEMENT_TOKEN
 posthog personal key|PostHog|phx_{A43}|POSTHOG_PERSONAL_API_KEY
 launchdarkly key|LaunchDarkly|sdk-{uuid}|LAUNCHDARKLY_SDK_KEY
@@ -472,8 +472,8 @@ npmrc token|config|//registry.npmjs.org/:_authToken={uuid}
 docker config|config|{{"auths": {{"registry.{h}": {{"auth": "{ub}"}}}}}}
 kubeconfig token|config|users:\n- name: admin\n  user:\n    token: {b60}
 kubeconfig key|config|users:\n- name: admin\n  user:\n    client-key-data: {pem64}
-cloudinary url|config|CLOUDINARY_URL=cloudinary://{d15}:{a27}@shop
-sentry dsn with secret|config|SENTRY_DSN=https://{h32}:{h32b}@sentry.{h}/42
+cloudinary url|config|CLOUDINARY_URL=cloudinary://773861075053224:{a27}@shop
+sentry dsn with secret|config|SENTRY_DSN=https://4f1c0a9e7b2d4c6f8a3e5d7c9b1f0e2d:{h32b}@sentry.{h}/42
 totp url|log|otpauth://totp/Shop:{u}?secret={o}&issuer=Shop
 totp in prose|prose|my 2FA secret is {o}, scan it with the app
 cloudflared token|command|cloudflared tunnel run --token eyJhIjoi{b60}

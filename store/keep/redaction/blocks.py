@@ -20,7 +20,7 @@ _MARK = r"(?:\\[nr]|[\s\"'\\,>|+#*→:])"
 _NUMBER = rf"(?:[\w./-]{{1,80}}[:-])?\d{{1,6}}(?=[\s→:|\t+-]){_MARK}{{1,12}}-?"
 _BEFORE_LINE = rf"{_MARK}{{0,40}}(?:{_NUMBER})?"
 _KEY_LINES = re.compile(
-    rf"(?:{_BEFORE_LINE}(?:(?:Proc-Type|DEK-Info|Version|Comment|Hash): [^\n]{{1,100}}\n|[A-Za-z0-9+/=]{{24,4096}}))+"
+    rf"(?:{_BEFORE_LINE}(?:(?:Proc-Type|DEK-Info|Version|Comment|Hash): [^\n]{{1,100}}\n|[A-Za-z0-9+/=]{{24,4096}}+))++"
 )
 _LAST_LINE = re.compile(rf"{_BEFORE_LINE}[A-Za-z0-9+/=]{{1,76}}(?=\s|\\n|\"|'|\Z)")
 _OF_A_KEY = re.compile(r"[A-Za-z0-9+/=]{24,}")

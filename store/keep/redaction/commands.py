@@ -1,4 +1,4 @@
-"""Passwords on command lines: `mysql -pX`, `curl -u user:X`, `redis-cli -a X`."""
+"""Passwords on command lines: `mysql -pX`, `curl -u user:X`, `redis-cli -a X`, `echo X | chpasswd`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .shapes import Span
 # These take a password, and nothing else does with the same letter.
 OPTIONS: Final = {
     r"mysql\w*|mariadb\w*|7za?|unrar|rar": r"-p",
-    r"mongo\w*|docker|podman|nerdctl|buildah|skopeo|helm|az|sshpass|smbclient|clickhouse-client|vncviewer|lpass|oc|sqlcmd|cqlsh"
+    r"docker login|podman login|nerdctl login|buildah login|skopeo login|helm registry login": r"-p ?|--password[ =]",
+    r"mongo\w*|az|sshpass|clickhouse-client|vncviewer|lpass|oc|sqlcmd|cqlsh"
     r"|rabbitmqadmin|arangosh|jfrog|argocd|snowsql|easy_install": r"-[pP] ?|--?pass(?:word)?[ =]|--passwd[ =]",
     r"redis-cli|valkey-cli|http|https|xh": r"-a ?|--pass[ =]|--auth[ =]",
     r"ldap\w+|kinit|radtest": r"-w ?",
@@ -21,6 +22,13 @@ OPTIONS: Final = {
     r"htpasswd": r"-[a-zA-Z]*b[a-zA-Z]* \S{1,200} \S{1,60} ",
     r"curl|wget|aria2c": r"(?:-u|--user|--proxy-user|-U) ?[\"']?[^\s:\"']{1,80}:",
     r"net use": r"\S{1,120} (?=\S{1,60} /user:)",
+    r"net user": r"[^\s/]\S{0,60} (?!/)",
+    r"smbclient|rpcclient|smbget": r"(?:-U|--user)[ =]?[\"']?[^\s%\"']{1,80}%",
+    r"mosquitto_pub|mosquitto_sub|mosquitto_rr": r"-P ?|--pw[ =]",
+    r"xfreerdp|wfreerdp|rdesktop": r"/p(?:ass(?:word)?)?:|-p ?",
+    r"rabbitmqctl": r"(?:add_user|change_password|authenticate_user) \S{1,80} ",
+    r"mc|mcli": r"(?:alias set|config host add) \S{1,80} \S{1,200} \S{1,80} ",
+    r"keytool|jarsigner|apksigner": r"-{1,2}(?:store|key|ks-|src|dest)?pass(?:word)?[ =](?:pass:)?",
 }
 _OPTIONS = tuple(
     (
@@ -41,5 +49,32 @@ def find_options(text: str) -> Iterator[Span]:
             for found in pattern.finditer(text):
                 group = "quoted" if found["quoted"] is not None else "bare"
                 value = found[group]
-                if not is_placeholder(value) and not is_reference(value) and not (is_wordy(value) and value.islower()):
+                if _is_typed(value):
                     yield *found.span(group), "password"
+
+
+def _is_typed(value: str) -> bool:
+    """Return True for what is no port, no name of a database, no variable."""
+    if is_placeholder(value) or is_reference(value) or not any(map(str.isalpha, value)):
+        return False
+    return not (is_wordy(value) and value.islower()) or any(map(str.isdigit, value))
+
+
+_READERS = (
+    r"--password-stdin|\bchpasswd|\bsudo -S|--with-token|--passphrase-fd|\bcryptsetup|--stdin|\bsmbpasswd|\bvncpasswd"
+)
+_PIPED = re.compile(
+    r"\b(?:echo|printf)[ \t]{1,3}(?:-\w{1,3}[ \t])?(?:[\"']%s(?:\\n)?[\"'][ \t])?[\"']?(?:[\w.@-]{1,60}:)?"
+    r"(?P<secret>[^\s\"'|:]{6,512})[\"']?[ \t]{0,3}\|[^\n|]{0,200}?(?:" + _READERS + ")"
+)
+_HERE = re.compile(
+    r"(?:" + _READERS + r")[^\n|<]{0,80}<<<[ \t]{0,3}[\"']?(?:[\w.@-]{1,60}:)?(?P<secret>[^\s\"':]{6,512})"
+)
+
+
+def find_piped(text: str) -> Iterator[Span]:
+    """Find what a shell feeds to a program that reads a password: `echo X | docker login --password-stdin`."""
+    for pattern in (_PIPED, _HERE):
+        for found in pattern.finditer(text):
+            if _is_typed(found["secret"]):
+                yield *found.span("secret"), "password"

@@ -32,6 +32,8 @@ aws | IQoJb3JpZ2lu<B200+>
 azure | <A3><d1>Q~<b31-40>
 azure | sig=<B43>= | sv=, se=, sp=
 azure | sig=<c40-60>%3D | sv=, se=, sp=
+azure | <B76>+ASt<B6>==
+azure | <A76>AZDO<A4>
 azure | AccountKey=<B80-90>==
 azure | SharedAccessKey=<B40-50>=
 digitalocean | dop_v1_<h64>
@@ -59,6 +61,7 @@ render | rnd_<A26-40>
 linode | <h64> | linode
 hetzner | <A64> | hetzner, hcloud
 scaleway | SCW<U17>
+scalingo | tk-us-<b40+>
 alibaba | LTAI<A12-20>
 tencent | AKID<A32>
 yandex | AQVN<b35-38>
@@ -91,6 +94,7 @@ pypi | pypi-<b50+>
 rubygems | rubygems_<h48>
 crates.io | cio<A32>
 nuget | oy2<a43>
+clojars | CLOJARS_<h60>
 docker | dckr_pat_<b20+>
 docker | dckr_oat_<b20+>
 jfrog | AKCp<A60-80>
@@ -134,6 +138,13 @@ tailscale | tskey-<o><b16+>
 jwk | "d":"<b40+>" | "kty"
 jwk | "d": "<b40+>" | "kty"
 bitcoin | xprv<A100-112>
+bitcoin | 5<A50> | wif, wallet, bitcoin, btc
+bitcoin | K<A51> | wif, wallet, bitcoin, btc
+bitcoin | L<A51> | wif, wallet, bitcoin, btc
+ethereum | infura.io/v3/<h32>
+ethereum | infura.io/ws/v3/<h32>
+ethereum | g.alchemy.com/v2/<b20+>
+ethereum | quiknode.pro/<h40>
 jwt | eyJ<b13+>.eyJ<b8+>.<b8+>
 jwt | eyJ<b13+>..<b8+>.<b8+>.<b16+>
 # --- language models
@@ -164,6 +175,8 @@ voyage | pa-<b40+>
 wandb | <h40> | wandb, w&b, weights
 wandb | wandb_v1_<b40+>
 firecrawl | fc-<h32>
+e2b | e2b_<h40>
+runpod | rpa_<U40+>
 deepgram | <h40> | deepgram
 # --- money
 stripe | sk_live_<A16+>
@@ -213,6 +226,7 @@ discord | discordapp.com/api/webhooks/<d17-20>/<b60-70>
 discord | M<b23-27>.<b6>.<b27-40>
 discord | N<b23-27>.<b6>.<b27-40>
 discord | O<b23-27>.<b6>.<b27-40>
+telegram | <h32> | api_hash
 telegram | <d8-10>:AA<b32-35>
 teams | webhook.office.com/webhookb2/<q36+>
 zapier | hooks.zapier.com/hooks/catch/<d5-10>/<a6-16>
@@ -220,6 +234,7 @@ make | hook.eu1.make.com/<a20+>
 make | hook.us1.make.com/<a20+>
 ifttt | maker.ifttt.com/trigger/<q20+>
 google | chat.googleapis.com/v1/spaces/<q30+>
+telnyx | KEY<h30-34>_<A22>
 twilio | SK<h32>
 twilio | <h32> | twilio
 sendgrid | SG.<b16+>.<b16+>
@@ -258,6 +273,8 @@ pagerduty | <b20> | pagerduty
 rollbar | <h32> | rollbar
 bugsnag | <h32> | bugsnag
 logdna | <h32> | logdna, mezmo
+axiom | xaat-<h8>-<h4>-<h4>-<h4>-<h12>
+axiom | xapt-<h8>-<h4>-<h4>-<h4>-<h12>
 posthog | phx_<A40+>
 posthog | phs_<A40+>
 amplitude | <h32> | amplitude
@@ -280,6 +297,7 @@ algolia | <h32> | algolia
 contentful | CFPAT-<b43>
 sanity | sk<A150+>
 dropbox | sl.<b120+>
+dropbox | sl.u.<b100+>
 # --- work
 atlassian | ATATT3<c100+>
 atlassian | ATCTT3<c100+>
@@ -297,7 +315,7 @@ miro | eyJtaXJv<b40+>
 trello | ATTA<h64+>
 hubspot | pat-na1-<h8>-<h4>-<h4>-<h4>-<h12>
 hubspot | pat-eu1-<h8>-<h4>-<h4>-<h4>-<h12>
-salesforce | 00D<A12-15>!<c80-110>
+salesforce | 00D<A12-15>!<c40-110>
 typeform | tfp_<b40+>
 shopify | shpat_<h32>
 shopify | shpss_<h32>
@@ -314,6 +332,7 @@ twitch | oauth:<a30>
 mapbox | sk.eyJ1<b40+>.<b20+>
 mapbox | tk.eyJ1<b40+>.<b20+>
 ngrok | cr_<A40+>
+ably | <b6>.<b6>:<b43> | ably
 # --- frameworks' own
 django | django-insecure-<t40+>
 laravel | base64:<B43>=

@@ -24,7 +24,11 @@ _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _SEPARATED = re.compile(r"[^A-Za-z0-9]+")
 _JOINED = re.compile(r"[A-Za-z0-9 ._/:\\-]*")  # the marks that join words in names; `!@#%&*` stand in passwords
 _WORD = re.compile(r"[A-Z]{0,5}[a-z]*(?:[A-Z]{1,3}[a-z]+)*\d{0,4}|[A-Z]{1,24}\d{0,3}|v?\d{1,6}")
-_PHRASE = re.compile(r"(?:[a-z]{3,12}-){3,9}[a-z0-9]{1,12}")  # correct-horse-battery-staple
+_PHRASE = re.compile(
+    r"(?:[a-z]{3,12}-){3,9}[a-z0-9]{1,12}"  # correct-horse-battery-staple
+    r"|(?:[A-Za-z]{3,12}[-_.+=~*?!#]){2,6}"  # Winter-otter-2193, winter-otter-k4t2-83
+    r"(?:(?=[a-z]{0,7}\d)[a-z0-9]{2,8}[-_.+=~*?!#]){0,2}\d{2,6}"
+)
 _PLACEHOLDER = re.compile(
     r"(?i)(?:\[redacted|[<{(\[@&\\]|[$#](?:[A-Za-z_{(]|\Z)|%[\w(]{1,60}[%)]|[x*.•]{3,}|your|my[_-]|some[_-]|an?[_-]|the[_-]|example|sample|dummy|fake"
     r"|placeholder|replace|insert|change[_-]?(?:me|it|this)|todo|redacted|(?:none|null|nil|true|false|undefined|string|str|text|bytes"
@@ -32,8 +36,9 @@ _PLACEHOLDER = re.compile(
     r"|process|os|env|self|this|config|settings|args|options|params|input|props|state|request|req|data|form|body|new|get)"
     r"(?:[^A-Za-z0-9]|\Z))"
 )
-_REFERENCE = re.compile(
-    r"[A-Za-z_]\w{0,80}(?:(?:\.|->|::)\w{1,80}){1,20}(?:[(\[].*)?|[A-Za-z]+(?:_[A-Za-z]+)+|\$.*|.*[{}()].*|[/~.].*/.*"
+_EXPRESSION = re.compile(r"\$.*|.*[{}()].*|[/~.].*/.*")
+_ATTRIBUTE = re.compile(
+    r"(?P<names>[A-Za-z_]\w{0,80}(?:(?:\.|->|::)[A-Za-z_]\w{0,80}){1,20})(?:[(\[].*)?|[A-Za-z]+(?:_[A-Za-z]+)+"
 )
 
 
@@ -94,7 +99,7 @@ def is_password(value: str, fewest: int = 6) -> bool:
         return False
     if _PHRASE.fullmatch(value):
         return True
-    is_several_words = _SEPARATED.search(value) is not None and is_wordy(value)
+    is_several_words = sum(map(bool, _SEPARATED.split(value))) > 1 and is_wordy(value)
     return not (value.isalpha() or is_several_words) and classes(value) >= 2 and any(map(str.isalpha, value))
 
 
@@ -105,7 +110,10 @@ def is_strong_password(value: str) -> bool:
 
 def is_reference(value: str) -> bool:
     """Return True if a value is code that names the secret: a variable, an attribute, a call, a template, a path."""
-    return _REFERENCE.fullmatch(value) is not None
+    if _EXPRESSION.fullmatch(value):
+        return True
+    attribute = _ATTRIBUTE.fullmatch(value)
+    return attribute is not None and is_wordy((attribute["names"] or value).replace(">", "."))
 
 
 def classes(value: str) -> int:

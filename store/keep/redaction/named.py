@@ -25,8 +25,12 @@ LONGEST: Final = 2000
 SECRETS = frozenset(
     "password passwd passwort kennwort passphrase passcode secret secrets token tokens apikey authkey authtoken"
     " accesskey secretkey privatekey apitoken credential credentials creds auth bearer jwt pat contraseña clave psk"
-    " seed mnemonic otp totp pw".split()
+    " seed mnemonic otp totp pw zugangstoken zugriffstoken geheimnis secreto".split()
 )
+KEYS = frozenset(("key", "schlüssel", "llave"))
+"""Secrets only with a word before them that says of what."""
+
+ARTICLES = frozenset("a the this das el la".split())
 PUBLIC = frozenset(
     "public publishable anon primary foreign composite unique partition sort cache idempotency csrf next"
     " continuation page object row column dict map json config setting settings hash group index lookup message"
@@ -41,9 +45,15 @@ OF_IDS = frozenset(
     " thumbprint branch tag image blob object tree salt nonce iv request trace span correlation count type name path"
     " file size version length build job transaction block address bucket container layer node".split()
 )
+OF_PEOPLE = frozenset("session sessions user users run task thread order ticket agent message".split())
+"""Words that have ids too: after "the token for session …" stands one more often than a token."""
+
+OF = frozenset("for of to from für von de del para zu".split())
+COPULAS = frozenset("is was now lautet ist war es era ahora".split())
 LINKING = frozenset(
-    "is was are be been to now new one the it this here here's my our your yesterday today set equals as using with"
-    " use value should still currently from of for in and on has changed follows below paste s re got prod"
+    "body value data is was are be been to now new one"
+    " the it this here here's my our your yesterday today set equals as using"
+    " with use value should still currently from of for in and on has changed follows below paste s re got prod"
     " production staging dev test live old v b64 base64 base hex main backup default current eu us raw env rw ro db"
     " ci lautet ist war es la el mi nuestra d m b".split()
 )
@@ -91,11 +101,20 @@ def _named_before(text: str, start: int, *, loose: bool) -> bool:
             return False
         if _names_a_secret(words, at):
             between = words[at + 1 :]
+            if _says_whose(between, lines[-1]):
+                return True
             ended = _SENTENCE_END.search(lines[-1]) is not None
             if loose and not ended:
                 return True
             return all(word in LINKING or word.isdigit() for word in between)
     return False
+
+
+def _says_whose(between: Sequence[str], line: str) -> bool:
+    """Return True for "token [for the status page is] …", "token [de Consul:] …"."""
+    if not between or between[0] not in OF or OF_PEOPLE.intersection(between):
+        return False
+    return between[-1] in COPULAS or line.rstrip(" \"'`").endswith((":", "="))
 
 
 def _named_behind(text: str, end: int, *, loose: bool) -> bool:
@@ -114,8 +133,8 @@ def _named_behind(text: str, end: int, *, loose: bool) -> bool:
 def _names_a_secret(words: Sequence[str], at: int) -> bool:
     before = words[at - 1] if at else ""
     if words[at] in SECRETS:
-        return before not in PUBLIC
-    return words[at] == "key" and before not in PUBLIC and before.isalpha()
+        return before not in PUBLIC or before in ARTICLES
+    return words[at] in KEYS and before not in PUBLIC and before.isalpha()
 
 
 def _words(text: str) -> list[str]:

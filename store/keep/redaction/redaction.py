@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from . import assignments, blocks, commands, headers, sentences
+from . import assignments, blocks, commands, headers, places, sentences
 from .named import find_named
 from .personal import find_personal
 from .shapes import CANDIDATE, Span, find_issued
@@ -44,26 +44,41 @@ class Rule:
 
 
 RULES: Final = (
+    # Keys are many lines long, and each line alone is only base64.
     Rule(("----",), ("private key", "static key"), blocks.find_blocks),
     Rule(("Private-",), ("private-",), blocks.find_putty),
-    Rule(("://",), ("@",), headers.find_url_passwords),
-    Rule((" ",), ("bearer", "authorization", "cookie:"), headers.find_headers),
+    # A place says that it is a password, whatever it looks like: between `user:` and `@host`, behind `Authorization`.
+    Rule(("://",), ("@", "sig", "appid", "app_key", "appkey", "hmac"), headers.find_url_passwords),
+    Rule((" ",), ("bearer", "authorization", "cookie"), headers.find_headers),
+    # In base64 neither a user nor a password can be seen.
     Rule(("=", ":"), ("auth", "_password"), headers.find_coded_pairs),
+    # People say it in words.
     Rule(
         (" ",),
-        ("pass", "pwd", "pw", "psk", "kennwort", "contraseña", "clave", "cred", "log", "sign in"),
+        ("pass", "pwd", "pw", "psk", "pin", "kennwort", "contraseña", "clave", "cred", "log", "sign in", "daten"),
         sentences.find_said,
     ),
-    Rule((" ",), ("seed", "mnemonic", "recovery", "backup", "scratch", "wallet"), sentences.find_seed_phrases),
-    Rule((" ",), (" -", "net use"), commands.find_options),
+    # Words that a dictionary holds: only their number and their name tell.
+    Rule(
+        (" ",),
+        ("seed", "mnemonic", "recovery", "backup", "scratch", "wallet", "semilla", "wiederherst"),
+        sentences.find_seed_phrases,
+    ),
+    # A letter of an option is a name that one program knows.
+    Rule((" ",), (" -", "net use", "rabbitmqctl", "mc", "freerdp", "rdesktop"), commands.find_options),
+    # A pipe has no name beside it; the program behind it has.
+    Rule(("|", "<<<"), ("echo", "printf", "<<<"), commands.find_piped),
     Rule(
         (" ", "</", ":"),
-        ("pass", "pwd", "secret", "token", "key", "identified", "auth", ":"),
-        assignments.find_placed,
+        ("pass", "pwd", "secret", "token", "key", "identified", "auth", "sqlplus", "nickserv", "securestring", ":"),
+        places.find_placed,
     ),
+    # The name stands lines above, at the head of the column.
+    Rule(("|",), ("password", "passwd", "passwort", "kennwort", "contraseña"), places.find_in_tables),
+    # Settings and code: a name, a sign, a value.
     Rule(
         ("=", ":", "--", "(", ","),
-        ("pass", "pwd", "secret", "token", "key", "credential", "kennwort", "contrase", "psk"),
+        ("pass", "pwd", "pw", "secret", "token", "key", "credential", "kennwort", "contrase", "psk"),
         assignments.find_assigned,
     ),
 )

@@ -1,4 +1,4 @@
-"""Passwords in sentences, wallets' words and codes for a lost device: what people tell in their own words."""
+"""Passwords in sentences, words in place of one, wallets' words, codes for a lost device: what people tell."""
 
 from __future__ import annotations
 
@@ -10,21 +10,31 @@ from .shapes import Span
 
 _SAID = re.compile(
     r"(?i)\b(?:pass(?:word|wd|phrase|code)?|pwd|pw|psk|passwort|kennwort|contraseña|clave)"
-    r"(?P<of>(?:[ \t]{1,3}[\w./@'’-]{1,24}){0,6}?)"
-    r"[ \t]{1,3}(?:is|was|to|lautet|ist|es|=|:|→)[ \t:]{1,3}[\"'`“]?(?P<secret>[^\s\"'`”]{6,64})"
+    r"(?P<of>(?:[ \t]{1,3}[\w./@'’\"-]{1,40}){0,6}?)"
+    r"(?:[ \t]{1,3}(?:is|was|to|lautet|ist|es)|[ \t]{0,3}[=:→])[ \t:]{1,3}[\"'`“]?(?P<secret>[^\s\"'`”]{6,64})"
 )
 _PAIRED = re.compile(
-    r"(?i)\b(?:creds|credentials|log[ -]?in|sign in|account)\b[^\n]{0,40}?"
+    r"(?i)\b(?:creds|credentials|log[ -]?in|sign in|account|zugangsdaten|anmeldedaten|credenciales)\b[^\n]{0,40}?"
     r"[ \t\"'`][\w.@-]{2,40}[ \t]?[/:][ \t]?(?P<secret>[^\s\"'`]{6,64})"
 )
 _SAID_NEXT = re.compile(
-    r"(?i)\b(?:pass(?:word|wd|phrase|code)|pwd|pw|passwort)[ \t]{1,3}[\"'`“(]{0,2}(?P<secret>[^\s\"'`”()]{8,64})"
+    r"(?i)\b(?:pass(?:word|wd|phrase|code)|pwd|pw|passwort|kennwort|contraseña|clave)[ \t]{1,3}"
+    r"[\"'`“(]{0,2}(?P<secret>[^\s\"'`”()]{8,64})"
 )
 _PHRASE = re.compile(
-    r"(?i)\bpassphrase[ \t]{0,3}(?:is|was|:|=)[ \t]{0,3}[\"'`“]?(?P<secret>(?:[a-z]{3,12}[ -]){3,8}[a-z0-9]{1,12})"
+    r"(?i)\b(?P<name>passphrase|password|passwort|kennwort|contraseña)(?:[ \t]{1,3}[\w./@'’-]{1,24}){0,6}?"
+    r"(?:[ \t]{1,3}(?:is|was|lautet)|[ \t]{0,3}[:=])[ \t]{1,3}[\"'`“]?"
+    r"(?P<secret>(?:[a-zà-ÿ]{3,12}[ -]){3,8}[a-z0-9à-ÿ]{2,12})(?![\w'’])"
+)
+_FEWEST_WORDS = 4
+_OF_PHRASE = re.compile(r"[^ -]+")
+_PIN = re.compile(
+    r"\b(?:PIN|(?i:pin[ -]code))(?:[ \t]{1,3}[\w'’-]{1,20}){0,5}?"
+    r"(?:[ \t]{1,3}(?:is|ist|es|lautet)|[ \t]{0,3}[:=])[ \t]{1,3}(?P<secret>\d{4,8})(?![\w.,]?\d|[\w%])"
 )
 _SEED_NAMED = re.compile(
-    r"(?i)\b(?:seed|mnemonic|recovery|backup|wallet)(?:[ _-]?(?:phrase|words?|seed|key|recovery))?\b"
+    r"(?i)\b(?:seed|mnemonic|recovery|backup|wallet|semilla|wiederherstellung[a-zäöü]{0,12})"
+    r"(?:[ _-]?(?:phrase|words?|seed|key|recovery))?\b"
 )
 _SEED_CHARS = 240
 _SEED = re.compile(r"(?:(?:\d{1,2}[.):]\s?)?\b[a-z]{3,8}\b[\s,]{1,3}){11,23}(?:\d{1,2}[.):]\s?)?[a-z]{3,8}\b")
@@ -34,10 +44,22 @@ _OF_SENTENCES = frozenset(
     "the and for from have has are was were not but your our his her its with when which what who how than been would"
     " could also".split()
 )
+_ABOUT_PASSWORDS = _OF_SENTENCES | frozenset(
+    "password passwords passphrase phrase hash salt characters character letters letter digits symbols numbers"
+    " minimum maximum least most must should shall may might can will use need needs please enter choose your you"
+    " they them this that these those user users login account admin field form policy manager string text plain"
+    " clear same different wrong right valid invalid correct empty blank default still always never again already"
+    " just only very too really there here where then now into onto over under between against about after before"
+    " without until because since while both all any some each every one two three four five six eight ten twelve"
+    " long short strong weak safe secure known part kept set sent shown read sensitive case sin con para por que"
+    " muy nicht noch schon immer wieder leider falsch mit von und oder wird ist sind der die das ein eine einem".split()
+)
+_OF_GRAMMAR = ("ly", "ed", "ing")
+"""Endings of the words that say how a password is kept: seldom in a list to draw passphrases from."""
 
 
 def find_said(text: str) -> Iterator[Span]:
-    """Find passwords in sentences: "the password for the box is X"."""
+    """Find passwords in sentences: "the password for the box is X", "passphrase: correct horse battery staple"."""
     for found in _SAID.finditer(text):
         value = found["secret"].rstrip(".,;:!?)")
         fewest = 6 if any(map(str.isdigit, value)) else 8
@@ -48,8 +70,28 @@ def find_said(text: str) -> Iterator[Span]:
         if is_strong_password(value):
             yield found.start("secret"), found.start("secret") + len(value), "password"
     for found in _PHRASE.finditer(text):
-        if not _OF_SENTENCES.intersection(found["secret"].lower().replace("-", " ").split()):
-            yield *found.span("secret"), "password"
+        if size := _phrase_chars(found["secret"], is_named_so=found["name"].lower() == "passphrase"):
+            yield found.start("secret"), found.start("secret") + size, "password"
+    for found in _PIN.finditer(text):
+        yield *found.span("secret"), "pin"
+
+
+def _phrase_chars(words: str, *, is_named_so: bool) -> int:
+    """Return how far a text goes on as words that form no sentence, 0 where they are too few.
+
+    "correct horse battery staple and mind the gap" ends before "and". What is only called a password is judged by more
+    words, since sentences about passwords begin so too.
+    """
+    of_sentences = _OF_SENTENCES if is_named_so else _ABOUT_PASSWORDS
+    size = count = 0
+    for word in _OF_PHRASE.finditer(words):
+        plain = word[0].lower()
+        if plain in of_sentences and not (count == 0 and plain == "correct"):
+            break
+        if not is_named_so and (plain.endswith(_OF_GRAMMAR) or not word[0].islower()):
+            return 0
+        size, count = word.end(), count + 1
+    return size if count >= _FEWEST_WORDS else 0
 
 
 def find_seed_phrases(text: str) -> Iterator[Span]:

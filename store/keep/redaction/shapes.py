@@ -169,7 +169,7 @@ HEADED, MARKED, BARE = _by_place()
 def find_issued(text: str, lowered: str, candidates: Sequence[re.Match[str]]) -> Iterator[Span]:
     """Find the keys that their issuers' form betrays."""
     for shape in MARKED:
-        if shape.literal in text:
+        if shape.literal in text and (not shape.words or any(word in lowered for word in shape.words)):
             yield from shape.find(text)
     if not candidates:
         return
