@@ -233,8 +233,13 @@ def shown_in_words(shown: ShowAnswer, look: Look) -> list[str]:
 
 def memories_in_words(memories: Iterable[ListedAnswer], look: Look) -> list[str]:
     """Describe each memory in one line."""
-    rows = [(m["node_id"], m["level"], m["kind"], look.ago(m["created_at"]), m["title"]) for m in memories]
-    return table(rows, look, ("node", "level", "kind", "when", "title"))
+    listed = list(memories)
+    names = len({m["channel"] for m in listed}) > 1
+    rows = [
+        (m["node_id"], m["level"], m["kind"], look.ago(m["created_at"]), *([m["channel"]] * names), m["title"])
+        for m in listed
+    ]
+    return table(rows, look, ("node", "level", "kind", "when", *(["channel"] * names), "title"))
 
 
 def trace_in_words(trace: TraceAnswer, look: Look) -> list[str]:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 GLOBAL_CHANNEL = "_global"
 KEPT = {
     "new": "Remembered as {node} in {channel}.",
-    "known": "Known already, as {node} in {channel}: counted as said again.",
-    "again": "Known already, as {node} in {channel}, and replaced or faded since: it holds again.",
+    "known": "Known already, as {node} in {channel}; it counts as said again.",
+    "again": "Known before, as {node} in {channel}, and replaced or faded since; it holds again.",
 }
 KINDS = ("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode")
 RELATIONS = ("RelatesTo", "Supersedes", "Contradicts")

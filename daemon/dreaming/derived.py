@@ -64,7 +64,7 @@ class DerivedPages:
             if kept:
                 pages[path] = noted(text, run_id, "Partly undone:", f"{kept} of its changes stayed.")
             else:
-                pages[path] = disowned(text, run_id, "what it tells is as it was before.")
+                pages[path] = disowned(text, run_id, "what it changed is as it was before.")
         self.write(pages)
 
     def _digests_of(self, run_id: str) -> list[str]:

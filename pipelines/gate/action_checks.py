@@ -165,7 +165,7 @@ class ActionChecker:
 
     def _check_lines(self, page: Memory, said: Sequence[str], counts: _Counts) -> None:
         for line in page.text.splitlines():
-            if line.strip() and not line.startswith("#"):
+            if line.strip() and not line.startswith(("#", "[^")):
                 strays = overlap(_BESIDE_QUOTE.sub(" ", line), said) < LINE_SUPPORT
                 counts.seldom("{n} of {of} lines of pages are not supported by their sources", strays=strays)
         for quote in marked_quotes(page.text):

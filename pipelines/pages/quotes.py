@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from ...store.keep import okf
@@ -78,6 +78,15 @@ def line(fact: Memory, label: str, wording: Callable[[Memory], str] = spoken) ->
     if fact.superseded_by:
         words = f"~~{words}~~"
     return f"- {words}{f' ({note})' if note else ''} [^{label}]"
+
+
+def with_footnotes(text: str, sources: Sequence[NodeId], facts: Iterable[Memory]) -> str:
+    """Return a page's text with the definitions of its footnotes below: the day of each fact, linked to its file."""
+    known = {fact.node_id: fact for fact in facts}
+    labels = okf.source_ids(sources)
+    cited = [(labels[source], known[source]) for source in sources if source in known]
+    notes = [f"[^{label}]: [{day_of(fact)}](/{fact.path.replace(' ', '%20')})" for label, fact in cited]
+    return "\n".join([text, *([""] if notes else []), *notes])
 
 
 def labels_of(facts: Sequence[Memory]) -> dict[NodeId, str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from ...store.keep import okf
 from ...store.model import Action, Kind, Level, Memory
 from ..pages import recurring
+from ..pages.quotes import with_footnotes
 from ..workspace.proposals import BY_HAND, archive, body_hash, brought_back, create, may_come_back, newest, replace_text
 from ..workspace.view import View
 
@@ -20,7 +21,7 @@ def actions(view: View, channel: str, now: datetime, stage: str) -> Iterator[Act
     """Yield the actions that create, rewrite or archive a channel's insights."""
     facts = [fact for fact in view.whole(Level.FACT, channel) if fact.is_live]
     vectors = dict(zip((fact.node_id for fact in facts), view.vectors([fact.text for fact in facts]), strict=True))
-    page = _page(view, channel, recurring.recurring(facts, vectors), now)
+    page = _page(view, channel, recurring.recurring(facts, vectors), facts, now)
     paths = {fact.node_id: fact.path for fact in facts}
     if page is not None:
         build = replace_text if view.holds(page.node_id) else create
@@ -32,10 +33,11 @@ def actions(view: View, channel: str, now: datetime, stage: str) -> Iterator[Act
             yield gone
 
 
-def _page(view: View, channel: str, groups: recurring.Groups, now: datetime) -> Memory | None:
+def _page(view: View, channel: str, groups: recurring.Groups, facts: Sequence[Memory], now: datetime) -> Memory | None:
     if not groups:
         return None
     text, ids = recurring.body(groups)
+    text = with_footnotes(text, ids, facts)
     node_id = okf.fact_id(channel, f"insight {TITLE}")
     if view.holds(node_id) and (known := view.memory(node_id)):
         return brought_back(known, text, ids, view.run_id) if may_come_back(known) else known

@@ -14,7 +14,7 @@ from ...store.keep import okf
 from ...store.model import Action, Kind, Level, Memory, NodeId
 from ..pages import holding
 from ..pages.changes import plainly
-from ..pages.quotes import day_of
+from ..pages.quotes import day_of, with_footnotes
 from ..pages.topics import topics_of
 from ..workspace.proposals import (
     BY_HAND,
@@ -64,11 +64,10 @@ def plan(view: View, now: datetime) -> Planned:
 
 def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
     facts = plainly(fact for fact in view.whole(Level.FACT, channel) if not fact.is_archived)
-    replaced = holding.Replaced(facts)
     paths = {fact.node_id: fact.path for fact in facts}
     wanted: set[NodeId] = set()
     for page in _pages(facts):
-        memory = _memory(view, channel, page, replaced, now)
+        memory = _memory(view, channel, page, facts, now)
         wanted.add(memory.node_id)
         if action := _action(view, memory, paths):
             yield action
@@ -91,8 +90,9 @@ def _pages(facts: Sequence[Memory]) -> Iterator[_Page]:
         yield _Page(topic.name, f"{len(living)} facts, {days}, newest first.", [("Now", living)])
 
 
-def _memory(view: View, channel: str, page: _Page, replaced: holding.Replaced, now: datetime) -> Memory:
-    text, ids = holding.body(page.parts, replaced)
+def _memory(view: View, channel: str, page: _Page, facts: Sequence[Memory], now: datetime) -> Memory:
+    text, ids = holding.body(page.parts, holding.Replaced(facts))
+    text = with_footnotes(text, ids, facts)
     node_id = okf.fact_id(channel, f"profile {page.title.casefold()}")
     if view.holds(node_id) and (known := view.memory(node_id)):
         if not may_come_back(known):

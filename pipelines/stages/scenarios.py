@@ -20,7 +20,7 @@ from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
 from ..pages import episode_page, narration, titles
 from ..pages.changes import plainly
 from ..pages.episodes import SMALLEST, Episode, distinction, episodes_of
-from ..pages.quotes import day_of, labels_of, place_of
+from ..pages.quotes import day_of, labels_of, place_of, with_footnotes
 from ..workspace.checkpoint import once
 from ..workspace.proposals import (
     BY_HAND,
@@ -121,7 +121,7 @@ class _Channel:
 
     def _changed(self, page: Memory, episode: Episode) -> Memory:
         told = self._told(episode, page)
-        body = episode_page.body(episode.facts, str(told.get("text", "")))
+        body = self._body(episode, told)
         living = brought_back(page, body.text, body.sources, self.view.run_id)
         extra = {key: value for key, value in living.extra.items() if key != TOLD} | _days(episode.facts)
         return replace(living, description=_description(episode), extra=extra | ({TOLD: told} if told else {}))
@@ -131,7 +131,7 @@ class _Channel:
         if not title:
             return None
         told = self._told(episode)
-        body = episode_page.body(episode.facts, str(told.get("text", "")))
+        body = self._body(episode, told)
         node_id = okf.fact_id(self.channel, f"episode {episode.facts[0].node_id}")
         return Memory(
             node_id=node_id,
@@ -149,6 +149,10 @@ class _Channel:
             extra={"learned_at": self.now.isoformat(), **_days(episode.facts), BY_HAND: body_hash(body.text)}
             | ({TOLD: told} if told else {}),
         )
+
+    def _body(self, episode: Episode, told: Mapping[str, str | int]) -> episode_page.Body:
+        body = episode_page.body(episode.facts, str(told.get("text", "")))
+        return replace(body, text=with_footnotes(body.text, body.sources, episode.facts))
 
     def _told(self, episode: Episode, page: Memory | None = None) -> dict[str, str | int]:
         """Return a model's grounded sentences on what came of an episode; asked again only when its facts change."""

@@ -267,6 +267,6 @@ def _without_empty_sections(text: str) -> str:
     kept: list[str] = []
     for number, line in enumerate(lines):
         following = next((other for other in lines[number + 1 :] if other.strip()), "#")
-        if not (line.startswith("#") and following.startswith("#")):
+        if not (line.startswith("#") and following.startswith(("#", "[^"))):
             kept.append(line)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept))

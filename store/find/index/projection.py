@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -46,6 +47,10 @@ IMPORT = "import"
 
 PEOPLE_ROLES = frozenset(role.value for role in Role)
 """Roles that name a part, not a person: they say nothing about the text."""
+
+
+_FOOTNOTE = re.compile(r"^\[\^[tm]\d{1,6}\]: \[[^\]\n]{0,400}\]\(/[^)\n]{1,1000}\)$\n?", re.MULTILINE)
+"""A footnote of a page as a dream writes it: it says where a line comes from, which the page's links say as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +170,7 @@ def memory_node(memory: Memory) -> Node:
         level=memory.level,
         kind=memory.kind,
         title=memory.title,
-        text=memory.text.strip() or memory.description,
+        text=_FOOTNOTE.sub("", memory.text).strip() or memory.description,
         channel=memory.channel,
         live=not memory.is_archived,
         created_at=memory.created_at,

@@ -364,6 +364,12 @@ def test_show_puts_the_pages_together(daemon: FakeDaemon, run: Run) -> None:
     assert json.loads(run("show", "k2m4", "--json")[1])["text"] == "The office is in Linz."
 
 
+def test_a_list_of_several_channels_names_them(daemon: FakeDaemon, run: Run) -> None:
+    assert "channel" not in run("list")[1]
+    daemon.answers["list"] = {"memories": [LISTED, LISTED | {"channel": "home"}], "next": None}
+    assert all(name in run("list")[1] for name in ("channel", "work", "home"))
+
+
 def test_remember_reads_standard_input(daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("Die Tür ist grün.\n".encode())))
     code, out, _ = run("remember", "-", "--kind", "fact", "--tag", "a", "--tag", "b")

@@ -11,6 +11,16 @@ from tests.memories import fact
 from tests.pipelines.pages.said import said
 
 
+def test_a_page_ends_with_the_definitions_of_its_footnotes() -> None:
+    first, second = said("We take Postgres.", "s1#1"), said("The port is 8181.", "s3#1")
+    text = quotes.with_footnotes("- “…” [^m1]", (first.node_id, "gone", second.node_id), [second, first])
+    assert text.splitlines()[2:] == [
+        f"[^m1]: [2 March 2026](/{first.path})",
+        f"[^m3]: [4 March 2026](/{second.path})",
+    ]
+    assert quotes.with_footnotes("nothing", (), []) == "nothing"
+
+
 def test_a_line_has_the_day_the_words_and_the_footnote() -> None:
     one = said("No ORM please, I prefer plain SQL.")
     assert quotes.line(one, "m1", quotes.dated) == "- 2 March 2026: “No ORM please, I prefer plain SQL.” [^m1]"

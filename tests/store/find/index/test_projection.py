@@ -41,6 +41,12 @@ def test_reading_the_tail_gives_what_reading_the_whole_gives(texts: list[str], c
     assert late.parsed_to == expected.parsed_to == len(whole)
 
 
+def test_the_footnotes_of_a_page_are_not_among_its_words() -> None:
+    page = b"---\ntype: Profile\n---\n\n- we use oak [^m1]\n\n[^m1]: [1 May 2026](/facts/oak--a.md)\n[^9]: a person's\n"
+    (node,) = project_memory("profiles/shop/oak.md", page, AT).nodes
+    assert node.text == "- we use oak [^m1]\n\n[^9]: a person's"
+
+
 def test_neighbours_are_named_and_cut() -> None:
     turns = [NewTurn("Ann", f"{n} " * NEIGHBOUR_CHARS, AT) for n in range(7)]
     nodes = project_session(PATH, session.open_file(HEAD) + session.encode_turns(turns, 1), HEAD).nodes[1:]
