@@ -13,6 +13,7 @@ from typing import Any
 from loguru import logger
 
 from .. import __version__
+from ..ipc.mcp import attach
 from ..ipc.paths import default_socket_path
 from ..ipc.server.listener import adopt_listener, open_listener
 from ..ipc.server.server import Server
@@ -99,7 +100,12 @@ class Daemon:
                 stop=self.stop,
                 socket_problem=lambda: server.socket_problem,
             )
-            server = Server(methods.handlers(), settings.ipc, lambda method: activity.touch())
+            server = Server(
+                methods.handlers(),
+                settings.ipc,
+                lambda method: activity.touch(),
+                {attach.METHOD: attach.attach},
+            )
             await server.start(listener)
             stack.push_async_callback(server.stop)
             stack.push_async_callback(dreamer.stop)

@@ -181,11 +181,15 @@ class Inbox:
 
     def take(self) -> Message:
         """Parse the next message; raises IndexError when there is none."""
+        line = self.take_line()
+        return line if isinstance(line, Malformed) else parse(line)
+
+    def take_line(self) -> bytes | Malformed:
+        """Return the next line as it came, or the error on one too long; raises IndexError when there is none."""
         line = self._lines.popleft()
-        if isinstance(line, Malformed):
-            return line
-        self.size_bytes -= len(line)
-        return parse(line)
+        if not isinstance(line, Malformed):
+            self.size_bytes -= len(line)
+        return line
 
     def clear(self) -> None:
         """Forget what was not taken."""

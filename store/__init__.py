@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .results import Purged, PurgePreview
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
-    from .text.fence import fenced, unmarked, without_element, without_recalled
+    from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.replies import read_reply
     from .text.vocabulary import MONTH_NUMBERS
 
@@ -67,6 +67,7 @@ __all__ = [
     "salvage_ledgers",
     "session_id",
     "unmarked",
+    "unmarked_lines",
     "within",
     "without_controls",
     "without_element",
@@ -105,6 +106,7 @@ _HOMES = {
     "salvage_ledgers": "keep.ledger.salvage:salvage",
     "session_id": "keep.okf.session",
     "unmarked": "text.fence",
+    "unmarked_lines": "text.fence",
     "within": "keep.deadline",
     "without_controls": "text.controls",
     "without_element": "text.fence",

@@ -34,6 +34,28 @@ WRITE_BYTES = 2**18
 READ_AHEAD_BYTES = 2**16
 
 
+class Session(Protocol):
+    """Another protocol, spoken on a connection from the line on that asked for it."""
+
+    @property
+    def open_count(self) -> int:
+        """Count the requests that are owed an answer."""
+        ...
+
+    @property
+    def has_room(self) -> bool:
+        """Say whether another line is taken."""
+        ...
+
+    def receive(self, line: bytes) -> None:
+        """Take a line in, without its newline."""
+        ...
+
+    def end(self) -> None:
+        """Stop all work: the client is gone, or the server ends."""
+        ...
+
+
 class Dispatcher(Protocol):
     """The server, as far as a connection knows it: begins and cancels requests, and keeps the list of connections."""
 
@@ -42,6 +64,10 @@ class Dispatcher(Protocol):
     turns: Turns
     connections: set[Connection]
     turned_away: set[Connection]
+
+    def attach(self, connection: Connection, message: Request | Notification) -> Session | None:
+        """Begin the protocol that a first message asks for; None if it is of ours. Raises ProtocolError."""
+        ...
 
     def begin(self, connection: Connection, message: Request | Notification) -> None:
         """Begin to answer a message."""
@@ -60,6 +86,8 @@ class Connection(asyncio.Protocol):
         self.held = False
         self._dispatcher = dispatcher
         self._inbox = Inbox()
+        self._session: Session | None = None
+        self._is_first = True
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._reading = True
@@ -105,6 +133,8 @@ class Connection(asyncio.Protocol):
             self._stalled.cancel()
         for request in list(self.requests.values()):
             self._dispatcher.cancel(request)
+        if self._session is not None:
+            self._session.end()
 
     def pause_writing(self) -> None:
         """Give a client that does not read some time to begin."""
@@ -130,36 +160,60 @@ class Connection(asyncio.Protocol):
         clock = self._dispatcher.loop.time
         while most and self._may_begin() and clock() < until_s:
             most -= 1
-            self._begin(self._inbox.take())
+            if self._session is None:
+                self._begin(self._inbox.take())
+            else:
+                self._pass_on(self._session, self._inbox.take_line())
             if self._out_bytes >= WRITE_BYTES:
                 self._write()
         self._flush()
         return self._may_begin()
 
     def _may_begin(self) -> bool:
-        has_room = len(self.requests) < self._dispatcher.settings.max_in_flight
-        return has_room and self._writing and not self.held and bool(self._inbox)
+        return not self._is_full() and self._writing and not self.held and bool(self._inbox)
 
     def _begin(self, message: Message) -> None:
         if self._gone and not isinstance(message, Notification):
             return
-        if not isinstance(message, Malformed):
+        is_first, self._is_first = self._is_first, False
+        if isinstance(message, Malformed):
+            self._refuse(message)
+        elif not is_first or not self._attach(message):
             self._dispatcher.begin(self, message)
-            return
-        self.fail(message.id, message.error, always=True)
-        if message.fatal:
+
+    def _attach(self, message: Request | Notification) -> bool:
+        try:
+            self._session = self._dispatcher.attach(self, message)
+        except ProtocolError as error:
+            self._refuse(Malformed(error, message.id if isinstance(message, Request) else None, fatal=True))
+            return True
+        return self._session is not None
+
+    def _pass_on(self, session: Session, line: bytes | Malformed) -> None:
+        if isinstance(line, Malformed):
+            self._refuse(line)
+        elif not self._gone:
+            session.receive(line)
+
+    def _refuse(self, malformed: Malformed) -> None:
+        self.fail(malformed.id, malformed.error, always=True)
+        if malformed.fatal:
             self._inbox.clear()
             self._closing = True
+
+    def _is_full(self) -> bool:
+        if self._session is not None and not self._session.has_room:
+            return True
+        return len(self.requests) >= self._dispatcher.settings.max_in_flight
 
     def _flush(self) -> None:
         """Write what is answered, then read on, or close, or wait, as the bounds say."""
         self._write()
         if self._closing:
-            if not self._inbox and not self.requests:
+            if not self._inbox and not self.owes_answers:
                 self._transport.close()
             return
-        is_full = len(self.requests) >= self._dispatcher.settings.max_in_flight
-        if self._reading == (self._inbox.size_bytes > READ_AHEAD_BYTES or is_full or not self._writing):
+        if self._reading == (self._inbox.size_bytes > READ_AHEAD_BYTES or self._is_full() or not self._writing):
             self._reading = not self._reading
             (self._transport.resume_reading if self._reading else self._transport.pause_reading)()
             if not self._reading and not self._watching:  # while nothing is read, an end is seen by polling alone
@@ -180,6 +234,11 @@ class Connection(asyncio.Protocol):
         self.requests.pop(request.key, None)
         if request.ordered:
             self.held = False
+
+    @property
+    def owes_answers(self) -> bool:
+        """Say whether a request is open."""
+        return bool(self.requests) or (self._session is not None and self._session.open_count > 0)
 
     def close(self) -> None:
         """Write what is answered, then close."""
@@ -221,6 +280,8 @@ class Connection(asyncio.Protocol):
         for request in list(self.requests.values()):
             if request.call.id is not None:
                 self._dispatcher.cancel(request)
+        if self._session is not None:
+            self._session.end()
         if self._closing and not self._inbox:
             self._transport.abort()
         else:

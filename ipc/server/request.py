@@ -8,14 +8,24 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from ..call import Call, Handler
-from ..protocol import Notification, Request
+from ..protocol import Notification, ProtocolError, Request, RequestId
 
 
 class Client(Protocol):
-    """The connection that a request came from, as far as answering it needs one."""
+    """The connection that a request came from, as far as answering it needs one.
+
+    `requests` are the open ones, by their key; `held`: its next messages wait until an ordered one is answered.
+    """
+
+    requests: dict[object, OpenRequest]
+    held: bool
 
     def send(self, line: bytes) -> None:
         """Have a line written by the next `pump`."""
+        ...
+
+    def fail(self, request_id: RequestId | None, error: ProtocolError) -> None:
+        """Answer with an error, unless it is of a notification."""
         ...
 
     def pump(self) -> None:

@@ -30,7 +30,7 @@ from ..protocol import (
 )
 from ..settings import IpcSettings
 from .acceptor import Acceptor
-from .connection import Connection
+from .connection import Connection, Session
 from .lanes import Lanes
 from .listener import Listener, ListenerError, listen_again
 from .request import Client, OpenRequest
@@ -45,6 +45,9 @@ SYSTEMS_SOCKET_LOST = (
     "{} was removed, and dreamd has made it again by itself; the service manager, which made the first one, knows of "
     "this one after `systemctl --user restart dreamd.socket dreamd`."
 )
+Attach = Callable[["Server", Connection, Request | Notification], Session]
+"""Begins another protocol on a connection; raises ProtocolError."""
+
 # A message this long costs its handler milliseconds (redaction, hashing): not in the loop.
 BULKY_BYTES = 32 * 1024
 
@@ -53,6 +56,7 @@ class Server:
     """Answers the handlers' methods on a listener's connections, in the running event loop.
 
     `on_activity` is called with the method's name, in the loop, for every request that an agent at work sends.
+    `protocols` are those that a connection may change to with its first message, by that message's method.
     `socket_problem` is a sentence on a socket file that was removed, "" while all is well.
     """
 
@@ -61,6 +65,7 @@ class Server:
         handlers: Mapping[str, Handler],
         settings: IpcSettings | None = None,
         on_activity: Callable[[str], None] | None = None,
+        protocols: Mapping[str, Attach] | None = None,
     ) -> None:
         self.settings = settings or IpcSettings()
         self.connections: set[Connection] = set()
@@ -68,6 +73,7 @@ class Server:
         self._handlers = dict(handlers)
         self._in_loop = {name for name, handler in handlers.items() if inspect.iscoroutinefunction(handler.call)}
         self._on_activity = on_activity
+        self._protocols = dict(protocols or {})
         self.turned_away: set[Connection] = set()
         self.socket_problem = ""
         self._acceptors: list[Acceptor] = []
@@ -131,41 +137,47 @@ class Server:
         for request in list(self._open):
             self.cancel(request)
         await self._until_idle(LAST_ANSWERS_S)
+        await self._until(lambda: not any(connection.owes_answers for connection in self.connections), LAST_ANSWERS_S)
         for connection in (*self.connections, *self.turned_away):
             connection.close()
         await self._until_closed(LAST_ANSWERS_S)
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._long_pool.shutdown(wait=False, cancel_futures=True)
 
-    def begin(self, connection: Connection, message: Request | Notification) -> None:
+    def attach(self, connection: Connection, message: Request | Notification) -> Session | None:
+        """Begin the protocol that a first message asks for; None if it is of ours. Raises ProtocolError."""
+        attach = self._protocols.get(message.method)
+        return attach(self, connection, message) if attach is not None else None
+
+    def begin(self, client: Client, message: Request | Notification) -> None:
         """Call the message's handler; its answer goes out as soon as it is there."""
         request_id = message.id if isinstance(message, Request) else None
         method = message.method
         if method == "cancel":
-            self._cancel_request(connection, request_id, message.params)
+            self._cancel_request(client, request_id, message.params)
             return
         handler = self._handlers.get(method)
         if handler is None:
-            connection.fail(request_id, unknown_method(method, self._handlers))
+            client.fail(request_id, self._unknown(method))
             return
         try:
             params = handler.params.model_validate(message.params)
         except ValidationError as error:
-            connection.fail(request_id, invalid_params(error, handler.params))
+            client.fail(request_id, invalid_params(error, handler.params))
             return
-        if request_id is not None and request_id in connection.requests:
-            connection.fail(
+        if request_id is not None and request_id in client.requests:
+            client.fail(
                 request_id,
                 ProtocolError(f"a request with the id {request_id!r} is being answered", "", INVALID_REQUEST),
             )
             return
         if self.stopping:
-            connection.fail(request_id, ProtocolError("dreamd is stopping", "try again when it is back", STOPPING))
+            client.fail(request_id, ProtocolError("dreamd is stopping", "try again when it is back", STOPPING))
             return
         if handler.activity and self._on_activity is not None:
             self._on_activity(method)
-        request = OpenRequest(connection, message, handler, self._wake_loop)
-        connection.requests[request.key] = request
+        request = OpenRequest(client, message, handler, self._wake_loop)
+        client.requests[request.key] = request
         self._open.add(request)
         self._idle.clear()
         if method in self._in_loop:
@@ -176,10 +188,15 @@ class Server:
             request.timer = self.loop.call_later(self.settings.deadline_s, self._out_of_time, request)
             self._queue_for_thread(request, params)
         elif isinstance(message, Request) and message.size_bytes > BULKY_BYTES:
-            request.ordered = connection.held = True
+            request.ordered = client.held = True
             self._queue_for_thread(request, params)
         else:
             self._call(request, params)
+
+    def _unknown(self, method: str) -> ProtocolError:
+        if method in self._protocols:
+            return ProtocolError(f"{method} is the first message of a connection", "connect anew", INVALID_REQUEST)
+        return unknown_method(method, self._handlers)
 
     def cancel(self, request: OpenRequest) -> None:
         """Take a request back, once. One whose work cannot be stopped any more is answered as if nothing had been said.
@@ -192,18 +209,16 @@ class Server:
         if request.stop_work is not None:
             request.stop_work()
 
-    def _cancel_request(self, connection: Connection, request_id: Any, params: Mapping[str, Any]) -> None:
+    def _cancel_request(self, client: Client, request_id: Any, params: Mapping[str, Any]) -> None:
         open_id = params.get("id")
         if not isinstance(open_id, int | str) or len(params) != 1:
-            connection.fail(
-                request_id, ProtocolError("cancel takes the id of a request", "parameters: id", INVALID_PARAMS)
-            )
+            client.fail(request_id, ProtocolError("cancel takes the id of a request", "parameters: id", INVALID_PARAMS))
             return
-        request = connection.requests.get(open_id)
+        request = client.requests.get(open_id)
         if request is not None:
             self.cancel(request)
         if request_id is not None:
-            connection.send(encode_answer(request_id, {"cancelled": request is not None}))
+            client.send(encode_answer(request_id, {"cancelled": request is not None}))
 
     def _call(self, request: OpenRequest, params: Any) -> None:
         try:
@@ -358,10 +373,13 @@ class Server:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), timeout_s)
 
-    async def _until_closed(self, timeout_s: float) -> None:
+    async def _until(self, is_done: Callable[[], bool], timeout_s: float) -> None:
         deadline = self.loop.time() + timeout_s
-        while self.connections and self.loop.time() < deadline:
+        while not is_done() and self.loop.time() < deadline:
             await asyncio.sleep(0.01)
+
+    async def _until_closed(self, timeout_s: float) -> None:
+        await self._until(lambda: not self.connections, timeout_s)
         for connection in list(self.connections):
             connection.abort()
         if self.connections:

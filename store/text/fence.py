@@ -23,9 +23,9 @@ _TEMPLATE = re.compile(r"<(?=[|\uff5c<])|(?<=[|\uff5c>])>")
 _BRACKETED = re.compile(rf"\[(?=\s?/?\s?(?:inst|sys|{_ROLES}|tool_calls|available_tools)\s?\])", re.IGNORECASE)
 _HEADING = re.compile(rf"(?<!#)#{{2,}}+(?=\s{{0,9}}(?:{_ROLES}|instructions?|response|input)\b)", re.IGNORECASE)
 _ROLE = re.compile(
-    rf"(?P<before>^|[^\w\s]\s{{0,9}}|\bto\s)(?P<role>(?:{_ROLES}))(?=(?:,[^:\n]{{1,40}})?\s?:)|"
+    rf"(?P<before>^[ \t]{{0,9}}|[^\w\s]\s{{0,9}}|\bto\s)(?P<role>(?:{_ROLES}))(?=(?:,[^:\n]{{1,40}})?\s?:)|"
     r"\b(?P<label>(?:Human|Assistant|System|User|Developer|Tool|HUMAN|ASSISTANT|SYSTEM|USER|DEVELOPER|TOOL))(?=\s?:)",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
 LONGEST_NAME = 40
 _NO_NAME = re.compile(r"[^\w .'’-]")
@@ -44,10 +44,12 @@ def unmarked(text: str) -> str:
 
     Control, bidirectional and invisible characters are gone. Linear in the text.
     """
-    line = " ".join(plain(text).split())
-    line = _TEMPLATE.sub(lambda mark: "‹" if mark[0] == "<" else "›", _TAG.sub("‹", line))
-    line = _HEADING.sub("#", _BRACKETED.sub("(", line))
-    return _ROLE.sub(_quoted, line)
+    return _broken(" ".join(plain(text).split()))
+
+
+def unmarked_lines(text: str) -> str:
+    """Return the same of a text that keeps its lines; none of them begins with the mark of a role."""
+    return _broken(plain(text))
 
 
 def without_recalled(text: str) -> str:
@@ -74,6 +76,11 @@ def without_element(text: str, tag: str, *, unclosed: bool = False) -> str:
 def speaker_name(role: str) -> str:
     """Return the name of who said something, with nothing in it that could end a line's head; "" for nobody."""
     return " ".join(_NO_NAME.sub(" ", plain(role)).split())[:LONGEST_NAME]
+
+
+def _broken(text: str) -> str:
+    text = _TEMPLATE.sub(lambda mark: "‹" if mark[0] == "<" else "›", _TAG.sub("‹", text))
+    return _ROLE.sub(_quoted, _HEADING.sub("#", _BRACKETED.sub("(", text)))
 
 
 def _quoted(mark: re.Match[str]) -> str:

@@ -14,7 +14,7 @@ import pytest
 from dreamd.ipc.call import Handler
 from dreamd.ipc.client import Client
 from dreamd.ipc.server.listener import Listener, open_listener
-from dreamd.ipc.server.server import Server
+from dreamd.ipc.server.server import Attach, Server
 from dreamd.ipc.settings import IpcSettings
 
 
@@ -22,12 +22,17 @@ class Serving:
     """A server that runs, and ways to talk to it with and without the client."""
 
     def __init__(
-        self, path: Path, handlers: Mapping[str, Handler], settings: IpcSettings, listener: Listener | None = None
+        self,
+        path: Path,
+        handlers: Mapping[str, Handler],
+        settings: IpcSettings,
+        listener: Listener | None = None,
+        protocols: Mapping[str, Attach] | None = None,
     ) -> None:
         self.path = path
         self.active: list[str] = []
         self.loop = asyncio.new_event_loop()
-        self.server = Server(handlers, settings, self.active.append)
+        self.server = Server(handlers, settings, self.active.append, protocols)
         self._wires: list[Wire] = []
         self._stopped = False
         self._thread = threading.Thread(target=self.loop.run_forever)
@@ -109,8 +114,14 @@ Serve = Callable[..., Serving]
 def serve(socket_folder: Path) -> Iterator[Serve]:
     started: list[Serving] = []
 
-    def start(handlers: Mapping[str, Handler], listener: Listener | None = None, **settings: Any) -> Serving:
-        started.append(Serving(socket_folder / "dreamd.sock", handlers, IpcSettings(**settings), listener))
+    def start(
+        handlers: Mapping[str, Handler],
+        listener: Listener | None = None,
+        protocols: Mapping[str, Attach] | None = None,
+        **settings: Any,
+    ) -> Serving:
+        path = socket_folder / "dreamd.sock"
+        started.append(Serving(path, handlers, IpcSettings(**settings), listener, protocols))
         return started[-1]
 
     yield start
