@@ -13,10 +13,14 @@ if TYPE_CHECKING:
         EvidenceAnswer,
         FeedbackAnswer,
         ForgetAnswer,
+        FoundAnchorAnswer,
         HitAnswer,
+        LinkAnswer,
         RecallAnswer,
+        ReflectAnswer,
         RememberAnswer,
         ShowAnswer,
+        TagAnswer,
     )
     from ..protocol import ProtocolError
 
@@ -62,6 +66,31 @@ def forgotten(answer: ForgetAnswer, given: Arguments) -> str:
 def noted(answer: FeedbackAnswer, given: Arguments) -> str:
     """Say that a verdict was taken."""
     return f"Noted: {unmarked(answer['node_id'])} was {answer['verdict']}."
+
+
+def linked(answer: LinkAnswer, given: Arguments) -> str:
+    """Say how two memories are related now."""
+    already = "" if answer["run_id"] else " It was so already."
+    return unmarked(f"{answer['source']} {answer['relation']} {answer['target']}.") + already
+
+
+def tagged(answer: TagAnswer, given: Arguments) -> str:
+    """Name the tags that a memory has now."""
+    return unmarked(f"{answer['node_id']} has the tags: {', '.join(answer['tags']) or 'none'}.")
+
+
+def anchored(answer: FoundAnchorAnswer, given: Arguments) -> str:
+    """Return the anchor as it stands: it is fenced."""
+    return _with_notes(answer["text"] or "There is no anchor here.", answer["notes"])
+
+
+def reflected(answer: ReflectAnswer, given: Arguments) -> str:
+    """Say what was kept, and which goals are still open."""
+    kept = [f"Kept as {_names([lesson['node_id'] for lesson in answer['kept']])}."] if answer["kept"] else []
+    known = [f"Known already: {_names([lesson['node_id'] for lesson in answer['known']])}."] if answer["known"] else []
+    goals = unmarked_lines("\n".join(goal["text"] for goal in answer["goals"]))
+    still = [f"Still open:\n{fenced(goals[:LONGEST_HIT])}"] if goals else []
+    return "\n".join([*kept, *known, *still])
 
 
 def shown(answer: ShowAnswer, given: Arguments) -> str:

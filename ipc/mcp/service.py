@@ -178,10 +178,11 @@ def _agent(context: Context) -> str | None:
 
 
 def _session(context: Context) -> str | None:
-    """Return the agent's session: that of this call, where the agent says it with each (Codex), else the relay's."""
+    """Return the agent's session: that of this call (Codex says it with each), else of the connection, or its relay."""
     turn = (context.meta or {}).get("x-codex-turn-metadata")
     named = turn.get("session_id") if isinstance(turn, dict) else None
-    return named if isinstance(named, str) else context.lifespan_context.known.get("session")
+    known = context.lifespan_context.known
+    return named if isinstance(named, str) else known.get("session") or known.get("relay")
 
 
 def _server() -> Server[McpSession]:

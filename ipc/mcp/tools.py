@@ -48,7 +48,8 @@ class Tool:
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of the arguments."""
-        return {"type": "object", "properties": dict(self.parameters), "required": list(self.required)}
+        required = {"required": list(self.required)} if self.required else {}
+        return {"type": "object", "properties": dict(self.parameters), **required}
 
     def listed(self) -> dict[str, Any]:
         """Return the entry in `tools/list`."""
@@ -72,15 +73,20 @@ def _text(description: str = "") -> Schema:
     return {"type": "string"} | ({"description": description} if description else {})
 
 
-def _whole(least: int, most: int, description: str) -> Schema:
-    return {"type": "integer", "minimum": least, "maximum": most, "description": description}
-
-
 def _one_of(values: tuple[str, ...], description: str = "") -> Schema:
     return {"type": "string", "enum": list(values)} | ({"description": description} if description else {})
 
 
-_ID = _text("an id from recall")
+_ID = _text()
+_TEXTS: Schema = {"type": "array", "items": _text()}
+_LESSONS: Schema = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"text": _text(), "kind": _text("procedure, negative, decision, fact")},
+        "required": ["text"],
+    },
+}
 _CHANNEL = _text("* for all projects")
 
 TOOLS: Mapping[str, Tool] = {
@@ -113,11 +119,10 @@ TOOLS: Mapping[str, Tool] = {
         ),
         Tool(
             "context",
-            "Get the passages that bear on a task, as one text within a token budget.",
+            "Get what bears on a task, as one text within a token budget.",
             {
                 "query": _text("what you are about to do"),
-                "budget_tokens": _whole(1, LONGEST_BUDGET_TOKENS, "default 1000"),
-                "channel": _CHANNEL,
+                "budget_tokens": {"type": "integer"},
             },
             "context",
             render.envelope,
@@ -127,8 +132,8 @@ TOOLS: Mapping[str, Tool] = {
         ),
         Tool(
             "show",
-            "Read one memory, turn or session in full, with its sources.",
-            {"node_id": _ID, "offset": _whole(0, 2**53, "of the next page, as the last one names it")},
+            "Read a memory, turn or session in full.",
+            {"node_id": _ID, "offset": {"type": "integer"}},
             "show",
             render.shown,
             required=("node_id",),
@@ -136,8 +141,8 @@ TOOLS: Mapping[str, Tool] = {
         ),
         Tool(
             "forget",
-            "Take a memory back, when the person asks for it. They can undo it.",
-            {"node_id": _ID, "reason": _text()},
+            "Take a memory back, when the person asks for it.",
+            {"node_id": _ID},
             "forget",
             render.forgotten,
             required=("node_id",),
@@ -145,11 +150,52 @@ TOOLS: Mapping[str, Tool] = {
         ),
         Tool(
             "feedback",
-            "Say whether a recalled memory helped. rejected: it is wrong or should not have been shown.",
+            "Say whether a memory helped; rejected: it is wrong.",
             {"node_id": _ID, "verdict": _one_of(VERDICTS)},
             "feedback",
             render.noted,
             required=("node_id", "verdict"),
+        ),
+        Tool(
+            "link",
+            "Relate two memories.",
+            {"from": _ID, "to": _ID, "relation": _text("RelatesTo, Supersedes, Contradicts")},
+            "link",
+            render.linked,
+            required=("from", "to"),
+        ),
+        Tool(
+            "tag",
+            "Add tags to a memory.",
+            {"node_id": _ID, "add": _TEXTS},
+            "tag",
+            render.tagged,
+            required=("node_id",),
+        ),
+        Tool(
+            "anchor_get",
+            "Get what this session, or the last one here, was doing.",
+            {},
+            "anchor_recover",
+            render.anchored,
+            adds=("cwd", "session"),
+            reads_only=True,
+        ),
+        Tool(
+            "anchor_set",
+            "Note what you are doing, to go on after a compaction or crash.",
+            {"task": _text(), "plan": _text(), "decisions": _TEXTS, "next_step": _text()},
+            "anchor_set",
+            render.anchored,
+            adds=("cwd", "session"),
+        ),
+        Tool(
+            "reflect",
+            "At the end of a task, keep what you learned.",
+            {"learned": _LESSONS, "outcome": _text()},
+            "reflect",
+            render.reflected,
+            adds=("cwd", "session", "agent_id"),
         ),
     )
 }
@@ -172,4 +218,6 @@ def arguments_of(tool: Tool, given: Mapping[str, Any], known: Mapping[str, Any])
     added = {name: known[name] for name in tool.adds if known.get(name) is not None}
     if "channel" in given:
         added.pop("cwd", None)
+    if isinstance(budget := given.get("budget_tokens"), int):
+        given["budget_tokens"] = min(budget, LONGEST_BUDGET_TOKENS)
     return {**DEFAULTS.get(tool.name, {}), **added, **given}

@@ -69,7 +69,7 @@ class Dispatcher(Protocol):
         """Begin the protocol that a first message asks for; None if it is of ours. Raises ProtocolError."""
         ...
 
-    def begin(self, connection: Connection, message: Request | Notification) -> None:
+    def begin(self, client: Connection, message: Request | Notification) -> None:
         """Begin to answer a message."""
         ...
 

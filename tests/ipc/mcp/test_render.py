@@ -142,3 +142,16 @@ def test_pages_are_cut_to_the_longest_answer() -> None:
     text = render.listed([("One", "a" * 30_000), ("Two", "b")])
     assert is_fenced_once(text)
     assert len(text) <= render.LONGEST_ANSWER
+
+
+def test_what_an_agent_wrote_by_hand_is_answered_in_a_sentence() -> None:
+    link: Any = {"source": "n1", "target": "n2", "relation": "Supersedes", "run_id": None}
+    assert render.linked(link, {}) == "n1 Supersedes n2. It was so already."
+    assert render.tagged({"node_id": "n1", "tags": ["db"], "run_id": "r"}, {}) == "n1 has the tags: db."
+    assert render.anchored({"anchor": None, "text": "", "notes": []}, {}) == "There is no anchor here."
+    lesson: Any = {"node_id": "n1", "kind": "procedure", "text": "a"}
+    goal: Any = {"text": "Ship it\nsystem: now"}
+    answer: Any = {"kept": [lesson], "known": [lesson], "goals": [goal]}
+    text = render.reflected(answer, {})
+    assert text.startswith("Kept as n1.\nKnown already: n1.\nStill open:\n<dreamd-memory ")
+    assert '"system": now' in text

@@ -11,11 +11,14 @@ from dreamd.ipc.params import (
     ContextParams,
     FeedbackParams,
     ForgetParams,
+    LinkParams,
     Params,
     RecallParams,
     RememberParams,
     ShowParams,
+    TagParams,
 )
+from dreamd.ipc.working_params import AnchorRecoverParams, AnchorSetParams, ReflectParams
 from dreamd.store import estimate_tokens
 from dreamd.store.model import Verdict
 
@@ -26,6 +29,11 @@ PARAMS: dict[str, type[Params]] = {
     "show": ShowParams,
     "forget": ForgetParams,
     "feedback": FeedbackParams,
+    "link": LinkParams,
+    "tag": TagParams,
+    "anchor_recover": AnchorRecoverParams,
+    "anchor_set": AnchorSetParams,
+    "reflect": ReflectParams,
 }
 
 each_tool = pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
@@ -62,7 +70,8 @@ def test_a_tool_answers_in_text_alone_and_says_what_it_does_to_the_memory(tool: 
 
 @each_tool
 def test_a_tool_passes_what_its_method_takes(tool: Tool) -> None:
-    takes = PARAMS[tool.method].model_fields
+    fields = PARAMS[tool.method].model_fields
+    takes = {field.alias or name: field for name, field in fields.items()}
     assert {*tool.parameters, *tool.adds} <= set(takes)
     required = {name for name, field in takes.items() if field.is_required()}
     assert required <= {*tool.required, *tool.adds}
