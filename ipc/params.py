@@ -15,6 +15,7 @@ Limit = Annotated[int, Field(strict=True, ge=1, le=1000)]
 Offset = Annotated[int, Field(strict=True, ge=0, le=2**53)]
 Query = Annotated[str, Field(max_length=2**16)]
 Folder = Annotated[str, Field(min_length=1, max_length=4096)]
+Key = Annotated[str, Field(min_length=1, max_length=128)]
 Words = Annotated[str, Field(min_length=1, max_length=2**20)]
 
 
@@ -73,6 +74,7 @@ class RememberParams(Params):
     agent_id: Name | None = None
     always: bool = False
     priority: Annotated[int, Field(strict=True, ge=1, le=10)] = 5
+    idempotency_key: Key | None = None
 
 
 class SessionParams(Params):
@@ -102,6 +104,7 @@ class ObserveParams(Params):
 
     session: SessionParams
     turns: Annotated[tuple[TurnParams, ...], Field(max_length=10_000)]
+    idempotency_key: Key | None = None
 
 
 class ShowParams(Params):
@@ -134,6 +137,7 @@ class FeedbackParams(Params):
 
     node_id: Name
     verdict: Verdict
+    idempotency_key: Key | None = None
 
 
 class LinkParams(Params):

@@ -121,6 +121,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             tags=params.tags,
             agent_id=params.agent_id,
             curated=params.priority if params.always else 0,
+            idempotency_key=params.idempotency_key,
         )
         return _curated(kept, params.priority) if params.always else kept
 
@@ -143,13 +144,14 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             user_id=session.user_id,
             cwd=session.cwd,
         )
-        return store.observe(head, [NewTurn(t.role, t.text, _aware(t.at), t.external_id) for t in params.turns])
+        turns = [NewTurn(t.role, t.text, _aware(t.at), t.external_id) for t in params.turns]
+        return store.observe(head, turns, params.idempotency_key)
 
     def forget(params: ForgetParams, call: Call) -> Forgotten:
         return store.forget(params.node_id, params.reason)
 
     def feedback(params: FeedbackParams, call: Call) -> FeedbackAnswer:
-        store.feedback(params.node_id, params.verdict)
+        store.feedback(params.node_id, params.verdict, params.idempotency_key)
         return {"node_id": params.node_id, "verdict": params.verdict}
 
     def link(params: LinkParams, call: Call) -> LinkAnswer:

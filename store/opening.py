@@ -210,6 +210,7 @@ class Parts:
         self._build_runs()
         self.intake = Intake(
             self.writer,
+            self.ledger,
             self.sessions,
             self.reviving,
             self.lookup,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from ..background.relevance_feedback import RelevanceFeedback, ShownMemory
+from ..changes.repeats import Once
 from ..find.index.catalog import Catalog
 from ..find.search import hits
 from ..find.search.search import Ranking
@@ -63,10 +64,26 @@ class Feedback:
         """Compare what an assistant says with the answers that were shown before."""
         self._relevance.on_turns(session_id, channel, turns, self._now())
 
-    def feedback(self, node_id: NodeId, verdict: Verdict) -> None:
-        """Keep a judgement of a memory that was shown. Raises NotFound."""
+    def feedback(self, node_id: NodeId, verdict: Verdict, idempotency_key: str | None = None) -> None:
+        """Keep a judgement of a memory that was shown, once for each `idempotency_key`. Raises NotFound."""
         node = self._visibility.node(node_id)
-        self._writer.write(records.record_feedback(node_id, verdict.replace("-", "_"), self._now())).result()
+        now = self._now()
+        judgement = records.record_feedback(node_id, verdict.replace("-", "_"), now)
+        if idempotency_key is None:
+            self._writer.write(judgement).result()
+        else:
+            plan = Once(
+                lambda files: Planned("", writes=(judgement,)),
+                self._ledger,
+                "feedback",
+                idempotency_key,
+                now,
+                write=str,
+                read=str,
+            )
+            self._writer.submit(plan).result()
+            if plan.was_repeated:
+                return
         gold = [turn.node_id for turn in hits.evidence_of([node], self._catalog)[node_id]] or [node_id]
         self._relevance.on_verdict(node_id, gold, verdict == "useful")
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import astuple, replace
 from datetime import datetime
 
 from ..background.activity import Activity
 from ..changes import intake
 from ..changes.intake import Observed, Remembering, SessionPlans
+from ..changes.repeats import Once
 from ..changes.revival import REMEMBER, Reviving
 from ..changes.runs import fingerprint, new_run_id
 from ..find.index.catalog import LONGEST_CURATED
 from ..find.index.projection import CURATED
 from ..keep import okf
+from ..keep.ledger.ledger import Ledger
 from ..keep.redaction import REDACTED
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Planned, Writer
@@ -44,6 +47,7 @@ class Intake:
     def __init__(
         self,
         writer: Writer,
+        ledger: Ledger,
         sessions: SessionPlans,
         reviving: Reviving,
         lookup: Lookup,
@@ -59,6 +63,7 @@ class Intake:
     ) -> None:
         self._personal = personal
         self._writer = writer
+        self._ledger = ledger
         self._sessions = sessions
         self._reviving = reviving
         self._lookup = lookup
@@ -86,17 +91,19 @@ class Intake:
         title: str = "",
         created_at: datetime | None = None,
         curated: int = 0,
+        idempotency_key: str | None = None,
     ) -> Future[NodeId]:
         """Keep one statement; the future resolves when it survives a power cut. Secrets are taken out.
 
         What was written down elsewhere brings its `title` and the time that it is of, `created_at`. A `curated` one, of
-        that priority, stands in every envelope of its channel; one that is known is not changed by that.
+        that priority, stands in every envelope of its channel; one that is known is not changed by that. Sent again with
+        the same `idempotency_key`, it is answered as before and is not counted as said again.
         Raises InvalidInput for an empty text or a curated one too long, StoreReadOnly while learning is paused.
         """
         learned = {"learned_at": self._now().isoformat()} if created_at else {}
         memory = _curated(self._memory(text, kind, channel, tags, agent_id, title, created_at), curated)
         memory = replace(memory, extra={**learned, **memory.extra})
-        return self._keep(memory, said_now=created_at is None)[0]
+        return self._keep(memory, said_now=created_at is None, key=idempotency_key)[0]
 
     def keep(
         self,
@@ -107,10 +114,11 @@ class Intake:
         tags: Sequence[str] = (),
         agent_id: str | None = None,
         curated: int = 0,
+        idempotency_key: str | None = None,
     ) -> Future[Kept]:
         """Keep one statement as `remember` does; the future resolves to what is known of it then."""
         memory = _curated(self._memory(text, kind, channel, tags, agent_id), curated)
-        acknowledged, remembering = self._keep(memory)
+        acknowledged, remembering = self._keep(memory, key=idempotency_key)
         redacted = max(0, memory.text.count(REDACTED) - text.count(REDACTED))
         kept: Future[Kept] = Future()
         kept.add_done_callback(lambda answer: acknowledged.cancel() if answer.cancelled() else None)
@@ -177,7 +185,9 @@ class Intake:
             extra={"agent_id": intake.clean_name(agent_id)} if agent_id else {},
         )
 
-    def _keep(self, memory: Memory, *, said_now: bool = True) -> tuple[Future[NodeId], Remembering]:
+    def _keep(
+        self, memory: Memory, *, said_now: bool = True, key: str | None = None
+    ) -> tuple[Future[NodeId], Remembering]:
         """Have a memory kept, once; its future resolves when it survives a power cut."""
         tombstone = fingerprint(memory) if self._tombstones.names else ""
         now = self._now()
@@ -189,14 +199,31 @@ class Intake:
             tombstone=tombstone if tombstone in self._tombstones.names else None,
             said_now=said_now,
         )
-        acknowledged = self._writer.submit(remembering)
-        acknowledged.add_done_callback(lambda kept_as: self._link(kept_as, remembering))
+
+        def read(kept: str) -> NodeId:
+            node_id, remembering.novelty = json.loads(kept)
+            return str(node_id)
+
+        def write(node_id: NodeId) -> str:
+            return json.dumps([node_id, remembering.novelty])
+
+        once = key and Once(remembering, self._ledger, "remember", key, now, write=write, read=read)
+        acknowledged = self._writer.submit(once or remembering)
+
+        def link(kept_as: Future[NodeId]) -> None:
+            if not (once and once.was_repeated):
+                self._link(kept_as, remembering)
+
+        acknowledged.add_done_callback(link)
         return acknowledged, remembering
 
-    def observe(self, head: SessionHead, turns: Sequence[NewTurn]) -> Future[Observed]:
+    def observe(
+        self, head: SessionHead, turns: Sequence[NewTurn], idempotency_key: str | None = None
+    ) -> Future[Observed]:
         """Keep turns of a session, each once by its external id; the future resolves when they survive a power cut.
 
-        While learning is paused, or off in the channel, nothing is kept and all counts are 0.
+        While learning is paused, or off in the channel, nothing is kept and all counts are 0. Sent again with the same
+        `idempotency_key`, it is answered as before.
         """
         self._activity.note_call()
         intake.check_names(head.channel, (head.agent_id, head.task_id, head.user_id))
@@ -207,7 +234,18 @@ class Intake:
             return nothing
         self._feedback.said(head.session_id, head.channel, turns)
         self._heard(head.session_id, head.channel, turns)
-        return self._writer.submit(self._sessions.observe(head, turns))
+        plan = self._sessions.observe(head, turns)
+        if idempotency_key is not None:
+            plan = Once(
+                plan,
+                self._ledger,
+                "observe",
+                idempotency_key,
+                self._now(),
+                write=lambda observed: json.dumps(astuple(observed)),
+                read=lambda kept: Observed(*json.loads(kept)),
+            )
+        return self._writer.submit(plan)
 
     def keep_thread(self, goal: Goal) -> None:
         """Keep a goal that its session left open, as a fact about what is to come; none where nothing is learned."""

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 from ...model import NodeId
 from ...results import Anchor
+from .answered import forget_answers
 from .journal import sha256
 from .records import Write, packed, unpacked
 from .work import ANCHORS, GOALS, anchor_of_row, erase_work, goal_of_row, set_anchor, set_goal, work_text
@@ -71,6 +72,8 @@ def erasures(ask: Ask, eraser: Eraser) -> Iterator[Write]:
     yield from _questions(ask, eraser)
     yield from _files(ask, eraser)
     yield from _work(ask, eraser)
+    if ask("SELECT 1 FROM answered LIMIT 1"):
+        yield forget_answers()
     for table in ("usage", "reinforcement", "feedback", "event"):
         for (node_id,) in ask(f"SELECT DISTINCT node_id FROM {table}"):
             if node_id in eraser.ids:

@@ -21,6 +21,7 @@ from ...model import Corrupt, NodeId, NotFound, StoreBusy
 from ...results import Anchor, Goal
 from ..database import Connections, integrity_problems, open_database, preallocate_wal, transaction, translated
 from ..unwritable import can_be_written, copy_to_memory
+from .answered import ANSWER
 from .erasing import Eraser, erasures
 from .journal import BLIND, Entry, sha256
 from .questions import Gap, PastQuestion, Probe, past_question_of_row
@@ -529,6 +530,11 @@ class Ledger:
             if asked.is_gap and " ".join(asked.text.casefold().split()) not in answered
         ]
         return sorted(gaps, key=lambda gap: -gap.times)
+
+    def answered(self, key: str) -> str | None:
+        """Return what the write of a key was answered."""
+        rows = self._ask(ANSWER, (key,))
+        return rows[0][0] if rows else None
 
     def anchor(self, session_id: NodeId) -> Anchor | None:
         """Return the anchor of a session."""

@@ -184,4 +184,16 @@ MIGRATIONS: Final = (
         CREATE INDEX goal_by_channel ON goal (channel, at DESC);
         """,
     ),
+    Migration(
+        "m008_answered",
+        # What a write that may be sent again was answered, by the hash of its key.
+        """
+        CREATE TABLE answered (
+            key    TEXT PRIMARY KEY,
+            at     TEXT NOT NULL,
+            answer TEXT NOT NULL
+        ) WITHOUT ROWID;
+        CREATE INDEX answered_by_time ON answered (at);
+        """,
+    ),
 )
