@@ -222,7 +222,11 @@ WALL_CLOCKS = re.compile(
 )
 ENVIRONMENT = re.compile(r"^os\.(?:environ|getenv|environb|getenvb|putenv|unsetenv)\b")
 # Where a process of its own begins: the client in a person's shell, the dream's child.
-BEGINNINGS = {"ipc/paths.py": {"os.environ"}, "pipelines/__main__.py": {"os.environ"}}
+BEGINNINGS = {
+    "ipc/paths.py": {"os.environ"},
+    "ipc/mcp/relay.py": {"os.environ"},
+    "pipelines/__main__.py": {"os.environ"},
+}
 # A clock that is given its moment is no clock: time.gmtime(seconds), time.strftime(format, moment).
 TAKES_A_MOMENT = {"time.localtime": 1, "time.gmtime": 1, "time.ctime": 1, "time.strftime": 2}
 

@@ -56,6 +56,7 @@ COMMANDS = {
     "hook": ("agents.hook", "answer an agent's hook (`connect` has the agent call it)"),
     "install": ("service", "install a service that starts the daemon"),
     "uninstall": ("service", "remove the service (memories are kept)"),
+    "mcp": ("agents.mcp", "speak MCP with an agent, which starts this by itself"),
     "log": ("log", "show the daemon's log: its file, or the journal"),
     "version": ("admin", "show the version of this program and of the daemon"),
 }

@@ -31,7 +31,7 @@ PAGE = 16_000
 ROOM_BESIDE = 2000
 """Characters for what stands beside the texts: notes, ids, the fence."""
 LEAST_CONFIDENCE = 0.02
-"""What is less sure than that is behind where relevance ends (`store.find.search.relevance.LEAST_SHARE`)."""
+"""A hit less sure than that is behind the end of relevance (`store.find.search.relevance.LEAST_SHARE`)."""
 MOST_NAMED = 8
 
 Arguments = Mapping[str, Any]
@@ -53,8 +53,12 @@ def envelope(answer: ContextAnswer, given: Arguments) -> str:
 
 
 def remembered(answer: RememberAnswer, given: Arguments) -> str:
-    """Name what was kept."""
-    return f"Kept as {answer['node_id']}."
+    """Name what was kept, and say where, and whether it was known."""
+    known = (
+        "" if answer["novelty"] == "new" else " It was known." if answer["novelty"] == "known" else " It holds again."
+    )
+    secrets = f" {answer['redacted']} secrets were taken out." if answer["redacted"] else ""
+    return unmarked(f"Kept as {answer['node_id']} in {answer['channel']}.") + known + secrets
 
 
 def forgotten(answer: ForgetAnswer, given: Arguments) -> str:

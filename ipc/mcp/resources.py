@@ -1,4 +1,4 @@
-"""What an agent can read beside its tools: the profile of its project, digests, and single memories."""
+"""The resources, which an agent reads beside its tools: its project's profile, digests, and single memories."""
 
 from __future__ import annotations
 

@@ -22,14 +22,12 @@ from pydantic import ValidationError
 from ... import __version__
 from ..protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, ProtocolError
 from . import render
+from .opening import FRESH_MS
 from .resources import RESOURCES, TEMPLATES, read
 from .session import McpSession
 from .tools import INSTRUCTIONS, TOOLS, arguments_of
 
 NAME = "dreamd"
-FRESH_MS = 300_000
-"""Lists change with the version of the daemon alone."""
-
 LONGEST_NAME = 64
 _NO_NAME = re.compile(r"[^\w.-]")
 
@@ -75,7 +73,7 @@ class Incoming:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> None:
         await self.aclose()
 
@@ -100,7 +98,7 @@ class Outgoing:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> None:
         await self.aclose()
 
@@ -185,9 +183,9 @@ def _session(context: Context) -> str | None:
     return named if isinstance(named, str) else known.get("session") or known.get("relay")
 
 
-def _server() -> Server[McpSession]:
+def _server() -> Server[Any]:
     hint = CacheHint(FRESH_MS)
-    made: Server[McpSession] = Server(
+    made: Server[Any] = Server(
         NAME,
         version=__version__,
         instructions=INSTRUCTIONS,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-from ..protocol import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, ProtocolError, encode_error
+from ..protocol import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, ProtocolError, encode_answer, encode_error
+from .exchange import PROBE
 from .wire_client import WireClient
 
 if TYPE_CHECKING:
@@ -20,13 +21,12 @@ if TYPE_CHECKING:
 
 LISTEN = "subscriptions/listen"
 MOST_LISTENING = 16
-LONGEST_KEY = 128
 
 Message = dict[str, Any]
 
 
 class McpSession:
-    """What is known of an agent, and its open requests. The SDK is imported with the first session, in a thread.
+    """An agent, as far as it is known, and its open requests. The SDK is imported with the first session, in a thread.
 
     `known` has the agent's `cwd`, `agent`, `session` and `relay`, as far as it told them. A request is open until it is
     answered or cancelled; one that listens stays open and is owed nothing.
@@ -66,6 +66,9 @@ class McpSession:
         if "id" in message and type(request_id) not in (int, str):
             self._refuse(ProtocolError('"id" must be an integer or a string', code=INVALID_REQUEST))
             return
+        if method == PROBE and request_id is not None:
+            self._connection.send(encode_answer(request_id, {}))
+            return
         if request_id is not None and type(method) is str:
             self._open[str(request_id)] = method
         elif method == "notifications/cancelled" and type(params := message.get("params")) is dict:
@@ -102,8 +105,8 @@ class McpSession:
         """Return the same key for the same call of the same relay, over any connection; None without a relay."""
         if not (relay := self.known.get("relay")):
             return None
-        digest = sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()[:16]
-        return f"mcp:{relay}:{request_id}:{digest}"[:LONGEST_KEY]
+        call = json.dumps([relay, request_id, arguments], sort_keys=True)
+        return f"mcp:{sha256(call.encode()).hexdigest()}"
 
     def _refuse(self, error: ProtocolError) -> None:
         self._connection.send(encode_error(None, error))

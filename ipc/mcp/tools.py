@@ -114,7 +114,7 @@ TOOLS: Mapping[str, Tool] = {
             "remember",
             render.remembered,
             required=("text",),
-            adds=("cwd", "agent_id"),
+            adds=("cwd", "agent_id", "idempotency_key"),
             always_loaded=True,
         ),
         Tool(
@@ -155,6 +155,7 @@ TOOLS: Mapping[str, Tool] = {
             "feedback",
             render.noted,
             required=("node_id", "verdict"),
+            adds=("idempotency_key",),
         ),
         Tool(
             "link",

@@ -96,8 +96,8 @@ class Intake:
         """Keep one statement; the future resolves when it survives a power cut. Secrets are taken out.
 
         What was written down elsewhere brings its `title` and the time that it is of, `created_at`. A `curated` one, of
-        that priority, stands in every envelope of its channel; one that is known is not changed by that. Sent again with
-        the same `idempotency_key`, it is answered as before and is not counted as said again.
+        that priority, stands in every envelope of its channel; one that is known is not changed by that. Sent again
+        with the same `idempotency_key`, it is answered as before and is not counted as said again.
         Raises InvalidInput for an empty text or a curated one too long, StoreReadOnly while learning is paused.
         """
         learned = {"learned_at": self._now().isoformat()} if created_at else {}

@@ -38,6 +38,7 @@ SDIST_FILES = {
 }
 PACKAGE_DATA = (
     r"dreamd/py\.typed",
+    r"dreamd/ipc/mcp/opening\.json",
     r"dreamd/store/text/minilm/tokenizer\.json",
     r"dreamd/store/text/minilm/config\.json",
     r"dreamd/store/text/languages/.+\.toml",

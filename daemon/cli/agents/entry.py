@@ -11,6 +11,10 @@ def main() -> int:
         from .hook import answer_hook
 
         return answer_hook(sys.argv[2:])
+    if sys.argv[1:2] == ["mcp"]:
+        from ....ipc.mcp.relay import main as relay
+
+        return relay(sys.argv[2:])
     from ..main import main as run
 
     return run()

@@ -107,6 +107,14 @@ def test_what_other_projects_hold_is_shown_as_theirs() -> None:
     assert text.endswith("`blog` was not looked in")
 
 
+def test_what_was_kept_is_named_with_its_place() -> None:
+    answer: Any = {"node_id": "n1", "channel": "shop", "novelty": "new", "redacted": 0}
+    assert render.remembered(answer, {}) == "Kept as n1 in shop."
+    known = render.remembered(answer | {"novelty": "known", "redacted": 2}, {})
+    assert known == "Kept as n1 in shop. It was known. 2 secrets were taken out."
+    assert render.remembered(answer | {"novelty": "again"}, {}) == "Kept as n1 in shop. It holds again."
+
+
 def test_nothing_found_is_said() -> None:
     assert render.recalled(recall(), {}) == "Nothing that is remembered answers this."
 

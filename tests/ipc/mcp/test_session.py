@@ -45,7 +45,7 @@ class Memory:
 
     def remember(self, params: RememberParams, call: Call) -> Any:
         self.asked.append(params)
-        return {"node_id": "n1"}
+        return {"node_id": "n1", "channel": "shop", "novelty": "new", "redacted": 0}
 
     def context(self, params: ContextParams, call: Call) -> Any:
         self.asked.append(params)
@@ -126,9 +126,11 @@ def test_what_listens_stays_open_and_is_owed_nothing(serving: Serving, agent: Wi
 
 def test_a_tool_call_goes_the_way_of_every_request(serving: Serving, agent: Wire, memory: Memory) -> None:
     agent.send(called_modern(1, "remember", text="We deploy on Thursdays.", kind="decision"))
-    assert text_of(agent.receive()) == "Kept as n1."
+    assert text_of(agent.receive()) == "Kept as n1 in shop."
     assert serving.active == ["remember"]
-    assert memory.asked[0].model_dump(exclude_defaults=True) == {
+    asked = memory.asked[0].model_dump(exclude_defaults=True)
+    assert asked.pop("idempotency_key").startswith("mcp:")
+    assert asked == {
         "text": "We deploy on Thursdays.",
         "kind": "decision",
         "cwd": "/work/shop",
@@ -144,6 +146,21 @@ def test_the_session_of_a_call_is_codexs_own_where_it_says_one(agent: Wire, memo
     agent.send(call)
     agent.receive()
     assert [params.session for params in memory.asked] == ["s1", "codex-7"]
+
+
+def test_a_repeated_call_has_the_same_key_on_another_connection(serving: Serving, memory: Memory) -> None:
+    calls = [called_modern(1, "remember", text="a")] * 2 + [
+        called_modern("1", "remember", text="a"),
+        called_modern(1, "remember", text="b"),
+    ]
+    for call in calls:
+        wire = serving.connect()
+        wire.send(messages.attach(relay="r1"), call)
+        wire.receive()
+        wire.close()
+    keys = [params.idempotency_key for params in memory.asked]
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,251 @@
+"""The relay without I/O: lines of an agent and of the daemon in, lines for both out.
+
+A request is of one of three kinds. One that is answered once waits here until it is; after the daemon was away it is
+sent again (the daemon knows a repeated write by its key). One that listens stays open, and is sent again too. One that
+was cancelled is forgotten. What the daemon does not answer in time is answered here, with a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ..protocol import INTERNAL_ERROR, PARSE_ERROR
+from .opening import SUBSCRIPTION_KEY, Opening, complete, is_modern
+
+ABSENT_S, STARTING_S = 0.5, 6.0
+"""The patience of a call while no daemon is there; while one begins, or has just gone away."""
+SILENT_S, PROBED_S = 2.0, 3.0
+"""An open call after so long without a word from the daemon has it probed; no answer to that ends the patience."""
+LONGEST_S = 30.0
+"""Longer than the daemon's own deadline of 20 s, so that its own words are heard."""
+RECENT_S = 10.0
+MOST_PENDING = 1000
+
+NOT_THERE = "dreamd is not running; the person can start it with `dreamd`, or for good with `dreamctl install`"
+STARTING = "dreamd is starting"
+NO_ANSWER = "dreamd does not answer"
+
+PROBE = "mcp.ping"
+"""The daemon's loop answers it, whatever its threads are at."""
+
+Message = dict[str, Any]
+
+
+class Refused(Exception):
+    """The daemon, or what holds its socket, takes no session; the message says why."""
+
+
+class Pending:
+    """A request of the agent's that the daemon has to answer. `at`: when it came."""
+
+    __slots__ = ("at", "id", "is_modern", "line", "listens", "method")
+
+    def __init__(self, message: Message, line: bytes, at: float) -> None:
+        self.id = message["id"]
+        self.method = message["method"]
+        self.is_modern = is_modern(message)
+        self.listens = self.method == "subscriptions/listen"
+        self.line = line
+        self.at = at
+
+
+class Exchange:
+    """One agent's conversation. `to_agent` and `to_daemon` are lines to be written, newline included.
+
+    `attach` are the parameters of `mcp.attach`, of which `relay` begins the ids of our own requests.
+    `wants_to_begin_anew`: the connection has to be made again, since the agent opened it in another era. `problem` is
+    what the daemon, or its service manager, said of why it is not there.
+    """
+
+    def __init__(self, opening: Opening, attach: Message) -> None:
+        self.to_agent: list[bytes] = []
+        self.to_daemon: list[bytes] = []
+        self.wants_to_begin_anew = False
+        self.problem = ""
+        self._opening = opening
+        self._attach = attach
+        self._own = attach["relay"]
+        self._handshake: Message | None = None
+        self._pending: dict[str, Pending] = {}
+        self._connected = self._attached = self._used = False
+        self._lost_at = float("-inf")
+        self._heard_at = 0.0
+        self._probed_at: float | None = None
+
+    @property
+    def has_room(self) -> bool:
+        """Say whether more of the agent's requests are taken."""
+        return len(self._pending) < MOST_PENDING
+
+    @property
+    def owes_answers(self) -> bool:
+        """Say whether the agent waits for an answer."""
+        return any(not pending.listens for pending in self._pending.values())
+
+    def from_agent(self, line: bytes, now: float) -> None:
+        """Take in a line of the agent's."""
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            message = None
+        if type(message) is not dict:
+            self._say({"jsonrpc": "2.0", "id": None, "error": {"code": PARSE_ERROR, "message": "no message of MCP"}})
+            return
+        method, request_id = message.get("method"), message.get("id")
+        if type(method) is not str or type(request_id) not in (int, str, type(None)):
+            return  # an answer, of which we have asked for none
+        if request_id is None:
+            self._notified(method, message, line)
+        elif (answer := self._opening.answer(message)) is not None:
+            if method == "initialize" and "result" in answer:
+                self._opened(message)
+            self._say(answer)
+        else:
+            self._asked(Pending(message, line, now))
+
+    def from_daemon(self, line: bytes, now: float) -> None:
+        """Take in a line of the daemon's. Raises Refused, and ValueError for what is none."""
+        self._heard_at, self._probed_at = now, None
+        message = json.loads(line)
+        if type(message) is not dict:
+            raise ValueError("no message of MCP")
+        request_id = message.get("id")
+        if "method" in message:
+            if not (message["method"] == "notifications/subscriptions/acknowledged" and self._is_listening(message)):
+                self.to_agent.append(line + b"\n")
+        elif request_id is None or request_id == f"{self._own}:attach":
+            if "result" not in message:
+                raise Refused(str((message.get("error") or {}).get("message", "")))
+            self._attached, self.problem = True, ""
+        elif (key := _key(request_id)) in self._pending:
+            del self._pending[key]
+            self.to_agent.append(line + b"\n")
+        # otherwise the answer to a request of ours, or to one that was given up or cancelled
+
+    def connected(self, now: float) -> None:
+        """Open a fresh connection as the agent has opened ours, and send what waits."""
+        self._connected, self._attached, self._used = True, False, False
+        self.wants_to_begin_anew = False
+        self._heard_at, self._probed_at = now, None
+        self.to_daemon.clear()
+        self._send({"jsonrpc": "2.0", "id": f"{self._own}:attach", "method": "mcp.attach", "params": self._attach})
+        self._send_handshake()
+        for pending in self._pending.values():
+            self._send_line(pending.line)
+
+    def lost(self, now: float, problem: str = "") -> None:
+        """Note that there is no connection, or none any more."""
+        if self._connected and self._attached:
+            self._lost_at = now
+        self._connected = self._attached = False
+        self.problem = problem or self.problem
+        self.to_daemon.clear()
+
+    def tick(self, now: float) -> None:
+        """Answer what the daemon has not answered in time; probe one that is silent."""
+        silent = self._attached and self._waits_since(now) >= SILENT_S
+        if silent and self._probed_at is None:
+            self._probed_at = now
+            self._send({"jsonrpc": "2.0", "id": f"{self._own}:ping", "method": PROBE})
+        for key, pending in list(self._pending.items()):
+            if not pending.listens and now >= self._deadline(pending):
+                self._give_up(key, pending)
+
+    def next_tick(self, now: float) -> float | None:
+        """Return when `tick` is due again; None while nothing waits."""
+        due = [self._deadline(pending) for pending in self._pending.values() if not pending.listens]
+        if not due:
+            return None
+        if self._attached and self._probed_at is None:
+            due.append(now - self._waits_since(now) + SILENT_S)
+        return min(due)
+
+    def _opened(self, message: Message) -> None:
+        """Keep the handshake for every connection to come, and open this one with it."""
+        self._handshake = {**message, "id": f"{self._own}:open"}
+        if self._used:
+            self.wants_to_begin_anew = True
+        elif self._connected:
+            self._send_handshake()
+
+    def _notified(self, method: str, message: Message, line: bytes) -> None:
+        if method == "notifications/initialized":
+            return  # ours was sent with the handshake
+        if method == "notifications/cancelled":
+            params = message.get("params")
+            key = _key(params.get("requestId") if type(params) is dict else None)
+            if key not in self._pending:
+                return
+            del self._pending[key]
+        if self._connected:
+            self._send_line(line)
+
+    def _asked(self, pending: Pending) -> None:
+        self._pending[_key(pending.id)] = pending
+        if self._connected:
+            self._send_line(pending.line)
+        if pending.listens:
+            self._say(_acknowledgement(pending))
+
+    def _is_listening(self, message: Message) -> bool:
+        """Say whether an acknowledgement is of a request that was acknowledged here."""
+        params = message.get("params") or {}
+        return _key((params.get("_meta") or {}).get(SUBSCRIPTION_KEY)) in self._pending
+
+    def _waits_since(self, now: float) -> float:
+        """Return for how many seconds a call has waited without a word from the daemon."""
+        oldest = min((pending.at for pending in self._pending.values() if not pending.listens), default=now)
+        return now - max(oldest, self._heard_at)
+
+    def _deadline(self, pending: Pending) -> float:
+        if self._attached:
+            if self._probed_at is None:
+                return pending.at + LONGEST_S
+            return max(self._probed_at + PROBED_S, pending.at + ABSENT_S)
+        since = max(pending.at, self._lost_at)
+        is_starting = self._connected or since < self._lost_at + RECENT_S
+        return since + (STARTING_S if is_starting else ABSENT_S)
+
+    def _give_up(self, key: str, pending: Pending) -> None:
+        reason = NO_ANSWER if self._attached else self.problem or (STARTING if self._connected else NOT_THERE)
+        sentence = f"The memory is not available now ({reason}). Go on without it, and try again later."
+        if self._connected:
+            gone = {"requestId": pending.id, "reason": "no answer in time"}
+            self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": gone})
+        del self._pending[key]
+        if pending.method == "tools/call":
+            result: Message = {"content": [{"type": "text", "text": sentence}], "isError": True}
+            self._say({"jsonrpc": "2.0", "id": pending.id, "result": complete(result) if pending.is_modern else result})
+        else:
+            error = {"code": INTERNAL_ERROR, "message": sentence}
+            self._say({"jsonrpc": "2.0", "id": pending.id, "error": error})
+
+    def _send_handshake(self) -> None:
+        if self._handshake is not None:
+            self._used = True
+            self._send(self._handshake)
+            self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def _send(self, message: Message) -> None:
+        self.to_daemon.append(json.dumps(message).encode() + b"\n")
+
+    def _send_line(self, line: bytes) -> None:
+        self._used = True
+        self.to_daemon.append(line + b"\n")
+
+    def _say(self, message: Message) -> None:
+        self.to_agent.append(json.dumps(message).encode() + b"\n")
+
+
+def _acknowledgement(pending: Pending) -> Message:
+    """Return the first message of a stream: an agent waits for it. All that it asks to hear of is granted."""
+    filters = ((json.loads(pending.line).get("params") or {}).get("notifications")) or {}
+    granted = {name: value for name, value in filters.items() if value}
+    params = {"_meta": {SUBSCRIPTION_KEY: pending.id}, "notifications": granted}
+    return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
+
+
+def _key(request_id: object) -> str:
+    """Return a request's name: 1 and "1" are two requests."""
+    return json.dumps(request_id)

@@ -1,0 +1,216 @@
+"""`dreamctl mcp`: passes an agent's MCP between its stdio and the daemon, and answers the opening itself.
+
+One of these runs beside every agent, so it is small: the standard library, no asyncio, one thread in `select`.
+It ends with its agent: at the end of its stdin, with its parent, or by SIGTERM.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ..paths import default_socket_path, too_long
+from ..protocol import LineBuffer
+from .exchange import Exchange, Refused
+from .opening import Opening
+from .parent import POLL_S, Parent
+
+USAGE = """usage: dreamctl mcp [--agent NAME]
+
+Speak MCP on stdin and stdout for the memory that dreamd keeps; an agent starts this by itself.
+
+  --agent NAME  the agent's name, where it does not say it"""
+
+STDIN, STDOUT = 0, 1
+READ_BYTES = 2**16
+MOST_WAITING_BYTES = 2**20
+"""More is not read for a side that does not read itself."""
+LONGEST_PATH = 4096
+LONGEST_LINE = 2 * 2**20
+LAST_ANSWERS_S = 1.0
+RETRY_S, LONGEST_RETRY_S, RETRY_FOR_A_CALL_S = 0.05, 30.0, 0.1
+
+
+def main(words: list[str]) -> int:
+    """Relay until the agent is gone."""
+    if words and (len(words) != 2 or words[0] != "--agent"):
+        wants_help = words[0] in ("-h", "--help")
+        print(USAGE, file=sys.stdout if wants_help else sys.stderr)
+        return 0 if wants_help else 2
+    attach = parties(os.environ, words[1] if words else "")
+    return Relay(Exchange(Opening(), attach), default_socket_path()).run()
+
+
+def parties(environ: Mapping[str, str], agent: str) -> dict[str, Any]:
+    """Return the parameters of `mcp.attach`, as far as the environment tells them."""
+    session = environ.get("CLAUDE_CODE_SESSION_ID", "")
+    if not agent and session:
+        agent = "claude-code"
+    cwd = environ.get("CLAUDE_PROJECT_DIR") or _cwd()
+    names = {name: value for name, value in (("agent", agent), ("session", session)) if _is_name(value)}
+    return {"relay": os.urandom(8).hex(), **names} | ({"cwd": cwd} if 0 < len(cwd) <= LONGEST_PATH else {})
+
+
+class Relay:
+    """The loop between three descriptors: the agent's two, and the daemon's."""
+
+    def __init__(self, exchange: Exchange, path: str) -> None:
+        self._exchange = exchange
+        self._path = path
+        self._parent = Parent()
+        self._from_agent = LineBuffer(LONGEST_LINE)
+        self._from_daemon = LineBuffer(LONGEST_LINE)
+        self._to_agent = self._to_daemon = b""
+        self._daemon: socket.socket | None = None
+        self._retry_s, self._retry_at = RETRY_S, 0.0
+        self._ends_at: float | None = None
+        if complaint := too_long(path):
+            exchange.lost(0.0, complaint)
+            self._retry_at = float("inf")
+
+    def run(self) -> int:
+        """Pass lines on until one side ends it; the exit code."""
+        try:
+            while self._turn(time.monotonic()):
+                pass
+        except BrokenPipeError:  # the agent reads no more
+            return 0
+        return 0 if not self._from_agent.overflowed else 1
+
+    def _turn(self, now: float) -> bool:
+        if self._daemon is None and now >= self._retry_at:
+            self._connect(now)
+        self._exchange.tick(now)
+        self._collect()
+        if self._parent.is_gone() or self._is_done(now):
+            return False
+        readable, writable = self._wait(now)
+        now = time.monotonic()
+        if STDOUT in writable:
+            self._to_agent = self._to_agent[os.write(STDOUT, self._to_agent[: select.PIPE_BUF]) :]
+        if self._daemon is not None:
+            self._exchange_with_daemon(self._daemon, readable, writable, now)
+        if STDIN in readable:
+            self._read_agent(now)
+        return True
+
+    def _wait(self, now: float) -> tuple[list[Any], list[Any]]:
+        reads: list[Any] = [] if self._parent.descriptor is None else [self._parent.descriptor]
+        writes: list[Any] = [STDOUT] if self._to_agent else []
+        if self._ends_at is None and self._exchange.has_room and len(self._to_daemon) < MOST_WAITING_BYTES:
+            reads.append(STDIN)
+        if self._daemon is not None:
+            if len(self._to_agent) < MOST_WAITING_BYTES:
+                reads.append(self._daemon)
+            if self._to_daemon:
+                writes.append(self._daemon)
+        return select.select(reads, writes, [], self._patience(now))[:2]
+
+    def _patience(self, now: float) -> float | None:
+        """Return how long there is nothing to do by itself; None for ever."""
+        due = [self._exchange.next_tick(now), self._ends_at]
+        if self._daemon is None and self._retry_at != float("inf"):
+            soon = now + RETRY_FOR_A_CALL_S if self._exchange.owes_answers else self._retry_at
+            self._retry_at = min(self._retry_at, soon)
+            due.append(self._retry_at)
+        if self._parent.descriptor is None:
+            due.append(now + POLL_S)
+        times = [at for at in due if at is not None]
+        return max(0.0, min(times) - now) if times else None
+
+    def _is_done(self, now: float) -> bool:
+        """Say whether the agent has asked everything and was answered, or waits no longer."""
+        if self._ends_at is None:
+            return False
+        return now >= self._ends_at or not (self._exchange.owes_answers or self._to_agent)
+
+    def _collect(self) -> None:
+        """Take over what the exchange has to say."""
+        if self._exchange.to_agent:
+            self._to_agent += b"".join(self._exchange.to_agent)
+            self._exchange.to_agent.clear()
+        if self._exchange.to_daemon:
+            self._to_daemon += b"".join(self._exchange.to_daemon)
+            self._exchange.to_daemon.clear()
+
+    def _read_agent(self, now: float) -> None:
+        data = os.read(STDIN, READ_BYTES)
+        for line in self._from_agent.lines(data):
+            if line and not line.isspace():
+                self._exchange.from_agent(line, now)
+        if self._exchange.wants_to_begin_anew:
+            self._lose(now)
+            self._retry_at = now
+        if not data or self._from_agent.overflowed:
+            self._ends_at = now + LAST_ANSWERS_S
+
+    def _connect(self, now: float) -> None:
+        daemon = socket.socket(socket.AF_UNIX)
+        daemon.setblocking(False)
+        try:
+            daemon.connect(self._path)
+        except OSError as error:
+            daemon.close()
+            refused = isinstance(error, PermissionError)
+            self._exchange.lost(now, f"{self._path} belongs to another user" if refused else "")
+            self._back_off(now)
+            return
+        self._daemon = daemon
+        self._from_daemon = LineBuffer(LONGEST_LINE)
+        self._to_daemon = b""
+        self._exchange.connected(now)
+
+    def _exchange_with_daemon(
+        self, daemon: socket.socket, readable: list[Any], writable: list[Any], now: float
+    ) -> None:
+        try:
+            if daemon in writable:
+                self._to_daemon = self._to_daemon[daemon.send(self._to_daemon) :]
+            if daemon in readable:
+                self._read_daemon(daemon, now)
+        except BlockingIOError:
+            return
+        except (OSError, ValueError, Refused) as error:
+            self._lose(now, str(error) if isinstance(error, Refused) else "")
+
+    def _read_daemon(self, daemon: socket.socket, now: float) -> None:
+        data = daemon.recv(READ_BYTES)
+        for line in self._from_daemon.lines(data):
+            self._exchange.from_daemon(line, now)
+            self._retry_s = RETRY_S
+        if not data or self._from_daemon.overflowed:
+            self._lose(now)
+
+    def _lose(self, now: float, problem: str = "") -> None:
+        if self._daemon is not None:
+            self._daemon.close()
+        self._daemon = None
+        self._to_daemon = b""
+        self._exchange.lost(now, problem)
+        self._back_off(now)
+
+    def _back_off(self, now: float) -> None:
+        self._retry_at = now + self._retry_s
+        self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
+
+
+def _cwd() -> str:
+    try:
+        cwd = os.getcwd()  # noqa: PTH109  (pathlib is a tenth of a thin command's time)
+        cwd.encode()
+    except (OSError, UnicodeEncodeError):  # the folder is gone, or has a name that JSON cannot spell
+        return ""
+    return cwd
+
+
+def _is_name(value: str) -> bool:
+    return 0 < len(value) <= 256 and value.isprintable() and value[0] not in ". "
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
