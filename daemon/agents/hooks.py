@@ -19,6 +19,7 @@ from ...store.roles import Role
 from .formats import FORMATS, Asked, Moment, read_input, render_output
 from .sessions import AgentSession, AgentSessions
 from .standing import STANDING_TOKENS, standing_lines, standing_text
+from .under_way import keep_task, text_at_start
 
 if TYPE_CHECKING:
     from ...store import MemoryStore
@@ -79,7 +80,10 @@ class Hooks:
         lines = standing_lines(self._store, channel_of(None, asked.folder), session_id(asked.session), since)
         text, told = standing_text(lines, session.given, min(STANDING_TOKENS, SESSION_TOKENS - session.tokens))
         session.hand(told, estimate_tokens(text) if text else 0)
-        return text
+        channel, name = channel_of(None, asked.folder), session_id(asked.session)
+        work = text_at_start(self._store, channel, name, asked.source, self._now())
+        session.hand([], estimate_tokens(work) if work else 0)
+        return "\n".join(filter(None, (work, text)))
 
     def _prompt(self, agent: str, asked: Asked, session: AgentSession) -> str:
         """Tell what answers a prompt, if something surely does."""
@@ -106,8 +110,9 @@ class Hooks:
         return text
 
     def _compacting(self, agent: str, asked: Asked, session: AgentSession) -> str:
-        """Forget what was given: the agent is about to forget it too."""
+        """Forget what was given, and keep what was asked: the agent is about to forget it too."""
         session.forget_given()
+        keep_task(self._store, channel_of(None, asked.folder), session_id(asked.session), session.prompt)
         return ""
 
     # ---- what is learned
@@ -119,8 +124,9 @@ class Hooks:
         return ""
 
     def _end(self, agent: str, asked: Asked, session: AgentSession) -> str:
-        """Read the last of the transcript."""
+        """Read the last of the transcript; what is open stays as threads."""
         self._is_written_down(asked)
+        self._store.end_session(session_id(asked.session))
         return ""
 
     def _is_written_down(self, asked: Asked) -> bool:

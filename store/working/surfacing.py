@@ -21,11 +21,15 @@ from ..results import Pending, Working
 from ..roles import MACHINES, Role
 from ..text.controls import plain
 from ..text.fence import fenced, without_recalled
+from ..text.terms import term_stems
 from .anchors import clean_line, session_name
 from .sessions import MOST_THOUGHT_CHARS, MOST_TURN_CHARS, HeardTurn, Sessions, WorkingSession
 from .summary import summary_of
 
 BUDGET_TOKENS: Final = 300
+FEWEST_TERMS: Final = 3
+"""A turn of fewer words ("thanks, ok") is about nothing that could be looked up, and begins no topic."""
+
 MOST_AT_ONCE: Final = 16
 LIVE: Final = timedelta(hours=1)
 """More turns at once, or older ones, are an import: nobody is at work there."""
@@ -161,8 +165,8 @@ class Surfacing:
                 return
             for turn in heard:
                 session.hear(turn)
-        asked = next((turn.text for turn in reversed(heard) if turn.role not in MACHINES and turn.text.strip()), "")
-        if not asked:
+        asked = next((turn.text for turn in reversed(heard) if turn.role not in MACHINES), "")
+        if len(term_stems(asked)) < FEWEST_TERMS:
             return
         if self._is_busy() or not self._embedder.ready:
             self.dropped += 1

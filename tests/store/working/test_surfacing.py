@@ -100,6 +100,13 @@ def test_under_load_nothing_is_searched_and_the_turns_are_held(
     assert [text for _, text in known.working("s1").turns] == ["When is the oven of the bakery heated?"]
 
 
+def test_a_word_of_thanks_begins_no_topic(known: MemoryStore) -> None:
+    say(known, "When is the oven of the bakery heated?")
+    say(known, "thanks, ok")
+    pending = known.take_pending("s1")
+    assert (pending.topic, OVEN in pending.text) == (1, True)
+
+
 def test_an_import_is_no_session_at_work(store: MemoryStore) -> None:
     turns = [NewTurn("user", f"turn {number}") for number in range(surfacing.MOST_AT_ONCE + 1)]
     store.observe(SessionHead("s1", "shop"), turns).result()
