@@ -27,6 +27,7 @@ from .dreaming.schedule import Schedule
 from .host.limits import raise_file_limit
 from .host.lock import DaemonLock
 from .host.systemd import Notifier, passed_descriptors
+from .importing.following.follower import Follower
 from .methods.control import ControlMethods
 from .places import store_paths
 from .settings import Settings
@@ -89,12 +90,15 @@ class Daemon:
             watcher = Watcher(settings.vault, settings.watch, store.file_changed, store.reconcile)
             transcripts = Transcripts(store)
             stack.push_async_callback(asyncio.to_thread, transcripts.close)
+            own = (settings.data_dir, settings.vault)
+            follower = Follower(store, settings.transcripts, own, utc_now, activity.touch, activity.quiet_s)
             methods = ControlMethods(
                 store,
                 dreamer,
                 schedule,
                 watcher,
                 Hooks(store, transcripts, utc_now),
+                follower,
                 settings,
                 started_s=self._started_s,
                 stop=self.stop,
@@ -110,11 +114,13 @@ class Daemon:
             stack.push_async_callback(server.stop)
             stack.push_async_callback(dreamer.stop)
             stack.push_async_callback(asyncio.to_thread, watcher.stop)
+            stack.push_async_callback(asyncio.to_thread, follower.stop)
         self._notifier.ready()
         logger.info("dreamd {} serves {} (pid {})", __version__, settings.vault, os.getpid())
         if self._notifier.watchdog_every_s is not None:
             await stack.enter_async_context(in_background(self._feed_watchdog(self._notifier.watchdog_every_s)))
         watcher.start()
+        follower.start()
         if settings.pipelines.schedule.enabled:
             await stack.enter_async_context(in_background(_run_scheduler(schedule)))
 

@@ -46,6 +46,16 @@ class WatchSettings(BaseModel, extra="forbid", frozen=True):
     debounce_s: float = Field(0.2, ge=0.02, le=5)
 
 
+class TranscriptSettings(BaseModel, extra="forbid", frozen=True):
+    """The sessions of agents that are followed: agents by name (claude-code, codex, gemini, opencode), or folders.
+
+    `dreamctl watch` adds others. A session that did not grow for `quiet_minutes` has ended.
+    """
+
+    watch: tuple[str, ...] = ()
+    quiet_minutes: float = Field(10, ge=0.1, le=1440)
+
+
 class Settings(BaseSettings):
     """The whole of it. `load` is the way in: it turns what pydantic says into sentences."""
 
@@ -55,6 +65,7 @@ class Settings(BaseSettings):
     vault_dir: Path | None = Field(None, description="`vault/` in the data folder, unless it is somewhere else")
     log: LogSettings = LogSettings()
     watch: WatchSettings = WatchSettings()
+    transcripts: TranscriptSettings = TranscriptSettings()
     store: StoreSettings = StoreSettings()
     ipc: IpcSettings = IpcSettings()
     pipelines: PipelineSettings = PipelineSettings()

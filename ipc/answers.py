@@ -557,6 +557,53 @@ class LlmAnswer(TypedDict):
     problem: str
 
 
+class PlaceAnswer(TypedDict):
+    """A folder of sessions that is followed; `since` is null where what was said before is taken in too."""
+
+    name: str
+    path: str
+    agent: str
+    since: str | None
+    state: str
+
+
+class WatchAnswer(PlaceAnswer):
+    """An estimate of what is there already; `watched` is false after a dry run."""
+
+    watched: bool
+    files: int
+    sessions: int
+    turns: int
+    minutes: float
+
+
+class LiveSessionAnswer(TypedDict):
+    """A session that an agent writes now."""
+
+    session_id: str
+    agent: str
+    channel: str
+    last_at: str | None
+
+
+class BacklogAnswer(TypedDict):
+    """The older files that wait to be taken in, `of` so many."""
+
+    files: int
+    of: int
+    minutes: float
+
+
+class TranscriptsAnswer(TypedDict):
+    """The sessions that are followed; `turns` were taken in since the daemon began."""
+
+    places: list[PlaceAnswer]
+    active: list[LiveSessionAnswer]
+    turns: int
+    backlog: BacklogAnswer | None
+    problem: str
+
+
 class StatusAnswer(HelloAnswer, StoreStatus):
     """The state of the daemon and of its store."""
 
@@ -567,6 +614,7 @@ class StatusAnswer(HelloAnswer, StoreStatus):
     next_dream: str | None
     waiting_for: str
     watching: str
+    transcripts: TranscriptsAnswer
     llm: LlmAnswer | None
 
 
@@ -642,6 +690,8 @@ ANSWERS: Mapping[str, type[Mapping[str, Any]]] = {
     "purge": PurgeAnswer,
     "status": StatusAnswer,
     "import": ImportAnswer,
+    "watch": WatchAnswer,
+    "unwatch": PlaceAnswer,
     "dream": DreamAnswer,
     "dream_pause": SteeredAnswer,
     "dream_resume": SteeredAnswer,

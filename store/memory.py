@@ -100,6 +100,9 @@ class MemoryStore:
         self.set_channel = parts.switches.set_channel
         self.refuse_if_off = parts.switches.refuse_if_off
 
+        # Files of other programs that are followed: changes/followed
+        self.followed = parts.followed
+
         # The vault and its projection: operations/reconciliation, operations/visibility
         self.file_changed = parts.reconciliation.file_changed
         self.reconcile = parts.reconciliation.reconcile

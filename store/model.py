@@ -129,6 +129,15 @@ class SessionHead:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadUpTo:
+    """The part of another program's file that was read. `head` is the hash of its beginning: it is known by that."""
+
+    size_bytes: int
+    lines: int
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One message of a session, where it lies in its file.
 

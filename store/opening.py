@@ -15,6 +15,7 @@ from .background.linking import Linker
 from .background.relevance_feedback import RelevanceFeedback
 from .changes.decisions import Decisions
 from .changes.deletions import Deletions
+from .changes.followed import Followed
 from .changes.intake import SessionPlans
 from .changes.revival import Reviving
 from .changes.runs import Changes
@@ -158,6 +159,7 @@ class Parts:
         open_parts.callback(self.writer.close)
         open_parts.callback(self.deletions.stop)
         self.switches = Switches(self.ledger, self.writer)
+        self.followed = Followed(self.ledger, self.writer)
         self.ledger.in_mind = self._held_in_memory
         self.ledger.on_damage = self.writer.begin_ledger_anew
         self.deletions.start(self.opened, self.writer)

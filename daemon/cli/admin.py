@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ... import __version__
 from ...ipc.client import Absent, Unreachable
 from ...ipc.paths import default_socket_path
+from .agents.watch import progress_in_words
 from .formatting import BOLD, DIM, RED, YELLOW, Look, clean, count, duration, listing, pairs, sentence, when
 from .repair import check_alone, is_in_use, rebuild_alone
 from .request import ask
@@ -155,6 +156,7 @@ def status_in_words(answer: StatusAnswer, look: Look) -> list[str]:
         ("channels", channels_in_words(answer)),
         ("searchable", searchable_in_words(answer)),
         ("learning", learning_in_words(answer)),
+        ("watching", progress_in_words(answer["transcripts"])),
         ("dreams", dreams_in_words(answer, look)),
     ]
     lines += pairs([row for row in rows if row[1]], look)

@@ -36,6 +36,8 @@ COMMANDS = {
     "goals": ("work.goals", "show open threads, and close one"),
     "purge": ("purge", "erase memories, sessions or secrets for good, everywhere"),
     "import": ("write", "import transcripts, data sets or notes"),
+    "watch": ("agents.watch", "follow an agent's sessions as they are written"),
+    "unwatch": ("agents.watch", "follow an agent's sessions no more"),
     "dream": ("dreams", "run a dream now: consolidate what was learned"),
     "runs": ("dreams", "list the runs (dreams and other changes) and what they changed"),
     "undo": ("dreams", "undo what a run changed"),

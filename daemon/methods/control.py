@@ -34,12 +34,14 @@ from .agents import AgentMethods
 from .dreams import DreamMethods, refuse_if_paused
 from .purge import PurgeMethods
 from .review import ReviewMethods
+from .transcripts import TranscriptMethods
 
 if TYPE_CHECKING:
     from ...store import MemoryStore
     from ..agents.hooks import Hooks
     from ..dreaming.dreamer import Dreamer
     from ..dreaming.schedule import Schedule
+    from ..importing.following.follower import Follower
     from ..settings import Settings
     from ..watch import Watcher
 
@@ -86,6 +88,7 @@ class ControlMethods:
         schedule: Schedule,
         watcher: Watcher,
         hooks: Hooks,
+        follower: Follower,
         settings: Settings,
         *,
         started_s: float,
@@ -102,6 +105,7 @@ class ControlMethods:
         self._dreams = DreamMethods(store, dreamer)
         self._purge = PurgeMethods(store, dreamer)
         self._agents = AgentMethods(hooks)
+        self._transcripts = TranscriptMethods(follower)
         self._llm_problem = ""
         self._llm_asked_s = -LLM_ASKED_AGAIN_S
 
@@ -121,6 +125,7 @@ class ControlMethods:
             **self._purge.handlers(),
             **WorkingMethods(self._store).handlers(),
             **self._agents.handlers(),
+            **self._transcripts.handlers(),
             **ReviewMethods(self._store, self._settings).handlers(),
         }
 
@@ -148,6 +153,7 @@ class ControlMethods:
             "next_dream": instant(due.not_before) if self._settings.pipelines.schedule.enabled else None,
             "waiting_for": self._schedule.waiting_for,
             "watching": self._watcher.state,
+            "transcripts": self._transcripts.state(),
             "llm": llm,
             "problems": problems,
         }

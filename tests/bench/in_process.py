@@ -17,6 +17,7 @@ from dreamd.daemon.clock import local_now, utc_now
 from dreamd.daemon.dreaming.dreamer import Dreamer
 from dreamd.daemon.dreaming.idle import Activity
 from dreamd.daemon.dreaming.schedule import Schedule
+from dreamd.daemon.importing.following.follower import Follower
 from dreamd.daemon.methods.control import ControlMethods
 from dreamd.daemon.places import store_paths
 from dreamd.daemon.settings import Settings
@@ -63,6 +64,7 @@ class DaemonInProcess:
             Schedule(self.store, dreamer, activity, settings.pipelines, local_now),
             Watcher(settings.vault, settings.watch, self.store.file_changed, self.store.reconcile),
             Hooks(self.store, self._transcripts, utc_now),
+            Follower(self.store, settings.transcripts, (), utc_now, activity.touch, activity.quiet_s),
             settings,
             started_s=time.monotonic(),
             stop=lambda: None,

@@ -71,7 +71,7 @@ def handlers() -> Any:
     part: Any = object()
     settings: Any = SimpleNamespace(vault=Path())
     return ControlMethods(
-        part, part, part, part, part, settings, started_s=0.0, stop=lambda: None, socket_problem=str
+        part, part, part, part, part, part, settings, started_s=0.0, stop=lambda: None, socket_problem=str
     ).handlers()
 
 

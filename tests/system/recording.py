@@ -86,6 +86,7 @@ class Recording:
         nowhere = str(self.project / "nowhere.jsonl")
         self.ask("import", "an import", paths=[str(chat), str(note), nowhere])
         self.ask("import", "the same again", paths=[str(chat)])
+        self._follow()
         session = {"session_id": "talk", "cwd": str(self.project)}
         turns = [{"role": "user", "text": "The orders service runs on port 8443.", "external_id": "t1"}]
         self.ask("observe", session=session, turns=turns)
@@ -115,6 +116,24 @@ class Recording:
         self.ask("goals", "open threads", session="work", **here)
         self.ask("tag", node_id=self.bread, add=["baking"])
         self.ask("link", **{"from": self.bread, "to": "weekly", "relation": "HasTag"})
+
+    def _follow(self) -> None:
+        sessions = self.daemon.folder / "agent"
+        sessions.mkdir()
+        line = {"type": "user", "uuid": "u1", "sessionId": "weaving", "cwd": "/nowhere/attic"}
+        said = line | {"message": {"role": "user", "content": "The loom in the attic needs a new reed."}}
+        (sessions / "weaving.jsonl").write_text(json.dumps(said) + "\n")
+        self.ask("watch", "what would be watched", path=str(sessions), dry_run=True)
+        self.daemon.call("pause")  # so that the backlog stays for a moment
+        self.ask("watch", "what is watched", path=str(sessions))
+        until(lambda: self.daemon.call("status")["transcripts"]["backlog"])
+        self.ask("status", "status of a memory that waits")
+        self.daemon.call("resume")
+        until(lambda: self.daemon.call("status")["transcripts"]["turns"])
+        (sessions / "knitting.jsonl").write_text(json.dumps(said | {"uuid": "u2", "sessionId": "knitting"}) + "\n")
+        until(lambda: self.daemon.call("status")["transcripts"]["active"])
+        self.ask("status", "status of a memory that follows")
+        self.ask("unwatch", path=str(sessions))
 
     def _find(self) -> None:
         here = {"cwd": str(self.project)}

@@ -40,7 +40,7 @@ def in_one_line(text: str) -> str:
 def test_status_counts_what_there_is(recorded: Recording, look: Look) -> None:
     said = text_of(admin.status_in_words(recorded.named["status"], look))
     assert re.match(r"dreamd [\d.]+ is running \(pid \d+, up .+\)\.\n", said)
-    assert re.search(r"memories +2 sessions with 11 turns, \d+ facts?", said)
+    assert re.search(r"memories +4 sessions with 13 turns, \d+ facts?", said)
     assert re.search(rf"channels +.*{recorded.orders} \(\d+\)", in_one_line(said))
     assert re.search(r"searchable +\d+ chunks\n", said)
     assert re.search(r"learning +on, but not in kitchen and kitchn\n", said)
@@ -254,6 +254,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "feedback": (["feedback", "x", "not-useful"], "Noted: x was not useful."),
     "purge": (["purge", "--channel", "kitchen", "--yes"], "Nothing of it is left"),
     "import": (["import", "/nope"], "Took 10 new turns"),
+    "watch": (["watch", "/x"], "Watching "),
+    "unwatch": (["unwatch", "/x"], "is not watched any more."),
     "dream": (["dream", "--wait"], "is done after"),
     "dream_pause": (["dream", "pause"], "is paused"),
     "dream_resume": (["dream", "resume"], "is resumed."),
@@ -277,6 +279,7 @@ PREFERRED = {
     "recall": "a recall", "show": "a fact", "list": "a page", "import": "an import", "dream": "a dream",
     "runs": "the runs", "undo": "a dream undone", "digest": "a digest of a dream undone", "review_list": "what waits",
     "decay_preview": "what fades", "channel": "a channel that is not there", "context": "a context",
+    "watch": "what is watched",
 }  # fmt: skip
 
 

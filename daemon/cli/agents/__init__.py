@@ -1,1 +1,1 @@
-"""The commands for agent programs: what an agent starts itself, and what connects it."""
+"""The commands for agent programs: what an agent starts itself, what connects it, and whose sessions are followed."""

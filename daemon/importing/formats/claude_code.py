@@ -136,7 +136,7 @@ class Reading:
         if value.get("isSidechain") is True:
             self._of_sub_agents += 1
             return None
-        if isinstance(leaf := value.get("uuid"), str):
+        if isinstance(leaf := value.get("uuid"), str) and not self._batches.has_begun(self._session_of(value)):
             self._leaves[self._session_of(value)].add(leaf)  # also of a line without words: a summary may name it
         if not text:
             return None

@@ -56,19 +56,25 @@ def changed_since(path: Path, since_ms: int) -> Iterator[SessionRead | Skipped]:
 
 
 def latest_change_ms(path: Path) -> int:
-    """Return the instant of the latest change, 0 for none. Raises apsw.Error where it cannot be read."""
-    with _open(path) as database:
-        found: Any = database.execute("SELECT max(time_updated) FROM session").fetchall()
-        return int(found[0][0] or 0)
+    """Return the instant of the latest change, 0 where there is none or it cannot be read now."""
+    return _number(path, "SELECT max(time_updated) FROM session")
 
 
 def counts(path: Path) -> tuple[int, int]:
-    """Return how many sessions and messages there are. Raises apsw.Error where it cannot be read."""
-    with _open(path) as database:
-        found: Any = database.execute(
-            "SELECT (SELECT count(*) FROM session WHERE parent_id IS NULL), (SELECT count(*) FROM message)"
-        ).fetchall()
-        return int(found[0][0]), int(found[0][1])
+    """Return how many sessions and messages there are, 0 where it cannot be read now."""
+    sessions = _number(path, "SELECT count(*) FROM session WHERE parent_id IS NULL")
+    return sessions, _number(path, "SELECT count(*) FROM message")
+
+
+def _number(path: Path, sql: str) -> int:
+    import apsw
+
+    try:
+        with _open(path) as database:
+            found: Any = database.execute(sql).fetchall()
+    except apsw.Error:
+        return 0
+    return int(found[0][0] or 0)
 
 
 def _open(path: Path) -> _Closing:

@@ -42,6 +42,10 @@ class Batches:
         """Say whether the session has a head."""
         return session_id in self._heads
 
+    def has_begun(self, session_id: NodeId) -> bool:
+        """Say whether a piece of the session was handed on: its head is complete."""
+        return session_id in self._begun
+
     def open(self, head: SessionHead) -> None:
         """Give a session its head."""
         self._heads[head.session_id] = head

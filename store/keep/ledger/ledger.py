@@ -474,6 +474,11 @@ class Ledger:
         rows = self._ask("SELECT stage, session_id, ordinal FROM cursor")
         return {(stage, key): ordinal for stage, key, ordinal in rows}
 
+    def followed(self, key: str) -> tuple[int, int, str] | None:
+        """Return how far a file of another program was read: its size, lines, and the hash of its beginning."""
+        rows = self._ask("SELECT size, lines, head FROM followed WHERE key = ?", (key,))
+        return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
+
     def flags(self, prefix: str = "") -> dict[str, str]:
         """Return the flags whose name begins with `prefix`."""
         return {k: v for k, v in self._ask("SELECT name, value FROM flag") if k.startswith(prefix)}

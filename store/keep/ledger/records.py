@@ -208,6 +208,11 @@ def move_cursor(stage: str, session_id: str, ordinal: int) -> Write:
     return Write("INSERT OR REPLACE INTO cursor VALUES (?, ?, ?)", (stage, session_id, ordinal))
 
 
+def follow(key: str, size: int, lines: int, head: str) -> Write:
+    """Write how far a file of another program was read."""
+    return Write("INSERT OR REPLACE INTO followed VALUES (?, ?, ?, ?)", (key, size, lines, head))
+
+
 def set_flag(name: str, value: str = "1") -> Write:
     """Set a switch: `paused`, `off:CHANNEL`."""
     return Write("INSERT OR REPLACE INTO flag VALUES (?, ?)", (name, value))

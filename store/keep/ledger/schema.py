@@ -196,4 +196,17 @@ MIGRATIONS: Final = (
         CREATE INDEX answered_by_time ON answered (at);
         """,
     ),
+    Migration(
+        "m009_followed",
+        # How far files of other programs were read. key: the hash of a path, so that nothing here has to be purged;
+        # size: of what was read, in bytes and lines; head: the hash of its beginning, by which it is known again.
+        """
+        CREATE TABLE followed (
+            key   TEXT PRIMARY KEY,
+            size  INTEGER NOT NULL,
+            lines INTEGER NOT NULL,
+            head  TEXT NOT NULL
+        ) WITHOUT ROWID;
+        """,
+    ),
 )

@@ -46,6 +46,7 @@ STATUS = {
     "embedding": {"model": "stub", "ready": True}, "journal": 0, "not_found_yet": 0,
     "catching_up": False,
     "runs": 0, "paused": False, "channels_off": [],
+    "transcripts": {"places": [], "active": [], "turns": 0, "backlog": None, "problem": ""},
     "watching": "on", "llm": None, "dream": None, "last_dream": None, "next_dream": None, "waiting_for": "",
     "broken_files": 0, "problems": [],
 }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Following: agents' sessions, taken in as they are written."""

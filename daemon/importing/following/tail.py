@@ -1,0 +1,122 @@
+"""A file that grows by lines, read from where the last reading ended.
+
+It is known again by the hash of its beginning: one that was cut, replaced or rotated is another file, and read from its
+start. Nothing is learned twice by that, since a turn is known by its session and its own id. A reader that begins in
+the middle is first given the file's first lines, for the session's head, and those before the place, for the calls
+whose results may follow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ....store.model import ReadUpTo
+from ..formats import claude_code, codex, gemini
+from ..reading.files import opened
+from ..reading.items import SessionRead, Skipped
+from ..reading.json_lines import MAX_LINE_BYTES, json_line, json_lines
+from ..reading.line_reading import LineReading
+
+READINGS: Mapping[str, tuple[Callable[[object], bool], Callable[[Path], LineReading]]] = {
+    "claude-code": (claude_code.recognises, claude_code.Reading),
+    "codex": (codex.recognises, codex.Reading),
+    "gemini": (gemini.recognises, gemini.Reading),
+}
+STEP_BYTES = 2**20
+HEAD_BYTES = 1024
+_LINES_TRIED = 50
+_FIRST_LINES = 20
+_BEFORE_BYTES = 2**18
+
+Items = list[SessionRead | Skipped]
+
+
+class Tail:
+    """One followed file. `read_up_to` is where the next step begins; it is moved by `step` and kept by its caller."""
+
+    def __init__(self, path: Path, read: ReadUpTo | None) -> None:
+        self.path = path
+        self.read_up_to = read or ReadUpTo(0, 0, "")
+        self._reading: LineReading | None = None
+        self._is_overlong = False
+
+    def step(self) -> tuple[Items, bool]:
+        """Read about a megabyte on; return what was read, and whether more is there. Raises OSError as opening does.
+
+        A last line without its end is left for later.
+        """
+        with opened(self.path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if not self._is_same(file, size):
+                self.read_up_to, self._reading, self._is_overlong = ReadUpTo(0, 0, ""), None, False
+            if size <= self.read_up_to.size_bytes:
+                return [], False
+            reading = self._reading = self._reading or self._begin(file)
+            if reading is None:  # not known yet for what it is, or of no agent
+                return [], False
+            before = self.read_up_to.size_bytes
+            items = [item for line in self._lines(file) for item in _taken(reading, self.path, line)]
+            items += [item for item in reading.rest() if isinstance(item, SessionRead)]
+            return items, self.read_up_to.size_bytes - before >= STEP_BYTES
+
+    def _is_same(self, file: BinaryIO, size: int) -> bool:
+        read = self.read_up_to
+        return size >= read.size_bytes and read.head in ("", _head(file, read.size_bytes))
+
+    def _begin(self, file: BinaryIO) -> LineReading | None:
+        """Make the reader of the file's format, and bring it to the place; None where no agent's lines are seen."""
+        first = [line for line in islice(json_lines(self.path), _LINES_TRIED) if not isinstance(line, Skipped)]
+        found = (make for recognises, make in READINGS.values() if any(recognises(value) for _, value in first))
+        reading = next((make(self.path) for make in found), None)
+        if reading is not None and self.read_up_to.lines:
+            for line in first[:_FIRST_LINES]:
+                list(reading.take(*line))
+            for before in self._before(file):
+                list(_taken(reading, self.path, before))
+            list(reading.rest())
+        return reading
+
+    def _before(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+        """Yield the whole lines right before the place, with their numbers."""
+        end = self.read_up_to.size_bytes
+        start = max(0, end - _BEFORE_BYTES)
+        file.seek(start)
+        lines = file.read(end - start).splitlines(keepends=True)
+        lines = lines if start == 0 else lines[1:]
+        return enumerate(lines, start=self.read_up_to.lines - len(lines) + 1)
+
+    def _lines(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+        """Yield whole lines, and move on past each."""
+        offset, number = self.read_up_to.size_bytes, self.read_up_to.lines
+        until = offset + STEP_BYTES
+        file.seek(offset)
+        while offset < until:
+            line = file.readline(MAX_LINE_BYTES + 1)
+            ends = line.endswith(b"\n")
+            if not ends and len(line) <= MAX_LINE_BYTES and not (self._is_overlong and line):
+                break
+            offset += len(line)
+            number += ends
+            if ends and not self._is_overlong:
+                yield number, line
+            self._is_overlong = not ends
+        self.read_up_to = ReadUpTo(offset, number, _head(file, offset))
+
+
+def _taken(reading: LineReading, path: Path, line: tuple[int, bytes]) -> Iterator[SessionRead | Skipped]:
+    read: Any = json_line(path, *line)
+    if isinstance(read, Skipped):
+        yield read
+    elif read is not None:
+        yield from reading.take(*read)
+
+
+def _head(file: BinaryIO, size: int) -> str:
+    """Hash what was read of a file's beginning; the hash of so many bytes stays what it is while the file grows."""
+    known = min(size, HEAD_BYTES)
+    return f"{known}:{hashlib.sha256(os.pread(file.fileno(), known, 0)).hexdigest()}" if known else ""
