@@ -64,8 +64,7 @@ def _kind_of_reply(quote: str, reply: Reply) -> Kind:
     """Return a refusal's kind by what follows it: "no redis" refuses, "no, the other one" puts right."""
     if reply is not Reply.REFUSED:
         return Kind.DECISION
-    refusal = phrases("speech.reject").match(quote)
-    says_otherwise = refusal and re.match(r"[,.:;–-]+\s*\w", quote[refusal.end() :])
+    says_otherwise = re.match(rf"(?:(?:{phrases('speech.reject').pattern})\s*)+[,.:;–-]+\W*\w", quote, re.IGNORECASE)
     return Kind.CORRECTION if says_otherwise else Kind.NEGATIVE
 
 

@@ -102,7 +102,13 @@ def test_the_kind_follows_the_surest_words(text: str, kind: Kind) -> None:
 
 @pytest.mark.parametrize(
     ("reply", "kind"),
-    [("no redis", Kind.NEGATIVE), ("no, Helsinki. that is nearer", Kind.CORRECTION)],
+    [
+        ("no redis", Kind.NEGATIVE),
+        ("no redis, a map in the process will do", Kind.NEGATIVE),
+        ("no, Helsinki. that is nearer", Kind.CORRECTION),
+        ("no, `just serve` does it, in Helsinki", Kind.CORRECTION),
+        ("no no, Helsinki. that is nearer", Kind.CORRECTION),
+    ],
 )
 def test_no_to_a_proposal_refuses_it_or_puts_another_in_its_place(reply: str, kind: Kind) -> None:
     draft = only(("assistant", "I'd run a small Redis in Nuremberg for it."), ("user", reply))
