@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 from ..llm.budget import Allowance, asker_for
 from ..store.find.embedding.embedding import Embedder, embedder_for
@@ -13,7 +15,7 @@ from . import run
 from .gate.gate import Gate
 from .gate.shadow_index import ShadowIndex
 from .pause_signal import PauseListener
-from .protocol import SPENT, Done, Progress, RunRequest
+from .protocol import SPENT, Done, Progress, RunKind, RunRequest
 from .registry import COMPACTION, Stage
 from .report.finish import finish
 from .report.outcome import ModelUse
@@ -49,7 +51,14 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
         gate = Gate(open_shadow, view, request.pipelines.gate, request.now)
         outcome = run.plan(view, request.now, _stages(request), weekly=request.kind == "weekly", gate=gate)
         outcome.model = ModelUse.of(view.model, why_not)
-        return finish(view, request, outcome, snapshot.ledger.runs(hidden=(LINK,)))
+        return finish(view, request, outcome, snapshot.ledger.runs(hidden=(LINK,)), _linked_since_the_last(snapshot))
+
+
+def _linked_since_the_last(snapshot: Snapshot) -> int:
+    """Count the statements that were linked to what was known, when they were remembered, since the last dream."""
+    dreams = snapshot.ledger.runs(1, kinds=get_args(RunKind), states=("applied",))
+    since = dreams[0].started_at if dreams else datetime.min.replace(tzinfo=UTC)
+    return len(snapshot.ledger.runs_since(since, (LINK,)))
 
 
 def _with_spending(on_progress: OnProgress, view: View, file: Path) -> OnProgress:

@@ -19,13 +19,13 @@ from .run_report import RunReport
 MOST_LEAKS = 100
 
 
-def finish(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run]) -> Done:
+def finish(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run], linked: int = 0) -> Done:
     """Write the changeset into the run's folder and return what the daemon is to know of the run."""
     changeset = Changeset(run_id=request.run_id, actions=tuple(view.actions), cursors=view.cursors)
     path = request.folder / "changeset.jsonl"
     if changeset.actions or changeset.cursors:
         write_changeset(path, changeset)
-    report = RunReport.of(view, request, outcome, runs)
+    report = RunReport.of(view, request, outcome, runs, linked)
     written, shown = markdown.path_of(request.local_date), html.path_of(request.local_date)
     text = markdown.render(report, _text(view, written))
     derived = {}

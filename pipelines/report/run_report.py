@@ -25,7 +25,8 @@ class RunReport:
     """Everything that is reported of a run. `at` is the person's local time when it began.
 
     `model_note` says if a language model took part, and if not, why; `decisions` are pairs, the older first; `gaps`
-    are questions without an answer; `runs` are the earlier ones, and `used` is when each memory was last recalled.
+    are questions without an answer; `runs` are the earlier ones, and `linked` counts the statements that were linked
+    when they were remembered, since the last of them; `used` is when each memory was last recalled.
     """
 
     day: date
@@ -45,10 +46,11 @@ class RunReport:
     calls: int = 0
     decisions: Sequence[tuple[Memory, Memory]] = ()
     runs: Sequence[Run] = ()
+    linked: int = 0
     used: Mapping[NodeId, datetime] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run]) -> RunReport:
+    def of(cls, view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run], linked: int = 0) -> RunReport:
         """Gather what there is to report of a planned run."""
         return cls(
             day=request.local_date,
@@ -64,6 +66,7 @@ class RunReport:
             at=request.now.astimezone(timezone(timedelta(seconds=request.utc_offset_s))),
             decisions=open_pairs(view),
             runs=runs,
+            linked=linked,
             used={node_id: usage.last_at for node_id, usage in view.history.usage.items()},
             gate=outcome.gate,
             model_note=outcome.model.note,

@@ -136,6 +136,8 @@ def lead(report: RunReport, summary: ActionSummary) -> list[str]:
 
 def _learned_sentence(turns: int, summary: ActionSummary) -> str:
     named = [f"“{page.title}”" for page in _newest(summary.pages) if page.kind is Kind.SCENARIO][:2]
+    if not turns and not summary.facts:
+        return "No new turns; the pages follow what changed." if summary.pages else "No new turns."
     said = f"{count(turns, 'new turn')} became {count(len(summary.facts), 'fact')}"
     said += f" and {count(len(summary.pages), 'new page')}" if summary.pages else ""
     return f"{said}, {' and '.join(named)} among them." if named else f"{said}."
@@ -179,6 +181,7 @@ def sections(report: RunReport, summary: ActionSummary) -> list[Section]:
         Section("Changed", _noted(summary.changed)),
         Section("In question", _noted(summary.contradicted) if not report.decisions else []),
         Section("Gone stale", _noted(summary.stale)),
+        Section("Remembered", _one(_linked(report))),
         Section("Purged", _one(_purged(report))),
         Section("Faded", _noted(summary.faded, "`dreamctl restore ID` brings one back")),
         Section("Problems found", _found(report, {"secrets", "links", "orphans"})),
@@ -269,6 +272,13 @@ def _found(report: RunReport, checks: set[str]) -> list[Group]:
         if finding.check in checks
     )
     return _one(lines)
+
+
+def _linked(report: RunReport) -> Iterator[Line]:
+    if report.linked:
+        said = count(report.linked, "statement that was remembered", "statements that were remembered")
+        what = "repeats, replaces or disputes" if report.linked == 1 else "repeat, replace or dispute"
+        yield Line(f"{said} {what} what was known", note="`dreamctl runs --kind link` lists them")
 
 
 def _purged(report: RunReport) -> Iterator[Line]:

@@ -45,6 +45,18 @@ def test_what_was_purged_since_the_last_dream_is_counted() -> None:
     assert "3 turns" not in text
 
 
+def test_what_was_linked_when_it_was_remembered_is_counted() -> None:
+    text = markdown.render(report(action(fact("Learned")), linked=2))
+    assert "- 2 statements that were remembered repeat, replace or dispute what was known" in text
+    assert "Remembered" not in markdown.render(report(action(fact("Learned"))))
+
+
+def test_a_dream_without_new_turns_says_so() -> None:
+    changed = replace(report(action(fact("It is red"), ActionKind.REPLACE, "said again")), counts={})
+    assert "No new turns." in markdown.render(changed)
+    assert "0 new turns" not in markdown.render(changed)
+
+
 def test_of_several_channels_a_page_names_its_own() -> None:
     pages = [
         replace(
