@@ -10,7 +10,7 @@ PYTEST_FLAGS ?= -n 2 --dist loadgroup
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint style types mypy contracts wheel-check test quick test-llm demo bench lock format clean
+.PHONY: help venv lint style types mypy contracts wheel-check test quick test-llm test-agents demo bench lock format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,17 @@ $(LLM_STAMP): Makefile
 	    CMAKE_ARGS="-DLLAVA_BUILD=OFF" $(LLM_BIN)/python -m pip install --quiet --force-reinstall --no-deps \
 	        --no-binary llama-cpp-python llama-cpp-python==0.3.36 && $(LLM_TRY); }
 	@touch $@
+
+# The real agent programs, 2 GB from npm by number, each in a folder of its own: nothing of it is in the product.
+AGENTS_INSTALLED ?= $(CURDIR)/.agents
+
+test-agents: $(STAMP)  ## install real agent programs and run them against a scripted model
+	@if command -v npm >/dev/null; then \
+	    $(BIN)/python -m tests.agents.programs | while read -r folder package; do \
+	        test -d "$(AGENTS_INSTALLED)/$$folder" || npm install --silent --prefix "$(AGENTS_INSTALLED)/$$folder" "$$package"; \
+	    done; \
+	else echo "There is no npm here, so no agent program is installed; what is not there is skipped."; fi
+	@AGENTS_INSTALLED="$(AGENTS_INSTALLED)" $(BIN)/python -m pytest -m agents -n 0 tests/agents
 
 demo: $(STAMP)  ## import a sample, ask, dream, ask again, undo: on temporary folders, leaving nothing
 	@$(BIN)/python examples/demo.py

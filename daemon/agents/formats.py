@@ -27,10 +27,12 @@ class Moment(StrEnum):
 class AgentFormat:
     """One agent's words. Of each tuple of names the first that is there counts.
 
-    `moments` maps its events. `turn_id` names one exchange; `is_nested` is there in a sub-agent's events alone.
+    `moments` maps its events, and `takes` are those at which it takes a text. `turn_id` names one exchange; `is_nested`
+    is there in a sub-agent's events alone.
     """
 
     moments: Mapping[str, Moment]
+    takes: frozenset[Moment] = frozenset({Moment.START, Moment.PROMPT})
     shape: str = "hook_specific"
     session: tuple[str, ...] = ("session_id",)
     folder: tuple[str, ...] = ("cwd",)
@@ -72,6 +74,7 @@ FORMATS: Mapping[str, AgentFormat] = {
             "preCompact": Moment.COMPACTING,
             "sessionEnd": Moment.END,
         },
+        takes=frozenset({Moment.START}),
         shape="cursor",
         session=("conversation_id", "session_id"),
         folder=("cwd", "workspace_roots"),

@@ -29,6 +29,9 @@ PROMPT_TOKENS = 250
 SESSION_TOKENS = 1500
 """The most that is handed to one session, until its context is emptied or compacted."""
 
+HANDED = frozenset({Moment.START, Moment.PROMPT})
+"""The moments at which something may be handed over, by an agent that takes it."""
+
 MOST_CHARACTERS = 8000
 """Claude Code puts a text of 10,000 characters into a file, and shows the beginning of it."""
 
@@ -66,7 +69,10 @@ class Hooks:
             return ""
         now = self._now()
         session = self._sessions.get(agent, asked.session, now)
-        text = self._acts[moment](agent, asked, session)
+        if moment is Moment.PROMPT:
+            session.note_prompt(own_words(asked.prompt))
+        is_in_vain = moment in HANDED and moment not in form.takes
+        text = "" if is_in_vain else self._acts[moment](agent, asked, session)
         session.seen_at = now
         return render_output(form, event, text) if text and len(text) <= MOST_CHARACTERS else ""
 
@@ -87,9 +93,7 @@ class Hooks:
 
     def _prompt(self, agent: str, asked: Asked, session: AgentSession) -> str:
         """Tell what answers a prompt, if something surely does."""
-        prompt = own_words(asked.prompt)
-        session.prompt = prompt
-        session.prompts += 1
+        prompt = session.prompt
         budget = min(PROMPT_TOKENS, SESSION_TOKENS - session.tokens)
         if not prompt or _COMMAND.match(prompt) or budget <= 0:
             return ""

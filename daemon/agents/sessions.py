@@ -23,6 +23,11 @@ class AgentSession:
     prompt: str = ""
     prompts: int = 0
 
+    def note_prompt(self, prompt: str) -> None:
+        """Note what the agent is asked now."""
+        self.prompt = prompt
+        self.prompts += 1
+
     def hand(self, lines: list[str], tokens: int) -> None:
         """Note what was handed over; the oldest are dropped beyond a bound."""
         self.given = [*self.given, *lines][-MOST_LINES:]

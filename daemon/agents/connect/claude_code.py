@@ -13,14 +13,15 @@ from .programs import HOOK_TIMEOUT_S, SERVER, Command, Places, Program, is_hook_
 
 NAME = "claude-code"
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
-IN_BACKGROUND = frozenset({"Stop"})
-"""Events whose answer nobody waits for. Not SessionEnd: the program ends, and what it started with it."""
 
 
 def hook_entry(command: Command, event: str) -> dict[str, Any]:
-    """Return one event's entry; without a matcher it is called for all sources of the event."""
-    hook = {"type": "command", "command": command.hook(NAME, event), "timeout": HOOK_TIMEOUT_S}
-    return {"hooks": [hook | ({"async": True} if event in IN_BACKGROUND else {})]}
+    """Return one event's entry; without a matcher it is called for all sources of the event.
+
+    None has `async`: 2.1.197, asked one prompt, ends without such a hook, and without those of SessionEnd after it.
+    At the end of a turn or a session the hook waits for no answer, so it costs no more than a process.
+    """
+    return {"hooks": [{"type": "command", "command": command.hook(NAME, event), "timeout": HOOK_TIMEOUT_S}]}
 
 
 def plugin_files(command: Command) -> dict[str, str]:

@@ -1,4 +1,7 @@
-"""Codex: tools in `config.toml`, hooks in `hooks.json`, which it runs only when a person has trusted them."""
+"""Codex: tools in `config.toml`, hooks in `hooks.json`, which it runs only when a person has trusted them.
+
+Trust is bound to a hook's content and to its place, so ours go behind those that are there.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def _files(folder: Path, places: Places, command: Command) -> Sequence[ConfigFil
     ]
     return (
         TomlFile(folder / "config.toml", ("mcp_servers", SERVER), command.server()),
-        JsonFile(folder / "hooks.json", items=items, is_ours=is_hook_of(NAME)),
+        JsonFile(folder / "hooks.json", items=items, is_ours=is_hook_of(NAME), last=True),
     )
 
 

@@ -13,7 +13,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -80,6 +80,12 @@ class Records:
         }
         _write(self._file(path), json.dumps(record, indent=1).encode() + b"\n", PRIVATE)
 
+    def follow(self, path: Path, before: bytes | None) -> None:
+        """Note that a program has changed what we wrote, because we had it do so; before that it held `before`."""
+        is_ours, original = self.original(path, before)
+        if is_ours and (now := _read(path)) is not None:
+            self.keep(path, now, original)
+
     def forget(self, path: Path) -> None:
         """Drop what was noted: the file is as it was."""
         self._file(path).unlink(missing_ok=True)
@@ -108,6 +114,15 @@ class Connection:
     def missing(self) -> list[Path]:
         """Return the files that do not hold what they should."""
         return [edit.path for edit in self.connecting()]
+
+    @contextlib.contextmanager
+    def letting_it_write(self) -> Iterator[None]:
+        """Let the program itself write into the files inside; what it writes there is given back with ours."""
+        before = {real: _read(real) for real in (file.path.resolve() for file in self._files)}
+        yield
+        for real, content in before.items():
+            if content is not None and _read(real) != content:
+                self._records.follow(real, content)
 
     def apply(self, edits: Iterable[FileEdit]) -> None:
         """Carry edits out, each at once or not at all. Raises ConnectError where a file has changed since it was read.

@@ -69,7 +69,8 @@ class Item:
 class JsonFile:
     """A JSON file, with comments or not. `is_ours` recognises an item of ours, of this version or another.
 
-    `required` is what the program wants to find in its file, whoever writes into it.
+    `required` is what the program wants to find in its file, whoever writes into it. `last`: items go behind others',
+    whose places in their arrays mean something.
     """
 
     path: Path
@@ -77,6 +78,7 @@ class JsonFile:
     items: Sequence[Item] = ()
     is_ours: Callable[[Any], bool] = lambda _: False
     required: Mapping[str, Any] = field(default_factory=dict)
+    last: bool = False
 
     def holds_ours(self, text: str) -> bool:
         """Return True if each member and each item is there as it should be, and no other of ours."""
@@ -90,7 +92,7 @@ class JsonFile:
     def with_ours(self, text: str) -> str:
         """Put ours in, each first in its place."""
         for item in reversed(self.items):
-            text = json_text.with_item(text, item.path, item.value)
+            text = json_text.with_item(text, item.path, item.value, last=self.last)
         for member in self.members:
             text = json_text.with_member(text, member.path, member.value)
         for key, value in self.required.items():

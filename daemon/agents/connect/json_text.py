@@ -1,7 +1,7 @@
 """JSON as a person wrote it, comments and all: parts of a text are put in and taken out, and the rest keeps its bytes.
 
-A new member or item goes first, so that it is one piece of text: no comma of another line changes, and taking it out
-again restores the text as it was.
+A new member or item is one piece of text, put in first where its place is free: no comma of another line changes, and
+taking it out again restores the text as it was.
 """
 
 from __future__ import annotations
@@ -56,14 +56,16 @@ def with_member(text: str, path: Path, value: Any) -> str:
     return _with_first(text, root, node, path[depth], _nested(path[depth + 1 :], value))
 
 
-def with_item(text: str, path: Path, item: Any) -> str:
-    """Put an item into an array, and make the array where there is none."""
+def with_item(text: str, path: Path, item: Any, *, last: bool = False) -> str:
+    """Put an item into an array, first or last, and make the array where there is none."""
     root = _parse(text)
     node, depth = _deepest(root, path)
     if depth < len(path):
         return with_member(text, path, [item])
     if not isinstance(node.value, list):
         raise NotJson(f"{'.'.join(path)} is no array")
+    if last and node.parts:
+        return _with_last(text, root, node, item)
     return _with_first(text, root, node, None, item)
 
 
@@ -198,6 +200,15 @@ def _with_first(text: str, root: Node, node: Node, key: str | None, value: Any) 
         return f"{text[:opening]}{name}{json.dumps(value, ensure_ascii=False)}, {text[opening:]}"
     indent = _indent_at(text, first)
     return f"{text[:opening]}\n{indent}{name}{_dump(value, indent, unit)},{text[opening:]}"
+
+
+def _with_last(text: str, root: Node, node: Node, item: Any) -> str:
+    """Put an item behind the last one, in the manner of that one."""
+    _, start, before = node.parts[-1]
+    if "\n" not in text[node.start : start]:
+        return f"{text[: before.end]}, {json.dumps(item, ensure_ascii=False)}{text[before.end :]}"
+    indent = _indent_at(text, start)
+    return f"{text[: before.end]},\n{indent}{_dump(item, indent, _unit(text, root))}{text[before.end :]}"
 
 
 def _cut(text: str, node: Node, part: tuple[str, int, Node]) -> str:

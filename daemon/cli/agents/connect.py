@@ -139,7 +139,8 @@ def _codex_trust(connection: Connection, *, give: bool) -> Trust | None:
     try:
         with AppServer(executable, connection.folder, os.environ) as server:
             if give:
-                give_trust(server, connection.folder)
+                with connection.letting_it_write():
+                    give_trust(server, connection.folder)
             return trust_of(server, connection.folder)
     except ConnectError as error:
         raise ClientError(f"The hooks are in place, and their trust is not known: {error}", error.hint) from error

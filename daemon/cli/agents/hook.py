@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 DEADLINE_S = 0.11
 """From here to the answer: of 150 ms the rest is the interpreter's, to start and to end."""
 
+AWAITED = frozenset({"SessionStart", "UserPromptSubmit", "BeforeAgent", "sessionStart", "start", "prompt"})
+"""The events, of all agents, at which something may be handed over. Others are told and not waited for: notifications
+are done although their sender has left, also by a daemon that is busy, or stopped, just then."""
+
 MOST_INPUT_BYTES = 2**24
 MOST_LINE_BYTES = 2**20
 LONGEST, SHORTENED = 200_000, 20_000
@@ -52,7 +56,8 @@ def answer_hook(words: Sequence[str], environ: Mapping[str, str] = os.environ) -
     # Whatever is wrong here (no daemon, a full pipe, nonsense on stdin) must not reach the agent: it would stop it.
     try:
         given = _read_input(deadline)
-        output = _ask(_request(words[0], words[1], given), default_socket_path(environ), deadline)
+        request = _request(words[0], words[1], given)
+        output = _send(request, default_socket_path(environ), deadline, wait=words[1] in AWAITED)
         if output:
             sys.stdout.write(output + "\n")
             sys.stdout.flush()
@@ -80,10 +85,10 @@ def _read_input(deadline: float) -> dict[str, Any]:
 
 
 def _request(agent: str, event: str, given: dict[str, Any]) -> bytes:
-    """Return the line of the wire that asks; long texts are cut where it would be too long."""
+    """Return the line of the wire that asks, or tells; long texts are cut where it would be too long."""
     for longest in (LONGEST, SHORTENED):
         params = {"agent": agent, "event": event, "given": _plain(given, longest), "cwd": _folder(given)}
-        request = {"jsonrpc": "2.0", "id": 1, "method": "hook", "params": params}
+        request = {"jsonrpc": "2.0", "method": "hook", "params": params} | ({"id": 1} if event in AWAITED else {})
         line = json.dumps(request).encode() + b"\n"
         if len(line) <= MOST_LINE_BYTES:
             return line
@@ -110,12 +115,14 @@ def _folder(given: dict[str, Any]) -> str | None:
     return os.getcwd()  # noqa: PTH109  (pathlib is a tenth of a thin command's time)
 
 
-def _ask(line: bytes, path: str, deadline: float) -> str:
-    """Return the daemon's output for a request. Raises OSError without a daemon, or when it is too slow."""
+def _send(line: bytes, path: str, deadline: float, *, wait: bool) -> str:
+    """Send a line, and return the daemon's output if it is waited for. Raises OSError without a daemon, or too late."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
         wire.settimeout(_left(deadline))
         wire.connect(path)
         wire.sendall(line)
+        if not wait:
+            return ""
         answer = b""
         while not answer.endswith(b"\n"):
             wire.settimeout(_left(deadline))

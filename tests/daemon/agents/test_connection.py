@@ -143,7 +143,7 @@ def test_claude_code_is_given_the_hooks_that_it_knows(connect: Connect, tmp_path
             ]
         }
     ]
-    assert settings["hooks"]["Stop"][0]["hooks"][0]["async"] is True
+    assert all("async" not in groups[0]["hooks"][0] for groups in settings["hooks"].values())
     state = json.loads((tmp_path / "home/.claude.json").read_text())
     assert state["mcpServers"]["dreamd"] == {"type": "stdio", "command": COMMAND.path, "args": ["mcp"]}
 
@@ -160,6 +160,30 @@ def test_codex_is_given_a_table_and_hooks(connect: Connect, tmp_path: Path) -> N
     assert hooks["Stop"][0]["hooks"][0]["command"] == (
         "DREAMD_SOCKET='/run/x y' '/opt/my bin/dreamctl' hook codex Stop"
     )
+
+
+def test_hooks_of_codex_keep_the_places_that_others_are_trusted_at(connect: Connect, tmp_path: Path) -> None:
+    theirs = {"hooks": [{"type": "command", "command": "theirs"}]}
+    text = json.dumps({"hooks": {"Stop": [theirs]}}, indent=1)
+    write(tmp_path / "home", {".codex/hooks.json": text})
+    connection = connect("codex")
+    connection.apply(connection.connecting())
+    hooks = json.loads((tmp_path / "home/.codex/hooks.json").read_text())["hooks"]["Stop"]
+    assert hooks[0] == theirs
+    assert len(hooks) == 2
+    connection.apply(connection.disconnecting())
+    assert (tmp_path / "home/.codex/hooks.json").read_text() == text
+
+
+def test_what_a_program_was_made_to_write_is_given_back_with_ours(connect: Connect, tmp_path: Path) -> None:
+    write(tmp_path / "home", FILES["codex"])
+    before = everything(tmp_path / "home")
+    connection = connect("codex")
+    connection.apply(connection.connecting())
+    with connection.letting_it_write(), (tmp_path / "home/.codex/config.toml").open("a") as config:
+        config.write('\n[hooks.state."x"]\ntrusted_hash = "y"\n')
+    connection.apply(connection.disconnecting())
+    assert everything(tmp_path / "home") == before
 
 
 def test_an_inline_table_is_left_alone_and_named(connect: Connect, tmp_path: Path) -> None:

@@ -27,13 +27,14 @@ TEXTS = [
 ITEM = {"hooks": [{"command": "ours"}]}
 
 
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("text", TEXTS)
-def test_what_is_put_in_is_there_and_comes_out_again(text: str) -> None:
-    written = json_text.with_item(text, ("hooks", "Stop"), ITEM)
+def test_what_is_put_in_is_there_and_comes_out_again(text: str, last: bool) -> None:
+    written = json_text.with_item(text, ("hooks", "Stop"), ITEM, last=last)
     written = json_text.with_member(written, ("servers", "dreamd"), {"command": "/x", "args": ["mcp"]})
     value = json_text.read(written)
     assert value["servers"]["dreamd"] == {"command": "/x", "args": ["mcp"]}
-    assert value["hooks"]["Stop"][0] == ITEM
+    assert value["hooks"]["Stop"][-1 if last else 0] == ITEM
     before = json_text.read(text)
     assert {**value, "hooks": None, "servers": None} == {**before, "hooks": None, "servers": None}
     left = json_text.without(written, ("servers", "dreamd"))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dreamd.daemon.agents.formats import FORMATS
 from dreamd.daemon.cli.agents import hook
 
 from tests.stand_in_daemon import StandIn
@@ -84,6 +85,25 @@ def test_it_asks_nothing_where_hooks_are_switched_off(path: Path) -> None:
         daemon.close()
     assert (done.returncode, done.stdout) == (0, b"")
     assert daemon.asked == []
+
+
+def test_only_what_may_be_answered_is_waited_for() -> None:
+    taken = {event for form in FORMATS.values() for event, moment in form.moments.items() if moment in form.takes}
+    assert taken == hook.AWAITED
+
+
+def test_what_is_told_is_heard_though_its_sender_has_left(path: Path) -> None:
+    daemon = StandIn(path, {"hook": {"output": "{}"}})
+    try:
+        done = run(path, "claude-code", "Stop", given=json.dumps(PROMPT).encode())
+        deadline = time.monotonic() + 30
+        while not daemon.asked and time.monotonic() < deadline:
+            time.sleep(0.01)
+    finally:
+        daemon.close()
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    ((_, asked),) = daemon.asked
+    assert asked["event"] == "Stop"
 
 
 def test_a_daemon_that_hangs_is_not_waited_for(path: Path) -> None:

@@ -1,0 +1,85 @@
+"""The pages of `docs/agents/`: every command is one, and each page names the files and events of its program."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from dreamd.daemon.agents.connect.agents import GENERIC, PROGRAMS
+from dreamd.daemon.agents.connect.programs import Command, Places
+from dreamd.daemon.cli import main
+
+DOCS = Path(__file__).parents[3] / "docs" / "agents"
+PAGES = {file.stem: file.read_text(encoding="utf-8") for file in DOCS.glob("*.md")}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a person's empty home, without variables that lead out of it."""
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "DREAMD_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("DREAMD_SOCKET", str(tmp_path / "s"))
+    monkeypatch.setenv("DREAMD_DATA_DIR", str(tmp_path / "data"))
+    return tmp_path
+
+
+def commands_of(page: str) -> list[list[str]]:
+    return [shlex.split(line)[1:] for line in re.findall(r"^    (dreamctl .*)$", PAGES[page], re.MULTILINE)]
+
+
+def test_there_is_a_page_for_every_program() -> None:
+    assert set(PAGES) == {*PROGRAMS, GENERIC}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_of_a_page_is_understood(page: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = commands_of(page)
+    assert commands
+    for words in commands:
+        words = [word.replace("~", str(home)) for word in words]
+        code = main.main([*words, *([] if "--check" in words or page == GENERIC else ["--dry-run"])])
+        printed = capsys.readouterr()
+        assert code == (1 if "--check" in words else 0), printed  # nothing is connected, and no daemon answers
+        assert "Traceback" not in printed.err
+
+
+@pytest.mark.parametrize("page", PROGRAMS)
+def test_a_page_names_what_is_written(page: str, home: Path) -> None:
+    places = Places(home, {})
+    program = PROGRAMS[page]
+    for file in program.files(program.folder(places), places, Command("/dreamctl", {})):
+        assert f"`~/{file.path.relative_to(home)}`" in PAGES[page]
+        for event in re.findall(rf"hook {page} (\w+)", file.with_ours("")) if page != "opencode" else ():
+            assert event in PAGES[page]
+
+
+def test_connecting_asks_first_and_says_what_it_did(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["connect", "gemini"]) == 1  # there is no terminal to ask at
+    assert "--yes" in capsys.readouterr().err
+    assert not (home / ".gemini").exists()
+    assert main.main(["connect", "gemini", "--yes"]) == 0
+    shown = capsys.readouterr().out
+    assert '+    "BeforeAgent": [' in shown
+    assert "Gemini CLI is connected." in shown
+    assert main.main(["connect", "gemini", "--yes"]) == 0
+    assert "already" in capsys.readouterr().out
+    assert main.main(["disconnect", "gemini", "--yes", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["changed"] is True
+    assert not (home / ".gemini/settings.json").exists()
+
+
+def test_codex_is_not_called_trusted_where_it_cannot_be_asked(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["connect", "codex", "--yes"]) == 0
+    printed = capsys.readouterr()
+    assert "trust could not be asked" in printed.err
+    assert "--trust" in printed.err
+
+
+def test_the_generic_entry_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["connect", "generic"]) == 0
+    assert json.loads(capsys.readouterr().out)["mcpServers"]["dreamd"]["args"] == ["mcp"]
