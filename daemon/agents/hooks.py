@@ -139,7 +139,8 @@ class Hooks:
     def _observe(self, agent: str, asked: Asked, session: AgentSession) -> None:
         """Keep prompt and answer. Each is known by its exchange, so that a hook that is called twice adds nothing."""
         exchange = asked.turn_id or f"prompt {session.prompts}"
-        said = ((Role.USER, session.prompt or own_words(asked.prompt)), (Role.ASSISTANT, own_words(asked.answer)))
+        prompt = "" if session.is_kept else session.prompt
+        said = ((Role.USER, prompt or own_words(asked.prompt)), (Role.ASSISTANT, own_words(asked.answer)))
         now = self._now()
         turns = [NewTurn(role.value, text, now, f"{exchange} {role.value}") for role, text in said if text]
         head = SessionHead(
@@ -150,7 +151,7 @@ class Hooks:
         )
         if turns:
             self._store.observe(head, turns).result(KEPT_WITHIN_S)
-        session.prompt = ""
+        session.is_kept = True
 
 
 def own_words(text: str) -> str:

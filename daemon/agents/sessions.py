@@ -15,17 +15,22 @@ KEPT = timedelta(days=2)
 
 @dataclass(slots=True)
 class AgentSession:
-    """One session. `given` are the lines in its agent's context, `tokens` what they cost there."""
+    """One session. `given` are the lines in its agent's context, `tokens` what they cost there.
+
+    `prompt` is the last one, and `is_kept` once it is a turn.
+    """
 
     seen_at: datetime
     given: list[str] = field(default_factory=list)
     tokens: int = 0
     prompt: str = ""
     prompts: int = 0
+    is_kept: bool = False
 
     def note_prompt(self, prompt: str) -> None:
         """Note what the agent is asked now."""
         self.prompt = prompt
+        self.is_kept = False
         self.prompts += 1
 
     def hand(self, lines: list[str], tokens: int) -> None:

@@ -9,6 +9,7 @@ from ...ipc.client import ClientError
 from ..host.install import Installed, InstallError
 from ..host.install import install as install_service
 from ..host.install import uninstall as uninstall_service
+from .agents.connect import offer
 from .formatting import count, sentence
 from .terminal import Terminal
 
@@ -18,8 +19,10 @@ def install_arguments(parser: ArgumentParser) -> None:
 
 
 def install(options: Namespace, terminal: Terminal) -> int:
-    """Have the service manager start the daemon."""
-    return _report(terminal, install_service, "Wrote")
+    """Have the service manager start the daemon, and offer to connect the agent programs that are here."""
+    code = _report(terminal, install_service, "Wrote")
+    offer(terminal)
+    return code
 
 
 def uninstall_arguments(parser: ArgumentParser) -> None:

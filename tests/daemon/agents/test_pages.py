@@ -11,6 +11,8 @@ import pytest
 from dreamd.daemon.agents.connect.agents import GENERIC, PROGRAMS
 from dreamd.daemon.agents.connect.programs import Command, Places
 from dreamd.daemon.cli import main
+from dreamd.daemon.cli.agents import connect
+from dreamd.daemon.cli.terminal import Terminal
 
 DOCS = Path(__file__).parents[3] / "docs" / "agents"
 PAGES = {file.stem: file.read_text(encoding="utf-8") for file in DOCS.glob("*.md")}
@@ -71,6 +73,16 @@ def test_connecting_asks_first_and_says_what_it_did(home: Path, capsys: pytest.C
     assert main.main(["disconnect", "gemini", "--yes", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["changed"] is True
     assert not (home / ".gemini/settings.json").exists()
+
+
+def test_install_names_what_could_be_connected(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / ".gemini").mkdir()
+    connect.offer(Terminal())
+    assert "dreamctl connect gemini" in capsys.readouterr().err
+    assert main.main(["connect", "gemini", "--yes"]) == 0
+    capsys.readouterr()
+    connect.offer(Terminal())
+    assert capsys.readouterr().err == ""
 
 
 def test_codex_is_not_called_trusted_where_it_cannot_be_asked(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
