@@ -17,7 +17,10 @@ GOALS: Final = "SELECT goal_id, session_id, channel, text, state, parent, opened
 KEPT_DAYS: Final = 30
 MOST_ANCHORS: Final = 500
 MOST_CLOSED_GOALS: Final = 500
-"""Anchors and closed goals are kept so long, and so many of each at most; an open goal stays until it is closed."""
+"""Anchors and closed goals are kept so long, and so many of each at most."""
+
+THREAD_DAYS: Final = 180
+"""A goal that was left open, and that nobody touched for so long, is let go; an open one of a session stays."""
 
 
 class Work(NamedTuple):
@@ -65,7 +68,7 @@ def set_anchor(anchor: Anchor) -> list[Write]:
 
 
 def set_goal(goal: Goal) -> list[Write]:
-    """Write a goal, and let go of closed ones that are too old or too many."""
+    """Write a goal, and let go of closed ones that are too old or too many, and of threads that nobody took up."""
     row = (
         *(goal.goal_id, goal.session_id, goal.channel, goal.text, goal.state, goal.parent),
         *(stored(goal.opened_at), stored(goal.changed_at), goal.thread_since and stored(goal.thread_since)),
@@ -73,6 +76,7 @@ def set_goal(goal: Goal) -> list[Write]:
     closed = "state IN ('completed', 'abandoned')"
     return [
         Write("INSERT OR REPLACE INTO goal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row),
+        Write("DELETE FROM goal WHERE thread_since < ?", (stored(goal.changed_at - timedelta(days=THREAD_DAYS)),)),
         Write(f"DELETE FROM goal WHERE {closed} AND at < ?", (stored(goal.changed_at - timedelta(days=KEPT_DAYS)),)),
         Write(
             f"DELETE FROM goal WHERE goal_id IN (SELECT goal_id FROM goal WHERE {closed} ORDER BY at DESC"

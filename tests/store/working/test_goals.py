@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from dreamd.store.keep.ledger.work import THREAD_DAYS
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import InvalidInput, NotFound
 from dreamd.store.working.goals import MOST_OPEN
@@ -64,6 +67,16 @@ def test_a_session_has_so_many_open_goals(store: MemoryStore) -> None:
         store.set_goal("s1", "shop", text="one more")
     store.set_goal("s1", "shop", goal_id=goals[0].goal_id, state="completed")
     assert store.set_goal("s1", "shop", text="one more").is_open
+
+
+def test_a_thread_that_nobody_takes_up_is_let_go(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.set_goal("s1", "shop", text="move the orders")
+    store.end_session("s1")
+    later = store.parts.now() + timedelta(days=THREAD_DAYS + 1)
+    monkeypatch.setattr(store.parts.goals, "_now", lambda: later)
+    assert len(store.threads("shop")) == 1
+    store.set_goal("s2", "shop", text="something else")
+    assert store.threads("shop") == []
 
 
 def test_a_goal_needs_words_or_an_id(store: MemoryStore) -> None:
