@@ -33,7 +33,18 @@ KEPT = {
 KINDS = ("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode")
 RELATIONS = ("RelatesTo", "Supersedes", "Contradicts")
 VERDICTS = ("useful", "not-useful", "rejected")
-FORMATS = ("claude-code", "codex", "gemini", "opencode", "chat-jsonl", "locomo", "beam", "markdown")
+FORMATS = (
+    "claude-code",
+    "codex",
+    "gemini",
+    "opencode",
+    "chatgpt",
+    "claude-ai",
+    "chat-jsonl",
+    "locomo",
+    "beam",
+    "markdown",
+)
 MOST_SKIPPED = 10
 # sysexits.h: of what was named, something is not there or may not be read; or holds nothing that can be imported
 NO_INPUT, BAD_DATA = 66, 65

@@ -8,9 +8,22 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from .formats import beam, chat_jsonl, claude_code, codex, gemini, locomo, markdown, opencode, opencode_db
+from .formats import (
+    beam,
+    chat_jsonl,
+    chatgpt,
+    claude_ai,
+    claude_code,
+    codex,
+    gemini,
+    locomo,
+    markdown,
+    opencode,
+    opencode_db,
+)
 from .formats import unsupported as foreign
 from .formats.unsupported import Foreign, by_beginning, by_document, by_line
+from .reading import exports
 from .reading.files import opened
 from .reading.items import Item, Reader, Skipped, UnreadableFile, UnsupportedFile
 from .reading.json_lines import json_document, json_lines
@@ -20,14 +33,17 @@ FORMATS: Mapping[str, Reader] = {
     "codex": codex.read,
     "gemini": gemini.read,
     "opencode": opencode.read,
+    "chatgpt": chatgpt.read,
+    "claude-ai": claude_ai.read,
     "chat-jsonl": chat_jsonl.read,
     "locomo": locomo.read,
     "beam": beam.read,
     "markdown": markdown.read,
 }
 SUPPORTED = (
-    "Supported are the sessions of Claude Code, Codex, Gemini CLI and opencode, chats with one JSON message a line "
-    "(role, and content or text), LoCoMo, BEAM, and markdown notes; name one with --format " + ", ".join(FORMATS) + "."
+    "Supported are the sessions of Claude Code, Codex, Gemini CLI and opencode, the exports of ChatGPT and claude.ai, "
+    "chats with one JSON message a line (role, and content or text), LoCoMo, BEAM, and markdown notes; name one with "
+    "--format " + ", ".join(FORMATS) + "."
 )
 
 _BY_LINE: Mapping[str, Callable[[object], bool]] = {
@@ -107,7 +123,7 @@ def _by_content(path: Path) -> str | Foreign | None:
         return "chat-jsonl"
     if not values and opencode_db.recognises(path):
         return "opencode"
-    return _by_document(path) or by_beginning(path)
+    return exports.kind_of(path) or _by_document(path) or by_beginning(path)
 
 
 def _by_document(path: Path) -> str | Foreign | None:
@@ -119,6 +135,10 @@ def _by_document(path: Path) -> str | Foreign | None:
         return "gemini"
     if opencode.recognises(document) or opencode.is_piece(document):
         return "opencode"
+    if chatgpt.recognises(document):
+        return "chatgpt"
+    if claude_ai.recognises(document):
+        return "claude-ai"
     if locomo.recognises(document):
         return "locomo"
     return "beam" if beam.recognises(document) else by_document(document)

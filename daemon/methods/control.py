@@ -55,9 +55,21 @@ class ImportParams(Params):
     """
 
     paths: Annotated[tuple[str, ...], Field(min_length=1, max_length=10_000)]
-    format: Literal["claude-code", "codex", "gemini", "opencode", "chat-jsonl", "locomo", "beam", "markdown"] | None = (
-        None
-    )
+    format: (
+        Literal[
+            "claude-code",
+            "codex",
+            "gemini",
+            "opencode",
+            "chatgpt",
+            "claude-ai",
+            "chat-jsonl",
+            "locomo",
+            "beam",
+            "markdown",
+        ]
+        | None
+    ) = None
     channel: Channel | None = None
     trust_frontmatter: bool = False
 

@@ -23,8 +23,6 @@ class Foreign:
 
 CODEX = Foreign("a Codex rollout of 2025", "Codex rollouts of 2025")
 GEMINI = Foreign("a Gemini CLI log", "Gemini CLI logs")
-CHATGPT = Foreign("a ChatGPT export", "ChatGPT exports")
-CLAUDE_AI = Foreign("a claude.ai export", "claude.ai exports")
 CURSOR_DB = Foreign("a Cursor database", "Cursor databases")
 DATABASE = Foreign("an SQLite database", "SQLite databases")
 ARCHIVE = Foreign("an archive", "archives", "Unpack it, and import the folder.")
@@ -45,10 +43,6 @@ def by_document(document: object) -> Foreign | None:
     first = document[0] if isinstance(document, list) and document else document
     if not isinstance(first, dict):
         return None
-    if "mapping" in first and ("current_node" in first or "create_time" in first):
-        return CHATGPT
-    if "chat_messages" in first and "uuid" in first:
-        return CLAUDE_AI
     if isinstance(document, list) and "role" in first and isinstance(first.get("parts"), list):
         return GEMINI
     if isinstance(document, list) and {"sessionId", "messageId", "message"} <= first.keys():
@@ -63,11 +57,6 @@ def by_beginning(path: Path) -> Foreign | None:
         return by_name(path) or DATABASE
     if head.startswith((b"PK\x03\x04", b"\x1f\x8b")):
         return ARCHIVE
-    if head.lstrip().startswith(b"["):
-        if b'"mapping"' in head and b'"title"' in head:
-            return CHATGPT
-        if b'"chat_messages"' in head:
-            return CLAUDE_AI
     return None
 
 

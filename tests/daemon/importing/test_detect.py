@@ -141,4 +141,15 @@ def test_a_whole_folder_is_read(data: Path) -> None:
 
 
 def test_formats_are_those_of_the_command() -> None:
-    assert list(FORMATS) == ["claude-code", "codex", "gemini", "opencode", "chat-jsonl", "locomo", "beam", "markdown"]
+    assert list(FORMATS) == [
+        "claude-code",
+        "codex",
+        "gemini",
+        "opencode",
+        "chatgpt",
+        "claude-ai",
+        "chat-jsonl",
+        "locomo",
+        "beam",
+        "markdown",
+    ]

@@ -18,8 +18,6 @@ OLD_CODEX = [
     {"id": "x", "timestamp": "2025-05-01T10:00:00Z", "instructions": None},
     {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
 ]
-CHATGPT = [{"title": "Tea", "create_time": 1.0, "mapping": {"a": {"message": None}}, "current_node": "a"}]
-CLAUDE_AI = [{"uuid": "u", "name": "Tea", "chat_messages": [{"sender": "human", "text": "hi"}]}]
 
 
 def as_lines(values: list[Any]) -> bytes:
@@ -31,9 +29,6 @@ def as_lines(values: list[Any]) -> bytes:
     [
         ("rollout-2025-05-01.jsonl", as_lines(OLD_CODEX), "a Codex rollout of 2025"),
         ("checkpoint.json", b'[{"role": "user", "parts": [{"text": "hi"}]}]', "a Gemini CLI log"),
-        ("conversations.json", json.dumps(CHATGPT).encode(), "a ChatGPT export"),
-        ("conversations.json", json.dumps(CHATGPT, indent=1).encode(), "a ChatGPT export"),
-        ("conversations.json", json.dumps(CLAUDE_AI).encode(), "a claude.ai export"),
         ("export.zip", b"PK\x03\x04", "an archive"),
     ],
 )
@@ -42,16 +37,6 @@ def test_each_unsupported_format_is_named(tmp_path: Path, name: str, content: by
     with pytest.raises(UnsupportedFile) as raised:
         read(tmp_path / name)
     assert str(raised.value) == f"{tmp_path / name} is {is_a}; dreamd cannot read those yet."
-
-
-def test_an_export_too_long_to_be_read_whole_is_known_by_its_beginning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dreamd.daemon.importing.reading.json_lines.MAX_DOCUMENT_BYTES", 100)
-    path = tmp_path / "conversations.json"
-    path.write_bytes(json.dumps(CHATGPT * 10, indent=1).encode())
-    with pytest.raises(UnsupportedFile, match="a ChatGPT export"):
-        read(path)
 
 
 @pytest.mark.parametrize(
