@@ -28,7 +28,8 @@ class AgentFormat:
     """One agent's words. Of each tuple of names the first that is there counts.
 
     `moments` maps its events, and `takes` are those at which it takes a text. `turn_id` names one exchange; `is_nested`
-    is there in a sub-agent's events alone.
+    is there in a sub-agent's events alone. `message_ids` name prompt and answer as the program's own store does, from
+    which they may come in too.
     """
 
     moments: Mapping[str, Moment]
@@ -39,6 +40,7 @@ class AgentFormat:
     turn_id: tuple[str, ...] = ("prompt_id", "turn_id")
     prompt: tuple[str, ...] = ("prompt",)
     answer: tuple[str, ...] = ("last_assistant_message",)
+    message_ids: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     transcript: tuple[str, ...] = ("transcript_path",)
     is_nested: tuple[str, ...] = ("agent_id",)
 
@@ -65,7 +67,12 @@ FORMATS: Mapping[str, AgentFormat] = {
         turn_id=("timestamp",),
         answer=("prompt_response",),
     ),
-    "opencode": AgentFormat({moment.value: moment for moment in Moment}, shape="plain", turn_id=("turn_id",)),
+    "opencode": AgentFormat(
+        {moment.value: moment for moment in Moment},
+        shape="plain",
+        turn_id=("turn_id",),
+        message_ids=(("turn_id",), ("answer_id",)),
+    ),
     "cursor": AgentFormat(
         {
             "sessionStart": Moment.START,
@@ -95,6 +102,7 @@ class Asked:
     answer: str
     transcript: str
     source: str
+    message_ids: tuple[str, str] = ("", "")
 
 
 def read_input(form: AgentFormat, given: Mapping[str, Any], cwd: str | None) -> Asked | None:
@@ -109,6 +117,7 @@ def read_input(form: AgentFormat, given: Mapping[str, Any], cwd: str | None) -> 
         answer=_first(given, form.answer),
         transcript=_first(given, form.transcript),
         source=_first(given, ("source",)),
+        message_ids=tuple(_first(given, names) for names in form.message_ids or ((), ())),  # type: ignore[arg-type]
     )
     return asked if asked.session else None
 

@@ -142,7 +142,11 @@ class Hooks:
         prompt = "" if session.is_kept else session.prompt
         said = ((Role.USER, prompt or own_words(asked.prompt)), (Role.ASSISTANT, own_words(asked.answer)))
         now = self._now()
-        turns = [NewTurn(role.value, text, now, f"{exchange} {role.value}") for role, text in said if text]
+        turns = [
+            NewTurn(role.value, text, now, message_id or f"{exchange} {role.value}")
+            for (role, text), message_id in zip(said, asked.message_ids, strict=True)
+            if text
+        ]
         head = SessionHead(
             session_id=session_id(asked.session),
             channel=channel_of(None, asked.folder),

@@ -18,7 +18,7 @@ from ..importing.reading.items import UnreadableFile, UnsupportedFile
 if TYPE_CHECKING:
     from ...store import MemoryStore
 
-TRANSCRIPTS = frozenset({"claude-code"})
+TRANSCRIPTS = frozenset({"claude-code", "codex", "gemini"})
 """The formats of the agents' own transcripts: other files are not read because a hook names them."""
 
 

@@ -148,13 +148,14 @@ AGENTS = (
         settings=lambda url: {
             ".config/opencode/opencode.json": json.dumps(
                 {
+                    "$schema": "https://opencode.ai/config.json",  # which it adds itself where it is missing
                     "provider": {
                         "scripted": {
                             "npm": "@ai-sdk/openai-compatible",
                             "options": {"baseURL": f"{url}/v1", "apiKey": "x"},
                             "models": {"scripted": {"name": "scripted"}},
                         }
-                    }
+                    },
                 },
                 indent=2,
             )

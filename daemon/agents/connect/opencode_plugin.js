@@ -50,14 +50,17 @@ export const Dreamd = async ({ client, directory }) => {
     const { prompt, turn } = known
     known.prompt = ""
     let said = ""
+    let answer = ""
     try {
       const { data } = await client.session.messages({ path: { id } })
       const last = (data || []).filter((message) => message.info.role === "assistant").pop()
       said = last ? textOf(last.parts) : ""
+      answer = last ? last.info.id : ""
     } catch {
       said = "" // the prompt alone is kept
     }
-    await ask("answered", { session_id: id, cwd: directory, turn_id: turn, prompt, last_assistant_message: said })
+    const ids = { session_id: id, cwd: directory, turn_id: turn, answer_id: answer }
+    await ask("answered", { ...ids, prompt, last_assistant_message: said })
   }
 
   return {

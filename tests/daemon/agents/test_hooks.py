@@ -198,6 +198,15 @@ def test_the_turns_are_kept_once_where_no_transcript_is(world: World) -> None:
     assert len(world.turns()) == 4
 
 
+def test_turns_of_opencode_have_the_names_of_its_own_store(world: World) -> None:
+    named = {"session_id": "one", "turn_id": "msg_1", "answer_id": "msg_2"}
+    world.answer("prompt", "opencode", **named, prompt="Use tabs.")
+    world.answer("answered", "opencode", **named, last_assistant_message="Done.")
+    head = SessionHead(session_id=session_id("one"), channel=world.channel)
+    from_its_store = [NewTurn("user", "Use tabs.", NOW, "msg_1"), NewTurn("assistant", "Done.", NOW, "msg_2")]
+    assert world.store.observe(head, from_its_store).result().known == 2
+
+
 def test_a_transcript_is_read_instead_of_the_turns(world: World, tmp_path: Path) -> None:
     transcript = tmp_path / "one.jsonl"
     lines = [
