@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-CALL = re.compile(r"CALL (\S+) (\{.*?\})\s*(?:$|\n|<)", re.MULTILINE)
+CALL = re.compile(r"CALL (\S+) (\{.*?\})")
 ANSWER = "Noted."
 RESULT = "RESULT WAS: "
 
@@ -78,7 +78,7 @@ def decide(prompt: str, result: str | None, tools: list[Tool]) -> tuple[Call | N
     """Return the call that the script asks for, or the words."""
     if result is not None:
         return None, RESULT + result[:2000]
-    for wanted, arguments in CALL.findall(prompt):
+    for wanted, arguments in CALL.findall(prompt.replace('\\"', '"')):  # opencode quotes what it was given
         for tool in tools:
             if tool == wanted or (isinstance(tool, tuple) and ".".join(tool) == wanted):
                 return (tool, json.loads(arguments)), ""
