@@ -16,6 +16,8 @@ NOTE_COLUMNS = 30
 STANDING = ("paused", "waits")
 """First words of the note on something that stands still."""
 
+BAR = "{desc} {bar:30} {elapsed}{postfix}"
+
 OnProgress = Callable[[dict[str, Any]], None]
 
 
@@ -25,8 +27,11 @@ def shown_progress(terminal: Terminal, title: str) -> Iterator[OnProgress | None
     if terminal.as_json:
         yield None
     elif terminal.is_live:
-        with _bars(title) as on_progress:
-            yield on_progress
+        bars = Bars()
+        try:
+            yield bars
+        finally:
+            bars.close()
     else:
         yield PlainLines(title)
 
@@ -58,40 +63,36 @@ class PlainLines:
         print(f"{self._title}: {stage}{amount}", file=sys.stderr, flush=True)
 
 
-@contextmanager
-def _bars(title: str) -> Iterator[OnProgress]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, Task, TextColumn, TimeElapsedColumn
+class Bars:
+    """A bar for each stage on a terminal; the one of the last stage moves."""
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=30),
-        TextColumn("{task.fields[amount]}", markup=False),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[note]}", style="dim", markup=False),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        tasks: dict[str, Task] = {}
+    def __init__(self) -> None:
+        from tqdm import tqdm
 
-        def end_all() -> None:
-            """Complete every bar: a stage's last message may not have come, as only the latest of a moment is sent."""
-            for task in tasks.values():
-                whole = task.total if task.total is not None else task.completed
-                bars.update(task.id, completed=whole, total=whole, amount=_amount(whole, task.total), note="")
-                bars.stop_task(task.id)
+        tqdm.monitor_interval = 0  # a thread that would redraw bars which do not move
+        self._new_bar = tqdm
+        self._bar: Any = None
+        self._stage = ""
 
-        def on_progress(progress: dict[str, Any]) -> None:
-            stage, done, total = clean(progress["stage"]), progress["done"], progress["total"] or None
-            if stage not in tasks:
-                end_all()
-                task_id = bars.add_task(stage.ljust(14), total=total, note="", amount="")
-                tasks[stage] = next(task for task in bars.tasks if task.id == task_id)
-            note = clip(progress["note"], NOTE_COLUMNS)
-            bars.update(tasks[stage].id, completed=done, total=total, amount=_amount(done, total), note=note)
+    def __call__(self, progress: dict[str, Any]) -> None:
+        """Move the stage's bar, or begin one."""
+        stage, done, total = clean(progress["stage"]), progress["done"], progress["total"] or None
+        if self._bar is None or stage != self._stage:
+            self.close()
+            self._stage = stage
+            self._bar = self._new_bar(file=sys.stderr, bar_format=BAR)
+        self._draw(done, total, clip(clean(progress["note"] or ""), NOTE_COLUMNS))
 
-        yield on_progress
-        end_all()
+    def close(self) -> None:
+        """Complete the bar: a stage's last message may not have come, as only the latest of a moment is sent."""
+        if self._bar is not None:
+            total = self._bar.total
+            self._draw(self._bar.n if total is None else total, total, "")
+            self._bar.close()
+            self._bar = None
 
-
-def _amount(done: float, total: float | None) -> str:
-    return f"{done:,.0f}/{total:,.0f}" if total is not None else f"{done:,.0f}"
+    def _draw(self, done: int, total: int | None, note: str) -> None:
+        amount = f"{done:,}/{total:,}" if total is not None else f"{done:,}"
+        self._bar.n, self._bar.total = done, total
+        self._bar.set_postfix_str(note, refresh=False)
+        self._bar.set_description_str(f"{self._stage:14} {amount:>15}")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from dreamd import __version__
 from dreamd.daemon.cli import admin, main
-from dreamd.daemon.cli.progress import PlainLines
+from dreamd.daemon.cli.progress import Bars, PlainLines
 from dreamd.ipc import answers as declared
 from dreamd.ipc.call import Call
 from dreamd.ipc.protocol import NOT_FOUND, ProtocolError, Refused
@@ -418,6 +418,17 @@ def test_import_sends_absolute_paths(
     assert daemon.asked[0][1] == {"paths": [str(tmp_path / "a.jsonl"), "/b"], "format": "chat-jsonl"}
 
 
+def test_a_bar_shows_each_stage_and_why_it_stands_still(capsys: pytest.CaptureFixture[str]) -> None:
+    bars = Bars()
+    bars({"stage": "read", "done": 10, "total": 40, "note": ""})
+    bars({"stage": "embed", "done": 3, "total": 0, "note": "paused: an agent asks"})
+    bars.close()
+    drawn = [line.rstrip() for line in capsys.readouterr().err.replace("\r", "\n").splitlines()]
+    assert any(line.startswith("read ") and "10/40" in line for line in drawn)
+    assert any(line.startswith("read ") and "40/40" in line for line in drawn), "its last message may not have come"
+    assert any(line.startswith("embed ") and line.endswith("paused: an agent asks") for line in drawn)
+
+
 def test_progress_is_plain_lines_where_nobody_watches_and_silent_beside_json(daemon: FakeDaemon, run: Run) -> None:
     def work(call: Call) -> dict[str, Any]:
         call.progress("read", 1, 4)
@@ -618,7 +629,7 @@ def test_a_thin_command_loads_the_standard_library_alone(daemon: FakeDaemon) -> 
     for words in (("status",), ("recall", "x"), ("remember", "x"), ("context", "x")):
         done = subprocess.run((sys.executable, "-c", code, *words), capture_output=True, text=True, check=True)
         loaded = {name.partition(".")[0] for name in done.stderr.split()}
-        assert not loaded & {"pydantic", "rich", "numpy", "apsw", "loguru", "asyncio", "platformdirs", "inspect"}, words
+        assert not loaded & {"pydantic", "tqdm", "numpy", "apsw", "loguru", "asyncio", "platformdirs", "inspect"}, words
 
 
 DECISION = {
