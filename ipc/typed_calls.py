@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ObserveAnswer,
         PauseAnswer,
         PendingAnswer,
+        PlaceAnswer,
         PurgeAnswer,
         RebuildAnswer,
         RecallAnswer,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         TagAnswer,
         ThoughtAnswer,
         UndoAnswer,
+        WatchAnswer,
         WorkingAnswer,
     )
 
@@ -180,6 +182,16 @@ class AsyncCall(Protocol):
     def __call__(
         self, method: Literal["import"], params: Params = None, on_progress: OnProgress = None
     ) -> Awaitable[ImportAnswer]: ...
+
+    @overload
+    def __call__(
+        self, method: Literal["watch"], params: Params = None, on_progress: OnProgress = None
+    ) -> Awaitable[WatchAnswer]: ...
+
+    @overload
+    def __call__(
+        self, method: Literal["unwatch"], params: Params = None, on_progress: OnProgress = None
+    ) -> Awaitable[PlaceAnswer]: ...
 
     @overload
     def __call__(

@@ -200,7 +200,7 @@ def add_stage(workshop: Workshop) -> None:
 
 def test_a_new_stage_changes_files_and_keeps_its_cursor(daemon: DaemonUnderTest) -> None:
     for known, text in enumerate(("The kettle is descaled with vinegar.", "The garden gate squeaks when it rains.")):
-        node_id = said_by(daemon, "remember", text).removeprefix("Remembered as ").rstrip(".")
+        node_id = json.loads(said_by(daemon, "remember", text, "--json"))["node_id"]
         said_by(daemon, "dream", "daily", "--wait")
         [note] = (daemon.folder / "data" / "vault" / "facts").glob(f"*{node_id}.md")
         assert f"after-{known}" in note.read_text(encoding="utf-8")
@@ -359,15 +359,15 @@ def add_importer(workshop: Workshop) -> None:
     workshop.add("daemon/importing/formats/diary.py", IMPORTER.lstrip())
     workshop.edit(
         "daemon/importing/detect.py",
-        (r"(?<=^from .formats import )beam,", "diary, "),
+        (r"^    beam,", "    diary,\n"),
         (r'^    "markdown": ', '    "diary": diary.read,\n'),
         (
             r"^    if any\(chat_jsonl",
             '    if any(diary.recognises(value) for value in values):\n        return "diary"\n',
         ),
     )
-    workshop.edit("daemon/methods/control.py", (r'(?<=Literal\[)"claude-code"', '"diary", '))
-    workshop.edit("daemon/cli/write.py", (r'(?<=^FORMATS = \()"claude-code"', '"diary", '))
+    workshop.edit("daemon/methods/control.py", (r'^            "claude-code",', '            "diary",\n'))
+    workshop.edit("daemon/cli/write.py", (r'^    "claude-code",', '    "diary",\n'))
     workshop.append("docs/importing.md", "| `diary` | `{who, wrote, on}` a line | the file | `_global` | the line |\n")
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import typing
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, NotRequired, get_origin, get_type_hints, is_typeddict
 
 import pytest
 from dreamd.daemon.methods.control import ControlMethods
+from dreamd.ipc import answers, typed_calls
 from dreamd.ipc.answers import ANSWERS
 
 from tests.answer_types import typed_dicts, within
@@ -91,6 +93,16 @@ def test_the_documented_parameters_are_those_that_are_taken(handlers: Any, metho
 def test_the_documented_answer_is_the_declared_one(method: str) -> None:
     differences = list(differing(DOCUMENTED[method].answer, ANSWERS[method], method))
     assert not differences
+
+
+def test_every_method_has_the_type_of_its_answer_for_a_type_checker() -> None:
+    spaces = {**vars(typing), **vars(answers), "Awaitable": Awaitable, "Params": Any, "OnProgress": Any}
+    declared: dict[str, type[Any]] = {}
+    for overload in typing.get_overloads(typed_calls.AsyncCall.__call__):
+        hints = get_type_hints(overload, spaces)
+        if hints["method"] is not str:
+            declared |= dict.fromkeys(typing.get_args(hints["method"]), typing.get_args(hints["return"])[0])
+    assert declared == dict(ANSWERS), "give the method an overload in ipc/typed_calls.py"
 
 
 def test_every_type_is_spelled_out_somewhere() -> None:

@@ -1,16 +1,14 @@
-"""The asynchronous client against a server, and its types against the table of answers."""
+"""The asynchronous client against a server."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import typing
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from dreamd.ipc import answers, typed_calls
 from dreamd.ipc.async_client import AsyncClient, context_or_empty, recall_or_empty
 from dreamd.ipc.call import Call, Handler
 from dreamd.ipc.client import Absent, ClientError, DaemonError, Unreachable
@@ -184,13 +182,3 @@ def test_the_working_folder_is_named_where_no_channel_is(serve: Serve) -> None:
     here: object = run(lambda client: client.call("recall", {"query": "a"}), serving)
     named: object = run(lambda client: client.call("recall", {"channel": "shop"}), serving)
     assert (here, named) == ({"cwd": str(Path.cwd()), "channel": None}, {"cwd": None, "channel": "shop"})
-
-
-def test_every_method_has_the_type_of_its_answer() -> None:
-    spaces = {**vars(typing), **vars(answers), "Awaitable": Awaitable, "Params": Any, "OnProgress": Any}
-    declared: dict[str, type[Any]] = {}
-    for overload in typing.get_overloads(typed_calls.AsyncCall.__call__):
-        hints = typing.get_type_hints(overload, spaces)
-        if hints["method"] is not str:
-            declared |= dict.fromkeys(typing.get_args(hints["method"]), typing.get_args(hints["return"])[0])
-    assert declared == dict(answers.ANSWERS)
