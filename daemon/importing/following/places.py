@@ -99,7 +99,9 @@ class Places:
 
     def remove(self, what: str) -> Place:
         """Follow it no more. Raises NotFound, or InvalidInput for one that the settings name."""
-        found = next((place for place in self.all() if what in (place.name, str(place.folder))), None)
+        everything = self.all()
+        found = next((place for place in everything if what in (place.name, str(place.folder))), None)
+        found = found or next((place for place in everything if what == place.agent), None)
         if found is None:
             raise NotFound(f"{what} is not watched.", "`dreamctl watch` lists what is.")
         if any(found.folder == place.folder for place in self._set):

@@ -160,7 +160,7 @@ def test_places_are_listed_added_and_removed(followed: Followed, store: MemorySt
     ]
     with pytest.raises(NotFound):
         follower.unwatch("claude-code")
-    follower.unwatch(str(tmp_path / "later"))
+    assert follower.unwatch("codex").folder == tmp_path / "later"
     assert not follower.places.all()
     with pytest.raises(InvalidInput):
         place_of("somebody")
