@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import statistics
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import apsw
 from dreamd.daemon.clock import utc_now
@@ -17,6 +19,7 @@ from dreamd.ipc.call import Call
 from dreamd.store import MemoryStore, StorePaths
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep.redaction import find
+from dreamd.store.keep.redaction import redaction as rules
 from dreamd.store.model import InvalidInput, NewTurn, SessionHead
 from dreamd.store.settings import StoreSettings
 
@@ -32,6 +35,9 @@ LEAST_GONE = 0.95
 MOST_ALARMS = 10
 FEWEST_CHARS = 20
 MOST_P50_MS, MOST_P95_MS = 1.0, 4.0
+MOST_IMPORT_RATIO = 1.1
+VERBS = "moved measured wrote tested dropped renamed".split()
+NOUNS = "parser invoice ledger harbour schema token index report cache lantern".split()
 HOW = "tests/bench/{}: {} secrets of {} kinds, searched for in all files and in what they hold packed"
 
 
@@ -52,6 +58,7 @@ def measure(options: Options) -> Iterator[Row]:
     ):
         yield from _gone(name, source, planted[: options.of(len(planted), 60)])
     yield from _alarms(options)
+    yield _import_time(options)
 
 
 def _gone(name: str, source: str, planted: list[Planted]) -> Iterator[Row]:
@@ -75,7 +82,7 @@ def _left(way: Way, folder: Path, planted: list[Planted]) -> list[Planted]:
     return [one for one in planted if any(piece.lower().encode() in text for piece in one.pieces for text in texts)]
 
 
-def with_store(paths: StorePaths, use: Callable[[MemoryStore], None]) -> None:
+def with_store(paths: StorePaths, use: Callable[[MemoryStore], object]) -> None:
     """Open a store, use it, let it find everything, and close it."""
     embedder = StubEmbedder()
     store = MemoryStore.open(paths, StoreSettings(), embedder, utc_now)
@@ -246,3 +253,55 @@ def _texts_of(folder: Path) -> Iterator[str]:
                 yield from (text for text in strings(json.loads(piece)) if len(text) >= FEWEST_CHARS)
         elif path.suffix in (".md", ".txt"):
             yield path.read_text()
+
+
+def _import_time(options: Options) -> Row:
+    """Compare imports with the rules and without, one after the other, by the processor's time of all threads."""
+    turns, pairs = options.of(10_000, 500), options.of(5, 1)
+    with own_folder("redaction-import") as folder:
+        chat = folder / "chat.jsonl"
+        chat.write_text("\n".join(_said(number) for number in range(turns)))
+        with_rules, without = [], []
+        for pair in range(pairs):
+            with_rules.append(_import_s(folder / f"with{pair}", chat))
+            with mock.patch.object(rules, "find", return_value=[]):
+                without.append(_import_s(folder / f"without{pair}", chat))
+    ratio = statistics.median(with_rules) / statistics.median(without)
+    return Row(
+        f"import of {turns} turns, with redaction / without",
+        f"{ratio:.3f}",
+        f"at most {MOST_IMPORT_RATIO}",
+        ratio <= MOST_IMPORT_RATIO,
+        f"medians of {pairs} interleaved runs, the processor's time",
+    )
+
+
+def _said(number: int) -> str:
+    """Return a line of a chat: a few sentences, in each tenth a listing."""
+    rng = random.Random(number)
+    text = " ".join(
+        f"We {rng.choice(VERBS)} the {rng.choice(NOUNS)} of {rng.choice(NOUNS)} {number}." for _ in range(5)
+    )
+    if number % 10 == 0:
+        text += "".join(
+            f"\n{line:>6}\t{rng.choice(NOUNS)}_{line} = load('{rng.choice(NOUNS)}/{line}.json')" for line in range(40)
+        )
+    at = f"2026-11-{1 + number // 1000:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00+00:00"
+    return json.dumps(
+        {
+            "session": f"s{number // 50}",
+            "role": ("user", "assistant")[number % 2],
+            "content": text,
+            "timestamp": at,
+            "id": str(number),
+        }
+    )
+
+
+def _import_s(folder: Path, chat: Path) -> float:
+    paths = StorePaths(
+        *(folder / name for name in ("vault", "ledger.db", "index/index.db", "index/embeddings.db", "runs"))
+    )
+    began = time.process_time()
+    with_store(paths, lambda store: Importer(store, Call(None, "import")).take([chat], None))
+    return time.process_time() - began
