@@ -29,12 +29,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
+if __name__ == "__main__":  # run as a script: the folder that holds `tests`
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no threads in the parent: it forks
 
 import apsw
 from dreamd.store.changes.edits import BY_HAND, body_hash
 from dreamd.store.changes.purge_plan import Selection
-from dreamd.store.changes.runs import fingerprint
 from dreamd.store.find.embedding.cache import EmbeddingCache
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.find.index.index import Index
@@ -45,8 +47,10 @@ from dreamd.store.keep.ledger.records import unpacked
 from dreamd.store.keep.okf import session
 from dreamd.store.keep.writer.writer import Writer
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import Action, ActionKind, Changeset, Kind, Level, Memory, NewTurn, SessionHead, StoreError
+from dreamd.store.model import Kind, Level, Memory, NewTurn, SessionHead, StoreError
 from dreamd.store.settings import StoreSettings
+
+from tests.store.operations.purging import changeset_of
 
 NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)
 CHANNEL = "shop"
@@ -144,21 +148,8 @@ class Life:
         made = [self.fact(turn) for turn in fresh]
         if made:
             made.append(self.page(made + [self.read(node) for node in self.facts()[:3]]))
-        paths = {each.node_id: each.path for each in made}
-        actions = tuple(
-            Action(
-                kind=ActionKind.CREATE,
-                path=each.path,
-                node_id=each.node_id,
-                stage="consolidate",
-                reason=f"said in {each.session_id}",
-                content=okf.from_memory(each, paths),
-                fingerprint=fingerprint(each),
-            )
-            for each in made
-        )
         run_id = f"{NOW:%Y%m%d-%H%M%S}-{self.rng.randrange(10**9):09}-daily-0001"
-        self.store.apply(Changeset(run_id=run_id, actions=actions), summary={"note": "a dream"})
+        self.store.apply(changeset_of(run_id, made), summary={"note": "a dream"})
 
     def read(self, node: Any) -> Memory:
         return okf.to_memory(node.path, okf.parse(self.store.vault.read(node.path)))

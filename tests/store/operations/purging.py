@@ -71,6 +71,13 @@ def page(title: str, facts: Sequence[Memory]) -> Memory:
 
 def dream(store: MemoryStore, run_id: str, memories: Iterable[Memory]) -> None:
     """Apply a run that makes these memories."""
+    changeset = changeset_of(run_id, memories)
+    applied = store.apply(changeset, summary={"note": "a dream"})
+    assert applied.applied == len(changeset.actions), applied.skipped
+
+
+def changeset_of(run_id: str, memories: Iterable[Memory]) -> Changeset:
+    """Return what a dream that makes these memories proposes."""
     made = list(memories)
     paths = {each.node_id: each.path for each in made}
     actions = tuple(
@@ -85,8 +92,7 @@ def dream(store: MemoryStore, run_id: str, memories: Iterable[Memory]) -> None:
         )
         for each in made
     )
-    applied = store.apply(Changeset(run_id=run_id, actions=actions), summary={"note": "a dream"})
-    assert applied.applied == len(actions), applied.skipped
+    return Changeset(run_id=run_id, actions=actions)
 
 
 def places_with(folder: Path, words: Iterable[str]) -> list[str]:
