@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .keep.okf.notes import has_unreadable_date
     from .keep.okf.notes import title_of as note_title
     from .keep.okf.session import session_id
-    from .keep.redaction import redact
+    from .keep.redaction import bounds_of_secret, redact
     from .keep.unwritable import is_full
     from .memory import MemoryStore
     from .offline import check_closed
@@ -49,6 +49,7 @@ __all__ = [
     "Selection",
     "SkippedAction",
     "StorePaths",
+    "bounds_of_secret",
     "check_closed",
     "discard_ledgers",
     "embedder_for",
@@ -102,6 +103,7 @@ _HOMES = {
     "note_title": "keep.okf.notes:title_of",
     "parse_document": "keep.okf.document:parse",
     "read_reply": "text.replies",
+    "bounds_of_secret": "keep.redaction",
     "redact": "keep.redaction",
     "salvage_ledgers": "keep.ledger.salvage:salvage",
     "session_id": "keep.okf.session",

@@ -311,6 +311,7 @@ class Parts:
             self.visibility,
             self.repairs,
             self.now,
+            personal=self.settings.redact_personal,
         )
 
     def _build_upkeep(self) -> None:

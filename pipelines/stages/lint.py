@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ...store.keep.okf.conformance import conformance
-from ...store.keep.redaction import places_of_secrets
+from ...store.keep.redaction import places_of_secrets, redact
 from ...store.model import NodeId
 from ..registry import Stage
 from ..workspace.proposals import Planned
@@ -131,9 +131,11 @@ def _orphan(file: File) -> Iterator[Finding]:
 
 def _leaks(path: str, data: bytes, node_id: NodeId) -> Iterator[Finding]:
     """Find a secret where no dream may remove it."""
-    if places := places_of_secrets(data):
+    if places := places_of_secrets(data, path):
         more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
-        yield Finding("secrets", path, f"it holds a secret: {', '.join(places[:MOST_PLACES])}{more}", node_id)
+        yield Finding(
+            "secrets", redact(path).text, f"it holds a secret: {', '.join(places[:MOST_PLACES])}{more}", node_id
+        )
 
 
 def _index_against_files(view: View, paths: set[str]) -> Iterator[Finding]:

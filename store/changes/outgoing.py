@@ -1,5 +1,7 @@
 """Text on its way out, to an agent or a person: once more without secrets, and without what commands a terminal.
 
+What agents ask for hit by hit stands in no fence: there the marks that could command an agent are broken as inside one.
+
 What came in through the door holds neither; an older version's rules, or a person's own file, may have let it by.
 """
 
@@ -10,7 +12,7 @@ from dataclasses import replace
 from ..keep.redaction import redact
 from ..model import Envelope, Hit, Slot
 from ..text.controls import plain
-from ..text.fence import fenced
+from ..text.fence import fenced, unmarked, unmarked_lines
 
 
 def outgoing(text: str) -> str:
@@ -20,7 +22,7 @@ def outgoing(text: str) -> str:
 
 def outgoing_hit(hit: Hit) -> Hit:
     """Return a hit as it may be shown."""
-    return replace(hit, title=outgoing(hit.title), text=outgoing(hit.text))
+    return replace(hit, title=unmarked(outgoing(hit.title)), text=unmarked_lines(outgoing(hit.text)))
 
 
 def outgoing_envelope(envelope: Envelope) -> Envelope:
@@ -32,4 +34,4 @@ def outgoing_envelope(envelope: Envelope) -> Envelope:
 
 
 def _outgoing_slot(slot: Slot) -> Slot:
-    return replace(slot, text=outgoing(slot.text), words=outgoing(slot.words))
+    return replace(slot, text=outgoing(slot.text), words=unmarked_lines(outgoing(slot.words)))

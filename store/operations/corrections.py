@@ -64,7 +64,10 @@ class Corrections:
         visibility: Visibility,
         repairs: Repairs,
         now: Callable[[], datetime],
+        *,
+        personal: bool = False,
     ) -> None:
+        self._personal = personal
         self.repairs = repairs
         self._changes = changes
         self._decisions = decisions
@@ -86,7 +89,7 @@ class Corrections:
         node = self._visibility.node(node_id)
         if node.kind is Kind.SESSION:
             raise InvalidInput(f"{node_id} is a whole session", hint="Forget its turns, by their ids SESSION#N.")
-        reason = redact(plain(reason)).text or "forgotten by its person"
+        reason = redact(plain(reason), personal=self._personal).text or "forgotten by its person"
         also = [other for other in self._lookup.resting_only_on(node_id) if other.node_id != node_id]
         doomed = also if node.kind is Kind.TURN else [node, *also]
         actions = (*(self._deletion(other, reason) for other in doomed), *self._releases(doomed))
@@ -142,7 +145,7 @@ class Corrections:
         """
         self._visibility.settle()
         decision = self._decisions.find(name)
-        kept = clean_text(text) if choice == "edit" else ""
+        kept = clean_text(text, personal=self._personal) if choice == "edit" else ""
         now = self._now()
         actions = self._decisions.actions(decision, choice, by, now, kept, title_of(kept, TITLE_CHARS))
         run_id = new_run_id(now, REVIEW)

@@ -15,7 +15,7 @@ from ..keep.derived import DerivedFiles, notes_on
 from ..keep.files.leftovers import Leftovers
 from ..keep.files.vault import Vault
 from ..keep.ledger.ledger import Ledger
-from ..keep.redaction import places_of_secrets
+from ..keep.redaction import places_of_secrets, redact
 from ..keep.writer.writer import Writer
 from ..model import IndexDamaged, Level, NodeId
 from ..results import Leak, Problem, StoreStatus
@@ -178,8 +178,8 @@ class Health:
         """Look at every file, sessions and derived pages too, for what should not be kept."""
         paths = [stamp.path for stamp in self._vault.walk()]
         for path in (*paths, *self._vault.derived()):
-            if places := places_of_secrets(self._vault.read_if_any(path) or b""):
-                yield Problem(path, LEAKED.format(_listed(places)))
+            if places := places_of_secrets(self._vault.read_if_any(path) or b"", path):
+                yield Problem(redact(path).text, LEAKED.format(_listed(places)))
 
     def _accept(self) -> Sequence[Problem]:
         """Believe that what is gone is meant to be gone, and return which run takes that back."""

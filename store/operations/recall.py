@@ -20,6 +20,7 @@ from ..keep.ledger import records
 from ..keep.writer.writer import Writer
 from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, Kind, Level, NodeId, Slot
 from ..results import Elsewhere, Listed, Shown
+from ..text.fence import unmarked, unmarked_lines
 from .damage import Repairs, repeated_after_repair
 from .feedback import Feedback, shown_hit, shown_slot
 from .tombstones import Tombstones
@@ -246,14 +247,14 @@ class Recall:
         return ranking
 
     def _title(self, node: Node) -> str:
-        return FORGOTTEN if self._tombstones.is_hidden(node.node_id) else outgoing(node.title)
+        return FORGOTTEN if self._tombstones.is_hidden(node.node_id) else unmarked(outgoing(node.title))
 
     def _text(self, node: Node) -> str:
         """Return a memory's text, of a session its turns'; the text of a forgotten turn is never returned."""
         if node.kind is Kind.SESSION:
             turns = self._catalog.turns(node.node_id)
             return "\n\n".join(f"#{turn.ordinal} {turn.role}: {self._text(turn)}" for turn in turns)
-        return FORGOTTEN if self._tombstones.is_hidden(node.node_id) else outgoing(node.text)
+        return FORGOTTEN if self._tombstones.is_hidden(node.node_id) else unmarked_lines(outgoing(node.text))
 
     def _named(self, node_ids: Sequence[NodeId], beside: scope.Scope) -> tuple[NodeId, ...]:
         """Return the ids of nodes that exist and that the scope admits, each once."""

@@ -140,3 +140,25 @@ def kept(store: MemoryStore, text: str) -> str:
     node_id = store.remember(text).result()
     assert store.settle()
     return node_id
+
+
+def test_a_reason_and_a_decisions_text_are_without_identifiers_where_a_setting_asks(
+    store: MemoryStore, paths: StorePaths
+) -> None:
+    store.close()
+    settings = StoreSettings(redact_personal=True)
+    with closing(MemoryStore.open(paths, settings, StubEmbedder(), lambda: NOW)) as private:
+        older, newer = kept(private, "The port of the shop is 8080"), kept(private, "The port of the shop is 9090")
+        private.link(newer, older, "Contradicts")
+        (decision,) = private.decisions()
+        private.decide(decision.decision_id, "edit", "ines", "The port is 9090, ask ines@shop.dev")
+        private.forget(kept(private, "The lamp of the shop is blue"), "says ines@shop.dev")
+        assert not is_held(private, paths, "ines@shop.dev")
+
+
+def test_check_names_a_file_whose_name_holds_a_secret(store: MemoryStore, paths: StorePaths) -> None:
+    (paths.vault / f"{KEY}.md").write_text("---\ntype: Note\n---\n\nhello\n")
+    store.reconcile()
+    (problem,) = (each for each in store.check() if "its name (github)" in each.problem)
+    assert problem.path == "[redacted:github].md"
+    assert KEY not in str(store.check())

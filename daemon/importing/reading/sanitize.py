@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....store import redact, without_controls, without_recalled
+from ....store import bounds_of_secret, redact, without_controls, without_recalled
 
 MAX_TURN_CHARS = 100_000  # about 25,000 tokens: what is longer was pasted, not said
 
@@ -16,12 +16,13 @@ def tidy(text: str) -> str:
 def shorten(text: str, head: int, tail: int) -> str:
     """Keep the first `head` and the last `tail` characters, and say how many went.
 
-    Secrets go first: one that was cut in two, or from its name, is not known for one any more.
+    Secrets go first: one that was cut in two, or from its name, is not known for one any more. An identifier of a
+    person is left out as a whole where it would be cut: whether those are kept is the store's to say.
     """
     if _is_short(text, head, tail) or _is_short(text := redact(text).text, head, tail):
         return text
-    left_out = len(text) - head - tail
-    return text[:head].rstrip() + _gap(left_out) + text[len(text) - tail :].lstrip()
+    end, begin = bounds_of_secret(text, head)[0], bounds_of_secret(text, len(text) - tail)[1]
+    return text[:end].rstrip() + _gap(begin - end) + text[begin:].lstrip()
 
 
 def first_line(text: str, limit: int) -> str:

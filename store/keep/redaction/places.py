@@ -60,7 +60,7 @@ def _is_no_stand_in(value: str) -> bool:
 
 _PLACED: tuple[tuple[re.Pattern[str], tuple[str, ...], Callable[[str], bool]], ...] = (
     (_XML, ("</",), _is_no_stand_in),
-    (_SQL, ("'",), _is_no_stand_in),
+    (_SQL, ("dentified", "IDENTIFIED", "assword", "ASSWORD"), _is_no_stand_in),
     (_NETRC, ("password",), _is_no_stand_in),
     (_PGPASS, (":54", ":64", ":*:"), is_password),
     (_DIRECTIVE, ("requirepass", "masterauth", "auth_pass", "bindpw", "rootpw"), _is_no_stand_in),

@@ -133,11 +133,21 @@ def _masked(text: str, spans: Iterable[Span]) -> tuple[bytes, str]:
     return text.encode("utf-8", "surrogateescape"), text
 
 
-def places_of_secrets(data: bytes) -> list[str]:
-    """Say of each secret in a file in which line it is, and its kind: `line 3 (github)`."""
+def bounds_of_secret(text: str, at: int) -> tuple[int, int]:
+    """Return where the secret or the identifier begins and ends that a position falls into; the position for none."""
+    first = max(0, at - LONGEST_NAME)
+    for start, end, _ in find(text[first : at + LONGEST_NAME], personal=True):
+        if first + start < at < first + end:
+            return first + start, first + end
+    return at, at
+
+
+def places_of_secrets(data: bytes, path: str = "") -> list[str]:
+    """Say of each secret in a file, or in its name, where it is and its kind: `line 3 (github)`."""
+    named = [f"its name ({kind})" for _, _, kind in find(path)]
     text = data.decode("utf-8", "replace")
     lines = dict.fromkeys((text.count("\n", 0, start) + 1, kind) for start, _, kind in find(text))
-    return [f"line {line} ({kind})" for line, kind in lines]
+    return named + [f"line {line} ({kind})" for line, kind in lines]
 
 
 def find(text: str, *, personal: bool = False) -> list[Span]:

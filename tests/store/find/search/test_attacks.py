@@ -66,3 +66,14 @@ def test_what_was_handed_out_is_not_learned_again(store: MemoryStore) -> None:
     assert sum("8080" in text for text in kept) == 1
     assert sum("Please paint" in text for text in kept) == 20
     assert store.context("which port", channel="shop").text.splitlines()[-1:] == first.splitlines()[-1:]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_hit_by_hit_a_hostile_turn_speaks_in_nobodys_name(attack: str, store: MemoryStore) -> None:
+    turn = NewTurn("user", attack, datetime(2026, 3, 2, tzinfo=UTC))
+    store.observe(SessionHead(session_id="hostile", channel="shop"), [turn]).result()
+    store.settle(10)
+    (hit,) = store.recall("which port", channel="shop").hits
+    for shown in (hit.text, hit.title, store.show(hit.node_id).text):
+        assert not MARKS.search(shown), shown
+    assert "8080" in hit.text
