@@ -40,7 +40,7 @@ def in_one_line(text: str) -> str:
 def test_status_counts_what_there_is(recorded: Recording, look: Look) -> None:
     said = text_of(admin.status_in_words(recorded.named["status"], look))
     assert re.match(r"dreamd [\d.]+ is running \(pid \d+, up .+\)\.\n", said)
-    assert re.search(r"memories +4 sessions with 13 turns, \d+ facts?", said)
+    assert re.search(r"memories +5 sessions with 14 turns, \d+ facts?", said)
     assert re.search(rf"channels +.*{recorded.orders} \(\d+\)", in_one_line(said))
     assert re.search(r"searchable +\d+ chunks\n", said)
     assert re.search(r"learning +on, but not in kitchen and kitchn\n", said)
@@ -252,6 +252,11 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "remember": (["remember", "Bread"], "Remembered as "),
     "forget": (["forget", "x"], "brings it back."),
     "feedback": (["feedback", "x", "not-useful"], "Noted: x was not useful."),
+    "link": (["link", "x", "y"], "HasTag weekly."),
+    "tag": (["tag", "x", "baking"], "#baking"),
+    "anchor_get": (["anchor"], "docs/backups.md"),
+    "goals": (["goals"], "the backups are moved"),
+    "goal_set": (["goals", "--complete", "x"], "Completed: the disk is mounted"),
     "purge": (["purge", "--channel", "kitchen", "--yes"], "Nothing of it is left"),
     "import": (["import", "/nope"], "Took 10 new turns"),
     "watch": (["watch", "/x"], "Watching "),
@@ -307,6 +312,7 @@ def test_every_command_reads_the_daemon_s_own_answer(
 
 
 def test_every_method_has_a_command_under_test(recorded: Recording) -> None:
-    without_words = {"ping", "observe", "cancel", "stop", "hook"}
+    of_programs = {"anchor_set", "anchor_recover", "reflect", "thought", "working_get", "pending", "session_end"}
+    without_words = {"ping", "observe", "cancel", "stop", "hook"} | of_programs
     assert set(COMMANDS) == set(recorded.answers) - without_words
     assert any(SAID[1] in hit["text"] for hit in recorded.named["a recall"]["hits"])
