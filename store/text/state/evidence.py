@@ -66,7 +66,7 @@ def change_reasons(
     puts_right = _puts_right(earlier, later)
     says_change = later.is_now or later.is_act or later.is_correction or bool(ended) or puts_right
     doubtful = later.is_open or later.is_brief or earlier.is_open or later.is_undone
-    if not says_change or doubtful or _speak_of_two(earlier, later) or _starts_elsewhere(earlier, later):
+    if not says_change or doubtful or _speak_of_two(earlier, later):
         return None
     units = {value.unit for value in later.values}
     common = [stem for stem in shared(later.content, earlier.content) if stem not in units]
@@ -212,13 +212,6 @@ def _change_hands(earlier: Statement, later: Statement) -> bool:
     if not {*earlier.frame[:1]} <= earlier.names or not {*later.frame[:1]} <= later.names:
         return False
     return len(earlier.frame) > 1 and earlier.frame[1:] == later.frame[1:]
-
-
-def _starts_elsewhere(earlier: Statement, later: Statement) -> bool:
-    """Check for a change from another value than the earlier's ("from 3.11 to 3.13" after "3.12")."""
-    left = [value for value in later.values if value.word in later.ended]
-    stated = [(old, new) for old in earlier.values for new in left if old.sort == new.sort]
-    return bool(stated) and not any(old.said == new.said for old, new in stated)
 
 
 def _opposed(earlier: Statement, later: Statement) -> bool:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from itertools import product
 from typing import Final
 
@@ -18,7 +19,7 @@ from ..replies import read_reply
 from ..sentences import sentences_of
 from .evidence import change_reasons, change_score, disputes, repeats
 from .reading import Statement, read, shared
-from .slots import other_value
+from .slots import SENTENCES_MOST, other_value
 
 CERTAIN: Final = 0.68
 LIKELY: Final = 0.25
@@ -26,9 +27,6 @@ LIKELY: Final = 0.25
 
 CHANGED_MOST, DISPUTED_MOST = 2, 2
 """The earlier statements that one later replaces, surely or probably, and disputes, at most."""
-
-SENTENCES_MOST = 4
-"""The sentences of a statement that are compared, each by itself."""
 
 
 class Relation(StrEnum):
@@ -90,13 +88,14 @@ def rarity_of(later: str, candidates: Sequence[Candidate]) -> Mapping[str, float
     return {stem: 1 / number for stem, number in spread.items()}
 
 
-def _statements(text: str) -> list[Statement]:
+@lru_cache(maxsize=4096)
+def _statements(text: str) -> tuple[Statement, ...]:
     """Return the sentences that are compared, read: of a reply its own, then what it accepts, which is open no more."""
     words, proposal = read_reply(text)
     found = [read(sentence) for sentence in sentences_of(words) or [words]]
     if proposal and not phrases("speech.reject").match(words):
         found += [replace(read(sentence), is_open=False) for sentence in sentences_of(proposal)]
-    return found[:SENTENCES_MOST]
+    return tuple(found[:SENTENCES_MOST])
 
 
 def _repeats(one: Candidate, later: str) -> bool:

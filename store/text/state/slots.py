@@ -21,7 +21,7 @@ SUBJECT_WORDS, VALUE_WORDS = 6, 8
 """The longest subject and value, in words: what is longer says more than one thing."""
 
 SENTENCES_MOST: Final = 4
-"""Sentences of a statement in which a slot is looked for."""
+"""Sentences of a statement that are read, each by itself."""
 
 MANY_VALUED = frozenset({"uses", "prefers"})
 """Attributes of which a subject may have many values at a time."""
@@ -108,22 +108,16 @@ def _links() -> tuple[_Link, ...]:
     )
 
 
-def _named_attributes(language: str) -> tuple[str, ...]:
-    return entries(language, "slots.nouns")
-
-
 @cache
 def _nouns() -> tuple[re.Pattern[str], ...]:
     """Return patterns of "{subject}'s {noun} is {value}" and the like, one for each way of saying it."""
-    return tuple(
-        re.compile(
-            way.format(
-                subject=rf"(?P<subject>\S+(?: \S+){{0,{SUBJECT_WORDS - 1}}}?)",
-                noun=rf"(?P<attribute>{'|'.join(_named_attributes(language))})",
-                value=rf"(?P<value>\S+(?: \S+){{0,{VALUE_WORDS - 1}}})$",
-            ),
-            re.IGNORECASE,
-        )
-        for language in languages()
-        for way in entries(language, "slots.ways")
-    )
+    parts = {
+        "subject": rf"(?P<subject>\S+(?: \S+){{0,{SUBJECT_WORDS - 1}}}?)",
+        "value": rf"(?P<value>\S+(?: \S+){{0,{VALUE_WORDS - 1}}})$",
+    }
+    found: list[re.Pattern[str]] = []
+    for language in languages():
+        noun = "|".join(entries(language, "slots.nouns"))
+        ways = entries(language, "slots.ways")
+        found += [re.compile(way.format(noun=f"(?P<attribute>{noun})", **parts), re.IGNORECASE) for way in ways]
+    return tuple(found)
