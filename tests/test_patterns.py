@@ -173,7 +173,7 @@ def slow(tried: Mapping[str, AnyPattern], piece: str) -> dict[str, str]:
     tiny, short, long = (piece * (size // len(piece)) + TAIL for size in (TINY_CHARS, SHORT_CHARS, LONG_CHARS))
     found = {}
     for name, pattern in tried.items():
-        if (tiny_s := seconds(name, pattern, tiny)) > LONGEST_S:
+        if (tiny_s := seconds(name, pattern, tiny)) > LONGEST_S and seconds(name, pattern, tiny) > LONGEST_S:
             found[name] = f"{tiny_s:.1f} s for {TINY_CHARS} characters"
         elif (long_s := seconds(name, pattern, long)) > PATIENCE_S:
             long_s = min(long_s, seconds(name, pattern, long))

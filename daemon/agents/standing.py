@@ -33,7 +33,7 @@ HEADINGS = (
 )
 _KINDS = frozenset({Kind.PREFERENCE, Kind.DECISION, Kind.CORRECTION, Kind.PROCEDURE, Kind.NEGATIVE, Kind.NOTE})
 FACTS_READ = 40
-_FOOTNOTES = re.compile(r"\s*\[\^\w+\]")
+_FOOTNOTES = re.compile(r"(?<!\s)\s*+\[\^\w+\]")
 OPENING = "Remembered of this project:"
 
 
