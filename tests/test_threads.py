@@ -230,6 +230,7 @@ def test_recalls_and_contexts_are_answered_alike(tmp_path: Path) -> None:
 # -- none is left out
 
 SHARED = {
+    "dreamd.ipc.mcp.service": {"LISTENING", "SERVER", "jsonrpc_message_adapter"},  # of the event loop's thread alone
     "dreamd.ipc.protocol": {"_dump", "_dump_ascii", "_load"},
     "dreamd.pipelines.workspace.checkpoint": {"_RECORD"},  # a struct: what it knows is fixed when it is made
     "dreamd.pipelines.protocol": {"_messages"},

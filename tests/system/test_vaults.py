@@ -85,4 +85,4 @@ def test_after_a_dream_and_after_its_undo_the_vault_is_a_bundle(daemon: DaemonUn
     listed = (vault / "facts" / "index.md").read_text()
     assert listed.count("\n* ") == len(list((vault / "facts").glob("*.md"))) - 1 == 2
     assert not [folder for folder in vault.rglob("*") if folder.is_dir() and not any(folder.iterdir())]
-    assert "it was undone" in daemon.call("digest")["text"]
+    assert "This dream was undone" in daemon.call("digest")["text"]

@@ -31,5 +31,5 @@ PROGRAM = Program(
     "cursor",
     _folder,
     _files,
-    ["Cursor takes no text at a prompt: there its model asks by the tool `recall`."],
+    ("Cursor takes no text at a prompt: there its model asks by the tool `recall`.",),
 )

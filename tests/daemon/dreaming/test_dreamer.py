@@ -205,7 +205,7 @@ def test_the_digest_tells_what_was_left_out_when_it_became_real(bed: Callable[..
     it.store.refused = (SkippedAction("facts/a.md", "a", "the file was changed in the meantime"),)
     it.dream()
     digest = (it.paths.vault / "digests/2026-11-21.md").read_text()
-    assert "> **1 change was left out:** the file was changed in the meantime (1).\n\nAll." in digest
+    assert "> **1 change was left out:** facts/a.md (the file was changed in the meantime).\n\nAll." in digest
 
 
 def test_a_memory_cannot_pass_for_a_derived_file(bed: Callable[..., Bed]) -> None:

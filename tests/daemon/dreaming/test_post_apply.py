@@ -66,7 +66,7 @@ def store(paths: StorePaths) -> Iterator[MemoryStore]:
 
 def memories(paths: StorePaths) -> dict[str, bytes]:
     """Return the bytes of each memory file by its name; the folder's catalogue is derived, and no part of a dream."""
-    return {path.name: path.read_bytes() for path in (paths.vault / "facts").iterdir() if path.name != "index.md"}
+    return {path.name: path.read_bytes() for path in (paths.vault / "facts").glob("*.md") if path.name != "index.md"}
 
 
 def dreamt(store: MemoryStore, paths: StorePaths, change: str) -> DreamResult:
