@@ -79,8 +79,14 @@ def speaker_name(role: str) -> str:
 
 
 def _broken(text: str) -> str:
-    text = _TEMPLATE.sub(lambda mark: "‹" if mark[0] == "<" else "›", _TAG.sub("‹", text))
-    return _ROLE.sub(_quoted, _HEADING.sub("#", _BRACKETED.sub("(", text)))
+    """Break every mark; a pattern is tried only where the character that each of its matches holds occurs."""
+    if "<" in text or ">" in text:
+        text = _TEMPLATE.sub(lambda mark: "‹" if mark[0] == "<" else "›", _TAG.sub("‹", text))
+    if "[" in text:
+        text = _BRACKETED.sub("(", text)
+    if "##" in text:
+        text = _HEADING.sub("#", text)
+    return _ROLE.sub(_quoted, text) if ":" in text else text
 
 
 def _quoted(mark: re.Match[str]) -> str:
