@@ -121,7 +121,7 @@ class Recall:
         self._writer.later(*records.log_usage([slot.node_id for slot in envelope.slots], self._now()))
         self._feedback.answered(query, channel, session, ranking, [shown_slot(slot) for slot in envelope.slots])
         self.on_given(session, envelope.slots)
-        return outgoing_envelope(curated.with_curated(envelope, always))
+        return outgoing_envelope(curated.with_curated(envelope, always)) if always else envelope
 
     def _curated(self, ranking: Ranking, budget_tokens: int, given: Sequence[str]) -> tuple[Slot, ...]:
         """Return the lines of every envelope in the question's scope, but for those given; none is ranked again."""
