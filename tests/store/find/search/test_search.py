@@ -62,11 +62,12 @@ def test_question_words_find_nothing_unless_there_is_nothing_else() -> None:
 def test_a_fact_and_its_turn_are_one_hit(store: MemoryStore) -> None:
     talk(store, "Yesterday I bought a red kayak from Otto", "Lovely weather")
     write_fact(store, "kayak", "Ann bought a red kayak from Otto.", "s1#1")
-    hits = store.recall("Who sold the kayak?", channel="shop").hits
+    store.settle(60)
+    hits = store.recall("From whom is the red kayak?", channel="shop").hits
     assert [hit.node_id for hit in hits][:1] == ["kayak"]
     assert [e.node_id for e in hits[0].evidence] == ["s1#1"]
     assert "s1#1" not in {hit.node_id for hit in hits}
-    raw = store.recall("Who sold the kayak?", channel="shop", levels=(Level.SESSION,)).hits
+    raw = store.recall("From whom is the red kayak?", channel="shop", levels=(Level.SESSION,)).hits
     assert raw[0].node_id == "s1#1"
 
 
