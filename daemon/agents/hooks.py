@@ -83,10 +83,10 @@ class Hooks:
         since = session.seen_at if asked.source == "resume" else None
         if since is None:
             session.forget_given()
-        lines = standing_lines(self._store, channel_of(None, asked.folder), session_id(asked.session), since)
+        channel, name = channel_of(None, asked.folder), session_id(asked.session)
+        lines = standing_lines(self._store, channel, name, since)
         text, told = standing_text(lines, session.given, min(STANDING_TOKENS, SESSION_TOKENS - session.tokens))
         session.hand(told, estimate_tokens(text) if text else 0)
-        channel, name = channel_of(None, asked.folder), session_id(asked.session)
         work = text_at_start(self._store, channel, name, asked.source, self._now())
         session.hand([], estimate_tokens(work) if work else 0)
         return "\n".join(filter(None, (work, text)))

@@ -101,7 +101,8 @@ class Gate:
         if not reasons:
             trial = Trial(self._shadow, actions)
             reasons, scores = self._try(self._shadow, trial)
-            if kept := trial.kept if reasons else list(actions):
+            kept = trial.kept
+            if reasons and kept:  # the rest must keep the rules by itself
                 still, losses = self._checker.check(kept)
                 if still:
                     trial.take_back(kept)
