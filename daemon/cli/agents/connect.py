@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ....ipc.client import ClientError
@@ -16,13 +16,13 @@ from ...agents.connect.agents import GENERIC, PROGRAMS, found_here, own_command
 from ...agents.connect.check import Finding, findings
 from ...agents.connect.connection import ConnectError, Connection, FileEdit, Records
 from ...agents.connect.programs import Places, Program
-from ...agents.connect.trust import AppServer, Trust, give_trust, trust_of
 from ...agents.formats import FORMATS
+from ...importing.following.places import folder_of
 from ...settings import SettingsError, load
 from ..formatting import count
 from ..terminal import Terminal
-
-UNTRUSTED = "Codex runs none of them until you trust them: start `codex` and say /hooks, or connect again with --trust"
+from .follow import Sessions, Wish, can_be_followed, follow, follow_arguments, is_followed, unfollow, wish_of
+from .trust import UNTRUSTED, ask_trust, say_trust
 
 
 def connect_arguments(parser: ArgumentParser) -> None:
@@ -31,6 +31,7 @@ def connect_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="change nothing; ask hooks, daemon and tools, and report")
     parser.add_argument("--trust", action="store_true", help="codex: have it trust our hooks, as /hooks there does")
     parser.add_argument("--plugin", type=Path, metavar="FOLDER", help="claude-code: write a plugin there, nothing else")
+    follow_arguments(parser)
 
 
 def disconnect_arguments(parser: ArgumentParser) -> None:
@@ -56,16 +57,23 @@ def connect(options: Namespace, terminal: Terminal) -> int:
     connections = _connections(options)
     if options.check:
         return _check(connections, terminal)
-    code = _change([(one, one.connecting()) for one in connections], options, terminal, "connected")
-    if code == 0 and not options.dry_run:
+    outcome = _change([(one, one.connecting()) for one in connections], options, terminal, "connected")
+    followed = []
+    if outcome.is_so:
         for one in connections:
-            _after(one, options, terminal)
-    return code
+            followed += _after(one, terminal, wish_of(options), trust=options.trust)
+    return _report(outcome, terminal, followed)
 
 
 def disconnect(options: Namespace, terminal: Terminal) -> int:
-    """Take our hooks and our tools out again, and give back what was there."""
-    return _change([(one, one.disconnecting()) for one in _connections(options)], options, terminal, "disconnected")
+    """Take our hooks and our tools out again, give back what was there, and follow its sessions no more."""
+    connections = _connections(options)
+    outcome = _change([(one, one.disconnecting()) for one in connections], options, terminal, "disconnected")
+    if outcome.is_so:
+        for one in connections:
+            for sessions in _sessions(one):
+                unfollow(sessions, terminal)
+    return _report(outcome, terminal, [])
 
 
 def offer(terminal: Terminal) -> None:
@@ -84,66 +92,71 @@ def offer(terminal: Terminal) -> None:
         elif _says_yes(f"Connect {program.title}, so that it uses this memory? ({_named(edits)})"):
             connection.apply(edits)
             terminal.lines([f"{program.title} is connected."])
+            try:
+                _after(connection, terminal, Wish(), trust=False)
+            except ClientError as error:
+                terminal.warn(f"{error} {error.hint}")
 
 
 # ---- what is done
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a plan. `is_so`: the program is now as it was asked for, whether or not a file had to change."""
+
+    edits: Sequence[FileEdit]
+    changed: bool = False
+    is_so: bool = False
+
+
 def _change(
     planned: Sequence[tuple[Connection, Sequence[FileEdit]]], options: Namespace, terminal: Terminal, done: str
-) -> int:
+) -> Outcome:
     """Show the edits, ask, and carry them out."""
     edits = [edit for _, some in planned for edit in some]
     title = planned[0][0].program.title
     if not edits:
-        return _report(terminal, f"{title} is {done} already.", edits, changed=False)
+        return _said(terminal, f"{title} is {done} already.", Outcome(edits, is_so=not options.dry_run))
     if not terminal.as_json:
         terminal.lines(line for edit in edits for line in edit.diff().splitlines())
     if options.dry_run:
-        return _report(terminal, "Nothing was changed.", edits, changed=False)
+        return _said(terminal, "Nothing was changed.", Outcome(edits))
     if not options.yes:
         if not sys.stdin.isatty():
             raise ClientError("Nothing was changed: there is no terminal to ask at.", "Say --yes, or --dry-run.")
         if not _says_yes(f"Change {count(len(edits), 'file')}?"):
-            return _report(terminal, "Nothing was changed.", edits, changed=False)
+            return _said(terminal, "Nothing was changed.", Outcome(edits))
     try:
         for connection, some in planned:
             connection.apply(some)
     except ConnectError as error:
         raise ClientError(str(error), error.hint) from error
-    return _report(terminal, f"{title} is {done}.", edits, changed=True)
+    return _said(terminal, f"{title} is {done}.", Outcome(edits, changed=True, is_so=True))
 
 
-def _report(terminal: Terminal, sentence: str, edits: Iterable[FileEdit], *, changed: bool) -> int:
-    terminal.report({"changed": changed, "files": [str(edit.path) for edit in edits]}, [sentence])
+def _said(terminal: Terminal, sentence: str, outcome: Outcome) -> Outcome:
+    if not terminal.as_json:
+        terminal.lines([sentence])
+    return outcome
+
+
+def _report(outcome: Outcome, terminal: Terminal, followed: Sequence[Path]) -> int:
+    """Print what was done as a document, for a program; a person has read it."""
+    files = [str(edit.path) for edit in outcome.edits]
+    answer = {"changed": outcome.changed, "files": files, "followed": [str(folder) for folder in followed]}
+    if terminal.as_json:
+        terminal.document(answer)
     return 0
 
 
-def _after(connection: Connection, options: Namespace, terminal: Terminal) -> None:
-    """Say what a person still has to know, and what Codex trusts."""
+def _after(connection: Connection, terminal: Terminal, wish: Wish, *, trust: bool) -> list[Path]:
+    """Say what a person still has to know, and what Codex trusts; return the folders of sessions that are followed."""
     for remark in connection.program.remarks:
         terminal.note(remark)
     if connection.program.name == "codex":
-        trust = _codex_trust(connection, give=options.trust)
-        if trust is None:
-            terminal.warn(f"`codex` was not found, so its trust could not be asked. {UNTRUSTED}")
-        else:
-            said = f"{trust.trusted} of {trust.hooks} hooks are trusted"
-            terminal.note(said) if trust.is_whole else terminal.warn(f"{said}. {UNTRUSTED}")
-
-
-def _codex_trust(connection: Connection, *, give: bool) -> Trust | None:
-    executable = shutil.which("codex")
-    if executable is None:
-        return None
-    try:
-        with AppServer(executable, connection.folder, os.environ) as server:
-            if give:
-                with connection.letting_it_write():
-                    give_trust(server, connection.folder)
-            return trust_of(server, connection.folder)
-    except ConnectError as error:
-        raise ClientError(f"The hooks are in place, and their trust is not known: {error}", error.hint) from error
+        say_trust(ask_trust(connection, give=trust), terminal)
+    return [one.folder for one in _sessions(connection) if follow(one, wish, terminal, _says_yes)]
 
 
 def _check(connections: Sequence[Connection], terminal: Terminal) -> int:
@@ -153,9 +166,10 @@ def _check(connections: Sequence[Connection], terminal: Terminal) -> int:
         name = connection.program.name
         found += list(findings(connection, own_command(), list(FORMATS[name].moments)))
         if name == "codex":
-            trust = _codex_trust(connection, give=False)
+            trust = ask_trust(connection, give=False)
             said = f"{trust.trusted} of {trust.hooks} hooks trusted" if trust else "`codex` was not found"
             found.append(Finding("trust", trust is not None and trust.is_whole, said, UNTRUSTED))
+        found += [_followed(sessions, terminal) for sessions in _sessions(connection)]
     width = max(len(one.what) for one in found)
     lines = [
         f"{'ok  ' if one.ok else 'BAD '} {one.what.ljust(width)}  {one.seen}"
@@ -165,6 +179,15 @@ def _check(connections: Sequence[Connection], terminal: Terminal) -> int:
     answer = {"findings": [{"what": one.what, "ok": one.ok, "seen": one.seen, "hint": one.hint} for one in found]}
     terminal.report(answer, lines)
     return 0 if all(one.ok for one in found) else 1
+
+
+def _followed(sessions: Sessions, terminal: Terminal) -> Finding:
+    """Say whether sessions are followed; that they are not is a person's choice."""
+    try:
+        is_so = is_followed(sessions, terminal)
+    except ClientError as error:
+        return Finding("sessions", False, f"not known whether they are followed: {error}")
+    return Finding("sessions", True, f"{'' if is_so else 'not '}followed: {sessions.folder}")
 
 
 def _print_entry(terminal: Terminal) -> int:
@@ -201,6 +224,14 @@ def _connection(program: Program, folder: Path | None) -> Connection:
     except SettingsError as error:
         raise ClientError(str(error), error.hint) from error
     return Connection(program, where, places, own_command(), records)
+
+
+def _sessions(connection: Connection) -> list[Sessions]:
+    """Return where a program keeps its sessions, none for one that dreamd cannot read."""
+    program = connection.program
+    if not can_be_followed(program.name):
+        return []
+    return [Sessions(program.name, program.title, folder_of(program.name, os.environ, connection.folder))]
 
 
 def _places() -> Places:

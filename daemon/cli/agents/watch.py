@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ def watch(options: Namespace, terminal: Terminal) -> int:
     if options.dry_run:
         terminal.report(found, [*terminal.look.wrap(found_in_words(found))])
         return 0
-    from_now = options.from_now or not _takes_all(found, options, terminal)
+    from_now = options.from_now or not (options.yes or takes_all(found, terminal))
     answer: WatchAnswer = ask(terminal, "watch", {**params, "backlog": "none" if from_now else "all"}, timeout_s=None)
     terminal.report(answer, watched_in_words(answer, terminal.look))
     return 0
@@ -65,9 +66,9 @@ def _named(what: str, folder: str | None) -> dict[str, Any]:
     }
 
 
-def _takes_all(found: WatchAnswer, options: Namespace, terminal: Terminal) -> bool:
+def takes_all(found: WatchAnswer, terminal: Terminal) -> bool:
     """Ask whether what is there is wanted; yes where nobody can be asked."""
-    if options.yes or not found["turns"] or terminal.as_json or not sys.stdin.isatty():
+    if not found["turns"] or terminal.as_json or not sys.stdin.isatty():
         return True
     print(*terminal.look.wrap(found_in_words(found)), sep="\n", file=sys.stderr)
     print("Take it in, in the background? [Y/n] ", end="", file=sys.stderr, flush=True)
@@ -104,22 +105,25 @@ def transcripts_in_words(answer: TranscriptsAnswer, look: Look) -> list[str]:
     for place in answer["places"]:
         since = f", from {place['since'][:10]} on" if place["since"] else ""
         lines += look.wrap(f"{clean(place['name'])}: {place['state']}{since}")
-    return lines + look.wrap(progress_in_words(answer))
+    progress = "; ".join(_progress(answer))
+    return lines + (look.wrap(progress) if progress else [])
 
 
 def progress_in_words(answer: TranscriptsAnswer) -> str:
     """Say in a line what is watched, which sessions go on, and how far the older ones are."""
     if not answer["places"]:
         return ""
-    parts = [listing([place["name"] for place in answer["places"]])]
+    return "; ".join([listing([place["name"] for place in answer["places"]]), *_progress(answer)])
+
+
+def _progress(answer: TranscriptsAnswer) -> Iterator[str]:
     if active := len(answer["active"]):
-        parts.append(f"{count(active, 'session')} going on")
+        yield f"{count(active, 'session')} going on"
     if backlog := answer["backlog"]:
         left = f"{backlog['files']:,} of {backlog['of']:,} older files to take in"
-        parts.append(f"{left}, about {_minutes(backlog['minutes'])}")
+        yield f"{left}, about {_minutes(backlog['minutes'])}"
     if answer["problem"]:
-        parts.append(answer["problem"])
-    return "; ".join(parts)
+        yield answer["problem"]
 
 
 def _minutes(minutes: float) -> str:

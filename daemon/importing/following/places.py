@@ -48,16 +48,16 @@ class Place:
         return path.suffix.lower() == LINES and self.agent != "opencode"
 
 
-def folder_of(agent: str, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder in which an agent keeps its sessions."""
+def folder_of(agent: str, environ: Mapping[str, str] = os.environ, settings: Path | None = None) -> Path:
+    """Return the folder in which an agent keeps its sessions; `settings` is that of its settings, if it has another."""
     home = Path(environ.get("HOME") or Path.home())
     match agent:
         case "claude-code":
-            return Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude") / "projects"
+            return (settings or Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")) / "projects"
         case "codex":
-            return Path(environ.get("CODEX_HOME") or home / ".codex") / "sessions"
+            return (settings or Path(environ.get("CODEX_HOME") or home / ".codex")) / "sessions"
         case "gemini":
-            return home / ".gemini" / "tmp"
+            return (settings or home / ".gemini") / "tmp"
         case "opencode":
             return Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "opencode"
         case _:
