@@ -19,7 +19,6 @@ from ..ipc.server.listener import adopt_listener, open_listener
 from ..ipc.server.server import Server
 from ..store import MemoryStore, embedder_for
 from .agents.hooks import Hooks
-from .agents.transcripts import Transcripts
 from .clock import local_now, utc_now
 from .dreaming.dreamer import Dreamer
 from .dreaming.idle import Activity
@@ -88,8 +87,6 @@ class Daemon:
             dreamer.remove_orphans()  # before any dream of ours has a folder there
             schedule = Schedule(store, dreamer, activity, settings.pipelines, local_now)
             watcher = Watcher(settings.vault, settings.watch, store.file_changed, store.reconcile)
-            transcripts = Transcripts(store)
-            stack.push_async_callback(asyncio.to_thread, transcripts.close)
             own = (settings.data_dir, settings.vault)
             follower = Follower(store, settings.transcripts, own, utc_now, activity.touch, activity.quiet_s)
             methods = ControlMethods(
@@ -97,7 +94,7 @@ class Daemon:
                 dreamer,
                 schedule,
                 watcher,
-                Hooks(store, transcripts, utc_now),
+                Hooks(store, follower, utc_now),
                 follower,
                 settings,
                 started_s=self._started_s,

@@ -23,7 +23,7 @@ from .under_way import keep_task, text_at_start
 
 if TYPE_CHECKING:
     from ...store import MemoryStore
-    from .transcripts import Transcripts
+    from ..importing.following.follower import Follower
 
 PROMPT_TOKENS = 250
 SESSION_TOKENS = 1500
@@ -46,9 +46,9 @@ _COMMAND = re.compile(r"\s*/\w")
 class Hooks:
     """Answers hooks from the store. Any thread may ask."""
 
-    def __init__(self, store: MemoryStore, transcripts: Transcripts, now: Callable[[], datetime]) -> None:
+    def __init__(self, store: MemoryStore, follower: Follower, now: Callable[[], datetime]) -> None:
         self._store = store
-        self._transcripts = transcripts
+        self._follower = follower
         self._now = now
         self._sessions = AgentSessions()
         self._acts: Mapping[Moment, Callable[[str, Asked, AgentSession], str]] = {
@@ -123,18 +123,18 @@ class Hooks:
 
     def _answered(self, agent: str, asked: Asked, session: AgentSession) -> str:
         """Keep the turns of one exchange, unless the agent's transcript has them."""
-        if not self._is_written_down(asked):
+        if not self._is_written_down(agent, asked):
             self._observe(agent, asked, session)
         return ""
 
     def _end(self, agent: str, asked: Asked, session: AgentSession) -> str:
         """Read the last of the transcript; what is open stays as threads."""
-        self._is_written_down(asked)
-        self._store.end_session(session_id(asked.session))
+        self._is_written_down(agent, asked)
+        self._follower.end(session_id(asked.session))
         return ""
 
-    def _is_written_down(self, asked: Asked) -> bool:
-        return bool(asked.transcript) and self._transcripts.take(Path(asked.transcript))
+    def _is_written_down(self, agent: str, asked: Asked) -> bool:
+        return bool(asked.transcript) and self._follower.take(Path(asked.transcript), agent)
 
     def _observe(self, agent: str, asked: Asked, session: AgentSession) -> None:
         """Keep prompt and answer. Each is known by its exchange, so that a hook that is called twice adds nothing."""

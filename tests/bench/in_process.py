@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from dreamd.daemon.agents.hooks import Hooks
-from dreamd.daemon.agents.transcripts import Transcripts
 from dreamd.daemon.clock import local_now, utc_now
 from dreamd.daemon.dreaming.dreamer import Dreamer
 from dreamd.daemon.dreaming.idle import Activity
@@ -56,15 +55,15 @@ class DaemonInProcess:
         embedder.start()
         self._loop = asyncio.Runner()
         self.store = MemoryStore.open(paths, settings.store, embedder, utc_now)
-        self._transcripts = Transcripts(self.store)
+        follower = Follower(self.store, settings.transcripts, (), utc_now, activity.touch, activity.quiet_s)
         dreamer = Dreamer(self.store, paths, settings, local_now, activity)
         self._handlers = ControlMethods(
             self.store,
             dreamer,
             Schedule(self.store, dreamer, activity, settings.pipelines, local_now),
             Watcher(settings.vault, settings.watch, self.store.file_changed, self.store.reconcile),
-            Hooks(self.store, self._transcripts, utc_now),
-            Follower(self.store, settings.transcripts, (), utc_now, activity.touch, activity.quiet_s),
+            Hooks(self.store, follower, utc_now),
+            follower,
             settings,
             started_s=time.monotonic(),
             stop=lambda: None,
@@ -74,7 +73,6 @@ class DaemonInProcess:
 
     def __exit__(self, *_: object) -> None:
         self._loop.close()
-        self._transcripts.close()
         self.store.close()
         _keep(store_paths(self._settings).embeddings, self._kept)
 

@@ -10,23 +10,23 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loguru import logger
 
-from ....store.model import InvalidInput, NewTurn, SessionHead
+from ....store.model import NodeId, SessionHead
 from ..formats.opencode_db import NAME as DATABASE_NAME
-from ..reading.items import SessionRead
 from .database import Database
 from .events import LOOK_AGAIN_S, Events
+from .learning import KEEP_TIMEOUT_S, Learning
+from .named import Named
 from .places import LINES, Place, Places
 from .sessions import LiveSessions
 from .survey import Found, Survey, files_of, survey
-from .tail import Items, Tail
+from .tail import Tail
 from .waiting import Waiting
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ...settings import TranscriptSettings
 
 OPEN_SOURCES = 32
-KEEP_TIMEOUT_S = 60.0
 RETRY_S = 5.0
 GIVES_WAY_S = 0.25
 """The quiet that the backlog waits for, at most `HELD_UP_S` before each step: it is slow on a busy day, and ends."""
@@ -42,18 +41,6 @@ HELD_UP_S = 2.0
 FRESH_S = 60.0
 """A file that changed so short a time ago, and was not there before, is being written."""
 FLOOD = 4_000
-OBSERVERS = frozenset({".claude-mem"})
-"""Folders in which other memories run agents of their own, which repeat what was said."""
-
-
-@dataclass(slots=True)
-class Taken:
-    """Counts of what was taken in since the start."""
-
-    turns: int = 0
-    skipped: int = 0
-    bytes_of_backlog: int = 0
-    seconds_of_backlog: float = 0.0
 
 
 class Follower:
@@ -73,16 +60,17 @@ class Follower:
         quiet_s: Callable[[], float],
     ) -> None:
         self._store = store
-        self._own = [str(folder) for folder in own]
+        self._learning = Learning(store, own)
         self._now = now
         self._grew = grew
         self._quiet_s = quiet_s
         self.places = Places(store, settings.watch)
         self.sessions = LiveSessions(timedelta(minutes=settings.quiet_minutes))
         self.waiting = Waiting()
-        self.taken = Taken()
+        self.taken = self._learning.taken
         self.problem = ""
         self._listed: Sequence[Place] = ()
+        self._named = Named()
         self._events = Events(
             lambda: [place.folder for place in self._listed], self._is_ours, self._on_burst, self.scan
         )
@@ -125,6 +113,21 @@ class Follower:
         self.waiting.drop(lambda path: self._place_of(path) is None)
         return place
 
+    def take(self, path: Path, agent: str) -> bool:
+        """Have a transcript that a hook names read on, followed or not; False for a file that is none.
+
+        The first time it is read from its start, from then on from where it was read to, also after a restart.
+        """
+        if not self._named.add(path, agent, time.monotonic()):
+            return False
+        self.waiting.add_live([path])
+        return True
+
+    def end(self, session_id: NodeId) -> None:
+        """Note that an agent said that a session is over: what is written down of it only now does not revive it."""
+        self.sessions.end(session_id, self._now())
+        self._store.end_session(session_id)
+
     def state_of(self, place: Place) -> str:
         """Say in a word how it is with a place."""
         if not place.folder.is_dir():
@@ -166,7 +169,7 @@ class Follower:
         for place in self._listed:
             if path.is_relative_to(place.folder) and place.holds(path):
                 return place
-        return None
+        return self._named.place_of(path)
 
     # ---- the thread
 
@@ -188,6 +191,7 @@ class Follower:
         if self._must_scan.is_set():
             self._must_scan.clear()
             self._scan()
+        self.waiting.add_live(self._named.due(time.monotonic()))
         if (path := self.waiting.take_live()) is not None:
             if self._step(path, live=True):
                 self.waiting.add_live([path])
@@ -195,6 +199,8 @@ class Follower:
         path = None if self._store.paused else self.waiting.newest_of_backlog()
         if path is None:
             self.sessions.sweep(self._now())
+            for session_id in self.sessions.lost(self._now()):
+                self._store.end_session(session_id)
             self.waiting.wait(LOOK_AGAIN_S)
         elif self._gives_way():
             return
@@ -226,7 +232,7 @@ class Follower:
         self.waiting.add_backlog(old)
 
     def _must_read(self, found: Found, place: Place) -> bool:
-        if self._place_of(found.path) is not place or _is_within(str(found.path), self._own):
+        if self._place_of(found.path) is not place or self._learning.is_own(str(found.path)):
             return False
         read = self._store.followed.read_up_to(str(found.path))
         if read is None:  # of a place without its past, files that were there before are not even opened
@@ -245,7 +251,7 @@ class Follower:
         before = source.read_up_to
         try:
             items, more = source.step()
-            added = self._take(items, place, live=live)
+            added = self._learning.keep(items, place, self._note if live else lambda head: None)
         except OSError:  # gone, or not readable any more
             self._sources.pop(path, None)
             return False
@@ -262,6 +268,9 @@ class Follower:
             self.taken.seconds_of_backlog += time.monotonic() - began_s
         return more
 
+    def _note(self, head: SessionHead) -> None:
+        self.sessions.grew(head, self._now())
+
     def _source(self, path: Path) -> Tail | Database:
         source = self._sources.pop(path, None)
         if source is None:
@@ -271,44 +280,3 @@ class Follower:
         while len(self._sources) > OPEN_SOURCES:
             self._sources.popitem(last=False)
         return source
-
-    def _take(self, items: Items, place: Place, *, live: bool) -> int:
-        """Keep what was read; return how many turns were new. Raises StoreError where nothing can be kept now."""
-        kept = []
-        for head, turns in self._learnable(items, place):
-            try:
-                kept.append((head, self._store.observe(head, turns)))
-            except InvalidInput:
-                self.taken.skipped += 1
-        added = 0
-        for head, future in kept:
-            try:
-                observed = future.result(KEEP_TIMEOUT_S)
-            except InvalidInput:
-                self.taken.skipped += 1
-                continue
-            added += observed.added
-            if live and observed.added:
-                self.sessions.grew(head, self._now())
-        self.taken.turns += added
-        return added
-
-    def _learnable(self, items: Items, place: Place) -> Iterator[tuple[SessionHead, tuple[NewTurn, ...]]]:
-        for item in items:
-            if not isinstance(item, SessionRead):
-                self.taken.skipped += 1
-            elif self._is_own(item.head):
-                continue
-            elif place.since is None:
-                yield item.head, item.turns
-            elif said := tuple(turn for turn in item.turns if turn.at is None or turn.at >= place.since):
-                yield replace(item.head, started_at=item.head.started_at or said[0].at), said
-
-    def _is_own(self, head: SessionHead) -> bool:
-        """Say whether a session was held by dreamd, or by another memory about what was said."""
-        cwd = head.cwd or ""
-        return _is_within(cwd, self._own) or not OBSERVERS.isdisjoint(Path(cwd).parts)
-
-
-def _is_within(path: str, folders: Sequence[str]) -> bool:
-    return any(path == folder or path.startswith(folder + "/") for folder in folders)

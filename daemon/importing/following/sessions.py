@@ -12,9 +12,14 @@ from typing import Literal
 from ....store.model import NodeId, SessionHead
 
 KEPT = 200
+LATE = timedelta(seconds=30)
+"""What an agent writes down so short a time after it said that a session is over is the rest of it."""
 
-Reason = Literal["", "quiet", "said"]
-"""Why a session ended: it did not grow for a while (it may have crashed), or its agent said so."""
+LOST = timedelta(hours=1)
+"""As long as working memory keeps a session: one that is quiet for a while may still go on."""
+
+Reason = Literal["", "quiet", "lost", "said"]
+"""Why a session ended: it did not grow for a while, or for so long that it is over, or its agent said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +46,27 @@ class LiveSessions:
         self._quiet = quiet
         self._lock = threading.Lock()
         self._sessions: OrderedDict[NodeId, LiveSession] = OrderedDict()
+        self._ended_at: OrderedDict[NodeId, datetime] = OrderedDict()
 
     def grew(self, head: SessionHead, now: datetime) -> None:
-        """Note that a session grew: it goes on, also after its end."""
+        """Note that a session grew: it goes on, also after its end, but for the rest of it."""
         with self._lock:
+            ended_at = self._ended_at.get(head.session_id)
+            ended: Reason = "said" if ended_at is not None and now - ended_at <= LATE else ""
             known = self._sessions.pop(head.session_id, None)
             began_at = known.began_at if known else now
             self._sessions[head.session_id] = LiveSession(
-                head.session_id, head.agent_id or "", head.channel, began_at, now
+                head.session_id, head.agent_id or "", head.channel, began_at, now, ended
             )
             while len(self._sessions) > KEPT:
                 self._sessions.popitem(last=False)
 
-    def end(self, session_id: NodeId) -> None:
+    def end(self, session_id: NodeId, now: datetime) -> None:
         """Note that its agent said that it ended."""
         with self._lock:
+            self._ended_at[session_id] = now
+            while len(self._ended_at) > KEPT:
+                self._ended_at.popitem(last=False)
             if (known := self._sessions.get(session_id)) is not None:
                 self._sessions[session_id] = replace(known, ended="said")
 
@@ -66,6 +77,14 @@ class LiveSessions:
             for one in gone:
                 self._sessions[one.session_id] = replace(one, ended="quiet")
             return gone
+
+    def lost(self, now: datetime) -> Sequence[NodeId]:
+        """Return the sessions that were quiet for so long that they are over, each once."""
+        with self._lock:
+            gone = [one for one in self._sessions.values() if one.ended == "quiet" and now - one.last_at >= LOST]
+            for one in gone:
+                self._sessions[one.session_id] = replace(one, ended="lost")
+            return [one.session_id for one in gone]
 
     def all(self) -> Sequence[LiveSession]:
         """Return them, the one that grew last first."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,20 @@ from dreamd.daemon.agents.formats import FORMATS, Moment
 from dreamd.daemon.agents.hooks import MOST_CHARACTERS, SESSION_TOKENS, Hooks, own_words
 from dreamd.daemon.agents.sessions import KEPT, MOST_SESSIONS, AgentSessions
 from dreamd.daemon.agents.standing import STANDING_TOKENS
-from dreamd.daemon.agents.transcripts import Transcripts
+from dreamd.daemon.importing.following.follower import Follower
+from dreamd.daemon.importing.following.places import place_of
+from dreamd.daemon.importing.following.sessions import LOST
+from dreamd.daemon.importing.importer import Importer
+from dreamd.daemon.settings import TranscriptSettings
+from dreamd.ipc.call import Call
 from dreamd.store import MemoryStore, StorePaths, estimate_tokens, session_id
+from dreamd.store.changes.intake import Observed
 from dreamd.store.channel import channel_of_folder
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.model import Kind, NewTurn, SessionHead
 from dreamd.store.settings import StoreSettings
+
+from tests.system.waiting import until
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 PORT = "The staging database of the orders service listens on port 6543."
@@ -38,11 +47,16 @@ class World:
         )
         self.now = NOW
         self.store = MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: self.now)
-        self.transcripts = Transcripts(self.store)
-        self.hooks = Hooks(self.store, self.transcripts, lambda: self.now)
+        self.follower = self._follow()
+        self.hooks = Hooks(self.store, self.follower, lambda: self.now)
         self.project = folder / "orders"
         self.project.mkdir()
         self.channel = channel_of_folder(self.project)
+
+    def _follow(self) -> Follower:
+        follower = Follower(self.store, TranscriptSettings(), (), lambda: self.now, lambda: None, lambda: 1e9)
+        follower.start()
+        return follower
 
     def say(self, text: str, session: str = "earlier") -> None:
         head = SessionHead(session_id=session_id(session), channel=self.channel)
@@ -61,9 +75,23 @@ class World:
         self.store.settle()
         return [(turn.role, turn.text) for turn in self.store.catalog.turns(session_id(session))]
 
+    def restart(self) -> None:
+        self.follower.stop()
+        self.follower = self._follow()
+        self.hooks = Hooks(self.store, self.follower, lambda: self.now)
+
     def close(self) -> None:
-        self.transcripts.close()
+        self.follower.stop()
         self.store.close()
+
+
+def write(transcript: Path, *said: tuple[str, str], session: str = "one") -> None:
+    """Write turns down as Claude Code does."""
+    with transcript.open("ab") as file:
+        for role, text in said:
+            message = {"role": role, "content": text}
+            line = {"type": role, "message": message, "uuid": text[:40], "sessionId": session, "cwd": "/x"}
+            file.write(json.dumps(line).encode() + b"\n")
 
 
 @pytest.fixture
@@ -209,15 +237,87 @@ def test_turns_of_opencode_have_the_names_of_its_own_store(world: World) -> None
 
 def test_a_transcript_is_read_instead_of_the_turns(world: World, tmp_path: Path) -> None:
     transcript = tmp_path / "one.jsonl"
-    lines = [
-        {"type": role, "message": {"role": role, "content": text}, "uuid": role, "sessionId": "one", "cwd": "/x"}
-        for role, text in (("user", "Use tabs."), ("assistant", "Done."))
-    ]
-    transcript.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write(transcript, ("user", "Use tabs."), ("assistant", "Done."))
     for event in ("Stop", "SessionEnd"):
         world.answer(event, prompt="Use tabs.", last_assistant_message="Done.", transcript_path=str(transcript))
-    world.transcripts.close()
-    assert world.turns() == [("user", "Use tabs."), ("assistant", "Done.")]
+    until(lambda: world.turns() == [("user", "Use tabs."), ("assistant", "Done.")])
+
+
+def test_a_transcript_is_read_on_from_where_it_was_read_to(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a long one nothing is offered twice, neither at the next turn nor after a restart."""
+    offered: list[str] = []
+    observe = world.store.observe
+
+    def note(head: SessionHead, turns: Sequence[NewTurn], key: str | None = None) -> Future[Observed]:
+        offered.extend(turn.text for turn in turns)
+        return observe(head, turns, key)
+
+    monkeypatch.setattr(world.store, "observe", note)
+    transcript = tmp_path / "one.jsonl"
+    write(transcript, *(("user", f"Shelf {number} is free. {'x' * 2000}") for number in range(2000)))  # of 4 MB
+    world.answer("Stop", transcript_path=str(transcript))
+    until(lambda: len(offered) == 2000)
+    for number in range(3):
+        write(transcript, ("assistant", f"Answer {number}."))
+        world.answer("Stop", transcript_path=str(transcript))
+        until(lambda number=number: offered[2000:] == [f"Answer {n}." for n in range(number + 1)])  # type: ignore[misc]
+    until(lambda: world.store.followed.read_up_to(str(transcript)).size_bytes == transcript.stat().st_size)  # type: ignore[union-attr]
+    world.restart()
+    write(transcript, ("user", "And the last one."))
+    world.answer("Stop", transcript_path=str(transcript))
+    until(lambda: offered[2003:] == ["And the last one."])
+
+
+def test_what_is_written_down_after_its_hook_is_read_too(world: World, tmp_path: Path) -> None:
+    transcript = tmp_path / "one.jsonl"
+    write(transcript, ("user", "Use tabs."))
+    world.answer("Stop", transcript_path=str(transcript), last_assistant_message="Done.")
+    until(lambda: world.turns() == [("user", "Use tabs.")])
+    write(transcript, ("assistant", "Done."))
+    until(lambda: len(world.turns()) == 2)
+
+
+def test_watched_named_and_imported_it_is_learned_once(world: World, tmp_path: Path) -> None:
+    folder = tmp_path / "projects"
+    folder.mkdir()
+    world.follower.watch(place_of(str(folder)))
+    transcript = folder / "one.jsonl"
+    said = [("user", f"Shelf {number} is free.") for number in range(30)]
+    for turn in said:
+        write(transcript, turn)
+        world.answer("Stop", transcript_path=str(transcript), last_assistant_message="Done.", prompt=turn[1])
+    until(lambda: len(world.turns()) == 30)
+    account = Importer(world.store, Call(None, "import")).take([folder], None)
+    assert (account.turns_added, account.turns_known) == (0, 30)
+    assert world.turns() == said
+
+
+def test_a_session_that_ended_is_over_for_working_memory(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its agent writes down after it said so does not bring it back, and one that fell silent is over later."""
+    transcript = tmp_path / "one.jsonl"
+    write(transcript, ("user", "Label the shelves."))
+    world.answer("Stop", transcript_path=str(transcript))
+    until(lambda: world.follower.sessions.active())
+    world.store.set_goal("one", world.channel, text="Label the shelves.")
+    write(transcript, ("assistant", "Done."))
+    world.answer("SessionEnd", transcript_path=str(transcript))
+    until(lambda: len(world.turns()) == 2)
+    assert not world.follower.sessions.active()
+    assert [goal.text for goal in world.store.threads(world.channel)] == ["Label the shelves."]
+
+    other = tmp_path / "two.jsonl"
+    write(other, ("user", "Count the shelves."), session="two")
+    world.answer("Stop", session_id="two", transcript_path=str(other))
+    until(lambda: world.follower.sessions.active())
+    ended: list[str] = []
+    monkeypatch.setattr(world.store, "end_session", ended.append)
+    world.now += LOST
+    world.follower.waiting.wake()
+    until(lambda: ended == ["two"])
 
 
 @pytest.mark.parametrize("agent", FORMATS)

@@ -1,0 +1,83 @@
+"""Learning of what was read: which of it is a person's, and how many of its turns were new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....store.model import InvalidInput, NewTurn, SessionHead
+from ..reading.items import SessionRead
+from .places import Place
+from .tail import Items
+
+if TYPE_CHECKING:
+    from ....store import MemoryStore
+
+KEEP_TIMEOUT_S = 60.0
+OBSERVERS = frozenset({".claude-mem"})
+"""Folders in which other memories run agents of their own, which repeat what was said."""
+
+
+@dataclass(slots=True)
+class Taken:
+    """Counts of what was taken in since the start."""
+
+    turns: int = 0
+    skipped: int = 0
+    bytes_of_backlog: int = 0
+    seconds_of_backlog: float = 0.0
+
+
+class Learning:
+    """Keeps turns, and counts them. `own` are folders of dreamd: a session that was held there is not learned."""
+
+    def __init__(self, store: MemoryStore, own: Sequence[Path]) -> None:
+        self._store = store
+        self._own = [str(folder) for folder in own]
+        self.taken = Taken()
+
+    def keep(self, items: Items, place: Place, grew: Callable[[SessionHead], None]) -> int:
+        """Keep what was read; return how many turns were new. `grew` gets the head of a session that has new ones.
+
+        Raises StoreError where nothing can be kept now.
+        """
+        kept = []
+        for head, turns in self._learnable(items, place):
+            try:
+                kept.append((head, self._store.observe(head, turns)))
+            except InvalidInput:
+                self.taken.skipped += 1
+        added = 0
+        for head, future in kept:
+            try:
+                observed = future.result(KEEP_TIMEOUT_S)
+            except InvalidInput:
+                self.taken.skipped += 1
+                continue
+            added += observed.added
+            if observed.added:
+                grew(head)
+        self.taken.turns += added
+        return added
+
+    def is_own(self, path: str) -> bool:
+        """Say whether a path is in a folder of dreamd."""
+        return any(path == folder or path.startswith(folder + "/") for folder in self._own)
+
+    def _learnable(self, items: Items, place: Place) -> Iterator[tuple[SessionHead, tuple[NewTurn, ...]]]:
+        for item in items:
+            if not isinstance(item, SessionRead):
+                self.taken.skipped += 1
+            elif self._is_a_memorys(item.head):
+                continue
+            elif place.since is None:
+                yield item.head, item.turns
+            elif said := tuple(turn for turn in item.turns if turn.at is None or turn.at >= place.since):
+                yield replace(item.head, started_at=item.head.started_at or said[0].at), said
+
+    def _is_a_memorys(self, head: SessionHead) -> bool:
+        """Say whether a session was held by dreamd, or by another memory about what was said."""
+        cwd = head.cwd or ""
+        return self.is_own(cwd) or not OBSERVERS.isdisjoint(Path(cwd).parts)
