@@ -256,6 +256,7 @@ class ImportAnswer(TypedDict):
     turns_purged: int
     notes: int
     redacted: int
+    contents_left_out: int
     skipped: list[SkippedAnswer]
     skipped_total: int
     remarks: list[str]

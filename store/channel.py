@@ -24,9 +24,10 @@ def channel_of_folder(path: Path) -> str:
         folder = path.resolve()
     except (OSError, ValueError, RuntimeError):  # a NUL in it, a loop of links
         return _channel(path.name, path)
-    common_dir = _git_common_dir(folder)
-    if common_dir is None:
+    found = repository_of(folder)
+    if found is None:
         return _channel(folder.name, folder)
+    _, common_dir = found
     named = common_dir.parent if common_dir.name == ".git" else common_dir
     return _channel(named.name.removesuffix(".git"), common_dir)
 
@@ -34,7 +35,7 @@ def channel_of_folder(path: Path) -> str:
 def is_in_repository(path: Path) -> bool:
     """Return True for a folder of this machine within a git repository."""
     try:
-        return path.is_absolute() and _git_common_dir(path.resolve()) is not None
+        return path.is_absolute() and repository_of(path.resolve()) is not None
     except (OSError, ValueError, RuntimeError):  # a NUL in it, a loop of links
         return False
 
@@ -42,30 +43,26 @@ def is_in_repository(path: Path) -> bool:
 def project_root(folder: Path) -> Path:
     """Return the top of the git repository or worktree of a working directory, else the directory itself."""
     folder = folder.resolve()
-    for candidate in (folder, *folder.parents):
-        try:
-            if _git_dir(candidate / ".git") is not None:
-                return candidate
-        except (OSError, ValueError):
-            continue
-    return folder
+    found = repository_of(folder)
+    return folder if found is None else found[0]
 
 
-def _channel(name: str, identity: Path) -> str:
-    readable = _UNSAFE.sub("-", name)[:_MAX_NAME].strip("-.") or "root"
-    digest = hashlib.sha256(str(identity).encode("utf-8", "backslashreplace")).hexdigest()
-    return f"{readable}-{digest[:_HASH_DIGITS]}"
-
-
-def _git_common_dir(folder: Path) -> Path | None:
+def repository_of(folder: Path) -> tuple[Path, Path] | None:
+    """Return the top of the git repository or worktree of an absolute folder, and its git common dir."""
     for candidate in (folder, *folder.parents):
         try:
             git_dir = _git_dir(candidate / ".git")
         except (OSError, ValueError):
             continue  # unreadable or nonsense: git would not find a repository here either
         if git_dir is not None:
-            return git_dir
+            return candidate, git_dir
     return None
+
+
+def _channel(name: str, identity: Path) -> str:
+    readable = _UNSAFE.sub("-", name)[:_MAX_NAME].strip("-.") or "root"
+    digest = hashlib.sha256(str(identity).encode("utf-8", "backslashreplace")).hexdigest()
+    return f"{readable}-{digest[:_HASH_DIGITS]}"
 
 
 def _git_dir(entry: Path) -> Path | None:

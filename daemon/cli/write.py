@@ -198,6 +198,9 @@ def import_in_words(answer: ImportAnswer, look: Look) -> list[str]:
     if channels := answer["channels"]:
         lines += look.wrap(f"{'Channel' if len(channels) == 1 else 'Channels'}: {listing(channels)}.")
     lines += redacted_in_words(answer["redacted"], look)
+    if left_out := answer["contents_left_out"]:
+        times = "once" if left_out == 1 else f"{left_out:,} times"
+        lines += look.wrap(f"The contents of ignored files were left out {times} (.gitignore, .secretsignore).")
     for remark in answer["remarks"]:
         lines += look.wrap(remark)
     skipped = answer["skipped"]

@@ -39,6 +39,7 @@ class Account:
     turns_purged: int = 0
     notes: int = 0
     redacted: int = 0
+    contents_left_out: int = 0
     refused: list[Skipped] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     skipped_total: int = 0
@@ -64,6 +65,7 @@ class Account:
             "turns_purged": self.turns_purged,
             "notes": self.notes,
             "redacted": self.redacted,
+            "contents_left_out": self.contents_left_out,
             "skipped": [_skipped(one) for one in (*self.refused, *self.skipped)[:MAX_SKIPPED]],
             "skipped_total": self.skipped_total,
             "remarks": [_remark(text, names) for text, names in self.remarks.items()],
@@ -150,6 +152,7 @@ class Importer:
             return self._remember(item)
         channel = self._channel or item.head.channel
         self._store.refuse_if_off(channel)
+        self.account.contents_left_out += item.contents_left_out
         self.account.channels.add(channel)
         self.account.sessions.add(item.head.session_id)
         return self._store.observe(replace(item.head, channel=channel), item.turns)

@@ -19,11 +19,12 @@ from ....store.channel import channel_of_folder
 from ....store.model import NewTurn, NodeId, SessionHead
 from ....store.roles import Role
 from ..reading.batches import Batches
+from ..reading.contents import Contents
 from ..reading.items import SessionRead, Skipped
 from ..reading.line_reading import read_through
 from ..reading.sanitize import element, first_line, shorten, tidy
 from ..reading.timestamps import instant
-from ..reading.tool_calls import is_our_own, note_of_call, note_of_result, words_of_user
+from ..reading.tool_calls import is_our_own, words_of_user
 
 USER, ASSISTANT, TOOL = Role.USER.value, Role.ASSISTANT.value, Role.TOOL.value
 
@@ -88,7 +89,10 @@ class Reading:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._batches = Batches(self._titled)
-        self._calls: OrderedDict[str, str] = OrderedDict()
+        self._contents = Contents()
+        self._calls: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._folder: object = None
+        self._printed = ""
         self._summaries: dict[str, str] = {}
         self._leaves: defaultdict[NodeId, set[str]] = defaultdict(set)
         self._titles: dict[NodeId, str] = {}
@@ -107,7 +111,7 @@ class Reading:
             return
         if turn is not None:
             self._turns += 1
-            yield from self._batches.add(self._session_of(value), turn)
+            yield from self._batches.add(self._session_of(value), turn, self._contents.left_out())
 
     def rest(self) -> Iterator[SessionRead | Skipped]:
         """Yield the items that are still gathered, and the kinds of lines that this reader does not know."""
@@ -123,6 +127,7 @@ class Reading:
     def _turn(self, number: int, value: Any) -> NewTurn | None:
         if not isinstance(value, dict) or not isinstance(value.get("type"), str):
             raise _Malformed("not a line of Claude Code: no object with a type")
+        self._folder = value.get("cwd") or self._folder
         match value["type"]:
             case "user" | "assistant":
                 role, text = self._said(value)
@@ -175,11 +180,12 @@ class Reading:
             case {"type": "tool_use", "name": str(name)}:
                 arguments, call_id = block.get("input"), block.get("id")
                 ours = is_our_own(name, arguments)
+                note, line = ("", "") if ours else self._contents.note_of_call(name, arguments, self._folder)
                 if isinstance(call_id, str):
-                    self._calls[call_id] = _OURS if ours else name
+                    self._calls[call_id] = (_OURS if ours else name, line)
                     if len(self._calls) > _OPEN_CALLS:
                         self._calls.popitem(last=False)
-                return "" if ours else tidy(note_of_call(name, arguments))
+                return note
             case _:
                 return ""
 
@@ -187,7 +193,7 @@ class Reading:
         """Return the person's words in a block, and what a tool answered in it."""
         match block:
             case str() | {"type": "text", "text": str()}:
-                return _of_person(block if isinstance(block, str) else block["text"]), ""
+                return self._of_person(block if isinstance(block, str) else block["text"]), ""
             case {"type": "tool_result"}:
                 return self._of_result(block)
             case {"type": "image"}:
@@ -197,19 +203,26 @@ class Reading:
             case _:
                 return "", ""
 
+    def _of_person(self, text: str) -> str:
+        """Return a person's words; a command of their own and what it printed stand in two lines."""
+        said = _of_person(text)
+        if (command := element(text, "bash-input")) is not None:
+            note, self._printed = self._contents.note_of_call("Bash", {"command": command}, self._folder)
+            return self._contents.instead(said, note if note == self._printed else "")
+        if text.startswith(("<bash-stdout>", "<bash-stderr>")):
+            said, self._printed = self._contents.instead(said, self._printed), ""
+        return said
+
     def _of_result(self, block: Mapping[str, Any]) -> tuple[str, str]:
-        name = self._calls.pop(str(block.get("tool_use_id")), "")
+        name, line = self._calls.pop(str(block.get("tool_use_id")), ("", ""))
         if name == _OURS:
             return "", ""
         text = tidy(without_element(_text_of(block.get("content")), "system-reminder"))
         said = words_of_user(text)
         if said is not None:
             return said, ""
-        return "", note_of_result(
-            name,
-            text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>"),
-            is_error=block.get("is_error") is True,
-        )
+        text = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
+        return "", self._contents.note_of_result(name, text, line, is_error=block.get("is_error") is True)
 
     def _session_of(self, value: dict[str, Any]) -> NodeId:
         raw = value.get("sessionId")

@@ -21,11 +21,12 @@ from ....store.model import NewTurn, NodeId, SessionHead
 from ....store.roles import Role
 from ..reading.agent_tools import LOOKS_ONLY, as_known
 from ..reading.batches import Batches, by_first_words
+from ..reading.contents import Contents
 from ..reading.items import SessionRead, Skipped
 from ..reading.line_reading import read_through
 from ..reading.sanitize import element, tidy
 from ..reading.timestamps import instant
-from ..reading.tool_calls import is_our_own, note_of_call, note_of_result
+from ..reading.tool_calls import is_our_own, note_of_call
 
 USER, ASSISTANT, TOOL = Role.USER.value, Role.ASSISTANT.value, Role.TOOL.value
 
@@ -76,7 +77,9 @@ class Reading:
         self._path = path
         self._batches = Batches(by_first_words)
         self._session: NodeId | None = None
-        self._calls: OrderedDict[str, str] = OrderedDict()
+        self._contents = Contents()
+        self._calls: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._folder: object = None
         self._is_sub_agent = False
         self._turns = 0
         self._bad = 0
@@ -88,6 +91,8 @@ class Reading:
             yield Skipped(self._path, number, "not a line of Codex: no type and payload that are known")
             return
         payload = value["payload"]
+        if value["type"] in ("session_meta", "turn_context"):
+            self._folder = payload.get("cwd") or self._folder
         if value["type"] == "session_meta":
             self._open(payload, value.get("timestamp"))
         elif value["type"] == "response_item" and not self._is_sub_agent:
@@ -97,7 +102,8 @@ class Reading:
                 given = payload.get("id")
                 named = given if isinstance(given, str) and given else f"line {number}"
                 turn = NewTurn(role, text, instant(value.get("timestamp")), named)
-                yield from self._batches.add(self._session or self._open({}, value.get("timestamp")), turn)
+                session = self._session or self._open({}, value.get("timestamp"))
+                yield from self._batches.add(session, turn, self._contents.left_out())
 
     def rest(self) -> Iterator[SessionRead | Skipped]:
         """Yield the items that are still gathered."""
@@ -150,8 +156,9 @@ class Reading:
     def _call(self, full_name: str, name: str, arguments: object, item: Mapping[str, Any]) -> str:
         known, inputs = as_known(name, arguments)
         ours = is_our_own(full_name, inputs)
+        note, line = ("", "") if ours else self._contents.note_of_call(known, inputs, self._folder)
         if isinstance(call_id := item.get("call_id"), str):
-            self._calls[call_id] = _OURS if ours else known
+            self._calls[call_id] = (_OURS if ours else known, line)
             if len(self._calls) > _OPEN_CALLS:
                 self._calls.popitem(last=False)
         if ours or name in LOOKS_ONLY:
@@ -160,14 +167,14 @@ class Reading:
             steps = inputs.get("plan")
             todos = [{"content": step.get("step"), "status": step.get("status")} for step in _dicts(steps)]
             return tidy(note_of_call("TodoWrite", {"todos": todos}))
-        return tidy(note_of_call(known, inputs))
+        return note
 
     def _result(self, item: Mapping[str, Any]) -> str:
-        name = self._calls.pop(str(item.get("call_id")), "")
+        name, line = self._calls.pop(str(item.get("call_id")), ("", ""))
         if name == _OURS:
             return ""
         text, is_error = _output(item.get("output"))
-        return tidy(note_of_result(name, text, is_error=is_error))
+        return tidy(self._contents.note_of_result(name, text, line, is_error=is_error))
 
 
 def _texts(item: Mapping[str, Any], content: list[Any]) -> Iterator[tuple[str, bool]]:

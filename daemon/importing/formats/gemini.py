@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,14 @@ from ....store.model import NewTurn, NodeId, SessionHead
 from ....store.roles import Role
 from ..reading.agent_tools import LOOKS_ONLY, as_known
 from ..reading.batches import Batches, by_first_words
+from ..reading.contents import Contents
 from ..reading.files import beginning
 from ..reading.items import SessionRead, Skipped
 from ..reading.json_lines import json_document
 from ..reading.line_reading import read_through
 from ..reading.sanitize import tidy
 from ..reading.timestamps import instant
-from ..reading.tool_calls import is_our_own, note_of_call, note_of_result
+from ..reading.tool_calls import is_our_own
 
 USER, ASSISTANT, TOOL = Role.USER.value, Role.ASSISTANT.value, Role.TOOL.value
 
@@ -75,6 +77,7 @@ class Reading:
         self._head: Mapping[str, Any] = {}
         self._session: NodeId | None = None
         self._folder = ""
+        self._contents = Contents()
         self._given: set[str] = set()
         self._bad = 0
 
@@ -117,17 +120,36 @@ class Reading:
         said = _text_of(message.get("content"))
         self._folder = self._folder or _folder_of(said)
         at = instant(message.get("timestamp"))
-        turns = [NewTurn(role, _plain(said), at, message["id"])]
-        for call in _dicts(message.get("toolCalls")):
-            turns += _of_call(call, message["id"])
-        for turn in turns:
+        calls = (self._of_call(call, message["id"]) for call in _dicts(message.get("toolCalls")))
+        for turn in chain([NewTurn(role, _plain(said), at, message["id"])], *calls):
+            left_out = self._contents.left_out()
             if turn.text and turn.external_id not in self._given:
                 self._given.add(str(turn.external_id))
-                yield from self._batches.add(self._session or self._open(), turn)
+                yield from self._batches.add(self._session or self._open(), turn, left_out)
+
+    def _of_call(self, call: Mapping[str, Any], message_id: str) -> Iterator[NewTurn]:
+        """Yield the notes of a call and, once it has ended, of its result."""
+        name, call_id = call.get("name"), call.get("id")
+        if not isinstance(name, str) or not isinstance(call_id, str) or name in LOOKS_ONLY:
+            return
+        known, inputs = as_known(name, call.get("args"))
+        if is_our_own(name, inputs):
+            return
+        at, named = instant(call.get("timestamp")), f"{message_id}/{call_id}"
+        note, line = self._contents.note_of_call(known, inputs, self._cwd())
+        yield NewTurn(ASSISTANT, note, at, named)
+        if call.get("status") in _ENDED:
+            text = _result_of(call)
+            failed = call["status"] == "error" or (known == "Bash" and _FAILED.search(text) is not None)
+            result = self._contents.note_of_result(known, text, line, is_error=failed)
+            yield NewTurn(TOOL, tidy(result), at, f"{named}/result")
+
+    def _cwd(self) -> str | None:
+        return _project_root(self._path) or self._folder or None
 
     def _open(self) -> NodeId:
         given = self._head.get("sessionId")
-        cwd = _project_root(self._path) or self._folder or None
+        cwd = self._cwd()
         self._session = session_id(given if isinstance(given, str) and given else self._path.stem)
         self._batches.open(
             SessionHead(
@@ -139,22 +161,6 @@ class Reading:
             )
         )
         return self._session
-
-
-def _of_call(call: Mapping[str, Any], message_id: str) -> Iterator[NewTurn]:
-    """Yield the notes of a call and, once it has ended, of its result."""
-    name, call_id = call.get("name"), call.get("id")
-    if not isinstance(name, str) or not isinstance(call_id, str) or name in LOOKS_ONLY:
-        return
-    known, inputs = as_known(name, call.get("args"))
-    if is_our_own(name, inputs):
-        return
-    at, named = instant(call.get("timestamp")), f"{message_id}/{call_id}"
-    yield NewTurn(ASSISTANT, tidy(note_of_call(known, inputs)), at, named)
-    if call.get("status") in _ENDED:
-        text = _result_of(call)
-        failed = call["status"] == "error" or (known == "Bash" and _FAILED.search(text) is not None)
-        yield NewTurn(TOOL, tidy(note_of_result(known, text, is_error=failed)), at, f"{named}/result")
 
 
 def _result_of(call: Mapping[str, Any]) -> str:

@@ -13,10 +13,11 @@ from ....store.model import NewTurn, SessionHead
 from ....store.roles import Role
 from ..reading.agent_tools import LOOKS_ONLY, as_known
 from ..reading.batches import Batches, by_first_words
+from ..reading.contents import Contents
 from ..reading.items import SessionRead, Skipped
 from ..reading.sanitize import tidy
 from ..reading.timestamps import instant
-from ..reading.tool_calls import is_our_own, note_of_call, note_of_result
+from ..reading.tool_calls import is_our_own
 
 USER, ASSISTANT, TOOL = Role.USER.value, Role.ASSISTANT.value, Role.TOOL.value
 
@@ -49,11 +50,11 @@ def session_of(head: SessionHead, messages: Iterable[Message], path: Path) -> It
     """Yield a session from its messages, the oldest first; the last one only if it is finished."""
     batches = Batches(by_first_words)
     batches.open(head)
-    found = False
+    contents, found = Contents(), False
     for message in _finished(messages):
-        for turn in turns_of(message):
+        for turn in turns_of(message, contents, head.cwd):
             found = True
-            yield from batches.add(head.session_id, turn)
+            yield from batches.add(head.session_id, turn, contents.left_out())
     yield from batches.rest()
     if not found:
         yield Skipped(path, None, "no turn in it")
@@ -77,7 +78,7 @@ def is_finished(message: Message) -> bool:
     return (isinstance(time, dict) and "completed" in time) or "error" in message.data
 
 
-def turns_of(message: Message) -> Iterator[NewTurn]:
+def turns_of(message: Message, contents: Contents, folder: str | None) -> Iterator[NewTurn]:
     """Yield what a message says, and what its tools answered."""
     role = message.data.get("role")
     if role not in (USER, ASSISTANT) or message.data.get("summary") is True:
@@ -92,7 +93,7 @@ def turns_of(message: Message) -> Iterator[NewTurn]:
             case {"type": "file", "mime": str(mime)} if mime.startswith("image/"):
                 said.append("[image]")
             case {"type": "tool", "tool": str(name), "state": dict(state)}:
-                call, result = _of_call(name, state)
+                call, result = _of_call(name, state, contents, folder)
                 said.append(call)
                 answered.append((part_id, result))
     if text := "\n".join(part for part in said if part):
@@ -102,7 +103,7 @@ def turns_of(message: Message) -> Iterator[NewTurn]:
             yield NewTurn(TOOL, text, at, part_id)
 
 
-def _of_call(name: str, state: Mapping[str, Any]) -> tuple[str, str]:
+def _of_call(name: str, state: Mapping[str, Any], contents: Contents, folder: str | None) -> tuple[str, str]:
     """Return the notes of a call and of its result."""
     known, inputs = as_known(name, state.get("input"))
     if is_our_own(name, inputs) or name in LOOKS_ONLY:
@@ -111,8 +112,9 @@ def _of_call(name: str, state: Mapping[str, Any]) -> tuple[str, str]:
     metadata = state.get("metadata")
     code = metadata.get("exit") if isinstance(metadata, dict) else None
     text = state.get("error" if failed else "output")
-    result = note_of_result(known, text if isinstance(text, str) else "", is_error=failed or code not in (None, 0))
-    return tidy(note_of_call(known, inputs)), tidy(result)
+    note, line = contents.note_of_call(known, inputs, folder)
+    text = text if isinstance(text, str) else ""
+    return note, tidy(contents.note_of_result(known, text, line, is_error=failed or code not in (None, 0)))
 
 
 def _plain(text: str) -> str:

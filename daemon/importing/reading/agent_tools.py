@@ -64,7 +64,7 @@ _INPUTS: Mapping[str, str] = {
     "message": "prompt",
     "name": "skill",
 }
-_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 
 
 def as_known(name: str, arguments: object) -> tuple[str, Mapping[str, Any]]:
@@ -87,7 +87,7 @@ def _parsed(arguments: object) -> object:
 
 def _inputs(given: object, known: str) -> Mapping[str, Any]:
     if isinstance(given, str):
-        return {"file_path": files} if (files := _patched(given)) else {"input": given}
+        return _patched(given) if PATCHED.search(given) else {"input": given}
     if not isinstance(given, dict):
         return {}
     inputs = {_INPUTS.get(key, key) if known else key: value for key, value in given.items()}
@@ -95,12 +95,12 @@ def _inputs(given: object, known: str) -> Mapping[str, Any]:
         words = [word for word in command if isinstance(word, str)]
         inputs["command"] = words[-1] if words[1:2] in (["-lc"], ["-c"]) else " ".join(words)
     if known == "Edit" and "file_path" not in inputs:
-        patch = next((value for value in inputs.values() if isinstance(value, str) and _PATCHED.search(value)), "")
-        inputs = {"file_path": _patched(patch)}
+        patch = next((value for value in inputs.values() if isinstance(value, str) and PATCHED.search(value)), "")
+        return _patched(patch)
     return inputs
 
 
-def _patched(patch: str) -> str:
-    """Return the first file that a patch changes."""
-    found = _PATCHED.search(patch)
-    return found[1].strip() if found else ""
+def _patched(patch: str) -> Mapping[str, Any]:
+    """Return the files that a patch changes; the first describes it."""
+    files = [found.strip() for found in PATCHED.findall(patch)]
+    return {"file_path": files[0] if files else "", "paths": files}

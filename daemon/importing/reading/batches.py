@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -35,6 +36,7 @@ class Batches:
         self._heads: dict[NodeId, SessionHead] = {}
         self._begun: set[NodeId] = set()
         self._turns: dict[NodeId, list[NewTurn]] = {}
+        self._left_out: Counter[NodeId] = Counter()
         self._chars = 0
         self._count = 0
 
@@ -50,8 +52,9 @@ class Batches:
         """Give a session its head."""
         self._heads[head.session_id] = head
 
-    def add(self, session_id: NodeId, turn: NewTurn) -> Iterator[SessionRead]:
+    def add(self, session_id: NodeId, turn: NewTurn, contents_left_out: int = 0) -> Iterator[SessionRead]:
         """Take one turn; hands on everything gathered once that is enough."""
+        self._left_out[session_id] += contents_left_out
         self._turns.setdefault(session_id, []).append(turn)
         self._chars += len(turn.text)
         self._count += 1
@@ -65,4 +68,4 @@ class Batches:
             if session_id not in self._begun:
                 self._begun.add(session_id)
                 self._heads[session_id] = self._titled(self._heads[session_id], tuple(turns))
-            yield SessionRead(self._heads[session_id], tuple(turns))
+            yield SessionRead(self._heads[session_id], tuple(turns), self._left_out.pop(session_id, 0))

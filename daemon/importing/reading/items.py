@@ -32,10 +32,14 @@ Refusal = Literal["", "unreadable", "unsupported"]
 
 @dataclass(frozen=True, slots=True)
 class SessionRead:
-    """A session, or the next piece of one: long sessions come in several, in order, under the same head."""
+    """A session, or the next piece of one: long sessions come in several, in order, under the same head.
+
+    `contents_left_out` counts what ignored files held in these turns.
+    """
 
     head: SessionHead
     turns: tuple[NewTurn, ...]
+    contents_left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

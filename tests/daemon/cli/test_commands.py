@@ -127,6 +127,7 @@ ANSWERS: dict[str, Any] = {
         "remarks": [],
         "skipped_total": 0,
         "redacted": 0,
+        "contents_left_out": 0,
         "skipped": [],
         "channels": ["work"],
     },

@@ -1,0 +1,191 @@
+"""What an ignored file holds is not kept, whichever agent's transcript shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dreamd.daemon.cli.formatting import Look
+from dreamd.daemon.cli.write import import_in_words
+from dreamd.daemon.importing.detect import read
+from dreamd.daemon.importing.following.tail import Tail
+from dreamd.daemon.importing.importer import Importer
+from dreamd.daemon.importing.reading.items import SessionRead
+from dreamd.ipc.call import Call
+from dreamd.store import MemoryStore
+
+from tests.daemon.importing.conftest import sessions, texts
+from tests.daemon.importing.following.conftest import store
+from tests.daemon.importing.formats import test_codex, test_gemini, test_opencode
+from tests.daemon.importing.formats.test_claude_code import call, line, result
+from tests.system.waiting import until
+
+__all__ = ["store"]
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+# An ordinary value, which no rule of redaction knows.
+HELD = "GREETING=the blue harbour wall"
+NOT_KEPT = "[contents of .env.local not kept: named in .gitignore]"
+COMMANDS = ["cat .env.local", f"echo '{HELD}' > .env.local", "pytest -q"]
+KEPT = [
+    "[Bash: cat .env.local]",
+    NOT_KEPT,
+    NOT_KEPT,
+    NOT_KEPT,
+    "[Bash: pytest -q]",
+    f"[Bash result]\n{HELD}",
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "shop"
+    (root / ".git").mkdir(parents=True)
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (root / ".gitignore").write_text(".env*\n*.key\n")
+    return root
+
+
+def claude_code(folder: Path, cwd: str) -> Path:
+    lines = []
+    for number, command in enumerate(COMMANDS):
+        lines += [call("Bash", f"t{number}", command=command), result(HELD, f"t{number}")]
+    path = folder / "session.jsonl"
+    path.write_text("".join(json.dumps(one | {"cwd": cwd}) + "\n" for one in lines))
+    return path
+
+
+def codex(folder: Path, cwd: str) -> Path:
+    lines = [test_codex.meta(cwd=cwd)]
+    for number, command in enumerate(COMMANDS):
+        given = {"call_id": str(number), "name": "exec_command", "arguments": json.dumps({"cmd": command})}
+        answered = {"call_id": str(number), "output": f"Chunk ID: 1\nProcess exited with code 0\nOutput:\n{HELD}"}
+        lines += [
+            test_codex.item({"type": "function_call", **given}),
+            test_codex.item({"type": "function_call_output", **answered}),
+        ]
+    path = folder / "rollout-1.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    return path
+
+
+def gemini(folder: Path, cwd: str) -> Path:
+    context = f"<session_context>\n- **Workspace Directories:**\n  - {cwd}\n</session_context>"
+    lines = [test_gemini.HEAD, test_gemini.said("0", "user", [{"text": context}])]
+    for number, command in enumerate(COMMANDS):
+        given = test_gemini.call(output=HELD) | {"args": {"command": command}}
+        lines.append(test_gemini.said(f"m{number}", "gemini", "", toolCalls=[given]))
+    path = folder / "session-1.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    return path
+
+
+def opencode(folder: Path, cwd: str) -> Path:
+    calls = [test_opencode.tool("bash", output=HELD, input={"command": command}) for command in COMMANDS]
+    messages = [({"role": "assistant", "time": {"created": 1, "completed": 2}}, [one]) for one in calls]
+    path = folder / "opencode.db"
+    database = test_opencode.database(path, messages)
+    database.execute("UPDATE session SET directory = ?", (cwd,))
+    database.commit()
+    database.close()
+    return path
+
+
+Write = Callable[[Path, str], Path]
+formats = pytest.mark.parametrize("write", [claude_code, codex, gemini, opencode])
+
+
+@formats
+def test_a_command_that_shows_or_writes_an_ignored_file(write: Write, project: Path, tmp_path: Path) -> None:
+    items = list(read(write(tmp_path, str(project))))
+    assert texts(items) == KEPT
+    assert sum(one.contents_left_out for one in sessions(items)) == 3
+
+
+@formats
+def test_a_session_of_a_folder_that_is_not_here_is_kept(write: Write, tmp_path: Path) -> None:
+    items = list(read(write(tmp_path, "/nowhere/shop")))
+    assert sum(one.contents_left_out for one in sessions(items)) == 0
+    assert sum(HELD in text for text in texts(items)) == 4
+
+
+@formats
+def test_an_import_counts_what_it_left_out(write: Write, store: MemoryStore, project: Path, tmp_path: Path) -> None:
+    path = write(tmp_path, str(project))
+    answer = Importer(store, Call(None, "import")).take([path], None).answer()
+    assert answer["contents_left_out"] == 3
+    said = " ".join(import_in_words(answer, Look(200, colour=False, now=NOW)))
+    assert "The contents of ignored files were left out 3 times (.gitignore, .secretsignore)." in said
+    kept = until(lambda: b"".join(file.read_bytes() for file in store.paths.vault.rglob("*.md")))
+    assert kept.count(HELD.encode()) == 1  # what pytest printed
+
+
+def test_a_file_that_is_followed_begins_between_call_and_result(project: Path, tmp_path: Path) -> None:
+    path = claude_code(tmp_path, str(project))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0])
+    tail = Tail(path, None)
+    tail.step()
+    path.write_bytes(b"".join(lines))
+    items, _ = Tail(path, tail.read_up_to).step()
+    assert texts([item for item in items if isinstance(item, SessionRead)]) == KEPT[1:]
+
+
+def seen(tmp_path: Path, project: Path, *lines: dict[str, Any]) -> list[str]:
+    path = tmp_path / "one.jsonl"
+    path.write_text("".join(json.dumps({**one, "cwd": str(project)}) + "\n" for one in lines))
+    return texts(read(path))
+
+
+def test_what_a_failed_edit_quotes(tmp_path: Path, project: Path) -> None:
+    edit = call("Edit", file_path=str(project / ".env.local"), old_string=HELD, new_string="x")
+    failed = result(f"<tool_use_error>String to replace not found.\nString: {HELD}</tool_use_error>", is_error=True)
+    assert seen(tmp_path, project, edit, failed) == [f"[Edit {project}/.env.local]", NOT_KEPT]
+
+
+def test_a_foreign_tool_that_writes_one(tmp_path: Path, project: Path) -> None:
+    wrote = call("mcp__files__write", content=HELD, path=".env.local")
+    assert seen(tmp_path, project, wrote, result("written")) == [NOT_KEPT]
+
+
+def test_what_a_person_ran_themselves(tmp_path: Path, project: Path) -> None:
+    ran = [
+        line("user", "<bash-input>cat .env.local</bash-input>"),
+        line("user", f"<bash-stdout>{HELD}</bash-stdout><bash-stderr></bash-stderr>"),
+        line("user", "<bash-input>date</bash-input>"),
+        line("user", "<bash-stdout>Monday</bash-stdout><bash-stderr></bash-stderr>"),
+        line("user", f"<bash-input>echo '{HELD}' > .env.local</bash-input>"),
+    ]
+    assert seen(tmp_path, project, *ran) == [
+        "[ran: cat .env.local]",
+        NOT_KEPT,
+        "[ran: date]",
+        "[it printed]\nMonday",
+        NOT_KEPT,
+    ]
+
+
+def test_an_answer_of_the_person_is_theirs(tmp_path: Path, project: Path) -> None:
+    said = "The user doesn't want to proceed with this tool use. the user said:\nUse the vault instead."
+    assert seen(tmp_path, project, call("Bash", command="cat .env.local"), result(said, is_error=True)) == [
+        "[Bash: cat .env.local]",
+        "Use the vault instead.",
+    ]
+
+
+def test_every_file_of_a_patch_is_looked_at(project: Path, tmp_path: Path) -> None:
+    patch = f"*** Begin Patch\n*** Update File: a.py\n+x\n*** Update File: .env.local\n-{HELD}\n*** End Patch"
+    lines = [
+        test_codex.meta(cwd=str(project)),
+        test_codex.item({"type": "custom_tool_call", "name": "apply_patch", "input": patch, "call_id": "3"}),
+        test_codex.item(
+            {"type": "custom_tool_call_output", "call_id": "3", "output": {"content": HELD, "success": False}}
+        ),
+    ]
+    path = tmp_path / "rollout-2.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    assert texts(read(path)) == ["[Edit: a.py]", NOT_KEPT]
