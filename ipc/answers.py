@@ -451,6 +451,68 @@ class ReflectAnswer(TypedDict):
     goals: list[GoalAnswer]
 
 
+class DocumentAnswer(TypedDict):
+    """A document, whole; `value` is null too where only its place was asked for."""
+
+    space: list[str]
+    key: str
+    value: Any
+    node_id: str
+    channel: str
+    version: str
+    created_at: str
+    updated_at: str
+    expires_at: str | None
+    ttl_minutes: float | None
+    searched: bool
+    size_bytes: int
+
+
+class DocumentPutAnswer(TypedDict):
+    """A document as it was acknowledged; `redacted` counts the secrets taken out of it."""
+
+    node_id: str
+    version: str
+    created_at: str
+    updated_at: str
+    expires_at: str | None
+    redacted: int
+
+
+class DocumentGetAnswer(TypedDict):
+    """The document, null where there is none."""
+
+    document: DocumentAnswer | None
+
+
+class DocumentListAnswer(TypedDict):
+    """A page of documents, the oldest first; `next` is what `after` goes on from, null at the end."""
+
+    documents: list[DocumentAnswer]
+    next: str | None
+
+
+class DocumentHitAnswer(TypedDict):
+    """The place of a document, and how near it is to the question, 0 to 1."""
+
+    space: list[str]
+    key: str
+    score: float
+
+
+class DocumentSearchAnswer(TypedDict):
+    """The nearest documents, the nearest first."""
+
+    hits: list[DocumentHitAnswer]
+
+
+class DocumentMovedAnswer(TypedDict):
+    """The number of documents that were renamed or deleted, and the run that did it; null for none."""
+
+    documents: int
+    run_id: str | None
+
+
 class SessionEndAnswer(TypedDict):
     """The goals that a session leaves open: threads of its channel from now on."""
 
@@ -688,6 +750,12 @@ ANSWERS: Mapping[str, type[Mapping[str, Any]]] = {
     "thought": ThoughtAnswer,
     "working_get": WorkingAnswer,
     "pending": PendingAnswer,
+    "document_put": DocumentPutAnswer,
+    "document_get": DocumentGetAnswer,
+    "document_list": DocumentListAnswer,
+    "document_search": DocumentSearchAnswer,
+    "document_rename": DocumentMovedAnswer,
+    "document_delete": DocumentMovedAnswer,
     "purge": PurgeAnswer,
     "status": StatusAnswer,
     "import": ImportAnswer,

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
         DecayAnswer,
         DecidedAnswer,
         DigestAnswer,
+        DocumentGetAnswer,
+        DocumentListAnswer,
+        DocumentMovedAnswer,
+        DocumentPutAnswer,
+        DocumentSearchAnswer,
         DreamAnswer,
         EmptyAnswer,
         FeedbackAnswer,
@@ -167,6 +172,34 @@ class AsyncCall(Protocol):
     def __call__(
         self, method: Literal["pending"], params: Params = None, on_progress: OnProgress = None
     ) -> Awaitable[PendingAnswer]: ...
+
+    @overload
+    def __call__(
+        self, method: Literal["document_put"], params: Params = None, on_progress: OnProgress = None
+    ) -> Awaitable[DocumentPutAnswer]: ...
+
+    @overload
+    def __call__(
+        self, method: Literal["document_get"], params: Params = None, on_progress: OnProgress = None
+    ) -> Awaitable[DocumentGetAnswer]: ...
+
+    @overload
+    def __call__(
+        self, method: Literal["document_list"], params: Params = None, on_progress: OnProgress = None
+    ) -> Awaitable[DocumentListAnswer]: ...
+
+    @overload
+    def __call__(
+        self, method: Literal["document_search"], params: Params = None, on_progress: OnProgress = None
+    ) -> Awaitable[DocumentSearchAnswer]: ...
+
+    @overload
+    def __call__(
+        self,
+        method: Literal["document_rename", "document_delete"],
+        params: Params = None,
+        on_progress: OnProgress = None,
+    ) -> Awaitable[DocumentMovedAnswer]: ...
 
     @overload
     def __call__(

@@ -62,6 +62,14 @@ class MemoryStore:
         self.working = parts.surfacing.working
         self.take_pending = parts.surfacing.take
 
+        # Documents by key: documents/
+        self.put_document = parts.documents.put
+        self.document = parts.documents.get
+        self.documents = parts.documents.select
+        self.delete_document = parts.documents.delete
+        self.rename_document = parts.documents.rename
+        self.search_documents = parts.document_search.search
+
         # Questions: operations/recall, operations/feedback
         self.recall = parts.recall.recall
         self.context = parts.recall.context

@@ -91,6 +91,7 @@ class Kind(StrEnum):
     INSIGHT = "insight"
     PROFILE = "profile"
     NOTE = "note"
+    DOCUMENT = "document"
 
 
 class Status(StrEnum):

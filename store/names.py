@@ -17,6 +17,9 @@ from pydantic_core import PydanticCustomError
 MAX_CHARACTERS = 256
 TAIL_DIGITS = 6
 
+MOST_KEY_CHARACTERS = 1024
+"""The length of a document's key: it may be a path."""
+
 # Controls (C0, DEL, C1), line separators, marks of writing direction, the byte order mark, halves of surrogate pairs.
 _NOT_IN_A_LINE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]+"
@@ -81,6 +84,15 @@ def _checked_by(complaint_of: Callable[[str], str]) -> AfterValidator:
     return AfterValidator(check)
 
 
+def key_complaint(text: str) -> str:
+    """Say why a text cannot name a document, as the end of a sentence; "" if it can."""
+    if not text:
+        return "is empty"
+    if len(text) > MOST_KEY_CHARACTERS:
+        return f"has more than {MOST_KEY_CHARACTERS} characters"
+    return "holds a line break or a control character" if _NOT_IN_A_LINE.search(text) else ""
+
+
 _Bounded = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
 
 Name = Annotated[_Bounded, _checked_by(complaint)]
@@ -91,3 +103,6 @@ Channel = Annotated[_Bounded, _checked_by(channel_complaint)]
 
 Label = Annotated[_Bounded, _checked_by(label_complaint)]
 """A tag, an outside id, a speaker."""
+
+DocumentKey = Annotated[str, Field(min_length=1, max_length=MOST_KEY_CHARACTERS), _checked_by(key_complaint)]
+"""The key of a document in its space."""

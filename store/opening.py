@@ -19,6 +19,8 @@ from .changes.followed import Followed
 from .changes.intake import SessionPlans
 from .changes.revival import Reviving
 from .changes.runs import Changes
+from .documents.documents import Documents
+from .documents.search import DocumentSearch
 from .find.embedding.cache import EmbeddingCache
 from .find.embedding.embedding import Embedder
 from .find.index.indexer import Indexer
@@ -203,6 +205,17 @@ class Parts:
             lambda goal: self.intake.keep_thread(goal),
             lambda goal: self.corrections.close_thread(goal),
             personal=personal,
+        )
+        self.documents = Documents(
+            self.vault,
+            self.writer,
+            self.switches.refuse_if_off,
+            self.activity.note_call,
+            self.now,
+            personal=personal,
+        )
+        self.document_search = DocumentSearch(
+            self.documents, self.catalog, self.index.backend, self.embedder, self.visibility.settle
         )
         self.decisions = Decisions(self.catalog, self.vault, lambda: self.tombstones.names)
 

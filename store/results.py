@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from .model import Evidence, Hit, Kind, Level, NodeId
 
@@ -314,3 +314,53 @@ class Purged:
     preview: PurgePreview
     traces: tuple[str, ...] = ()
     out_of_reach: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A text, or a value of JSON's types, that an agent keeps under a key in a space.
+
+    `version` changes with every change of its file. After `expires_at` it is gone; `ttl_minutes` count from its last
+    use. Recall leaves out what is not `searched`.
+    """
+
+    space: tuple[str, ...]
+    key: str
+    value: Any
+    node_id: NodeId
+    channel: str
+    version: str
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None = None
+    ttl_minutes: float | None = None
+    searched: bool = True
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A document as it was acknowledged; `redacted` counts the secrets taken out of it."""
+
+    node_id: NodeId
+    version: str
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    redacted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The number of documents that were renamed or deleted, and the run that `undo` undoes; None for none."""
+
+    documents: int
+    run_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A document and how near it is to a question, 0 to 1."""
+
+    document: Document
+    score: float

@@ -23,6 +23,7 @@ from ...ipc.answers import (
 )
 from ...ipc.call import Call
 from ...ipc.channels import nothing_there
+from ...ipc.documents.methods import DocumentMethods
 from ...ipc.protocol import Refused
 from ...ipc.store_methods import Handler, NoParams, Params, hello_answer, instant, plain, store_handlers
 from ...ipc.working_methods import WorkingMethods
@@ -136,6 +137,7 @@ class ControlMethods:
             **self._dreams.handlers(),
             **self._purge.handlers(),
             **WorkingMethods(self._store).handlers(),
+            **DocumentMethods(self._store).handlers(),
             **self._agents.handlers(),
             **self._transcripts.handlers(),
             **ReviewMethods(self._store, self._settings).handlers(),

@@ -21,6 +21,7 @@ FOLDERS: Mapping[str, str] = {
     "scenarios": "Scenarios",
     "profiles": "Profiles",
     "sessions": "Sessions",
+    "documents": "Documents",
 }
 _RUN_WORDS = {"applied": "applied", "undone": "undone", "partly_undone": "partly undone", "failed": "failed"}
 _ESCAPES = str.maketrans({"[": "(", "]": ")", "<": "\\<", "\n": " ", "\t": " "})

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from ...store.keep.okf.conformance import conformance
 from ...store.keep.redaction import places_of_secrets, redact
-from ...store.model import NodeId
+from ...store.model import Kind, NodeId
 from ..registry import Stage
 from ..workspace.proposals import Planned
 from ..workspace.view import View
@@ -58,6 +58,9 @@ def plan(view: View, now: datetime) -> Linted:
             findings += _leaks(path, data, sessions.get(path, ""))
             continue
         file = repairs.read(path, data, places, known)
+        if file.meta.get("kind") == Kind.DOCUMENT:  # an agent's own file: it is kept as it was put
+            findings += _leaks(path, data, file.node_id)
+            continue
         repair = repairs.mend(view, file)
         if repair and repair.content is not None:
             linted.actions.append(repair)

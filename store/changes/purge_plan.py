@@ -337,7 +337,7 @@ def _holds_phrase(text: str, phrase: str) -> bool:
 
 
 def _was_said(node: Node) -> bool:
-    return node.kind is Kind.TURN or node.level is Level.FACT
+    return node.kind in {Kind.TURN, Kind.DOCUMENT} or node.level is Level.FACT
 
 
 def _test_of(selection: Selection) -> Callable[[Node], bool]:

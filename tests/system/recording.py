@@ -115,6 +115,17 @@ class Recording:
         self.ask("session_end", session="work")
         self.ask("goals", "open threads", session="work", **here)
         self.ask("tag", node_id=self.bread, add=["baking"])
+        recipe = {"space": ["recipes"], "key": "bread.md"}
+        self.ask("document_put", value="Bread: nine lemons.", ttl_minutes=60, **recipe, **here)
+        self.ask("document_get", **recipe)
+        self.ask("document_get", space=["recipes"], key="nowhere")
+        self.ask("document_put", space=["recipes"], key="cake.md", value={"lemons": 9}, **here)
+        self.ask("document_list", "a page of documents", limit=1)
+        self.ask("document_list", "all documents")
+        self.ask("document_search", query="lemons")
+        self.ask("document_rename", **recipe, to="loaf.md")
+        self.ask("document_delete", space=["recipes"])
+        self.ask("document_delete", "nothing to delete", space=["recipes"])
         self.ask("link", **{"from": self.bread, "to": "weekly", "relation": "HasTag"})
 
     def _follow(self) -> None:

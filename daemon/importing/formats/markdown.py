@@ -29,7 +29,7 @@ UNDATED = "the frontmatter's date cannot be read, so the note has the day of its
 
 _BOM = b"\xef\xbb\xbf"
 _CATALOGUES = frozenset({"index.md", "log.md"})  # reserved by OKF: lists of notes, no notes
-_NOTE_KINDS = frozenset(Kind) - {Kind.TURN, Kind.SESSION, Kind.SCENARIO, Kind.INSIGHT, Kind.PROFILE}
+_NOTE_KINDS = frozenset(Kind) - {Kind.TURN, Kind.SESSION, Kind.SCENARIO, Kind.INSIGHT, Kind.PROFILE, Kind.DOCUMENT}
 _TITLE_CHARS = 120
 
 

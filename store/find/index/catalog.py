@@ -176,12 +176,13 @@ class Catalog:
 
     def sessions(self) -> dict[NodeId, int]:
         """Map all sessions to their last ordinal."""
-        return dict(self._rows("SELECT session_id, max(ordinal) FROM node WHERE level = 'L0' GROUP BY session_id"))
+        where = "level = 'L0' AND kind != 'document'"
+        return dict(self._rows(f"SELECT session_id, max(ordinal) FROM node WHERE {where} GROUP BY session_id"))
 
     def sessions_outside(self, channels: Collection[str]) -> dict[NodeId, int]:
         """Map the sessions in none of these channels to their last ordinal."""
         sql = (
-            "SELECT session_id, max(ordinal) FROM node WHERE level = 'L0'"
+            "SELECT session_id, max(ordinal) FROM node WHERE level = 'L0' AND kind != 'document'"
             " AND channel NOT IN (SELECT value FROM json_each(?)) GROUP BY session_id"
         )
         return dict(self._rows(sql, (json.dumps(list(channels)),)))
@@ -243,6 +244,11 @@ class Catalog:
         sql = 'SELECT chunk_id, node_id, start, "end" FROM chunk WHERE chunk_id IN (SELECT value FROM json_each(?))'
         return {row[0]: ChunkRow(*row) for row in self._rows(sql, (json.dumps(list(chunk_ids)),))}
 
+    def pieces(self, node_ids: Collection[NodeId]) -> dict[NodeId, NodeId]:
+        """Map the chunks of some nodes to their nodes."""
+        sql = "SELECT chunk_id, node_id FROM chunk WHERE node_id IN (SELECT value FROM json_each(?))"
+        return dict(self._rows(sql, (json.dumps(list(node_ids)),)))
+
     def evidence(self, node_ids: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, tuple[Evidence, ...]]:
         """Return the turns that each node contains or cites, directly or through facts, in the order of its sources.
 
@@ -267,15 +273,16 @@ class Catalog:
         units = {node_id: Unit(node_id, role) for node_id, role in self._rows(sql, (json.dumps(turns),))}
         if others:
             sql = """
-            SELECT node.node_id, link.target, turn.role, turn.channel, turn.live
+            SELECT node.node_id, link.target, turn.role, turn.channel, turn.live,
+                CASE node.kind WHEN 'document' THEN node.role ELSE '' END
             FROM node
             LEFT JOIN link ON link.source = node.node_id AND link.kind = 'cites' AND link.rank = 0 AND node.level = 'L1'
             LEFT JOIN node AS turn ON turn.node_id = link.target
             WHERE node.node_id IN (SELECT value FROM json_each(?))
             """
-            for node_id, target, role, channel, live in self._rows(sql, (json.dumps(others),)):
+            for node_id, target, role, channel, live, own in self._rows(sql, (json.dumps(others),)):
                 is_in_scope = channel is None or (live and scope.holds(channel))
-                units[node_id] = Unit(target, role or "") if target is not None and is_in_scope else Unit(node_id, "")
+                units[node_id] = Unit(target, role or "") if target is not None and is_in_scope else Unit(node_id, own)
         return units
 
     def facts_of(self, turns: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, list[Node]]:
@@ -363,8 +370,8 @@ class Catalog:
                 yield node_id, path, at
 
     def said(self) -> Iterator[Node]:
-        """Yield every turn and every fact, archived or not: what was said, beside the pages that are made of it."""
-        for row in self._rows(f"SELECT {NODE_COLUMNS} FROM node WHERE kind = 'turn' OR level = 'L1'"):
+        """Yield every turn, fact and document, archived or not: what was said, beside the pages that are made of it."""
+        for row in self._rows(f"SELECT {NODE_COLUMNS} FROM node WHERE kind IN ('turn', 'document') OR level = 'L1'"):
             yield _node(row)
 
     def pointing_at(self, node_ids: Collection[NodeId]) -> set[NodeId]:
@@ -407,7 +414,8 @@ class Catalog:
 
         A turn that was purged is counted as that alone, and a session of nothing else not at all.
         """
-        levels = dict(self._rows("SELECT level, count(*) FROM node WHERE kind != 'turn' GROUP BY level"))
+        sql = "SELECT level, count(*) FROM node WHERE kind NOT IN ('turn', 'document') GROUP BY level"
+        levels = dict(self._rows(sql))
         sql = "SELECT session_id, count(*) FROM node WHERE kind = 'turn' AND NOT live GROUP BY session_id"
         erased = dict(self._rows(sql))
         sql = "SELECT DISTINCT session_id FROM node WHERE kind = 'turn' AND live AND session_id IN (SELECT value FROM"

@@ -42,6 +42,9 @@ STRAY_SESSION = "it is a session outside of `sessions/`: its turns are not found
 CURATED, DEFAULT_PRIORITY, MOST_PRIORITY = "curated", 5, 10
 """The key of a memory that stands in every envelope of its channel, and its priority, from 1."""
 
+SEARCHED = "searched"
+"""The key of a document that recall leaves out, with the value false."""
+
 IMPORT = "import"
 """The speaker of a note that was written down elsewhere."""
 
@@ -173,6 +176,7 @@ def memory_node(memory: Memory) -> Node:
         text=_FOOTNOTE.sub("", memory.text).strip() or memory.description,
         channel=memory.channel,
         live=not memory.is_archived,
+        ranks=memory.extra.get(SEARCHED) is not False,
         created_at=memory.created_at,
         valid_from=memory.valid_from,
         valid_to=memory.valid_to,

@@ -130,6 +130,11 @@ class Vault:
         """
         yield from (stamp for stamp in _walk(self.root, "", is_kept) if stamp.size)
 
+    def walk_folder(self, folder: str) -> Iterator[FileStamp]:
+        """Yield every memory below a folder, as `walk` does; none where there is no such folder."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            yield from (stamp for stamp in _walk(self.resolve(folder), f"{folder}/", is_kept) if stamp.size)
+
     def contents(self) -> Iterator[tuple[str, bytes]]:
         """Yield every memory and session with its content."""
         for stamp in self.walk():

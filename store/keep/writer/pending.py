@@ -61,6 +61,11 @@ class PendingFiles:
         base = self._vault.read(path)[: ahead.base] if ahead.base else b""
         return b"".join((base, *ahead.parts))
 
+    def under(self, prefix: str) -> dict[str, bytes | None]:
+        """Return what is ahead of the disk below a folder: each file's content, None for one that goes."""
+        ahead = ((path, state) for path, state in self._ahead.items() if path.startswith(prefix))
+        return {path: None if state.gone else self.read(path) for path, state in ahead}
+
     # ---- the writer's side
 
     def new_batch(self) -> None:

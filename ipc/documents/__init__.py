@@ -1,0 +1,1 @@
+"""The methods for documents, which an agent keeps by key."""

@@ -1,0 +1,351 @@
+"""Documents by key: put, read, listed, renamed and deleted, each acknowledged when the ledger has it on the disk.
+
+A read sees everything that was acknowledged before it, also what is not in its file yet; it does not need the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from ..changes.intake import check_names
+from ..changes.runs import EDIT, FORGET, new_run_id
+from ..keep import okf
+from ..keep.files.vault import FileStamp, Vault
+from ..keep.ledger import records
+from ..keep.ledger.journal import FileChange, sha256
+from ..keep.ledger.records import Run, Write
+from ..keep.writer.pending import PendingFiles
+from ..keep.writer.writer import Planned, Writer
+from ..model import Action, ActionKind, Conflict, InvalidInput, NotFound
+from ..results import Document, Moved, Stored
+from . import document
+from .held import Held
+
+TICK: Final = timedelta(microseconds=1)
+"""Between two documents: they are listed in the order in which they were made."""
+
+REFRESH_SHARE: Final = 0.1
+"""The share of its time to live that must have passed before a use of a document is written into its file."""
+
+
+class Documents:
+    """Keeps documents. Every method may be called from any thread, but not the writer's.
+
+    `refuse_if_off` raises where nothing is learned in a channel.
+    """
+
+    def __init__(
+        self,
+        vault: Vault,
+        writer: Writer,
+        refuse_if_off: Callable[[str], None],
+        note_call: Callable[[], None],
+        now: Callable[[], datetime],
+        *,
+        personal: bool = False,
+    ) -> None:
+        self._vault = vault
+        self._writer = writer
+        self._refuse_if_off = refuse_if_off
+        self._note_call = note_call
+        self._now = now
+        self._personal = personal
+        self._held = Held(personal=personal)
+        self._last = datetime.min
+
+    # ---- reading
+
+    def get(self, space: Sequence[str], key: str, *, refresh: bool = False) -> Document | None:
+        """Return a document, None where there is none. `refresh`: its time to live begins again."""
+        self._note_call()
+        path = self._path(space, key)
+        if (found := self._living(path, self._read(path), self._held.read)) is None:
+            return None
+        return self._refreshed(path, found) if refresh and found.ttl_minutes is not None else found
+
+    def select(
+        self,
+        space: Sequence[str] = (),
+        *,
+        prefix: str = "",
+        deep: bool = False,
+        after: str | None = None,
+    ) -> Iterator[tuple[str, Document]]:
+        """Yield the documents of a space, the oldest first, each with the mark from which `after` goes on.
+
+        `deep`: of the spaces within it too; no space at all is all of them. `prefix`: the beginning of their keys.
+        """
+        self._note_call()
+        wanted = document.clean_space(space) if space else ()
+        for mark, found in self._listed(wanted, prefix, deep=deep or not wanted):
+            if after is None or mark > after:
+                yield mark, found
+
+    # ---- changing
+
+    def put(
+        self,
+        space: Sequence[str],
+        key: str,
+        value: Any,
+        *,
+        channel: str,
+        if_version: str | None = None,
+        ttl_minutes: float | None = None,
+        searched: bool = True,
+    ) -> Stored:
+        """Keep a value under a key; it survives a power cut when this returns.
+
+        `if_version`: only in the place of this version, of none where it is empty; else Conflict is raised. Raises
+        InvalidInput for a name or a value that cannot be kept, and StoreReadOnly where nothing is learned.
+        """
+        self._note_call()
+        check_names(channel)
+        self._refuse_if_off(channel)
+        space, key = document.clean_space(space), document.clean_key(key)
+        document.check_size(value)
+        value, redacted = document.clean_value(value, personal=self._personal)
+        document.check_size(value)
+        body, is_text = document.body_of(value)
+        path = document.path_of(space, key)
+        self._vault.raise_if_away()
+
+        def plan(files: PendingFiles) -> Planned[Stored]:
+            before = files.read(path) if files.exists(path) else None
+            known = self._living(path, before, document.read_raw)
+            _check_version(key, known, if_version)
+            at = self._tick()
+            created_at = known.created_at if known else at
+            content = document.render(
+                space, key, body, channel, created_at, at, ttl_minutes, is_text=is_text, searched=searched
+            )
+            expires_at = None if ttl_minutes is None else document.expiry(at, ttl_minutes)
+            stored = Stored(
+                document.node_id_of(space, key), document.version_of(content), created_at, at, expires_at, redacted
+            )
+            return Planned(stored, (_change(path, before, content),))
+
+        return self._writer.submit(plan).result()
+
+    def delete(
+        self, space: Sequence[str], key: str | None = None, *, tree: bool = False, if_version: str | None = None
+    ) -> Moved:
+        """Delete a document, as a run that `undo` can undo; or all of a space, where no key is given.
+
+        `tree`: those below it too, whose keys begin with it and a slash. Raises Conflict for another version.
+        """
+        self._note_call()
+        space = document.clean_space(space)
+        found = self._tree(space, key, tree=tree)
+        for each in found.values():
+            self._refuse_if_off(each.channel)
+            _check_version(each.key, each, if_version)
+        return self._delete(found, "deleted by its agent")
+
+    def rename(self, space: Sequence[str], key: str, to: str, *, tree: bool = False) -> Moved:
+        """Give a document another key, as a run; with `tree` those below it too: all of them, or none.
+
+        Raises NotFound, and Conflict where something has that key already.
+        """
+        self._note_call()
+        space, key, to = document.clean_space(space), document.clean_key(key), document.clean_key(to)
+        found = self._tree(space, key, tree=tree)
+        if not found:
+            raise NotFound(f"there is no document {key!r}", hint="`document_list` names those that are there.")
+        if to == key or (tree and to.startswith(f"{key}/")):
+            raise InvalidInput(f"{to!r} lies within {key!r}")
+        if taken := self._tree(space, to, tree=True):
+            raise Conflict(f"there is a document {next(iter(taken.values())).key!r} already")
+        for each in found.values():
+            self._refuse_if_off(each.channel)
+        named = {path: to + each.key.removeprefix(key) for path, each in found.items()}
+        for name in named.values():
+            document.clean_key(name)
+        run_id = new_run_id(self._now(), EDIT)
+
+        def plan(files: PendingFiles) -> Planned[Moved]:
+            steps = _Steps(run_id, EDIT, self._tick(), f"renamed a document, {len(found)} in all")
+            for path, each in found.items():
+                data = _unchanged(files, path, each)
+                target = document.path_of(space, named[path])
+                if files.exists(target):
+                    raise Conflict(f"there is a document {named[path]!r} already")
+                steps.create(target, document.renamed(data, space, named[path], steps.at), each)
+                steps.delete(path, data, each, "renamed by its agent")
+            return Planned(Moved(len(found), run_id), steps.changes, steps.rows())
+
+        return self._writer.submit(plan).result()
+
+    # ---- inside
+
+    def _path(self, space: Sequence[str], key: str) -> str:
+        return document.path_of(document.clean_space(space), document.clean_key(key))
+
+    def _read(self, path: str) -> bytes | None:
+        self._vault.raise_if_away()
+        plan = self._writer.submit(lambda files: Planned(files.read(path) if files.exists(path) else None))
+        data: bytes | None = plan.result()
+        return data
+
+    def _living(self, path: str, data: bytes | None, read: Callable[[str, bytes], Document | None]) -> Document | None:
+        found = None if data is None else read(path, data)
+        return None if found is None or self._is_over(found) else found
+
+    def _is_over(self, found: Document) -> bool:
+        return found.expires_at is not None and found.expires_at <= self._now()
+
+    def _listed(self, space: tuple[str, ...], prefix: str, *, deep: bool) -> list[tuple[str, Document]]:
+        """Read the documents of a space in their order; what expired is deleted on the way."""
+        listed, over = [], {}
+        for path, found in self._below(space):
+            if found.space[: len(space)] != space or not (deep or found.space == space):
+                continue
+            if self._is_over(found):
+                over[path] = found
+            elif found.key.startswith(prefix):
+                listed.append((f"{found.created_at.isoformat()} {found.node_id}", found))
+        if over:
+            self._delete(over, "its time was over", moved_on_is_fine=True)
+        return sorted(listed, key=lambda each: each[0])
+
+    def _below(self, space: tuple[str, ...]) -> Iterator[tuple[str, Document]]:
+        """Yield the documents below a space's folder, as they are on the disk and as they are about to be."""
+        self._vault.raise_if_away()
+        folder = document.folder_of(space)
+        ahead = self._writer.submit(lambda files: Planned(files.under(f"{folder}/"))).result()
+        for path, data in ahead.items():
+            if data is not None and (found := self._held.read(path, data)):
+                yield path, found
+        for stamp in self._vault.walk_folder(folder):
+            if stamp.path not in ahead and (found := self._on_disk(stamp)):
+                yield stamp.path, found
+
+    def _on_disk(self, stamp: FileStamp) -> Document | None:
+        if (held := self._held.of(stamp)) is not None:
+            return held
+        data = self._vault.read_if_any(stamp.path)
+        return None if data is None else self._held.read(stamp.path, data, stamp)
+
+    def _tree(self, space: tuple[str, ...], key: str | None, *, tree: bool) -> dict[str, Document]:
+        """Return a document by its path, and with `tree` those below it; all of a space for no key."""
+        if key is None:
+            return {document.path_of(space, found.key): found for _, found in self._listed(space, "", deep=False)}
+        key = document.clean_key(key)
+        path = document.path_of(space, key)
+        own = self._living(path, self._read(path), self._held.read)
+        found = {path: own} if own is not None else {}
+        if tree:
+            below = (each for _, each in self._listed(space, f"{key}/", deep=False))
+            found |= {document.path_of(space, each.key): each for each in below}
+        return found
+
+    def _delete(self, found: dict[str, Document], reason: str, *, moved_on_is_fine: bool = False) -> Moved:
+        if not found:
+            return Moved(0, None)
+        run_id = new_run_id(self._now(), FORGET)
+
+        def plan(files: PendingFiles) -> Planned[Moved]:
+            steps = _Steps(run_id, FORGET, self._tick(), f"deleted documents, {len(found)} in all: {reason}")
+            for path, each in found.items():
+                try:
+                    steps.delete(path, _unchanged(files, path, each), each, reason)
+                except Conflict:
+                    if not moved_on_is_fine:
+                        raise
+            return Planned(Moved(len(steps.changes), run_id), steps.changes, steps.rows())
+
+        return self._writer.submit(plan).result()
+
+    def _refreshed(self, path: str, found: Document) -> Document:
+        """Return a document whose time to live begins anew; the file is written when enough of it has passed."""
+        assert found.ttl_minutes is not None
+        expires_at = document.expiry(self._now(), found.ttl_minutes)
+        left = timedelta(minutes=found.ttl_minutes * REFRESH_SHARE)
+        if found.expires_at is not None and expires_at - found.expires_at < left:
+            return found
+
+        def plan(files: PendingFiles) -> Planned[str]:
+            data = _unchanged(files, path, found)
+            content = okf.edit(data, {"stale_after": expires_at.isoformat()})
+            return Planned(document.version_of(content), (_change(path, data, content),))
+
+        try:
+            version = self._writer.submit(plan).result()
+        except Conflict:  # it was replaced meanwhile, and lives from then on
+            return found
+        return replace(found, expires_at=expires_at, version=version)
+
+    def _tick(self) -> datetime:
+        """Return an instant after that of every document before. Called in the writer's thread alone."""
+        now = self._now()
+        self._last = max(now, self._last.replace(tzinfo=now.tzinfo) + TICK)
+        return self._last
+
+
+class _Steps:
+    """The changes of one run, and its rows for the ledger."""
+
+    def __init__(self, run_id: str, kind: str, at: datetime, note: str) -> None:
+        self.at = at
+        self.changes: list[FileChange] = []
+        self._run = Run(run_id, kind, "applied", at, at, summary={"note": note})
+        self._rows: list[Write] = []
+
+    def create(self, path: str, content: bytes, of: Document) -> None:
+        """Create a file."""
+        action = Action(
+            kind=ActionKind.CREATE,
+            path=path,
+            node_id=document.node_id_of(of.space, str(okf.parse(content).meta["key"])),
+            stage=self._run.kind,
+            reason="renamed by its agent",
+            content=content,
+        )
+        self._add(FileChange("create", path, content, 0, None, self._run.run_id, len(self.changes)), action, None)
+
+    def delete(self, path: str, data: bytes, of: Document, reason: str) -> None:
+        """Delete a file; its content stays in the history."""
+        action = Action(
+            kind=ActionKind.DELETE,
+            path=path,
+            node_id=of.node_id,
+            stage=self._run.kind,
+            reason=reason,
+            pre_sha256=sha256(data),
+        )
+        self._add(FileChange("delete", path, b"", 0, sha256(data), self._run.run_id, len(self.changes)), action, data)
+
+    def rows(self) -> list[Write]:
+        """Return the rows of the run and its actions; none where nothing is left to do."""
+        return [records.record_run(self._run), *self._rows] if self._rows else []
+
+    def _add(self, change: FileChange, action: Action, before: bytes | None) -> None:
+        images = records.packed(before), records.packed(action.content)
+        self._rows.append(records.record_action(self._run.run_id, len(self.changes), action, images, None))
+        self.changes.append(change)
+
+
+def _unchanged(files: PendingFiles, path: str, seen: Document) -> bytes:
+    """Return the content of a document's file. Raises Conflict where it is not the version that was seen."""
+    data = files.read(path) if files.exists(path) else None
+    if data is None or document.version_of(data) != seen.version:
+        raise Conflict(f"the document {seen.key!r} was changed in the meantime", hint="Read it, and try again.")
+    return data
+
+
+def _check_version(key: str, known: Document | None, wanted: str | None) -> None:
+    if wanted is None or wanted == (known.version if known else ""):
+        return
+    if known is None:
+        raise Conflict(f"the document {key!r} is not there any more", hint="Put it without `if_version`.")
+    what = "was changed in the meantime" if wanted else "is there already"
+    raise Conflict(f"the document {key!r} {what}", hint="Read it, and try again with its version.")
+
+
+def _change(path: str, before: bytes | None, content: bytes) -> FileChange:
+    if before is None:
+        return FileChange("create", path, content)
+    return FileChange("replace", path, content, 0, sha256(before))

@@ -1,0 +1,108 @@
+"""Documents over the wire of a real daemon: kept through a kill, guarded, and bounded."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dreamd.ipc.client import Client, DaemonError
+from dreamd.ipc.protocol import CONFLICT, INVALID_PARAMS
+from dreamd.store.channel import channel_of_folder
+
+from tests.bench.daemon_under_test import DaemonUnderTest
+from tests.system.waiting import until
+
+pytestmark = pytest.mark.system
+
+MOST_VALUE_BYTES = 2**20 - 2**15
+
+
+def listed(daemon: DaemonUnderTest, **params: Any) -> dict[str, Any]:
+    """Return the value of every document by its key, page by page."""
+    found: dict[str, Any] = {}
+    after = None
+    while True:
+        page = daemon.call("document_list", after=after, **params)
+        found |= {each["key"]: each["value"] for each in page["documents"]}
+        if (after := page["next"]) is None:
+            return found
+
+
+def test_what_was_acknowledged_survives_kill_9(daemon: DaemonUnderTest) -> None:
+    kept: list[dict[str, str]] = [{} for _ in range(3)]
+
+    def write(writer: int) -> None:
+        wire, mine = daemon.wire(), kept[writer]
+        space = ["writer", str(writer)]
+        try:
+            for number in range(10_000):
+                key, text = f"note {number % 20}", f"Writer {writer} counted to {number}."
+                mine[key] = "?"  # until it is acknowledged, either may be there
+                if number % 7 == 6:
+                    wire.call("document_delete", space=space, key=key)
+                    mine.pop(key, None)
+                else:
+                    wire.call("document_put", space=space, key=key, value=text)
+                    mine[key] = text
+        except OSError:
+            wire.close()
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+    for writer in writers:
+        writer.start()
+    until(lambda: sum(map(len, kept)) > 45)
+    daemon.kill()
+    for writer in writers:
+        writer.join()
+    daemon.start()
+    daemon.wait_until_it_answers()
+    for number, mine in enumerate(kept):
+        found = listed(daemon, space=["writer", str(number)])
+        certain = {key: text for key, text in mine.items() if text != "?"}
+        assert certain.items() <= found.items()
+        assert found.keys() <= mine.keys()
+
+
+def test_the_longest_value_comes_back_and_a_longer_one_is_refused(daemon: DaemonUnderTest) -> None:
+    longest = "\\" * (MOST_VALUE_BYTES // 2 - 1)
+    place = {"space": ["long"], "key": "k"}
+    with Client(daemon.socket_path, timeout_s=60) as client:
+        client.call("document_put", {"value": longest, **place})
+        assert client.call("document_get", place)["document"]["value"] == longest
+        client.call("document_put", {"value": longest, **place, "key": "k2"})
+        assert [each["key"] for each in client.call("document_list", {"space": ["long"]})["documents"]] == ["k"]
+        with pytest.raises(DaemonError) as refused:
+            client.call("document_put", {"value": longest + "\\\\", **place})
+    assert refused.value.code == INVALID_PARAMS
+    assert listed(daemon, space=["long"]) == {"k": longest, "k2": longest}
+
+
+def test_of_two_who_replace_a_version_one_is_refused(daemon: DaemonUnderTest) -> None:
+    place = {"space": ["raced"], "key": "k"}
+    version = daemon.call("document_put", value=0, **place)["version"]
+    outcomes: list[int | None] = []
+
+    def replace(value: int) -> None:
+        with Client(daemon.socket_path) as client:
+            try:
+                client.call("document_put", {"value": value, "if_version": version, **place})
+            except DaemonError as error:
+                outcomes.append(error.code)
+            else:
+                outcomes.append(None)
+
+    racing = [threading.Thread(target=replace, args=(number,)) for number in range(1, 5)]
+    for one in racing:
+        one.start()
+    for one in racing:
+        one.join()
+    assert sorted(outcomes, key=str) == [*[CONFLICT] * 3, None]
+
+
+def test_a_put_without_a_channel_is_of_the_callers_folder(daemon: DaemonUnderTest) -> None:
+    with Client(daemon.socket_path) as client:
+        client.call("document_put", {"space": ["here"], "key": "k", "value": "x"})
+        found = client.call("document_get", {"space": ["here"], "key": "k"})["document"]
+    assert found["channel"] == channel_of_folder(Path.cwd())
