@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.replies import read_reply
     from .text.vocabulary import MONTH_NUMBERS
+    from .working.handed import HandedSession
 
 __all__ = [
     "LANDED",
@@ -42,6 +43,7 @@ __all__ = [
     "AppliedRun",
     "DecayInputs",
     "Embedder",
+    "HandedSession",
     "MemoryStore",
     "PurgePreview",
     "Purged",

@@ -48,7 +48,7 @@ class MemoryStore:
 
         self.reflect = parts.intake.reflect
 
-        # Work under way: working/anchors, working/goals, working/surfacing
+        # Work under way: working/anchors, working/goals, working/surfacing, working/handed
         self.session_name = session_name
         self.set_anchor = parts.anchors.set
         self.anchor_of_session = parts.anchors.of_session
@@ -61,6 +61,7 @@ class MemoryStore:
         self.think = parts.surfacing.think
         self.working = parts.surfacing.working
         self.take_pending = parts.surfacing.take
+        self.handed = parts.handed
 
         # Documents by key: documents/
         self.put_document = parts.documents.put

@@ -58,6 +58,7 @@ from .settings import StoreSettings
 from .text.normal_form import normal_form
 from .working.anchors import Anchors
 from .working.goals import Goals
+from .working.handed import HandedSessions
 from .working.sessions import Sessions
 from .working.surfacing import Surfacing
 
@@ -199,6 +200,7 @@ class Parts:
         kept_by = (self.ledger, self.writer, self.switches.refuse_if_off, self.activity, self.work_gate, self.now)
         self.anchors = Anchors(*kept_by, personal=personal)
         self.working = Sessions()
+        self.handed = HandedSessions(self.ledger, self.writer, self.now)
         self.goals = Goals(
             *kept_by,
             self.working,
@@ -381,8 +383,13 @@ class Parts:
             self.now,
             self.closing,
             self.work_gate,
-            self.working.forget,
+            self._forget_working,
         )
+
+    def _forget_working(self) -> None:
+        """Let go of what is held of sessions in memory, before a purge erases the rows."""
+        self.working.forget()
+        self.handed.forget()
 
     # ---- starting
 

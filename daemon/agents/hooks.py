@@ -17,12 +17,11 @@ from ...store import estimate_tokens, fenced, session_id, without_element, witho
 from ...store.model import NewTurn, SessionHead
 from ...store.roles import Role
 from .formats import FORMATS, Asked, Moment, read_input, render_output
-from .sessions import AgentSession, AgentSessions
 from .standing import STANDING_TOKENS, standing_lines, standing_text
 from .under_way import keep_task, text_at_start
 
 if TYPE_CHECKING:
-    from ...store import MemoryStore
+    from ...store import HandedSession, MemoryStore
     from ..importing.following.follower import Follower
 
 PROMPT_TOKENS = 250
@@ -50,8 +49,7 @@ class Hooks:
         self._store = store
         self._follower = follower
         self._now = now
-        self._sessions = AgentSessions()
-        self._acts: Mapping[Moment, Callable[[str, Asked, AgentSession], str]] = {
+        self._acts: Mapping[Moment, Callable[[str, Asked, HandedSession], str]] = {
             Moment.START: self._start,
             Moment.PROMPT: self._prompt,
             Moment.COMPACTING: self._compacting,
@@ -67,18 +65,17 @@ class Hooks:
         asked = read_input(form, given, cwd)
         if asked is None:
             return ""
-        now = self._now()
-        session = self._sessions.get(agent, asked.session, now)
+        session = self._store.handed.get(agent, asked.session)
         if moment is Moment.PROMPT:
             session.note_prompt(own_words(asked.prompt))
         is_in_vain = moment in HANDED and moment not in form.takes
         text = "" if is_in_vain else self._acts[moment](agent, asked, session)
-        session.seen_at = now
+        self._store.handed.keep(session)
         return render_output(form, event, text) if text and len(text) <= MOST_CHARACTERS else ""
 
     # ---- what is handed over
 
-    def _start(self, agent: str, asked: Asked, session: AgentSession) -> str:
+    def _start(self, agent: str, asked: Asked, session: HandedSession) -> str:
         """Tell what holds now; to a session that is taken up again, only what others have learned since."""
         since = session.seen_at if asked.source == "resume" else None
         if since is None:
@@ -91,7 +88,7 @@ class Hooks:
         session.hand([], estimate_tokens(work) if work else 0)
         return "\n".join(filter(None, (work, text)))
 
-    def _prompt(self, agent: str, asked: Asked, session: AgentSession) -> str:
+    def _prompt(self, agent: str, asked: Asked, session: HandedSession) -> str:
         """Tell what answers a prompt, if something surely does."""
         prompt = session.prompt
         budget = min(PROMPT_TOKENS, SESSION_TOKENS - session.tokens)
@@ -113,7 +110,7 @@ class Hooks:
         session.hand([" ".join(slot.words.split()) for slot in slots], estimate_tokens(text))
         return text
 
-    def _compacting(self, agent: str, asked: Asked, session: AgentSession) -> str:
+    def _compacting(self, agent: str, asked: Asked, session: HandedSession) -> str:
         """Forget what was given, and keep what was asked: the agent is about to forget it too."""
         session.forget_given()
         keep_task(self._store, channel_of(None, asked.folder), session_id(asked.session), session.prompt)
@@ -121,13 +118,13 @@ class Hooks:
 
     # ---- what is learned
 
-    def _answered(self, agent: str, asked: Asked, session: AgentSession) -> str:
+    def _answered(self, agent: str, asked: Asked, session: HandedSession) -> str:
         """Keep the turns of one exchange, unless the agent's transcript has them."""
         if not self._is_written_down(agent, asked):
             self._observe(agent, asked, session)
         return ""
 
-    def _end(self, agent: str, asked: Asked, session: AgentSession) -> str:
+    def _end(self, agent: str, asked: Asked, session: HandedSession) -> str:
         """Read the last of the transcript; what is open stays as threads."""
         self._is_written_down(agent, asked)
         self._follower.end(session_id(asked.session))
@@ -136,7 +133,7 @@ class Hooks:
     def _is_written_down(self, agent: str, asked: Asked) -> bool:
         return bool(asked.transcript) and self._follower.take(Path(asked.transcript), agent)
 
-    def _observe(self, agent: str, asked: Asked, session: AgentSession) -> None:
+    def _observe(self, agent: str, asked: Asked, session: HandedSession) -> None:
         """Keep prompt and answer. Each is known by its exchange, so that a hook that is called twice adds nothing."""
         exchange = asked.turn_id or f"prompt {session.prompts}"
         prompt = "" if session.is_kept else session.prompt

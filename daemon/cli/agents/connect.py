@@ -103,7 +103,7 @@ def offer(terminal: Terminal) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a plan. `is_so`: the program is now as it was asked for, whether or not a file had to change."""
+    """The outcome of a plan. `is_so`: the program is now as it was asked for, whether or not a file had to change."""
 
     edits: Sequence[FileEdit]
     changed: bool = False

@@ -13,7 +13,7 @@ from ....store.model import NodeId, SessionHead
 
 KEPT = 200
 LATE = timedelta(seconds=30)
-"""What an agent writes down so short a time after it said that a session is over is the rest of it."""
+"""Turns that an agent writes down so short a time after it said that a session is over are the rest of it."""
 
 LOST = timedelta(hours=1)
 """As long as working memory keeps a session: one that is quiet for a while may still go on."""

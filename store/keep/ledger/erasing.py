@@ -12,7 +12,7 @@ from ...results import Anchor
 from .answered import forget_answers
 from .journal import sha256
 from .records import Write, packed, unpacked
-from .work import ANCHORS, GOALS, anchor_of_row, erase_work, goal_of_row, set_anchor, set_goal, work_text
+from .work import ANCHORS, GOALS, anchor_of_row, erase_work, forget_handed, goal_of_row, set_anchor, set_goal, work_text
 
 ROWS_AT_ONCE: Final = 64
 """Actions read at once, with their images."""
@@ -74,6 +74,8 @@ def erasures(ask: Ask, eraser: Eraser) -> Iterator[Write]:
     yield from _work(ask, eraser)
     if ask("SELECT 1 FROM answered LIMIT 1"):
         yield forget_answers()
+    if ask("SELECT 1 FROM handed LIMIT 1"):
+        yield forget_handed()
     for table in ("usage", "reinforcement", "feedback", "event"):
         for (node_id,) in ask(f"SELECT DISTINCT node_id FROM {table}"):
             if node_id in eraser.ids:

@@ -29,7 +29,7 @@ from .records import RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run
 from .salvage import carry_over, set_aside
 from .schema import MIGRATIONS
 from .withheld import IS_RECORDED, LAST_DELETION, WITHHELD, WITHHELD_IMAGE, Deleted
-from .work import ANCHORS, GOALS, Work, anchor_of_row, goal_of_row, work_text
+from .work import ANCHORS, GOALS, HANDED, Handed, Work, anchor_of_row, goal_of_row, handed_of_row, work_text
 
 WAL_PAGES: Final = 1000
 """When the WAL has this many pages they are copied into the database: 4 MiB, which is also what is preallocated."""
@@ -540,6 +540,11 @@ class Ledger:
         """Return what the write of a key was answered."""
         rows = self._ask(ANSWER, (key,))
         return rows[0][0] if rows else None
+
+    def handed(self, key: str) -> Handed | None:
+        """Return what a session was handed."""
+        rows = self._ask(HANDED, (key,))
+        return handed_of_row(rows[0]) if rows else None
 
     def anchor(self, session_id: NodeId) -> Anchor | None:
         """Return the anchor of a session."""

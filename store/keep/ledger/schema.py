@@ -209,4 +209,19 @@ MIGRATIONS: Final = (
         ) WITHOUT ROWID;
         """,
     ),
+    Migration(
+        "m010_handed",
+        # What an agent's session was handed (lines: JSON), what that cost it, and how often it was asked. key: the hash
+        # of agent and session.
+        """
+        CREATE TABLE handed (
+            key     TEXT PRIMARY KEY,
+            at      TEXT NOT NULL,
+            tokens  INTEGER NOT NULL,
+            prompts INTEGER NOT NULL,
+            lines   TEXT NOT NULL
+        ) WITHOUT ROWID;
+        CREATE INDEX handed_by_time ON handed (at);
+        """,
+    ),
 )

@@ -23,6 +23,23 @@ THREAD_DAYS: Final = 180
 """A goal that was left open, and that nobody touched for so long, is let go; an open one of a session stays."""
 
 
+HANDED: Final = "SELECT key, at, tokens, prompts, lines FROM handed WHERE key = ?"
+HANDED_KEPT: Final = timedelta(days=2)
+"""After so long without a word a session is taken for a new one."""
+
+MOST_HANDED: Final = 256
+
+
+class Handed(NamedTuple):
+    """The lines that a session was handed, their tokens, and how many prompts it had."""
+
+    key: str
+    at: datetime
+    tokens: int
+    prompts: int
+    lines: tuple[str, ...]
+
+
 class Work(NamedTuple):
     """An anchor or a goal as a purge sees it."""
 
@@ -84,6 +101,30 @@ def set_goal(goal: Goal) -> list[Write]:
             (MOST_CLOSED_GOALS,),
         ),
     ]
+
+
+def handed_of_row(row: Sequence[Any]) -> Handed:
+    """Return what a row of HANDED says."""
+    key, at, tokens, prompts, lines = row
+    return Handed(key, datetime.fromisoformat(at), tokens, prompts, tuple(json.loads(lines)))
+
+
+def set_handed(handed: Handed) -> list[Write]:
+    """Write what a session was handed, and let go of sessions that are too old or too many."""
+    row = handed.key, stored(handed.at), handed.tokens, handed.prompts, json.dumps(handed.lines, ensure_ascii=False)
+    return [
+        Write("INSERT OR REPLACE INTO handed VALUES (?, ?, ?, ?, ?)", row),
+        Write("DELETE FROM handed WHERE at < ?", (stored(handed.at - HANDED_KEPT),)),
+        Write(
+            "DELETE FROM handed WHERE key IN (SELECT key FROM handed ORDER BY at DESC LIMIT -1 OFFSET ?)",
+            (MOST_HANDED,),
+        ),
+    ]
+
+
+def forget_handed() -> Write:
+    """Let go of what every session was handed."""
+    return Write("DELETE FROM handed", ())
 
 
 def end_session(session_id: NodeId, at: datetime) -> list[Write]:

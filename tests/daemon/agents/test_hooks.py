@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from dreamd.daemon.agents.formats import FORMATS, Moment
 from dreamd.daemon.agents.hooks import MOST_CHARACTERS, SESSION_TOKENS, Hooks, own_words
-from dreamd.daemon.agents.sessions import KEPT, MOST_SESSIONS, AgentSessions
 from dreamd.daemon.agents.standing import STANDING_TOKENS
 from dreamd.daemon.importing.following.follower import Follower
 from dreamd.daemon.importing.following.places import place_of
@@ -20,7 +19,7 @@ from dreamd.daemon.importing.following.sessions import LOST
 from dreamd.daemon.importing.importer import Importer
 from dreamd.daemon.settings import TranscriptSettings
 from dreamd.ipc.call import Call
-from dreamd.store import MemoryStore, StorePaths, estimate_tokens, session_id
+from dreamd.store import MemoryStore, Selection, StorePaths, estimate_tokens, session_id
 from dreamd.store.changes.intake import Observed
 from dreamd.store.channel import channel_of_folder
 from dreamd.store.find.embedding.embedding import StubEmbedder
@@ -46,12 +45,16 @@ class World:
             runs=folder / "runs",
         )
         self.now = NOW
-        self.store = MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: self.now)
-        self.follower = self._follow()
-        self.hooks = Hooks(self.store, self.follower, lambda: self.now)
+        self.paths = paths
+        self._open()
         self.project = folder / "orders"
         self.project.mkdir()
         self.channel = channel_of_folder(self.project)
+
+    def _open(self) -> None:
+        self.store = MemoryStore.open(self.paths, StoreSettings(), StubEmbedder(), lambda: self.now)
+        self.follower = self._follow()
+        self.hooks = Hooks(self.store, self.follower, lambda: self.now)
 
     def _follow(self) -> Follower:
         follower = Follower(self.store, TranscriptSettings(), (), lambda: self.now, lambda: None, lambda: 1e9)
@@ -79,6 +82,10 @@ class World:
         self.follower.stop()
         self.follower = self._follow()
         self.hooks = Hooks(self.store, self.follower, lambda: self.now)
+
+    def reopen(self) -> None:
+        self.close()
+        self._open()
 
     def close(self) -> None:
         self.follower.stop()
@@ -342,14 +349,30 @@ def test_words_of_hooks_are_cut_out_of_a_prompt() -> None:
     assert own_words(said) == "Use tabs."
 
 
-def test_sessions_are_bounded_in_number_and_time() -> None:
-    sessions = AgentSessions()
-    first = sessions.get("codex", "first", NOW)
-    first.hand(["a line"], 3)
-    assert sessions.get("codex", "first", NOW + KEPT / 2).given == ["a line"]
-    assert sessions.get("gemini", "first", NOW).given == []
-    assert sessions.get("codex", "first", NOW + 2 * KEPT).given == []
-    for number in range(2 * MOST_SESSIONS):
-        sessions.get("codex", str(number), NOW).hand(["x"], 1)
-    assert sessions.get("codex", "0", NOW).given == []
-    assert sessions.get("codex", str(2 * MOST_SESSIONS - 1), NOW).given == ["x"]
+def test_what_was_handed_is_known_after_a_restart(world: World) -> None:
+    """Neither its lines come twice, nor does a prompt take the place of one before the restart."""
+    world.say(PORT)
+    world.store.remember("Never push on Fridays.", kind=Kind.PREFERENCE, channel=world.channel).result()
+    world.store.settle()
+    assert "Fridays" in world.handed("SessionStart", source="startup")
+    assert "port 6543" in world.handed("UserPromptSubmit", prompt=ASKED)
+    world.answer("Stop", last_assistant_message="It listens there.")
+    world.reopen()
+    world.now += timedelta(minutes=5)
+    assert world.answer("UserPromptSubmit", prompt=ASKED) == ""
+    world.answer("Stop", last_assistant_message="As I said.")
+    assert [text for _, text in world.turns()] == [ASKED, "It listens there.", ASKED, "As I said."]
+    assert world.answer("SessionStart", source="resume") == ""
+    assert world.handed("UserPromptSubmit", prompt=ASKED, session_id="another")
+
+
+def test_what_was_handed_is_not_kept_beyond_a_purge(world: World) -> None:
+    world.say(PORT)
+    assert "port 6543" in world.handed("UserPromptSubmit", prompt=ASKED)
+    session = world.store.handed.get("claude-code", "one")
+    purged = world.store.purge(Selection(matching="port 6543"))
+    assert [trace for trace in purged.traces if "ledger" in trace] == []
+    world.store.handed.keep(session)  # by a hook that was being answered meanwhile
+    world.reopen()
+    assert world.store.handed.get("claude-code", "one").given == []
+    assert b"port 6543" not in world.store.paths.ledger.read_bytes()
