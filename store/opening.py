@@ -36,6 +36,7 @@ from .keep.files.vault import Vault
 from .keep.ledger import records
 from .keep.ledger.ledger import Ledger
 from .keep.ledger.salvage import HISTORY_LOST
+from .keep.redaction import FileMask
 from .keep.unwritable import copy_to_memory
 from .keep.writer.writer import Writer
 from .operations.corrections import Corrections
@@ -113,6 +114,7 @@ class Parts:
         self.leftovers = Leftovers(self.vault, self.ledger.holds, self.now())
         self.deletions = Deletions(self.vault, self.ledger, self.now, self.tombstones.read)
         self.intent = Intent(self.paths.purge, disk)
+        self.mask = FileMask(personal=self.settings.redact_personal)
 
     def _build_finding(self, open_parts: ExitStack) -> None:
         """Build what finds: the index, its repair, search and embedding.
@@ -129,6 +131,7 @@ class Parts:
             self.tombstones.is_hidden,
             self.deletions,
             on_damage=self.mending.noticed,
+            mask=self.mask,
         )
         open_parts.callback(self.opened.close)
         self.index, self.catalog = self.opened.index, self.opened.catalog
@@ -193,7 +196,7 @@ class Parts:
         )
         self.reviving = Reviving(self.lookup.path_of, lambda one, other: normal_form(one) == normal_form(other))
         self.sessions = SessionPlans(
-            self.lookup.path_of, self.deletions.before_anew, personal=self.settings.redact_personal
+            self.lookup.path_of, self.deletions.before_anew, self.mask.note, personal=self.settings.redact_personal
         )
         personal = self.settings.redact_personal
         self.work_gate = threading.Lock()

@@ -44,30 +44,36 @@ class Observed:
 
 @dataclass(slots=True)
 class _Known:
-    """The state of a session's file: its size, the next ordinal, the external ids that it holds, and those purged."""
+    """The state of a session's file: its size, the next ordinal, the external ids that it holds, and those purged.
+
+    `sha256` is the hash of the file where all of it came in through this process, and so was redacted.
+    """
 
     size: int
     next_ordinal: int
     closing: bytes
     external_ids: set[str]
     purged: frozenset[str] = frozenset()
+    sha256: hashlib._Hash | None = None
 
 
 class SessionPlans:
     """Makes plans that append to sessions; they run in the writer's thread, and its state is used there alone.
 
     `vanished` returns what a missing file of the path that is about to be created held: a withheld file is continued,
-    the deletion of any other is recorded first.
+    the deletion of any other is recorded first. `redacted` is called with the hash of a file that came in through here.
     """
 
     def __init__(
         self,
         path_of_node: Callable[[NodeId], str | None],
         vanished: Callable[[str], Vanished] = lambda path: Vanished(),
+        redacted: Callable[[bytes], None] = lambda sha256: None,
         *,
         personal: bool = False,
     ) -> None:
         self._personal = personal
+        self._redacted = redacted
         self._path_of_node = path_of_node
         self._vanished = vanished
         self._known: OrderedDict[str, _Known] = OrderedDict()
@@ -106,14 +112,17 @@ class SessionPlans:
         if known is None:
             content = session.open_file(head) + session.encode_turns(fresh, 1)
             change = FileChange("create", path, content)
-            self._keep(path, _Known(len(content), len(fresh) + 1, b"", seen))
+            self._keep(
+                path, _Known(len(content), len(fresh) + 1, b"", seen, sha256=self._noted(hashlib.sha256(), content))
+            )
         else:
             content = known.closing + session.encode_turns(fresh, known.next_ordinal)
             change = FileChange("append", path, content, from_offset=known.size)
             if gone.withheld:
                 change = FileChange("create", path, gone.withheld + content)
             size, following = known.size + len(content), known.next_ordinal + len(fresh)
-            self._keep(path, _Known(size, following, b"", seen, known.purged))
+            sha256 = known.sha256 and self._noted(known.sha256, content)
+            self._keep(path, _Known(size, following, b"", seen, known.purged, sha256))
         return Planned(observed, (change,), gone.recording)
 
     def _read(self, files: PendingFiles, path: str, session_id: NodeId) -> _Known | None:
@@ -124,6 +133,13 @@ class SessionPlans:
         if known is not None and known.size == size:
             return known
         return _parsed(files.read(path), session_id)
+
+    def _noted(self, before: hashlib._Hash, content: bytes) -> hashlib._Hash:
+        """Return the hash of a file that goes on with this content, noted; a plan that is refused leaves `before`."""
+        sha256 = before.copy()
+        sha256.update(content)
+        self._redacted(sha256.digest())
+        return sha256
 
     def _keep(self, path: str, known: _Known) -> None:
         self._known[path] = known

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from dreamd.store.find.index.index import Index
 from dreamd.store.keep.ledger.journal import Appended
+from dreamd.store.keep.redaction import file_mask, redaction
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
 
 from tests.store.conftest import OpenStore
 
 SETTLED_S = 60.0
+KEY = "gh" + "p_" + "aB3dE5fG7h" * 4
 
 
 def say(store: MemoryStore, *texts: str) -> None:
@@ -115,3 +117,58 @@ def test_an_append_behind_somebody_elses_is_read_with_it(store: MemoryStore, rea
         file.write(b"\nA person wrote this below.\n")
     say(store, "And comes back at ten")
     assert reads == {"whole": 2}
+
+
+@pytest.fixture
+def masks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Collect what is looked through for secrets when it is read for the index."""
+    looked_at: list[bytes] = []
+
+    def masked(data: bytes, *, personal: bool = False) -> bytes:
+        looked_at.append(data)
+        return redaction.masked(data, personal=personal)
+
+    monkeypatch.setattr(file_mask, "masked", masked)
+    return looked_at
+
+
+def test_a_session_of_redacted_turns_is_not_looked_through_again(store: MemoryStore, masks: list[bytes]) -> None:
+    store.observe(SessionHead("s2", "shop"), [NewTurn("user", "first"), NewTurn("user", f"it is {KEY}")])
+    store.observe(SessionHead("s2", "shop"), [NewTurn("user", "third")]).result()
+    assert store.settle(SETTLED_S)
+    assert [turn.text for turn in store.catalog.turns("s2")] == ["first", "it is [redacted:github]", "third"]
+    assert masks == []
+
+
+def test_of_what_a_person_changed_in_it_every_byte_is(store: MemoryStore, masks: list[bytes]) -> None:
+    say(store, f"The ferry leaves at {'n' * len(KEY)}")
+    path = session(store)
+    path.write_bytes(path.read_bytes().replace(b"n" * len(KEY), KEY.encode()))  # as long as it was
+    told(store, path)
+    assert masks == [path.read_bytes()]
+    say(store, "And comes back at ten")
+    assert KEY not in "".join(turn.text for turn in store.catalog.turns("s1"))
+
+
+def test_after_a_restart_a_session_that_was_ours_is_looked_through(
+    store: MemoryStore, open_store: OpenStore, masks: list[bytes]
+) -> None:
+    say(store, "The ferry leaves at nine")
+    path = session(store)
+    assert masks == []
+    store.close()
+    again = open_store()
+    again.rebuild()
+    assert again.settle(SETTLED_S)
+    assert path.read_bytes() in masks
+
+
+def test_a_session_that_goes_on_behind_a_persons_lines_is_looked_through(
+    store: MemoryStore, masks: list[bytes]
+) -> None:
+    say(store, "The ferry leaves at nine")
+    with session(store).open("a") as file:
+        file.write(f"\nA person wrote {KEY} below.\n")
+    say(store, "And comes back at ten", "Or at noon")
+    assert session(store).read_bytes() in masks
+    assert KEY not in "".join(turn.text for turn in store.catalog.turns("s1"))

@@ -17,7 +17,7 @@ import apsw
 from ...keep.database import empty_wal
 from ...keep.files.vault import FileStamp, Vault
 from ...keep.ledger.journal import Appended
-from ...keep.redaction import masked
+from ...keep.redaction import FileMask
 from ...model import Kind, Level, NodeId, NotFound
 from ...text.chunking import chunk
 from ..backends.interface import Point, Vector, VectorStore
@@ -131,9 +131,9 @@ class Index:
         overlap_tokens: int = 40,
         is_hidden: Callable[[NodeId], bool] = lambda node_id: False,
         missing: MissingFiles | None = None,
-        personal: bool = False,
+        mask: FileMask | None = None,
     ) -> None:
-        self._personal = personal
+        self._mask = mask or FileMask()
         self._connect = connection
         self._missing = missing or _Unguarded()
         self._images = Images(connection)
@@ -356,9 +356,8 @@ class Index:
         session_id = some_node.session_id if some_node else None
         head = self._catalog.session_head(session_id) if session_id else None
         tail = self._vault.read(path, from_offset)[: stamp.size - from_offset]  # no more than the stamp stands for
-        tail = (
-            tail if stamp.ctime_ns else masked(tail, personal=self._personal)
-        )  # something else than the writer may have added to it
+        if not stamp.ctime_ns:  # something else than the writer may have added to it
+            tail = self._mask.over(tail)
         if head is None or len(tail) < stamp.size - from_offset:
             self._apply_whole(path, stamp)
             return
@@ -396,7 +395,7 @@ class Index:
     def _read(self, path: str) -> bytes:
         """Return what is indexed of a file, b"" for one that is gone; a secret in it, written by hand, is masked."""
         try:
-            return masked(self._vault.read(path, 0, -1 if is_session(path) else MOST_BYTES), personal=self._personal)
+            return self._mask.over(self._vault.read(path, 0, -1 if is_session(path) else MOST_BYTES))
         except NotFound:
             return b""
 
@@ -449,7 +448,7 @@ class Index:
         """Yield a file whole, of which perhaps no more than the beginning was read."""
         yield read
         if len(read) < stamp.size:
-            yield masked(self._vault.read(path, len(read)), personal=self._personal)
+            yield self._mask.over(self._vault.read(path, len(read)))
 
     def _ranked(self, projection: Projection) -> Projection:
         """Take a fact out of the ranking where its turn can be found in its place.

@@ -21,6 +21,7 @@ import apsw
 
 from ...keep.database import DAMAGE, Connections, integrity_problems, open_database, quick_check, watch
 from ...keep.files.vault import Vault
+from ...keep.redaction import FileMask
 from ...keep.unwritable import can_be_written, copy_to_memory
 from ...model import Corrupt, IndexDamaged, NodeId, SchemaTooNew, StoreBusy
 from ...settings import StoreSettings
@@ -93,8 +94,10 @@ class OpenIndex:
         is_hidden: Callable[[NodeId], bool],
         missing: MissingFiles | None = None,
         on_damage: Callable[[], None] = lambda: None,
+        mask: FileMask | None = None,
     ) -> None:
         self.path = path
+        self._mask = mask or FileMask()
         self._vault = vault
         self._dimension = embedder.dimension
         self._settings = settings
@@ -310,7 +313,7 @@ class OpenIndex:
             overlap_tokens=self._settings.chunks.overlap_tokens,
             is_hidden=self._is_hidden,
             missing=self._missing,
-            personal=self._settings.redact_personal,
+            mask=self._mask,
         )
 
     # ---- names of files

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from .judging import classes, entropy, is_password, is_placeholder, is_random, is_reference, is_strong_password
+from .prefilter import folded, matches_at, starts_of
 from .shapes import Span
+
+NAMES: Final = ("pass", "pw", "psk", "kennwort", "contrase", "secret", "token", "key", "cred")
+"""What each name begins with."""
 
 _NAME = re.compile(
     r"(?i)(?P<password>pass(?:word|wd|phrase|code)|pwd|pass(?![a-z])|(?<![a-z])pw(?![a-z])|passwort|kennwort|contrase[nñ]a|psk)|secret|token|key|credential"
@@ -31,7 +35,7 @@ _REST = re.compile(
 def find_assigned(text: str) -> Iterator[Span]:
     """Find `password = X`, `--password X`, `"passwd": "X"`, and quoted keys with marks in them that no issuer's has."""
     looked_to = 0
-    for name in _NAME.finditer(text):
+    for name in matches_at(starts_of(NAMES, folded(text)), _NAME, text):
         if name.start() < looked_to or (found := _VALUE.match(text, name.end())) is None:
             continue
         quoted = found["quoted"] is not None

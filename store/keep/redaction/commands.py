@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from .judging import is_placeholder, is_reference, is_wordy
+from .prefilter import has_any
 from .shapes import Span
 
 # These take a password, and nothing else does with the same letter.
@@ -45,7 +46,7 @@ _OPTIONS = tuple(
 def find_options(text: str) -> Iterator[Span]:
     """Find `mysql -pX`, `curl -u user:X`, `redis-cli -a X` and their like."""
     for names, pattern in _OPTIONS:
-        if any(name in text for name in names):
+        if has_any(text, names):
             for found in pattern.finditer(text):
                 group = "quoted" if found["quoted"] is not None else "bare"
                 value = found[group]

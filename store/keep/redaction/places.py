@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from .judging import classes, is_password, is_placeholder, is_reference
+from .prefilter import has_any
 from .shapes import Span
 
 _XML = re.compile(
@@ -45,10 +46,17 @@ _BELOW = re.compile(
 )
 
 
+def find_elements(text: str) -> Iterator[Span]:
+    """Find passwords and keys in the elements of XML that are named so."""
+    for found in _XML.finditer(text):
+        if _is_no_stand_in(found["secret"]):
+            yield *found.span("secret"), "password"
+
+
 def find_placed(text: str) -> Iterator[Span]:
-    """Find passwords in their places: XML, SQL, `.netrc`, `.pgpass`, answers to prompts, the line below `Password:`."""
+    """Find passwords in their places: SQL, `.netrc`, `.pgpass`, answers to prompts, the line below `Password:`."""
     for pattern, marks, judge in _PLACED:
-        if any(mark in text for mark in marks):
+        if has_any(text, marks):
             for found in pattern.finditer(text):
                 if judge(found["secret"]):
                     yield *found.span("secret"), "password"
@@ -59,7 +67,6 @@ def _is_no_stand_in(value: str) -> bool:
 
 
 _PLACED: tuple[tuple[re.Pattern[str], tuple[str, ...], Callable[[str], bool]], ...] = (
-    (_XML, ("</",), _is_no_stand_in),
     (_SQL, ("dentified", "IDENTIFIED", "assword", "ASSWORD"), _is_no_stand_in),
     (_NETRC, ("password",), _is_no_stand_in),
     (_PGPASS, (":54", ":64", ":*:"), is_password),

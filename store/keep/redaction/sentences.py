@@ -6,7 +6,13 @@ import re
 from collections.abc import Iterator
 
 from .judging import classes, is_password, is_strong_password
+from .prefilter import folded, matches_at, starts_of
 from .shapes import Span
+
+_NAMES = ("pass", "pw", "psk", "kennwort", "contrase", "clave")
+"""What `_SAID`, `_SAID_NEXT` and `_PHRASE` begin with; `_PAIRED` begins with one of the next."""
+
+_PAIR_NAMES = ("cred", "log", "sign in", "account", "zugangsdaten", "anmeldedaten")
 
 _SAID = re.compile(
     r"(?i)\b(?:pass(?:word|wd|phrase|code)?|pwd|pw|psk|passwort|kennwort|contraseña|clave)"
@@ -60,19 +66,22 @@ _OF_GRAMMAR = ("ly", "ed", "ing")
 
 def find_said(text: str) -> Iterator[Span]:
     """Find passwords in sentences: "the password for the box is X", "passphrase: correct horse battery staple"."""
-    for found in _SAID.finditer(text):
+    lowered = folded(text)
+    names = starts_of(_NAMES, lowered)
+    for found in matches_at(names, _SAID, text):
         value = found["secret"].rstrip(".,;:!?)")
         fewest = 6 if any(map(str.isdigit, value)) else 8
         if is_password(value, fewest) and (any(map(str.isdigit, value)) or classes(value) > 2):
             yield found.start("secret"), found.start("secret") + len(value), "password"
-    for found in (*_SAID_NEXT.finditer(text), *_PAIRED.finditer(text)):
+    pairs = matches_at(starts_of(_PAIR_NAMES, lowered), _PAIRED, text)
+    for found in (*matches_at(names, _SAID_NEXT, text), *pairs):
         value = found["secret"].rstrip(".,;:!?)")
         if is_strong_password(value):
             yield found.start("secret"), found.start("secret") + len(value), "password"
-    for found in _PHRASE.finditer(text):
+    for found in matches_at(names, _PHRASE, text):
         if size := _phrase_chars(found["secret"], is_named_so=found["name"].lower() == "passphrase"):
             yield found.start("secret"), found.start("secret") + size, "password"
-    for found in _PIN.finditer(text):
+    for found in matches_at(starts_of(("pin",), lowered), _PIN, text):
         yield *found.span("secret"), "pin"
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from .issuers import ISSUERS
 from .judging import is_filler, is_jumbled, is_wordy
+from .prefilter import FEWEST, has_any
 
 Span = tuple[int, int, str]
 """Where a secret is, and of what kind."""
@@ -36,7 +37,6 @@ BESIDE_CHARS: Final = 100
 HEAD: Final = 2
 """The characters of a form's literal beginning by which it is looked up."""
 
-FEWEST: Final = 16
 CANDIDATE: Final = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{FEWEST},}}={{0,2}}")
 """A run long enough to hold a key: most texts hold none, or names and paths."""
 
@@ -169,11 +169,11 @@ HEADED, MARKED, BARE = _by_place()
 def find_issued(text: str, lowered: str, candidates: Sequence[re.Match[str]]) -> Iterator[Span]:
     """Find the keys that their issuers' form betrays."""
     for shape in MARKED:
-        if shape.literal in text and (not shape.words or any(word in lowered for word in shape.words)):
+        if shape.literal in text and (not shape.words or has_any(lowered, shape.words)):
             yield from shape.find(text)
     if not candidates:
         return
-    bare = [shape for shape in BARE if not shape.words or any(word in lowered for word in shape.words)]
+    bare = [shape for shape in BARE if not shape.words or has_any(lowered, shape.words)]
     for candidate in candidates:
         start, end = candidate.span()
         looked_to = start
