@@ -22,7 +22,9 @@ def outgoing(text: str) -> str:
 
 def outgoing_hit(hit: Hit) -> Hit:
     """Return a hit as it may be shown."""
-    return replace(hit, title=unmarked(outgoing(hit.title)), text=unmarked_lines(outgoing(hit.text)))
+    text = outgoing(hit.text)  # what is part of a clean text is clean, and costs no second look
+    title = hit.title if text == hit.text and text.startswith(hit.title) else outgoing(hit.title)
+    return replace(hit, title=unmarked(title), text=unmarked_lines(text))
 
 
 def outgoing_envelope(envelope: Envelope) -> Envelope:
@@ -34,4 +36,6 @@ def outgoing_envelope(envelope: Envelope) -> Envelope:
 
 
 def _outgoing_slot(slot: Slot) -> Slot:
-    return replace(slot, text=outgoing(slot.text), words=unmarked_lines(outgoing(slot.words)))
+    text = outgoing(slot.text)
+    words = slot.words if text == slot.text and slot.words in text else outgoing(slot.words)
+    return replace(slot, text=text, words=unmarked_lines(words))

@@ -141,7 +141,7 @@ class Recall:
         ranking = self._search.rank(Question(text=text, limit=UNASKED_LIMIT, channel=channel))
         ranking.leave_out_session(session)
         ranking.candidates = [
-            one for one in ranking.candidates if one.unit not in given and given.isdisjoint(one.matched())
+            one for one in ranking.candidates if one.unit not in given and given.isdisjoint(one.matched)
         ]
         found = packing.envelope(ranking, self._catalog, budget_tokens, self._now(), only_sure=True)
         return outgoing_envelope(found)

@@ -150,12 +150,13 @@ class SqliteVecStore:
             with self._columns(connection, name) as columns:
                 mask = self._scope(connection, name, columns, where).mask
                 rows = columns.nearest(code_of(asked), max(2 * limit, RESCORED), mask)
-            scored = connection.execute(
+                ids = dict(zip(rows.tolist(), columns.ids(rows), strict=True))
+            scored: list[Any] = connection.execute(
                 f"SELECT v.row, 1.0 - vec_distance_cosine(v.embedding, ?) FROM json_each(?) AS near "
                 f"JOIN {name}_vector AS v ON v.row = near.value",
                 (asked.tobytes(), _json(rows)),
             ).fetchall()
-            return _best(connection, name, np.array(scored, np.float64).reshape(-1, 2), limit)
+            return _best_first([Match(ids[row], score) for row, score in scored if ids[row]])[:limit]
 
     def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
         """Return the cosines of these points; those without a vector, or unknown, are left out."""
@@ -174,10 +175,13 @@ class SqliteVecStore:
             with self._columns(connection, name) as columns:
                 scope = self._scope(connection, name, columns, where)
                 scores = self._word_index(name).scores(connection, terms, columns, scope)
-            rows = np.flatnonzero(scores)
-            return _best(
-                connection, name, np.column_stack([rows.astype(np.float64), scores[rows]]).astype(np.float64), limit
-            )
+                rows = _highest(scores, limit)
+                matches = [
+                    Match(point_id, score)
+                    for point_id, score in zip(columns.ids(rows), scores[rows].tolist(), strict=True)
+                    if point_id
+                ]
+            return _best_first(matches)[:limit]
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
         """Return the points that are there, in the order asked, with their vectors."""
@@ -293,11 +297,11 @@ class SqliteVecStore:
             rows_listed(_one(connection, f"SELECT group_concat(row) FROM {name}_gone WHERE stamp > ?", *since))
         )
         changed = connection.execute(
-            f"SELECT row, size, code, payload FROM {name}_point WHERE stamp > ?", since
+            f"SELECT row, id, size, code, payload FROM {name}_point WHERE stamp > ?", since
         ).fetchall()
         if changed:
-            rows, sizes, codes, payloads = zip(*changed, strict=True)
-            columns.put(np.array(rows), sizes, codes, [json.loads(payload) for payload in payloads])
+            rows, ids, sizes, codes, payloads = zip(*changed, strict=True)
+            columns.put(np.array(rows), ids, sizes, codes, [json.loads(payload) for payload in payloads])
 
     def _scope(self, connection: apsw.Connection, name: str, columns: Columns, where: Filter) -> Scope:
         held = tuple(condition for condition in where if columns.knows(condition.field))
@@ -334,20 +338,18 @@ def _rows_of(connection: apsw.Connection, name: str, ids: list[str]) -> dict[str
     )
 
 
-def _best(connection: apsw.Connection, name: str, scored: NDArray[np.float64], limit: int) -> list[Match]:
-    """Return the best of (row, score) pairs, ties by id, also among those that tie with the last (within TIES)."""
-    if len(scored) > limit:
-        scores = scored[:, 1]
-        last = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-        scored = np.concatenate([scored[scores > last], scored[scores == last][:TIES]])
-    ids = dict(
-        connection.execute(
-            f"SELECT p.row, p.id FROM json_each(?) AS best JOIN {name}_point AS p ON p.row = best.value",
-            (_json(scored[:, 0].astype(np.int64)),),
-        )
-    )
-    matches = [Match(ids[int(row)], score) for row, score in scored.tolist() if int(row) in ids]
-    return sorted(matches, key=lambda match: (-match.score, match.id))[:limit]
+def _highest(scores: NDArray[np.float32], limit: int) -> Rows:
+    """Return the rows of the highest scores above 0, and those that tie with the last of them (within TIES)."""
+    rows = np.flatnonzero(scores)
+    if len(rows) <= limit:
+        return rows
+    found = scores[rows]
+    last = np.partition(found, len(found) - limit)[len(found) - limit]
+    return np.concatenate([rows[found > last], rows[found == last][:TIES]])
+
+
+def _best_first(matches: list[Match]) -> list[Match]:
+    return sorted(matches, key=lambda match: (-match.score, match.id))
 
 
 def _json(rows: Rows) -> str:

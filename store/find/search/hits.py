@@ -11,7 +11,7 @@ from ..index.catalog import Catalog, ChunkRow
 from ..index.projection import Node
 from ..index.scope import EVERYTHING, Scope
 from .relevance import Passages, Words, passages_of
-from .search import Candidate, Ranking
+from .search import Candidate, Ranking, in_order, scores_by
 from .supersession import Links, links_of, newest_first, states_of
 
 SHOWN_WHOLE_CHARS = 2000
@@ -59,8 +59,7 @@ def put_newest_first(ranking: Ranking, passages: Passages, catalog: Catalog) -> 
         return links
     known = {candidate.unit: candidate for candidate in ranking.candidates}
     order = newest_first([candidate.unit for candidate in top], links)
-    missing = catalog.units([unit for unit in order if unit not in known], ranking.scope)
-    known |= {unit: Candidate(unit, role) for unit, role in missing.values()}
+    known |= {unit: Candidate(unit) for unit in catalog.roles([unit for unit in order if unit not in known])}
     ahead = [known[unit] for unit in order if unit in known]
     scores = [candidate.score for candidate in ahead]
     for place in range(len(ahead) - 2, -1, -1):
@@ -127,14 +126,18 @@ def evidence_of(
 
 def trace(ranking: Ranking) -> dict[str, Any]:
     """Return the trace of an answer: the time of each step, and each candidate's ranks and scores by arm."""
+    by_arm = {
+        arm: {unit: rank for rank, unit in enumerate(in_order(scores_by(arm, ranking.candidates)), start=1)}
+        for arm in ("keyword", "vector")
+    }
     return {
         "timings_ms": ranking.timings_ms,
         "candidates": [
             {
                 "unit": candidate.unit,
-                "nodes": list(candidate.matched()),
+                "nodes": list(candidate.matched),
                 "score": round(candidate.score, 4),
-                "ranks": candidate.ranks,
+                "ranks": {arm: ranks[candidate.unit] for arm, ranks in by_arm.items() if candidate.unit in ranks},
                 "scores": {arm: round(score, 4) for arm, score in candidate.scores.items()},
             }
             for candidate in ranking.candidates

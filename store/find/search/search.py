@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -41,6 +41,9 @@ KEYWORD_S = 1.0
 
 CHUNK_MARK = "#chunk-"
 
+WEIGHED = 40
+"""Candidates, at least, whose order is right in every respect: as many as are ever read for an answer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
@@ -67,37 +70,21 @@ class Question:
 class Candidate:
     """One unit of evidence on its way through the pipeline: a turn with the facts that cite it, or a memory.
 
-    `role` is its speaker's. `chunks` holds the best matching chunk of each of its nodes, and `scores` the best score,
-    by arm.
+    `matched` holds the nodes that matched, each with its best matching chunk: by vector if it did so, else by keyword.
+    `scores` are the best by arm.
     """
 
     unit: NodeId
-    role: str = ""
-    chunks: dict[str, dict[NodeId, Match]] = field(default_factory=dict)
+    matched: dict[NodeId, NodeId] = field(default_factory=dict)
     scores: dict[str, float] = field(default_factory=dict)
-    ranks: dict[str, int] = field(default_factory=dict)
     score: float = 0.0
-
-    def add(self, arm: str, node_id: NodeId, match: Match) -> None:
-        """Take a match; an arm's matches come best first, so the first of a node is its best."""
-        self.chunks.setdefault(arm, {}).setdefault(node_id, match)
-        self.scores[arm] = max(match.score, self.scores.get(arm, match.score))
 
     def best(self) -> tuple[NodeId, NodeId]:
         """Return the node that stands for it, a memory before the turn that it cites, and its matching chunk."""
-        matched = self.matched()
-        if not matched:  # it was put before a candidate that it supersedes
+        if not self.matched:  # it was put before a candidate that it supersedes
             return self.unit, self.unit
-        node_id = next((node_id for node_id in matched if not is_turn(node_id)), next(iter(matched)))
-        return node_id, matched[node_id]
-
-    def matched(self) -> dict[NodeId, NodeId]:
-        """Return the nodes that matched, with the chunk that did: by vector if it did so, else by keyword."""
-        found: dict[NodeId, NodeId] = {}
-        for arm in ("vector", "keyword"):
-            for node_id, match in self.chunks.get(arm, {}).items():
-                found.setdefault(node_id, match.id)
-        return found
+        node_id = next((node_id for node_id in self.matched if not is_turn(node_id)), next(iter(self.matched)))
+        return node_id, self.matched[node_id]
 
 
 @dataclass(slots=True)
@@ -177,7 +164,7 @@ class Search:
                 self._complete_cosines(ranking, vector)
             self._fuse(ranking)
         with ranking.timed("score"):
-            weigh_speakers(ranking, self._settings.assistant_weight)
+            self._weigh_speakers(ranking, max(WEIGHED, question.limit))
         return ranking
 
     def _search_keyword(self, terms: list[str], reach: int, where: Filter, ranking: Ranking) -> list[Match]:
@@ -199,40 +186,42 @@ class Search:
             return None
 
     def _group(self, ranking: Ranking, arms: Mapping[str, Sequence[Match]]) -> None:
-        """Make units of matched chunks: the chunks of one node, and the facts of one turn, are one candidate."""
-        matched = {node_of_chunk(match.id) for found in arms.values() for match in found}
-        unit_of = self._catalog.units(matched, ranking.scope)
+        """Make units of matched chunks: the chunks of one node, and the facts of one turn, are one candidate.
+
+        An arm's matches come best first, so the first of a node is its best, and the vector's stand before others.
+        """
+        found = {
+            arm: [(node_of_chunk(match.id), match) for match in arms.get(arm, ())] for arm in ("vector", "keyword")
+        }
+        unit_of = self._catalog.units({node_id for pairs in found.values() for node_id, _ in pairs}, ranking.scope)
         candidates: dict[NodeId, Candidate] = {}
-        for arm, found in arms.items():
-            for match in found:
-                node_id = node_of_chunk(match.id)
-                if node_id in unit_of:  # it may have been removed since the arm was asked
-                    unit, role = unit_of[node_id]
-                    candidates.setdefault(unit, Candidate(unit, role)).add(arm, node_id, match)
+        for arm, pairs in found.items():
+            for node_id, match in pairs:
+                if (unit := unit_of.get(node_id)) is None:  # it was removed since the arm was asked
+                    continue
+                if (candidate := candidates.get(unit)) is None:
+                    candidate = candidates[unit] = Candidate(unit)
+                candidate.matched.setdefault(node_id, match.id)
+                candidate.scores.setdefault(arm, match.score)
         ranking.candidates = list(candidates.values())
 
     def _complete_cosines(self, ranking: Ranking, vector: Vector) -> None:
         """Give candidates that only the keyword arm found their cosine, so that an arm's cut does not count as 0."""
-        asked: dict[NodeId, Candidate] = {}
-        for candidate in ranking.candidates:
-            if "vector" not in candidate.scores:
-                asked.update((chunk_id, candidate) for chunk_id in candidate.matched().values())
+        asked = {
+            chunk_id: candidate
+            for candidate in ranking.candidates
+            if "vector" not in candidate.scores
+            for chunk_id in candidate.matched.values()
+        }
         for chunk_id, cosine in self._backend.cosines(COLLECTION, vector, asked).items():
             candidate = asked[chunk_id]
             candidate.scores["vector"] = max(cosine, candidate.scores.get("vector", -1.0))
 
     def _fuse(self, ranking: Ranking) -> None:
         by_unit = {candidate.unit: candidate for candidate in ranking.candidates}
-        arms = {
-            arm: {unit: candidate.scores[arm] for unit, candidate in by_unit.items() if arm in candidate.scores}
-            for arm in ("keyword", "vector")
-        }
-        rankings = {arm: sorted(scores, key=lambda unit: (-scores[unit], unit)) for arm, scores in arms.items()}
-        for arm, units in rankings.items():
-            for rank, unit in enumerate(units, start=1):
-                by_unit[unit].ranks[arm] = rank
+        arms = {arm: scores_by(arm, ranking.candidates) for arm in ("keyword", "vector")}
         if self._settings.fusion == "rrf":
-            fused = fuse_by_reciprocal_rank(list(rankings.values()), self._settings.rrf_k)
+            fused = fuse_by_reciprocal_rank([in_order(scores) for scores in arms.values()], self._settings.rrf_k)
         else:
             weight = self._settings.vector_weight
             waiting = arms["keyword"].keys() - arms["vector"].keys()  # for their vector: words speak for both arms
@@ -243,13 +232,35 @@ class Search:
             by_unit[unit].score = score / best
         ranking.candidates = [by_unit[unit] for unit, _ in fused]
 
+    def _weigh_speakers(self, ranking: Ranking, first: int) -> None:
+        """Scale what an assistant said: it paraphrases the question's words, and its person's word counts for more.
 
-def weigh_speakers(ranking: Ranking, assistant_weight: float) -> None:
-    """Scale what an assistant said: it paraphrases the question's words, and its person's word counts for more."""
-    for candidate in ranking.candidates:
-        if candidate.role == Role.ASSISTANT:
-            candidate.score *= assistant_weight
-    ranking.candidates.sort(key=lambda candidate: (-candidate.score, candidate.unit))
+        Done where it can change the `first` candidates: one whose score is below the last of these, scaled, stays so.
+        """
+        weight = self._settings.assistant_weight
+        ranking.candidates.sort(key=_score_last)
+        least = (
+            weight * ranking.candidates[min(first, len(ranking.candidates)) - 1].score if ranking.candidates else 0.0
+        )
+        roles = self._catalog.roles([one.unit for one in ranking.candidates if one.score >= least])
+        for candidate in ranking.candidates:
+            if roles.get(candidate.unit) == Role.ASSISTANT:
+                candidate.score *= weight
+        ranking.candidates.sort(key=_score_last)
+
+
+def scores_by(arm: str, candidates: Iterable[Candidate]) -> dict[NodeId, float]:
+    """Return the scores of an arm, by unit."""
+    return {candidate.unit: candidate.scores[arm] for candidate in candidates if arm in candidate.scores}
+
+
+def in_order(scores: Mapping[NodeId, float]) -> list[NodeId]:
+    """Return units by their score, the best first, ties by id."""
+    return sorted(scores, key=lambda unit: (-scores[unit], unit))
+
+
+def _score_last(candidate: Candidate) -> tuple[float, NodeId]:
+    return (-candidate.score, candidate.unit)
 
 
 def normalised_filter(question: Question) -> Filter:

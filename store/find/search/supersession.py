@@ -76,8 +76,7 @@ def states_of(units: Collection[NodeId], catalog: Catalog, scope: Scope = EVERYT
             state = _state(fact, beside[fact.node_id], others)
             if scope.admits(fact) or state.newer:
                 states.setdefault(unit, []).append(state)
-    unit_of = {name: unit.node_id for name, unit in catalog.units(others, scope).items()} if others else {}
-    return States(states, unit_of)
+    return States(states, catalog.units(others, scope) if others else {})
 
 
 def _state(fact: Node, links: Sequence[FactLink], others: Mapping[NodeId, Node]) -> FactState:

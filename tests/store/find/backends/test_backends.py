@@ -498,7 +498,8 @@ conditions = st.one_of(
 def test_columns_filter_as_files_do(values: list[Scalar], condition: Condition) -> None:
     columns = Columns(DIMENSION, ["f"])
     rows = np.arange(1, len(values) + 1)
-    columns.put(rows, [1] * len(values), [None] * len(values), [{"f": value} for value in values])
+    names = [str(row) for row in rows]
+    columns.put(rows, names, [1] * len(values), [None] * len(values), [{"f": value} for value in values])
     mask = columns.scope((condition,)).mask
     assert [bool(mask[row]) for row in rows] == [holds({"f": value}, (condition,)) for value in values]
 
@@ -506,12 +507,36 @@ def test_columns_filter_as_files_do(values: list[Scalar], condition: Condition) 
 def test_signs_find_the_nearest_and_what_ties_with_the_last() -> None:
     columns = Columns(DIMENSION, [])
     codes: list[bytes | None] = [code_of(unit(n)) for n in range(500)]
-    columns.put(np.arange(500), [1] * 500, codes, [{}] * 500)
+    columns.put(np.arange(500), [f"p{n}" for n in range(500)], [1] * 500, codes, [{}] * 500)
     mask = columns.scope(()).mask
     assert 77 in columns.nearest(code_of(unit(77)), 1, mask)
     assert 20 <= len(columns.nearest(code_of(unit(900)), 20, mask)) <= 80
     columns.remove(np.array([77, 10_000]))
     assert 77 not in columns.nearest(code_of(unit(77)), 400, columns.scope(()).mask)
+
+
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 40), names | st.none(), min_size=1, max_size=8), max_size=8))
+def test_rows_have_the_ids_that_they_were_last_given(changes: list[dict[int, str | None]]) -> None:
+    columns = Columns(DIMENSION, [])
+    held: dict[int, str] = {}
+    for change in changes:  # a row that has an id is removed before it gets another
+        columns.remove(np.array(sorted(change)))
+        added = {row: name for row, name in change.items() if name is not None}
+        held = {row: name for row, name in held.items() if row not in change} | added
+        columns.put(
+            np.array(list(added), np.int64),
+            list(added.values()),
+            [1] * len(added),
+            [None] * len(added),
+            [{}] * len(added),
+        )
+        for again in range(len(added)):
+            columns.put(np.array([list(added)[again]]), ["another"], [2], [None], [{}])
+    rows = np.arange(columns.capacity)
+    assert columns.ids(rows) == [held.get(row, "") for row in rows.tolist()]
 
 
 @given(st.text(max_size=200))
