@@ -11,7 +11,7 @@ from .prefilter import folded, matches_at, starts_of
 from .shapes import Span
 
 NAMES: Final = ("pass", "pw", "psk", "kennwort", "contrase", "secret", "token", "key", "cred")
-"""What each name begins with."""
+"""The beginnings of the names that `_NAME` matches."""
 
 _NAME = re.compile(
     r"(?i)(?P<password>pass(?:word|wd|phrase|code)|pwd|pass(?![a-z])|(?<![a-z])pw(?![a-z])|passwort|kennwort|contrase[nñ]a|psk)|secret|token|key|credential"

@@ -10,7 +10,7 @@ from .prefilter import folded, matches_at, starts_of
 from .shapes import Span
 
 _NAMES = ("pass", "pw", "psk", "kennwort", "contrase", "clave")
-"""What `_SAID`, `_SAID_NEXT` and `_PHRASE` begin with; `_PAIRED` begins with one of the next."""
+"""The beginnings of `_SAID`, `_SAID_NEXT` and `_PHRASE`; those of `_PAIRED` follow."""
 
 _PAIR_NAMES = ("cred", "log", "sign in", "account", "zugangsdaten", "anmeldedaten")
 
