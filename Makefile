@@ -10,7 +10,7 @@ PYTEST_FLAGS ?= -n 2 --dist loadgroup
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint style types mypy contracts wheel-check test quick test-llm test-agents demo bench lock format clean
+.PHONY: help venv lint style types mypy contracts wheel-check test quick test-llm test-agents test-adapters demo bench lock format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,16 @@ test-agents: $(STAMP)  ## install real agent programs and run them against a scr
 	else echo "There is no npm here, so no agent program is installed; what is not there is skipped."; fi
 	@AGENTS_INSTALLED="$(AGENTS_INSTALLED)" $(BIN)/python -m pytest -m agents -n 0 tests/agents
 
+# The packages that the adapters are for, about 110 MB: they lie in a folder of their own, beside those of the environment.
+ADAPTERS_INSTALLED ?= $(CURDIR)/.adapters
+
+test-adapters: $(STAMP)  ## install the packages that have adapters and compare each adapter with its reference
+	@cmp -s tests/adapters/packages.lock "$(ADAPTERS_INSTALLED)/.lock" || { rm -rf "$(ADAPTERS_INSTALLED)"; \
+	    $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes --target "$(ADAPTERS_INSTALLED)" \
+	        -r tests/adapters/packages.lock && cp tests/adapters/packages.lock "$(ADAPTERS_INSTALLED)/.lock"; } || \
+	    echo "The packages could not be installed from here; what is not there is skipped."
+	@ADAPTERS_INSTALLED="$(ADAPTERS_INSTALLED)" $(BIN)/python -m pytest -m adapters -n 0 tests/adapters
+
 demo: $(STAMP)  ## import a sample, ask, dream, ask again, undo: on temporary folders, leaving nothing
 	@$(BIN)/python examples/demo.py
 
@@ -115,11 +125,14 @@ lock: $(STAMP)  ## pin every dependency again, with hashes
 	    -c requirements.lock --extra dev pyproject.toml -o requirements-dev.lock
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 $(LOCK_FLAGS) \
 	    -c requirements.lock tests/wheel/neighbours.in -o tests/wheel/neighbours.lock
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 $(LOCK_FLAGS) \
+	    -c requirements-dev.lock $$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements-dev.lock) \
+	    --custom-compile-command "make lock" tests/adapters/packages.in -o tests/adapters/packages.lock
 
 format: $(STAMP)  ## make the code look as `make lint` wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:  ## remove what was built and cached, the environment too
-	rm -rf $(VENV) $(LLM_VENV) build dist *.egg-info bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(LLM_VENV) $(ADAPTERS_INSTALLED) build dist *.egg-info bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

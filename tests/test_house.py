@@ -366,7 +366,7 @@ def test_the_changelog_speaks_of_this_version() -> None:
     assert f"## [{dreamd.__version__}]" in text or "## [Unreleased]" in text
 
 
-LOCKS = ("requirements.lock", "requirements-dev.lock", "tests/wheel/neighbours.lock")
+LOCKS = ("requirements.lock", "requirements-dev.lock", "tests/wheel/neighbours.lock", "tests/adapters/packages.lock")
 
 
 @pytest.mark.parametrize("lock", LOCKS)

@@ -181,10 +181,11 @@ def read_raw(path: str, data: bytes) -> Document | None:
     at = memory.created_at
     if at is None or path_of(space, key) != path:
         return None
+    value = _value(memory)
     return Document(
         space=space,
         key=key,
-        value=_value(memory),
+        value=value,
         node_id=memory.node_id,
         channel=memory.channel,
         version=version_of(data),
@@ -193,7 +194,7 @@ def read_raw(path: str, data: bytes) -> Document | None:
         expires_at=okf.instant(memory.extra.get("stale_after")),
         ttl_minutes=float(ttl) if isinstance(ttl, int | float) else None,
         searched=memory.extra.get(SEARCHED) is not False,
-        size_bytes=len(memory.text.encode()),
+        size_bytes=len((value if isinstance(value, str) else memory.text).encode("utf-8", "replace")),
     )
 
 

@@ -1,0 +1,83 @@
+"""One space of documents, asked over the wire. Every method raises the client's errors: these are no hints to lose."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from ..client import Client, DaemonError
+from ..protocol import CONFLICT
+
+if TYPE_CHECKING:
+    from ..answers import DocumentAnswer
+
+TRIES = 8
+"""Changes of one document that are begun again since another one came first."""
+
+NOTHING = ""
+"""The version of a document that is not there."""
+
+
+class Space:
+    """The documents of a space. Every method may be called from any thread; they take turns."""
+
+    def __init__(self, client: Client, space: Sequence[str], channel: str | None = None) -> None:
+        self._client = client
+        self._space = list(space)
+        self._channel = channel
+        self._turn = threading.Lock()
+
+    def get(self, key: str) -> DocumentAnswer | None:
+        """Return a document, None where there is none."""
+        return cast("DocumentAnswer | None", self._call("document_get", key=key)["document"])
+
+    def put(self, key: str, value: Any, *, if_version: str | None = None, searched: bool = True) -> bool:
+        """Keep a value; False where the document is not of this version."""
+        given = {"key": key, "value": value, "if_version": if_version, "searched": searched, "channel": self._channel}
+        return self._succeeds("document_put", **given)
+
+    def all(self, prefix: str = "", *, values: bool = False) -> Iterator[DocumentAnswer]:
+        """Yield the documents whose keys begin with a prefix, the oldest first."""
+        after = None
+        while True:
+            page = self._call("document_list", prefix=prefix, values=values, after=after, limit=1000)
+            yield from page["documents"]
+            if (after := page["next"]) is None:
+                return
+
+    def rename(self, key: str, to: str) -> bool:
+        """Give a document and those below it another key; False where something has it, or they are changing."""
+        return self._succeeds("document_rename", key=key, to=to, tree=True)
+
+    def delete(self, key: str) -> int:
+        """Delete a document and those below it; return how many there were."""
+        for _ in range(TRIES):
+            try:
+                return int(self._call("document_delete", key=key, tree=True)["documents"])
+            except DaemonError as error:
+                if error.code != CONFLICT:
+                    raise
+        raise changing(key)
+
+    def clear(self) -> None:
+        """Delete every document of the space."""
+        self._call("document_delete")
+
+    def _succeeds(self, method: str, **params: Any) -> bool:
+        try:
+            self._call(method, **params)
+        except DaemonError as error:
+            if error.code != CONFLICT:
+                raise
+            return False
+        return True
+
+    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        with self._turn:
+            return self._client.call(method, {"space": self._space, **params})
+
+
+def changing(key: str) -> DaemonError:
+    """Return the error for a document that others keep changing."""
+    return DaemonError(f"{key} is being changed by others", "Try again in a moment.", CONFLICT)
