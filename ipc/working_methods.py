@@ -92,7 +92,7 @@ class WorkingMethods:
         learned = [(Kind(one.kind), one.text) for one in params.learned]
         if params.outcome.strip():
             learned.append((Kind.EPISODE, params.outcome))
-        lessons = self._store.reflect(params.session, channel, learned, params.agent_id)
+        lessons = self._store.reflect(params.session, channel, learned, params.agent_id, params.idempotency_key)
         told: list[tuple[bool, LessonAnswer]] = [
             (one.known, {"node_id": one.node_id, "kind": one.kind.value, "text": one.text}) for one in lessons
         ]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from ..store.names import Channel, Name
-from .params import Folder, Params
+from .params import Folder, Key, Params
 
 Line = Annotated[str, Field(max_length=500)]
 GoalId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w-]+$")]
@@ -63,6 +63,7 @@ class ReflectParams(Params):
     channel: Channel | None = None
     cwd: Folder | None = None
     agent_id: Name | None = None
+    idempotency_key: Key | None = None
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:

@@ -324,6 +324,7 @@ class Parts:
             self.writer,
             self.vault,
             self.opened,
+            self.ledger,
             self.lookup,
             self.tombstones,
             self.visibility,

@@ -196,7 +196,7 @@ TOOLS: Mapping[str, Tool] = {
             {"learned": _LESSONS, "outcome": _text()},
             "reflect",
             render.reflected,
-            adds=("cwd", "session", "agent_id"),
+            adds=("cwd", "session", "agent_id", "idempotency_key"),
         ),
     )
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
@@ -18,6 +19,7 @@ from ..keep import okf
 from ..keep.files.vault import Vault
 from ..keep.ledger import records
 from ..keep.ledger.journal import sha256
+from ..keep.ledger.ledger import Ledger
 from ..keep.redaction import redact
 from ..keep.writer.writer import Writer
 from ..model import (
@@ -29,6 +31,7 @@ from ..model import (
     InvalidInput,
     Kind,
     NodeId,
+    NotFound,
     Relation,
     Status,
 )
@@ -59,6 +62,7 @@ class Corrections:
         writer: Writer,
         vault: Vault,
         opened: OpenIndex,
+        ledger: Ledger,
         lookup: Lookup,
         tombstones: Tombstones,
         visibility: Visibility,
@@ -75,6 +79,7 @@ class Corrections:
         self._writer = writer
         self._vault = vault
         self._opened = opened
+        self._ledger = ledger
         self._lookup = lookup
         self._tombstones = tombstones
         self._visibility = visibility
@@ -84,8 +89,11 @@ class Corrections:
         """Take a memory back, as a run that `undo` can undo; no dream proposes it again.
 
         A turn stays in its session's file and is found no more; facts that rest on nothing else go with it. What it
-        had taken the place of holds again. Raises NotFound, and InvalidInput for a session.
+        had taken the place of holds again. One that was forgotten already is answered as it was then: an agent may ask
+        again after a crash took the answer. Raises NotFound, and InvalidInput for a session.
         """
+        if (before := self._forgotten_before(node_id)) is not None:
+            return before
         node = self._visibility.node(node_id)
         if node.kind is Kind.SESSION:
             raise InvalidInput(f"{node_id} is a whole session", hint="Forget its turns, by their ids SESSION#N.")
@@ -96,9 +104,9 @@ class Corrections:
         now = self._now()
         run_id = new_run_id(now, FORGET)
         summary = {"node_id": node_id, "note": f"forgot {node_id}"}
-        if node.kind is Kind.TURN:
-            self._writer.write(records.leave_tombstone(f"{TURN}{node_id}", run_id, now, reason)).result()
         self._changes.apply(Changeset(run_id=run_id, actions=actions), kind=FORGET, now=now, summary=summary)
+        if node.kind is Kind.TURN:  # after the run: a turn that is hidden was forgotten whole
+            self._writer.write(records.leave_tombstone(f"{TURN}{node_id}", run_id, now, reason)).result()
         self._tombstones.read_and_hide(self._opened, [node_id])
         return Forgotten(node_id, run_id, tuple(other.node_id for other in also))
 
@@ -209,6 +217,17 @@ class Corrections:
             archived = {"status": Status.DEPRECATED.value, "archived_at": self._now().isoformat(), "tense": "past"}
             edits.edit(node, archived, f"the goal was {goal.state}")
             self._edit(edits, f"{goal.goal_id} was {goal.state}")
+
+    def _forgotten_before(self, node_id: NodeId) -> Forgotten | None:
+        """Return what forgetting was answered with; None for what is there, or was never forgotten."""
+        if f"{TURN}{node_id}" not in self._tombstones.names:
+            with contextlib.suppress(NotFound):
+                self._visibility.node(node_id)
+                return None
+        if (run := self._ledger.run_about(FORGET, node_id)) is None:
+            return None
+        gone = (one.node_id for one in self._ledger.actions(run.run_id) if one.kind == ActionKind.DELETE)
+        return Forgotten(node_id, run.run_id, tuple(other for other in gone if other != node_id))
 
     def _editable(self, node_id: NodeId) -> Node:
         """Return a node whose own file can be edited. Raises InvalidInput for any other."""

@@ -135,20 +135,27 @@ class Intake:
         return kept
 
     def reflect(
-        self, session_id: NodeId, channel: str, learned: Sequence[tuple[Kind, str]], agent_id: str | None = None
+        self,
+        session_id: NodeId,
+        channel: str,
+        learned: Sequence[tuple[Kind, str]],
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
     ) -> tuple[Lesson, ...]:
         """Keep what an agent learned in a session, as facts that it inferred; wait until they survive a power cut.
 
-        What the channel knows in the same words is known. Raises InvalidInput for an empty text, StoreReadOnly while
+        What the channel knows in the same words is known. Sent again with the same `idempotency_key`, it is answered as
+        before. Raises InvalidInput for an empty text, StoreReadOnly while
         learning is paused.
         """
         session_id = checked_session(session_id, channel)
         kept = []
-        for kind, text in learned:
+        for number, (kind, text) in enumerate(learned):
+            key = f"{idempotency_key}:{number}" if idempotency_key else None
             memory = self._learned_in(self._memory(text, kind, channel, (), agent_id), session_id)
-            kept.append((memory, *self._keep(memory)))
+            kept.append((memory, *self._keep(memory, key=key)))
         return tuple(
-            Lesson(future.result(), memory.kind, memory.text, known=remembering.is_known)
+            Lesson(future.result(), memory.kind, memory.text, known=remembering.novelty == "known")
             for memory, future, remembering in kept
         )
 

@@ -396,6 +396,15 @@ class Ledger:
         rows = [row for kind in dict.fromkeys(kinds) for row in self._ask(sql, (kind, stored(moment)))]
         return sorted(map(run_of_row, rows), key=lambda run: (run.started_at, run.run_id), reverse=True)
 
+    def run_about(self, kind: str, node_id: NodeId) -> Run | None:
+        """Return the latest run of a kind whose summary names a node, if it is not undone."""
+        sql = (
+            f"SELECT {RUN_COLUMNS} FROM run WHERE kind = ? AND json_extract(summary, '$.node_id') = ?"
+            " AND state NOT IN ('undone', 'failed') ORDER BY started_at DESC, run_id DESC LIMIT 1"
+        )
+        rows = self._ask(sql, (kind, node_id))
+        return run_of_row(rows[0]) if rows else None
+
     def run(self, run_id: str) -> Run:
         """One run; raises NotFound."""
         rows = self._ask(f"SELECT {RUN_COLUMNS} FROM run WHERE run_id = ?", (run_id,))
