@@ -109,7 +109,7 @@ class DreamdMemoryTool(BetaAbstractMemoryTool):
 
     def clear_all_memory(self) -> str:
         """Delete every file."""
-        self._files.clear()
+        self._files.delete()
         return "All memory cleared"
 
     def _edit(self, named: str, edited: Callable[[str], tuple[str, str]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
 
 from ..client import Client, DaemonError
 from ..protocol import CONFLICT
@@ -19,14 +20,24 @@ NOTHING = ""
 """The version of a document that is not there."""
 
 
+_TURNS: WeakKeyDictionary[Client, threading.Lock] = WeakKeyDictionary()
+_GATE = threading.Lock()
+
+
+def turn_of(client: Client) -> threading.Lock:
+    """Return the lock of a client: it is one connection, for one call at a time, however many use it."""
+    with _GATE:
+        return _TURNS.setdefault(client, threading.Lock())
+
+
 class Space:
-    """The documents of a space. Every method may be called from any thread; they take turns."""
+    """The documents of a space. Every method may be called from any thread; all that share a client take turns."""
 
     def __init__(self, client: Client, space: Sequence[str], channel: str | None = None) -> None:
         self._client = client
         self._space = list(space)
         self._channel = channel
-        self._turn = threading.Lock()
+        self._turn = turn_of(client)
 
     def get(self, key: str) -> DocumentAnswer | None:
         """Return a document, None where there is none."""
@@ -50,19 +61,30 @@ class Space:
         """Give a document and those below it another key; False where something has it, or they are changing."""
         return self._succeeds("document_rename", key=key, to=to, tree=True)
 
-    def delete(self, key: str) -> int:
-        """Delete a document and those below it; return how many there were."""
+    def delete(self, key: str | None = None) -> int:
+        """Delete a document and those below it, or all of the space; return how many there were."""
         for _ in range(TRIES):
             try:
                 return int(self._call("document_delete", key=key, tree=True)["documents"])
             except DaemonError as error:
                 if error.code != CONFLICT:
                     raise
-        raise changing(key)
+        raise changing(key or "the space")
 
-    def clear(self) -> None:
-        """Delete every document of the space."""
-        self._call("document_delete")
+    def delete_version(self, key: str, version: str) -> bool:
+        """Delete a document; False where it is not of this version."""
+        try:
+            return bool(self._call("document_delete", key=key, if_version=version)["documents"])
+        except DaemonError as error:
+            if error.code != CONFLICT:
+                raise
+            return False
+
+    def observe(self, session: dict[str, Any], turns: Sequence[dict[str, str]]) -> None:
+        """Have what was said in a session learned."""
+        with self._turn:
+            given = {"channel": self._channel, **session} if self._channel else session
+            self._client.call("observe", {"session": given, "turns": list(turns)})
 
     def _succeeds(self, method: str, **params: Any) -> bool:
         try:
