@@ -12,7 +12,6 @@ from .opening import Parts
 from .operations.decay_inputs import DecayInputs, read_decay_inputs
 from .paths import StorePaths
 from .settings import StoreSettings
-from .working.anchors import session_name
 
 __all__ = ["MemoryStore", "StorePaths"]
 
@@ -49,7 +48,7 @@ class MemoryStore:
         self.reflect = parts.intake.reflect
 
         # Work under way: working/anchors, working/goals, working/surfacing, working/handed
-        self.session_name = session_name
+        self.session_name = parts.door.session_name
         self.set_anchor = parts.anchors.set
         self.anchor_of_session = parts.anchors.of_session
         self.anchor_of_channel = parts.anchors.of_channel

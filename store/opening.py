@@ -21,6 +21,7 @@ from .changes.revival import Reviving
 from .changes.runs import Changes
 from .documents.documents import Documents
 from .documents.search import DocumentSearch
+from .door import Door
 from .find.embedding.cache import EmbeddingCache
 from .find.embedding.embedding import Embedder
 from .find.index.indexer import Indexer
@@ -114,6 +115,7 @@ class Parts:
         self.leftovers = Leftovers(self.vault, self.ledger.holds, self.now())
         self.deletions = Deletions(self.vault, self.ledger, self.now, self.tombstones.read)
         self.intent = Intent(self.paths.purge, disk)
+        self.door = Door(personal=self.settings.redact_personal)
         self.mask = FileMask(personal=self.settings.redact_personal)
 
     def _build_finding(self, open_parts: ExitStack) -> None:
@@ -164,7 +166,7 @@ class Parts:
         )
         open_parts.callback(self.writer.close)
         open_parts.callback(self.deletions.stop)
-        self.switches = Switches(self.ledger, self.writer)
+        self.switches = Switches(self.ledger, self.writer, self.door)
         self.followed = Followed(self.ledger, self.writer)
         self.ledger.in_mind = self._held_in_memory
         self.ledger.on_damage = self.writer.begin_ledger_anew
@@ -195,13 +197,18 @@ class Parts:
             self.visibility.settle,
         )
         self.reviving = Reviving(self.lookup.path_of, lambda one, other: normal_form(one) == normal_form(other))
-        self.sessions = SessionPlans(
-            self.lookup.path_of, self.deletions.before_anew, self.mask.note, personal=self.settings.redact_personal
-        )
-        personal = self.settings.redact_personal
+        self.sessions = SessionPlans(self.door, self.lookup.path_of, self.deletions.before_anew, self.mask.note)
         self.work_gate = threading.Lock()
-        kept_by = (self.ledger, self.writer, self.switches.refuse_if_off, self.activity, self.work_gate, self.now)
-        self.anchors = Anchors(*kept_by, personal=personal)
+        kept_by = (
+            self.ledger,
+            self.writer,
+            self.switches.refuse_if_off,
+            self.activity,
+            self.work_gate,
+            self.now,
+            self.door,
+        )
+        self.anchors = Anchors(*kept_by)
         self.working = Sessions()
         self.handed = HandedSessions(self.ledger, self.writer, self.now)
         self.goals = Goals(
@@ -209,7 +216,6 @@ class Parts:
             self.working,
             lambda goal: self.intake.keep_thread(goal),
             lambda goal: self.corrections.close_thread(goal),
-            personal=personal,
         )
         self.documents = Documents(
             self.vault,
@@ -217,7 +223,7 @@ class Parts:
             self.switches.refuse_if_off,
             self.activity.note_call,
             self.now,
-            personal=personal,
+            self.door,
         )
         self.document_search = DocumentSearch(
             self.documents, self.catalog, self.index.backend, self.embedder, self.visibility.settle
@@ -241,7 +247,7 @@ class Parts:
             lambda node_id, known: self.linker.on_remembered(node_id, known=known),
             self.surfacing.on_turns,
             self.now,
-            personal=self.settings.redact_personal,
+            self.door,
         )
         self.linker = Linker(
             self.catalog,
@@ -263,9 +269,7 @@ class Parts:
 
     def _build_questions(self) -> None:
         """Build what answers questions and learns from the answers."""
-        self.relevance = RelevanceFeedback(
-            self.writer.later, self.is_busy, self.ledger.asked, personal=self.settings.redact_personal
-        )
+        self.relevance = RelevanceFeedback(self.writer.later, self.is_busy, self.ledger.asked, self.door)
         self.feedback = Feedback(
             self.relevance,
             self.catalog,
@@ -297,7 +301,7 @@ class Parts:
             self.recall.used,
             self.is_busy,
             self.now,
-            personal=self.settings.redact_personal,
+            self.door,
         )
         self.recall.on_given = self.surfacing.on_given
 
@@ -330,7 +334,7 @@ class Parts:
             self.visibility,
             self.repairs,
             self.now,
-            personal=self.settings.redact_personal,
+            self.door,
         )
 
     def _build_upkeep(self) -> None:

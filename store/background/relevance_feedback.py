@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from ..door import Door
 from ..find.search.search import Ranking
 from ..keep.ledger.questions import (
     LONGEST_QUESTION_CHARS,
@@ -23,7 +24,6 @@ from ..keep.ledger.questions import (
     record_question,
 )
 from ..keep.ledger.records import record_feedback
-from ..keep.redaction import redact
 from ..model import NewTurn, NodeId
 from ..roles import Role
 from ..text.terms import query_terms, term_stems
@@ -88,10 +88,9 @@ class RelevanceFeedback:
         write: Callable[..., None],
         is_busy: Callable[[], bool],
         asked: Callable[[], Sequence[PastQuestion]],
-        *,
-        personal: bool = False,
+        door: Door,
     ) -> None:
-        self._personal = personal
+        self._door = door
         self._write = write
         self._asked = asked
         self._work = WorkQueue("dreamd-feedback", is_busy, burst=MOST_WAITING, finish_on_stop=True)
@@ -146,8 +145,8 @@ class RelevanceFeedback:
     def _take_question(self, question: _Open, ranking: Ranking) -> None:
         if len(question.text) > LONGEST_QUESTION_CHARS or len(query_terms(question.text)) < FEWEST_WORDS:
             return
-        question.text = redact(question.text, personal=self._personal).text
-        question.channel = question.channel and redact(question.channel).text
+        question.text = self._door.redacted(question.text).text
+        question.channel = question.channel and self._door.redacted(question.channel).text
         question.words = term_stems(question.text)
         self._open.append(question)
         shown = [each.node_id for each in question.shown]

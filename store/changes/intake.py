@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 
+from ..door import Door
 from ..keep import okf
 from ..keep.ledger import records
 from ..keep.ledger.journal import FileChange
 from ..keep.ledger.withheld import Vanished
 from ..keep.okf import session
-from ..keep.redaction import REDACTED, redact
+from ..keep.redaction import REDACTED
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Plan, Planned
-from ..model import InvalidInput, Memory, NewTurn, NodeId, SessionHead
-from ..names import TAIL_DIGITS, as_label, channel_complaint, complaint, label_complaint
+from ..model import Memory, NewTurn, NodeId, SessionHead
 from ..results import Novelty
-from ..text.controls import plain
-from ..text.fence import without_recalled
 from .revival import Reviving
 
 SESSIONS_IN_MIND = 64
@@ -66,13 +64,12 @@ class SessionPlans:
 
     def __init__(
         self,
+        door: Door,
         path_of_node: Callable[[NodeId], str | None],
         vanished: Callable[[str], Vanished] = lambda path: Vanished(),
         redacted: Callable[[bytes], None] = lambda sha256: None,
-        *,
-        personal: bool = False,
     ) -> None:
-        self._personal = personal
+        self._door = door
         self._redacted = redacted
         self._path_of_node = path_of_node
         self._vanished = vanished
@@ -82,8 +79,8 @@ class SessionPlans:
         """Plan to append the turns that are not there yet. A turn is known by its external id; one without is new."""
         clean, secrets = [], []
         for turn in turns:
-            text = redact(plain(without_recalled(turn.text)), personal=self._personal).text
-            clean.append(replace(turn, text=text, role=clean_name(turn.role), external_id=_clean(turn.external_id)))
+            text, role = self._door.turn(turn.text), self._door.name(turn.role)
+            clean.append(replace(turn, text=text, role=role, external_id=self._door.name_if_any(turn.external_id)))
             secrets.append(text.count(REDACTED))
         if head.started_at is None:
             head = replace(head, started_at=next((turn.at for turn in turns if turn.at), None))
@@ -211,56 +208,3 @@ class Remembering:
         for number in count(2):
             node_id = okf.fact_id(memory.channel, f"{memory.text}\0{number}")
             yield replace(memory, node_id=node_id, path=okf.path_for(memory.level, memory.title, node_id))
-
-
-def check_names(channel: str, names: Iterable[str | None] = (), labels: Iterable[str] = ()) -> None:
-    """Raise InvalidInput for a channel, an agent's or task's name, or a tag that cannot be one."""
-    secret = "holds a secret" if redact(channel).found else ""
-    found = [("channel", channel, channel_complaint(channel) or secret)]
-    found += [("name", name, complaint(name)) for name in names if name is not None]
-    found += [("tag", label, label_complaint(label)) for label in labels]
-    for what, given, why in found:
-        if why:
-            raise InvalidInput(
-                f"{redact(given).text[:40]!r} is no {what}: it {why}", hint="Use one short line of words."
-            )
-
-
-def clean_head(head: SessionHead, *, personal: bool = False) -> SessionHead:
-    """Return a session's head without secrets in any of its fields; its id can be part of a path."""
-    return replace(
-        head,
-        session_id=session.session_id(clean_name(head.session_id)),
-        title=clean_title(head.title, personal=personal),
-        agent_id=_clean(head.agent_id),
-        task_id=_clean(head.task_id),
-        user_id=_clean(head.user_id),
-        cwd=None if head.cwd is None else redact(head.cwd).text,
-    )
-
-
-def clean_name(name: str) -> str:
-    """Return a name, an id or a tag without a secret in it; six digits of its hash keep two such names apart."""
-    redacted = redact(name)
-    if not redacted.found:
-        return name
-    return as_label(
-        f"{redacted.text}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:TAIL_DIGITS]}"
-    )
-
-
-def _clean(name: str | None) -> str | None:
-    return None if name is None else clean_name(name)
-
-
-def clean_title(title: str, *, personal: bool = False) -> str:
-    """Return a title on one line, without control characters and secrets."""
-    return redact(" ".join(plain(title).split()), personal=personal).text
-
-
-def clean_text(text: str, *, personal: bool = False) -> str:
-    """Return a text without control characters and secrets. Raises InvalidInput when nothing is left."""
-    kept = redact(plain(without_recalled(text)).strip(), personal=personal).text
-    if not kept:
-        raise InvalidInput("there is no text to remember", hint="Give a sentence: `dreamctl remember TEXT`.")
-    return kept

@@ -10,10 +10,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from ..changes.intake import clean_name, clean_title
+from ..door import Door
 from ..find.index.projection import SEARCHED
 from ..keep import okf
-from ..keep.redaction import redact
 from ..model import InvalidInput, Kind, Level, Memory, NodeId
 from ..names import key_complaint, label_complaint
 from ..results import Document
@@ -34,30 +33,30 @@ _ID_CHARACTERS: Final = 16  # of base32: 80 bits
 _VERSION_DIGITS: Final = 16
 
 
-def clean_space(space: Sequence[str]) -> tuple[str, ...]:
+def clean_space(space: Sequence[str], door: Door) -> tuple[str, ...]:
     """Return a space's name without secrets. Raises InvalidInput for one that cannot be a name."""
     if not 0 < len(space) <= MOST_PARTS:
         raise InvalidInput(f"a space's name has 1 to {MOST_PARTS} parts, and this one has {len(space)}")
     for part in space:
         if why := label_complaint(part):
-            raise InvalidInput(f"{redact(part).text[:40]!r} is no part of a space's name: it {why}")
-    return tuple(clean_name(part) for part in space)
+            raise InvalidInput(f"{door.shown(part)} is no part of a space's name: it {why}")
+    return tuple(map(door.name, space))
 
 
-def clean_key(key: str) -> str:
+def clean_key(key: str, door: Door) -> str:
     """Return a key without a secret in it. Raises InvalidInput for one that cannot be a key."""
     if why := key_complaint(key):
-        raise InvalidInput(f"{redact(key).text[:40]!r} is no key: it {why}", hint="Use one line of words.")
-    return clean_name(key)
+        raise InvalidInput(f"{door.shown(key)} is no key: it {why}", hint="Use one line of words.")
+    return door.name(key)
 
 
-def clean_value(value: Any, *, personal: bool = False) -> tuple[Any, int]:
+def clean_value(value: Any, door: Door) -> tuple[Any, int]:
     """Return a value without secrets, and their number: in every text of it, and where one text names another."""
     if isinstance(value, str):
-        clean = redact(value, personal=personal)
+        clean = door.redacted(value)
         return clean.text, len(clean.found)
-    parts, found = _clean_parts(value, personal)
-    whole = redact(_as_json(parts), personal=personal)
+    parts, found = _clean_parts(value, door)
+    whole = door.redacted(_as_json(parts))
     if whole.found:
         try:
             return json.loads(whole.text), found + len(whole.found)
@@ -66,15 +65,15 @@ def clean_value(value: Any, *, personal: bool = False) -> tuple[Any, int]:
     return parts, found
 
 
-def _clean_parts(value: Any, personal: bool) -> tuple[Any, int]:
+def _clean_parts(value: Any, door: Door) -> tuple[Any, int]:
     if isinstance(value, str):
-        clean = redact(value, personal=personal)
+        clean = door.redacted(value)
         return clean.text, len(clean.found)
     if isinstance(value, Mapping):
-        cleaned = {key: _clean_parts(item, personal) for key, item in value.items()}
+        cleaned = {key: _clean_parts(item, door) for key, item in value.items()}
         return {key: item for key, (item, _) in cleaned.items()}, sum(found for _, found in cleaned.values())
     if isinstance(value, list):
-        items = [_clean_parts(item, personal) for item in value]
+        items = [_clean_parts(item, door) for item in value]
         return [item for item, _ in items], sum(found for _, found in items)
     return value, 0
 
@@ -135,7 +134,7 @@ def render(
         node_id=node_id_of(space, key),
         level=Level.SESSION,
         kind=Kind.DOCUMENT,
-        title=clean_title(key.rpartition("/")[2]) or "document",
+        title=_title_of(key),
         text=body,
         channel=channel,
         created_at=created_at,
@@ -158,17 +157,21 @@ def expiry(at: datetime, ttl_minutes: float) -> datetime:
     return at + timedelta(minutes=ttl_minutes)
 
 
+def _title_of(key: str) -> str:
+    return Door().title(key.rpartition("/")[2]) or "document"
+
+
 def renamed(data: bytes, space: Sequence[str], key: str, at: datetime) -> bytes:
     """Return the file of a document under another key."""
-    title = clean_title(key.rpartition("/")[2]) or "document"
+    title = _title_of(key)
     named = {"key": key, "node_id": node_id_of(space, key), "title": title, "updated_at": at.isoformat()}
     return okf.edit(data, named)
 
 
-def read(path: str, data: bytes, *, personal: bool = False) -> Document | None:
+def read(path: str, data: bytes, door: Door) -> Document | None:
     """Read a document's file, what a person wrote into it without secrets; None for one that is no document."""
     found = read_raw(path, data)
-    return None if found is None else replace(found, value=clean_value(found.value, personal=personal)[0])
+    return None if found is None else replace(found, value=clean_value(found.value, door)[0])
 
 
 def read_raw(path: str, data: bytes) -> Document | None:

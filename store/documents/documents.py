@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from ..changes.intake import check_names
 from ..changes.runs import EDIT, FORGET, new_run_id
+from ..door import Door
 from ..keep import okf
 from ..keep.files.vault import FileStamp, Vault
 from ..keep.ledger import records
@@ -44,16 +44,15 @@ class Documents:
         refuse_if_off: Callable[[str], None],
         note_call: Callable[[], None],
         now: Callable[[], datetime],
-        *,
-        personal: bool = False,
+        door: Door,
     ) -> None:
         self._vault = vault
         self._writer = writer
         self._refuse_if_off = refuse_if_off
         self._note_call = note_call
         self._now = now
-        self._personal = personal
-        self._held = Held(personal=personal)
+        self._door = door
+        self._held = Held(door)
         self._last = datetime.min
 
     # ---- reading
@@ -79,7 +78,7 @@ class Documents:
         `deep`: of the spaces within it too; no space at all is all of them. `prefix`: the beginning of their keys.
         """
         self._note_call()
-        wanted = document.clean_space(space) if space else ()
+        wanted = document.clean_space(space, self._door) if space else ()
         for mark, found in self._listed(wanted, prefix, deep=deep or not wanted):
             if after is None or mark > after:
                 yield mark, found
@@ -103,11 +102,11 @@ class Documents:
         InvalidInput for a name or a value that cannot be kept, and StoreReadOnly where nothing is learned.
         """
         self._note_call()
-        check_names(channel)
+        self._door.check_names(channel)
         self._refuse_if_off(channel)
-        space, key = document.clean_space(space), document.clean_key(key)
+        space, key = document.clean_space(space, self._door), document.clean_key(key, self._door)
         document.check_size(value)
-        value, redacted = document.clean_value(value, personal=self._personal)
+        value, redacted = document.clean_value(value, self._door)
         document.check_size(value)
         body, is_text = document.body_of(value)
         path = document.path_of(space, key)
@@ -138,7 +137,7 @@ class Documents:
         `tree`: those below it too, whose keys begin with it and a slash. Raises Conflict for another version.
         """
         self._note_call()
-        space = document.clean_space(space)
+        space = document.clean_space(space, self._door)
         found = self._tree(space, key, tree=tree)
         for each in found.values():
             self._refuse_if_off(each.channel)
@@ -151,7 +150,8 @@ class Documents:
         Raises NotFound, and Conflict where something has that key already.
         """
         self._note_call()
-        space, key, to = document.clean_space(space), document.clean_key(key), document.clean_key(to)
+        space, key = document.clean_space(space, self._door), document.clean_key(key, self._door)
+        to = document.clean_key(to, self._door)
         found = self._tree(space, key, tree=tree)
         if not found:
             raise NotFound(f"there is no document {key!r}", hint="`document_list` names those that are there.")
@@ -163,7 +163,7 @@ class Documents:
             self._refuse_if_off(each.channel)
         named = {path: to + each.key.removeprefix(key) for path, each in found.items()}
         for name in named.values():
-            document.clean_key(name)
+            document.clean_key(name, self._door)
         run_id = new_run_id(self._now(), EDIT)
 
         def plan(files: PendingFiles) -> Planned[Moved]:
@@ -182,7 +182,7 @@ class Documents:
     # ---- inside
 
     def _path(self, space: Sequence[str], key: str) -> str:
-        return document.path_of(document.clean_space(space), document.clean_key(key))
+        return document.path_of(document.clean_space(space, self._door), document.clean_key(key, self._door))
 
     def _read(self, path: str) -> bytes | None:
         self._vault.raise_if_away()
@@ -233,7 +233,7 @@ class Documents:
         """Return a document by its path, and with `tree` those below it; all of a space for no key."""
         if key is None:
             return {document.path_of(space, found.key): found for _, found in self._listed(space, "", deep=False)}
-        key = document.clean_key(key)
+        key = document.clean_key(key, self._door)
         path = document.path_of(space, key)
         own = self._living(path, self._read(path), self._held.read)
         found = {path: own} if own is not None else {}

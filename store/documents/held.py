@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
+from ..door import Door
 from ..keep.files.vault import FileStamp
 from ..results import Document
 from . import document
@@ -18,8 +19,8 @@ MOST_BYTES: Final = 16 * 2**20
 class Held:
     """Reads documents, and holds those that were read from the disk. Every method may be called from any thread."""
 
-    def __init__(self, *, personal: bool = False) -> None:
-        self._personal = personal
+    def __init__(self, door: Door) -> None:
+        self._door = door
         self._gate = threading.Lock()
         self._held: OrderedDict[str, tuple[FileStamp, Document]] = OrderedDict()
         self._size_bytes = 0
@@ -35,7 +36,7 @@ class Held:
 
     def read(self, path: str, data: bytes, stamp: FileStamp | None = None) -> Document | None:
         """Read a document's file; None for one that is no document. With its `stamp` it is held."""
-        found = document.read(path, data, personal=self._personal)
+        found = document.read(path, data, self._door)
         if found is not None and stamp is not None and stamp.size == len(data):
             self._hold(stamp, found)
         return found

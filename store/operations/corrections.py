@@ -8,10 +8,10 @@ from datetime import datetime
 
 from ..changes.decisions import Choice, Decision, Decisions, pair_key, restoring
 from ..changes.deletions import Deletions, bringing_back
-from ..changes.intake import check_names, clean_name, clean_text
 from ..changes.link_edits import LinkEdits
 from ..changes.runs import EDIT, FORGET, REVIEW, AppliedRun, Changes, fingerprint, new_run_id
 from ..changes.standing import last_successor
+from ..door import Door
 from ..find.index.catalog import LONGEST_CURATED
 from ..find.index.opening import OpenIndex
 from ..find.index.projection import CURATED, Node
@@ -20,7 +20,6 @@ from ..keep.files.vault import Vault
 from ..keep.ledger import records
 from ..keep.ledger.journal import sha256
 from ..keep.ledger.ledger import Ledger
-from ..keep.redaction import redact
 from ..keep.writer.writer import Writer
 from ..model import (
     GLOBAL_CHANNEL,
@@ -68,10 +67,9 @@ class Corrections:
         visibility: Visibility,
         repairs: Repairs,
         now: Callable[[], datetime],
-        *,
-        personal: bool = False,
+        door: Door,
     ) -> None:
-        self._personal = personal
+        self._door = door
         self.repairs = repairs
         self._changes = changes
         self._decisions = decisions
@@ -97,7 +95,7 @@ class Corrections:
         node = self._visibility.node(node_id)
         if node.kind is Kind.SESSION:
             raise InvalidInput(f"{node_id} is a whole session", hint="Forget its turns, by their ids SESSION#N.")
-        reason = redact(plain(reason), personal=self._personal).text or "forgotten by its person"
+        reason = self._door.redacted(plain(reason)).text or "forgotten by its person"
         also = [other for other in self._lookup.resting_only_on(node_id) if other.node_id != node_id]
         doomed = also if node.kind is Kind.TURN else [node, *also]
         actions = (*(self._deletion(other, reason) for other in doomed), *self._releases(doomed))
@@ -153,9 +151,9 @@ class Corrections:
         """
         self._visibility.settle()
         decision = self._decisions.find(name)
-        kept = clean_text(text, personal=self._personal) if choice == "edit" else ""
+        kept = self._door.statement(text) if choice == "edit" else ""
         now = self._now()
-        actions = self._decisions.actions(decision, choice, by, now, kept, title_of(kept, TITLE_CHARS))
+        actions = self._decisions.actions(decision, choice, self._door.name(by), now, kept, title_of(kept, TITLE_CHARS))
         run_id = new_run_id(now, REVIEW)
         summary = {"note": f"decided {decision.decision_id}: {choice}"}
         _raise_if_refused(
@@ -185,10 +183,10 @@ class Corrections:
 
     def tag(self, node_id: NodeId, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Tagged:
         """Change the tags of a memory, as a run that `undo` can undo. Raises as `link` does."""
-        check_names(GLOBAL_CHANNEL, labels=(*add, *remove))
+        self._door.check_names(GLOBAL_CHANNEL, labels=(*add, *remove))
         node = self._editable(node_id)
         edits = LinkEdits(self._vault.read_if_any, EDIT)
-        tags = edits.tag(node, [clean_name(tag) for tag in add], remove)
+        tags = edits.tag(node, [self._door.name(tag) for tag in add], remove)
         if len(tags) > MOST_TAGS:
             raise InvalidInput(f"{node_id} would have {len(tags)} tags", hint=f"{MOST_TAGS} are the most.")
         return Tagged(node_id, tags, self._edit(edits, f"tagged {node_id}"))

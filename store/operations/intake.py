@@ -9,11 +9,11 @@ from dataclasses import astuple, replace
 from datetime import datetime
 
 from ..background.activity import Activity
-from ..changes import intake
 from ..changes.intake import Observed, Remembering, SessionPlans
 from ..changes.repeats import Once
 from ..changes.revival import REMEMBER, Reviving
 from ..changes.runs import fingerprint, new_run_id
+from ..door import Door
 from ..find.index.catalog import LONGEST_CURATED
 from ..find.index.projection import CURATED
 from ..keep import okf
@@ -24,7 +24,6 @@ from ..keep.writer.writer import Planned, Writer
 from ..model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, NewTurn, NodeId, SessionHead
 from ..results import Goal, Kept, Lesson
 from ..text.titles import title_of
-from ..working.anchors import checked_session
 from .feedback import Feedback
 from .lookup import Lookup
 from .switches import Switches
@@ -41,7 +40,7 @@ class Intake:
     """Takes in memories and sessions. Every method may be called from any thread.
 
     `remembered` is called with a memory's id, and with whether it was known, once it is acknowledged; `heard` with a
-    session's turns. `personal`: identifiers of people are taken out as secrets are.
+    session's turns.
     """
 
     def __init__(
@@ -58,10 +57,9 @@ class Intake:
         remembered: Callable[[NodeId, bool], None],
         heard: Callable[[NodeId, str, Sequence[NewTurn]], None],
         now: Callable[[], datetime],
-        *,
-        personal: bool = False,
+        door: Door,
     ) -> None:
-        self._personal = personal
+        self._door = door
         self._writer = writer
         self._ledger = ledger
         self._sessions = sessions
@@ -148,7 +146,7 @@ class Intake:
         before. Raises InvalidInput for an empty text, StoreReadOnly while
         learning is paused.
         """
-        session_id = checked_session(session_id, channel)
+        session_id = self._door.checked_session(session_id, channel)
         kept = []
         for number, (kind, text) in enumerate(learned):
             key = f"{idempotency_key}:{number}" if idempotency_key else None
@@ -171,11 +169,11 @@ class Intake:
     ) -> Memory:
         """Return a statement as the memory that it becomes: checked, and without secrets."""
         self._activity.note_call()
-        intake.check_names(channel, (agent_id,), tags)
+        self._door.check_names(channel, (agent_id,), tags)
         self._switches.refuse_if_off(channel)
-        kept = intake.clean_text(text, personal=self._personal)
+        kept = self._door.statement(text)
         node_id = okf.fact_id(channel, kept)
-        title = intake.clean_title(title, personal=self._personal) or title_of(kept, TITLE_CHARS)
+        title = self._door.title(title) or title_of(kept, TITLE_CHARS)
         return Memory(
             node_id=node_id,
             level=Level.FACT,
@@ -184,12 +182,12 @@ class Intake:
             text=kept,
             channel=channel,
             scope="global" if channel == GLOBAL_CHANNEL else "project",
-            tags=tuple(intake.clean_name(tag) for tag in tags),
+            tags=tuple(map(self._door.name, tags)),
             created_at=created_at or self._now(),
             certainty=STATED_CERTAINTY,
             provenance="user_corrected" if kind is Kind.CORRECTION else "user_stated",
             path=okf.path_for(Level.FACT, title, node_id),
-            extra={"agent_id": intake.clean_name(agent_id)} if agent_id else {},
+            extra={"agent_id": self._door.name(agent_id)} if agent_id else {},
         )
 
     def _keep(
@@ -233,8 +231,8 @@ class Intake:
         `idempotency_key`, it is answered as before.
         """
         self._activity.note_call()
-        intake.check_names(head.channel, (head.agent_id, head.task_id, head.user_id))
-        head = intake.clean_head(head, personal=self._personal)
+        self._door.check_names(head.channel, (head.agent_id, head.task_id, head.user_id))
+        head = self._door.head(head)
         if self._switches.is_off(head.channel):
             nothing: Future[Observed] = Future()
             nothing.set_result(Observed(head.session_id, 0, 0, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..changes.intake import check_names
+from ..door import Door
 from ..keep.ledger import records
 from ..keep.ledger.ledger import Ledger
 from ..keep.writer.writer import Writer
@@ -16,7 +16,8 @@ PAUSED = "paused"
 class Switches:
     """Holds the switches in memory, since every write looks at them. Every method may be called from any thread."""
 
-    def __init__(self, ledger: Ledger, writer: Writer) -> None:
+    def __init__(self, ledger: Ledger, writer: Writer, door: Door) -> None:
+        self._door = door
         self._ledger = ledger
         self._writer = writer
         self.paused = False
@@ -46,7 +47,7 @@ class Switches:
 
     def set_channel(self, channel: str, learning: bool) -> None:
         """Switch learning in one channel on or off. Raises InvalidInput for what is no channel's name."""
-        check_names(channel)
+        self._door.check_names(channel)
         flag = _flag_of(channel)
         self._write(records.clear_flag(flag) if learning else records.set_flag(flag))
 

@@ -9,17 +9,14 @@ from threading import Lock
 from typing import Final
 
 from ..background.activity import Activity
-from ..changes import intake
 from ..changes.outgoing import outgoing
+from ..door import Door
 from ..keep.ledger.ledger import Ledger
 from ..keep.ledger.work import set_anchor, work_text
-from ..keep.okf import session
-from ..keep.redaction import redact
 from ..keep.writer.writer import Writer
 from ..model import InvalidInput, NodeId
 from ..results import Anchor, Found
-from ..text.controls import plain
-from ..text.fence import fenced, unmarked, without_recalled
+from ..text.fence import fenced, unmarked
 
 MOST_CHARS: Final = 2000
 MOST_DECISIONS: Final = 8
@@ -43,8 +40,7 @@ class Anchors:
         activity: Activity,
         gate: Lock,
         now: Callable[[], datetime],
-        *,
-        personal: bool = False,
+        door: Door,
     ) -> None:
         self._ledger = ledger
         self._writer = writer
@@ -52,7 +48,7 @@ class Anchors:
         self._activity = activity
         self._gate = gate
         self._now = now
-        self._personal = personal
+        self._door = door
 
     def set(
         self,
@@ -71,7 +67,7 @@ class Anchors:
         and StoreReadOnly where nothing is learned.
         """
         self._activity.note_call()
-        session_id = checked_session(session_id, channel)
+        session_id = self._door.checked_session(session_id, channel)
         self._refuse_if_off(channel)
         task, plan, next_step = map(self._clean, (task, plan, next_step))
         decided = [text for given in decisions if (text := self._clean(given))]
@@ -97,7 +93,7 @@ class Anchors:
     def of_session(self, session_id: NodeId) -> Found:
         """Return the anchor of a session."""
         self._activity.note_call()
-        return _found(self._ledger.anchor(session_name(session_id)))
+        return _found(self._ledger.anchor(self._door.session_name(session_id)))
 
     def of_channel(self, channel: str) -> Found:
         """Return the newest anchor of a channel, whosesoever it is."""
@@ -120,23 +116,7 @@ class Anchors:
             yield f"it is of session {anchor.session_id}, which did not say that it ended"
 
     def _clean(self, text: str | None) -> str | None:
-        return None if text is None else clean_line(text, personal=self._personal)
-
-
-def session_name(session_id: NodeId) -> NodeId:
-    """Return a session's id as `observe` keeps it."""
-    return session.session_id(intake.clean_name(session_id))
-
-
-def checked_session(session_id: NodeId, channel: str) -> NodeId:
-    """Return `session_name`. Raises InvalidInput for what is no name or no channel."""
-    intake.check_names(channel, (session_id,))
-    return session_name(session_id)
-
-
-def clean_line(text: str, *, personal: bool = False) -> str:
-    """Return a short text on one line, without secrets and without what was recalled."""
-    return redact(" ".join(plain(without_recalled(text)).split()), personal=personal).text
+        return None if text is None else self._door.line(text)
 
 
 def _newest(decisions: Sequence[str]) -> tuple[str, ...]:

@@ -12,12 +12,12 @@ from typing import Final
 
 from ..background.activity import Activity
 from ..changes.outgoing import outgoing
+from ..door import Door
 from ..keep.ledger.ledger import Ledger
 from ..keep.ledger.work import end_session, set_goal
 from ..keep.writer.writer import Writer
 from ..model import InvalidInput, NodeId, NotFound
 from ..results import Goal, GoalState
-from .anchors import checked_session, clean_line, session_name
 from .sessions import TTL_S, Sessions
 
 MOST_OPEN: Final = 50
@@ -43,11 +43,10 @@ class Goals:
         activity: Activity,
         gate: Lock,
         now: Callable[[], datetime],
+        door: Door,
         sessions: Sessions,
         keep_thread: Callable[[Goal], None],
         close_thread: Callable[[Goal], None],
-        *,
-        personal: bool = False,
     ) -> None:
         self._sessions = sessions
         self._keep_thread = keep_thread
@@ -58,7 +57,7 @@ class Goals:
         self._activity = activity
         self._gate = gate
         self._now = now
-        self._personal = personal
+        self._door = door
 
     def set(
         self,
@@ -77,9 +76,9 @@ class Goals:
         many open goals, or a circle of parents.
         """
         self._activity.note_call()
-        session_id = None if session_id is None else checked_session(session_id, channel)
+        session_id = None if session_id is None else self._door.checked_session(session_id, channel)
         self._refuse_if_off(channel)
-        text = clean_line(text, personal=self._personal)
+        text = self._door.line(text)
         if len(text) > MOST_CHARS:
             raise InvalidInput(f"the goal has {len(text):,} characters, more than {MOST_CHARS}", hint="Say it shorter.")
         with self._gate:
@@ -94,7 +93,7 @@ class Goals:
     def of(self, session_id: NodeId) -> list[Goal]:
         """Return the goals of a session, in the order in which they were opened."""
         self._activity.note_call()
-        return [_shown(goal) for goal in self._ledger.goals(session_name(session_id))]
+        return [_shown(goal) for goal in self._ledger.goals(self._door.session_name(session_id))]
 
     def threads(self, channel: str) -> list[Goal]:
         """Return the goals that were open when their sessions ended, the newest first.
@@ -117,7 +116,7 @@ class Goals:
     def end_session(self, session_id: NodeId) -> list[Goal]:
         """Note that a session is over; return its open goals, which are threads of its channel from now on."""
         self._activity.note_call()
-        session_id = session_name(session_id)
+        session_id = self._door.session_name(session_id)
         self._sessions.end(session_id)
         with self._gate:
             left = [goal for goal in self._ledger.goals(session_id) if goal.is_open and goal.thread_since is None]

@@ -14,15 +14,13 @@ from threading import Lock
 from typing import Final
 
 from ..background.worker import WorkQueue
+from ..door import Door
 from ..find.embedding.embedding import Embedder
-from ..keep.redaction import redact
 from ..model import Envelope, NewTurn, NodeId, Slot
 from ..results import Pending, Working
 from ..roles import MACHINES, Role
-from ..text.controls import plain
-from ..text.fence import fenced, without_recalled
+from ..text.fence import fenced
 from ..text.terms import term_stems
-from .anchors import clean_line, session_name
 from .sessions import MOST_THOUGHT_CHARS, MOST_TURN_CHARS, HeardTurn, Sessions, WorkingSession
 from .summary import summary_of
 
@@ -58,8 +56,7 @@ class Surfacing:
         used: Callable[[Collection[NodeId]], None],
         is_busy: Callable[[], bool],
         now: Callable[[], datetime],
-        *,
-        personal: bool = False,
+        door: Door,
     ) -> None:
         self._sessions = sessions
         self._embedder = embedder
@@ -68,7 +65,7 @@ class Surfacing:
         self._used = used
         self._is_busy = is_busy
         self._now = now
-        self._personal = personal
+        self._door = door
         self._work = WorkQueue("dreamd-surfacing", is_busy)
         self._lock = Lock()
         self._waiting: OrderedDict[NodeId, tuple[str, int, list[NewTurn]]] = OrderedDict()
@@ -107,7 +104,7 @@ class Surfacing:
 
     def take(self, session_id: NodeId) -> Pending:
         """Return what waits for a session, once; it counts as given and as used."""
-        session_id = session_name(session_id)
+        session_id = self._door.session_name(session_id)
         with self._sessions.held(session_id) as session:
             waiting = session.pending if session else None
             topics = session.topics if session else 0
@@ -127,7 +124,7 @@ class Surfacing:
         """Note that a session's agent was handed these, whichever way: they are not surfaced for it again."""
         if session_id is None:
             return
-        with self._sessions.held(session_name(session_id)) as session:
+        with self._sessions.held(self._door.session_name(session_id)) as session:
             if session is not None:
                 session.give(_names(slots))
                 if session.pending is not None and not session.given.keys().isdisjoint(_names(session.pending.slots)):
@@ -135,8 +132,8 @@ class Surfacing:
 
     def think(self, session_id: NodeId, channel: str, text: str) -> int:
         """Keep a thought of a session's agent in memory; return how many are held."""
-        thought = clean_line(text, personal=self._personal)[:MOST_THOUGHT_CHARS]
-        with self._sessions.touched(session_name(session_id), channel) as session:
+        thought = self._door.line(text)[:MOST_THOUGHT_CHARS]
+        with self._sessions.touched(self._door.session_name(session_id), channel) as session:
             assert session is not None
             if thought:
                 session.thoughts.append(thought)
@@ -145,7 +142,7 @@ class Surfacing:
     def working(self, session_id: NodeId) -> Working:
         """Return what is held of a session, after the turns that it was sent so far are read."""
         self.settle(SETTLE_S)
-        session_id = session_name(session_id)
+        session_id = self._door.session_name(session_id)
         with self._sessions.held(session_id) as session:
             if session is None:
                 return Working(session_id, None)
@@ -159,7 +156,7 @@ class Surfacing:
     def _read(self, session_id: NodeId) -> None:
         with self._lock:
             channel, generation, turns = self._waiting.pop(session_id)
-        heard = [HeardTurn(turn.role, self._clean(turn.text)[:MOST_TURN_CHARS]) for turn in turns]
+        heard = [HeardTurn(turn.role, self._door.text(turn.text)[:MOST_TURN_CHARS]) for turn in turns]
         with self._sessions.touched(session_id, channel, generation) as session:
             if session is None:
                 return
@@ -184,9 +181,6 @@ class Surfacing:
         with self._sessions.touched(session_id, channel, generation) as session:
             if session is not None:
                 session.pending = _worth_telling(found, session)
-
-    def _clean(self, text: str) -> str:
-        return redact(plain(without_recalled(text)).strip(), personal=self._personal).text
 
 
 def _names(slots: Sequence[Slot]) -> set[NodeId]:

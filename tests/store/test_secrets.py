@@ -11,6 +11,7 @@ import pytest
 from dreamd.store import MemoryStore, StorePaths
 from dreamd.store.changes.runs import UNSAFE
 from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.keep.okf.session import session_id
 from dreamd.store.keep.redaction import masked
 from dreamd.store.model import Action, Changeset, InvalidInput, NewTurn, SessionHead
 from dreamd.store.settings import StoreSettings
@@ -162,3 +163,51 @@ def test_check_names_a_file_whose_name_holds_a_secret(store: MemoryStore, paths:
     (problem,) = (each for each in store.check() if "its name (github)" in each.problem)
     assert problem.path == "[redacted:github].md"
     assert KEY not in str(store.check())
+
+
+PEOPLE = ("ines@shop.dev", "+44 20 7946 0958", "4111 1111 1111 1111", "DE89 3704 0044 0532 0130 00")
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_no_field_lets_a_persons_identifier_in_where_a_setting_asks(
+    store: MemoryStore, paths: StorePaths, person: str
+) -> None:
+    store.close()
+    settings = StoreSettings(redact_personal=True)
+    with closing(MemoryStore.open(paths, settings, StubEmbedder(), lambda: NOW)) as private:
+        head = SessionHead(f"s {person}", "shop", person, NOW, person, person, person, f"/home/shop of {person}")
+        private.observe(head, [NewTurn(person, "hello there", NOW, person)]).result()
+        node_id = private.remember("the shop opens at nine", tags=[person], agent_id=person, title=person).result()
+        private.tag(node_id, [f"also {person}"])
+        private.set_anchor(f"s {person}", "shop", task=person)
+        private.set_goal(f"s {person}", "shop", text=f"call {person}")
+        private.parts.documents.put([f"of {person}"], f"key {person}", {"who": person}, channel="shop")
+        assert private.parts.documents.get([f"of {person}"], f"key {person}") is not None
+        older, newer = kept(private, "The port of the shop is 8080"), kept(private, "The port of the shop is 9090")
+        private.link(newer, older, "Contradicts")
+        private.decide(private.decisions()[0].decision_id, "newer", person)
+        private.recall("when does the shop open at nine", channel=person)
+        private.parts.relevance.settle(10)
+        with pytest.raises(InvalidInput, match="secret"):
+            private.remember("never kept", channel=person)
+        for piece in (person, session_id(person)):
+            assert not is_held(private, paths, piece)
+        assert private.anchor_of_session(f"s {person}").anchor is not None
+
+
+def test_the_setting_reaches_what_was_indexed_before_it(store: MemoryStore, paths: StorePaths) -> None:
+    (paths.vault / "mine.md").write_text("---\ntype: Note\ntitle: Mine\nnode_id: mine\n---\n\nask ines@shop.dev\n")
+    store.reconcile()
+    assert store.show("mine").text == "ask ines@shop.dev"
+    store.close()
+    settings = StoreSettings(redact_personal=True)
+    with closing(MemoryStore.open(paths, settings, StubEmbedder(), lambda: NOW)) as private:
+        assert private.settle()
+        assert private.show("mine").text == "ask xxxxxxxxxxxxx"
+        assert not is_held(private, paths, "ines@shop.dev", but="mine.md")
+
+
+def test_names_of_people_stay_without_the_setting(store: MemoryStore) -> None:
+    node_id = store.remember("the shop opens at nine", tags=["ines@shop.dev"]).result()
+    assert store.settle()
+    assert store.show(node_id).tags == ("ines@shop.dev",)

@@ -106,6 +106,8 @@ class OpenIndex:
         self._missing = missing
         self._on_damage = on_damage
         self._made_by = f"{embedder.model_id}, projection {PROJECTION_VERSION}"
+        if settings.redact_personal:  # what was indexed before the setting was made is masked too
+            self._made_by += ", without people"
         self.is_copy = False
         """True for a copy in memory, since the disk could not be written at the start."""
         if path.exists() and not can_be_written(path.parent):
