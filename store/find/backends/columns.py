@@ -20,12 +20,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .interface import Condition, Scalar, Vector
-
-Rows = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from .vectors import Mask, Rows, VectorCache
 
 SCOPES_KEPT = 16
 """Filters whose rows are cached between two changes: an agent asks with the same one again and again."""
@@ -135,7 +132,10 @@ class Scope(NamedTuple):
 
 
 class Columns:
-    """A collection's columns, indexed by row number; about 190 bytes a row. Not locked: the owner locks."""
+    """A collection's columns, indexed by row number; about 190 bytes a row. Not locked: the owner locks.
+
+    `vectors` are those of some rows: the ones that were compared lately.
+    """
 
     def __init__(self, dimension: int, fields: Sequence[str]) -> None:
         self.stamp = 0
@@ -146,6 +146,7 @@ class Columns:
         self._codes = np.zeros((-(-dimension // 64), 0), np.uint64)  # column-major: one pass a word, all in cache lines
         self._fields = {name: FieldColumn() for name in fields}
         self._ids = IdColumn()
+        self.vectors = VectorCache(dimension)
         self._scopes: dict[tuple[Condition, ...], Scope] = {}
 
     @property
@@ -174,6 +175,7 @@ class Columns:
         self._coded[rows] = False
         self.sizes[rows] = 0
         self._ids.remove(rows)
+        self.vectors.drop(rows)
         self._changed()
 
     def ids(self, rows: Rows) -> list[str]:
@@ -194,6 +196,7 @@ class Columns:
         self._grow(int(rows.max()) + 1)
         self._alive[rows] = True
         self._ids.put(rows, ids)
+        self.vectors.drop(rows)
         self.sizes[rows] = sizes
         for name, column in self._fields.items():
             column.put(rows, [payload.get(name) for payload in payloads])

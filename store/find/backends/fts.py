@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import bm25
-from .columns import Columns, Rows, Scope
+from .columns import Columns, Scope
 from .tokenizer import spell_out
+from .vectors import Rows
 
 TOKENIZER = ("unicode61", "remove_diacritics", "2")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +45,7 @@ Filter = tuple[Condition, ...]
 """Conditions that must all hold; () matches everything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """A point that matched: higher scores are better. Vector scores are cosines in [-1, 1], keyword scores bm25 > 0."""
 
     id: str

@@ -23,13 +23,20 @@ from ...keep import deadline
 from ...keep.database import transaction
 from ...model import InvalidInput, NotFound, StoreError
 from . import fts
-from .columns import Columns, Rows, Scope, code_of
+from .columns import Columns, Scope, code_of
 from .fts import WordIndex, rows_listed
 from .interface import Capabilities, Condition, Filter, Match, Point, Scalar, Vector
+from .vectors import Rows, unit
 
 RESCORED = 200
 """Vectors compared exactly, at least, and twice the limit: of real turns, 99.97 % of the best 10 by cosine were
 among the best 200 by signs, 99.9 % of the best 30 among 400."""
+
+NO_VECTOR = -2.0
+"""Below every cosine: the score of a point that has no vector yet."""
+
+COSINE_DIGITS = 6
+"""Digits of a cosine that are the same by sqlite-vec and by numpy."""
 
 TIES = 2_000
 """Points of equal score that are ordered by id; a question with more of them has no best answer."""
@@ -150,38 +157,57 @@ class SqliteVecStore:
             with self._columns(connection, name) as columns:
                 mask = self._scope(connection, name, columns, where).mask
                 rows = columns.nearest(code_of(asked), max(2 * limit, RESCORED), mask)
-                ids = dict(zip(rows.tolist(), columns.ids(rows), strict=True))
-            scored: list[Any] = connection.execute(
-                f"SELECT v.row, 1.0 - vec_distance_cosine(v.embedding, ?) FROM json_each(?) AS near "
-                f"JOIN {name}_vector AS v ON v.row = near.value",
-                (asked.tobytes(), _json(rows)),
-            ).fetchall()
-            return _best_first([Match(ids[row], score) for row, score in scored if ids[row]])[:limit]
+            scores = self._scores(connection, name, rows, asked)
+            best = _highest(scores, limit)
+            return _best_first(columns.ids(rows[best]), scores[best])[:limit]
 
     def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
         """Return the cosines of these points; those without a vector, or unknown, are left out."""
-        found = self._reader().execute(
-            f"SELECT p.id, 1.0 - vec_distance_cosine(v.embedding, ?) FROM json_each(?) AS wanted "
-            f"JOIN {name}_point AS p ON p.id = wanted.value JOIN {name}_vector AS v ON v.row = p.row",
-            (np.asarray(vector, np.float32).tobytes(), json.dumps(list(ids))),
-        )
-        return dict(found)
+        with self._reading() as connection:
+            row_of = _rows_of(connection, name, list(ids))
+            scores = self._scores(connection, name, np.array(list(row_of.values()), np.int64), np.asarray(vector))
+        return {name: score for name, score in zip(row_of, scores.tolist(), strict=True) if score > NO_VECTOR}
+
+    def _scores(self, connection: apsw.Connection, name: str, rows: Rows, asked: Vector) -> NDArray[np.float32]:
+        """Return the cosines of rows, NO_VECTOR for one that has none; what had to be read is held for the next.
+
+        They are rounded, so that an answer does not depend on what was held.
+        """
+        scores = np.full(len(rows), NO_VECTOR, np.float32)
+        with self._columns(connection, name) as columns:
+            held = columns.vectors.held(rows)
+            scores[held] = columns.vectors.cosines(rows[held], unit(asked))
+        missing = np.flatnonzero(~held)
+        if not len(missing):
+            return np.round(scores, COSINE_DIGITS)
+        read: list[Any] = connection.execute(
+            f"SELECT missing.key, 1.0 - vec_distance_cosine(v.embedding, ?), v.embedding FROM json_each(?) AS missing "
+            f"JOIN {name}_vector AS v ON v.row = missing.value",
+            (asked.tobytes(), _json(rows[missing])),
+        ).fetchall()
+        if read:
+            places, cosines, blobs = zip(*read, strict=True)
+            found = missing[list(places)]
+            scores[found] = cosines
+            self._hold(connection, name, rows[found], np.frombuffer(b"".join(blobs), np.float32))
+        return np.round(scores, COSINE_DIGITS)
+
+    def _hold(self, connection: apsw.Connection, name: str, rows: Rows, vectors: NDArray[np.float32]) -> None:
+        """Hold vectors that this snapshot has, unless it is an old one: theirs may have changed since."""
+        with self._columns(connection, name) as columns:
+            if columns.stamp == _one(connection, "SELECT stamp FROM collection WHERE name = ?", name):
+                columns.vectors.put(rows, vectors.reshape(len(rows), -1))
 
     def search_keyword(self, name: str, terms: Sequence[str], limit: int, where: Filter = ()) -> list[Match]:
         """Return the best points by bm25 over any of the terms, rare ones first while their postings are in bounds."""
         if limit < 1:
             return []
-        with self._reading() as connection:
-            with self._columns(connection, name) as columns:
-                scope = self._scope(connection, name, columns, where)
-                scores = self._word_index(name).scores(connection, terms, columns, scope)
-                rows = _highest(scores, limit)
-                matches = [
-                    Match(point_id, score)
-                    for point_id, score in zip(columns.ids(rows), scores[rows].tolist(), strict=True)
-                    if point_id
-                ]
-            return _best_first(matches)[:limit]
+        with self._reading() as connection, self._columns(connection, name) as columns:
+            scope = self._scope(connection, name, columns, where)
+            scores = self._word_index(name).scores(connection, terms, columns, scope)
+            found = np.flatnonzero(scores)
+            best = found[_highest(scores[found], limit)]
+            return _best_first(columns.ids(best), scores[best])[:limit]
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
         """Return the points that are there, in the order asked, with their vectors."""
@@ -339,17 +365,17 @@ def _rows_of(connection: apsw.Connection, name: str, ids: list[str]) -> dict[str
 
 
 def _highest(scores: NDArray[np.float32], limit: int) -> Rows:
-    """Return the rows of the highest scores above 0, and those that tie with the last of them (within TIES)."""
-    rows = np.flatnonzero(scores)
-    if len(rows) <= limit:
-        return rows
-    found = scores[rows]
-    last = np.partition(found, len(found) - limit)[len(found) - limit]
-    return np.concatenate([rows[found > last], rows[found == last][:TIES]])
+    """Return the places of the highest scores, and of those that tie with the last of them (within TIES)."""
+    if len(scores) <= limit:
+        return np.arange(len(scores))
+    last = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+    return np.concatenate([np.flatnonzero(scores > last), np.flatnonzero(scores == last)[:TIES]])
 
 
-def _best_first(matches: list[Match]) -> list[Match]:
-    return sorted(matches, key=lambda match: (-match.score, match.id))
+def _best_first(ids: list[str], scores: NDArray[np.float32]) -> list[Match]:
+    """Return matches, best first, ties by id; what is gone has no id, and what has no vector no cosine."""
+    pairs = sorted((-score, point_id) for point_id, score in zip(ids, scores.tolist(), strict=True) if point_id)
+    return [Match(point_id, -score) for score, point_id in pairs if -score > NO_VECTOR]
 
 
 def _json(rows: Rows) -> str:
