@@ -106,9 +106,12 @@ def plan_in_words(plan: PurgeAnswer, look: Look) -> list[str]:
     """Describe what a purge would remove, and what would stay and say the same."""
     if is_nothing(plan):
         return ["There is nothing to purge."]
-    changes = f"{count(plan['files_removed'], 'file')} removed, {count(plan['files_changed'], 'file')} changed"
+    done = (("removed", plan["files_removed"]), ("changed", plan["files_changed"]))
+    changes = ", ".join(f"{count(number, 'file')} {verb}" for verb, number in done if number) or "no file is changed"
     lines = look.wrap(f"This erases {amounts_in_words(plan)} for good, everywhere: {changes}.")
     lines += [line for title in plan["titles"][:MOST_TITLES] for line in look.wrap(f"- {clean(title)}", "  ")]
+    if len(plan["titles"]) > MOST_TITLES:
+        lines.append("  - …")
     if plan["copies"]:
         lines += look.wrap(f"These set-aside ledgers go as a whole: {listing(plan['copies'])}.")
     if repeated := plan["repeated_in"]:

@@ -19,6 +19,7 @@ from ...store.changes.edits import edit_key
 from ...store.keep import okf
 from ...store.keep.ledger.ledger import Reinforced, Usage
 from ...store.keep.ledger.questions import Gap, Probe
+from ...store.keep.redaction import places_of_secrets
 from ...store.model import Action, Level, Memory, NodeId, Turn
 from ..settings import PipelineSettings
 from ..steps import Steps
@@ -217,20 +218,25 @@ class View:
         return fingerprint in self.history.tombstones
 
     def allowed(self, actions: Sequence[Action]) -> list[Action]:
-        """Return the actions without edits that a person undid, and without later edits of the same files."""
-        if not self.history.tombstones:
-            return list(actions)
+        """Return the actions that may be applied: no edit that a person undid, and none of a file that holds a secret.
+
+        Later edits of the same files are left out with them.
+        """
         seen: dict[str, bytes | None] = {}
         left_out: set[str] = set()
         allowed = []
         for action in actions:
             before = seen[action.path] if action.path in seen else self.read(action.path)
-            if action.path in left_out or self.is_forbidden(edit_key(action.path, before, action.content)):
+            if action.path in left_out or self._is_refused(action, before):
                 left_out.add(action.path)
                 continue
             seen[action.path] = action.content
             allowed.append(action)
         return allowed
+
+    def _is_refused(self, action: Action, before: bytes | None) -> bool:
+        undone = bool(self.history.tombstones) and self.is_forbidden(edit_key(action.path, before, action.content))
+        return undone or (action.content is not None and bool(places_of_secrets(action.content)))
 
     def apply(self, actions: Iterable[Action], cursors: Mapping[tuple[str, str], int] | None = None) -> None:
         """Add what a stage proposed, so that later stages see it."""

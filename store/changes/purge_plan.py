@@ -315,7 +315,7 @@ class Planner:
             kept.update(words_of(clean.text))
             if clean.found:
                 words.update(words_of(said))
-                titles[node.node_id] = None
+                titles[redact(node.path).text] = None  # its own title may hold it
                 times += len(clean.found)
         erasure = Erasure(ErasedWords.of(salt, traces_among(words, kept), ()), secrets=True)
         return PurgePlan(erasure, tuple(titles)[:MOST_TITLES], secrets=times)

@@ -29,8 +29,9 @@ STATUS_WAITS_S = 0.5
 
 COUNTED = {Level.SESSION: "sessions", Level.FACT: "facts", Level.SCENARIO: "scenarios", Level.PROFILE: "profiles"}
 
-LEAKED = (
-    "a secret stands in {}; it is in no answer, and no dream changes this file before it is gone: take it out, or"
+LEAKED = "a secret stands in {}"
+LEAK_HINT = (
+    "what is found so is in no answer, and no dream changes its file: take the secrets out, or"
     " `dreamctl purge --secrets` does"
 )
 
@@ -177,9 +178,13 @@ class Health:
     def _secrets(self) -> Iterator[Problem]:
         """Look at every file, sessions and derived pages too, for what should not be kept."""
         paths = [stamp.path for stamp in self._vault.walk()]
+        leaks = False
         for path in (*paths, *self._vault.derived()):
             if places := places_of_secrets(self._vault.read_if_any(path) or b"", path):
+                leaks = True
                 yield Problem(redact(path).text, LEAKED.format(_listed(places)))
+        if leaks:
+            yield Problem("", LEAK_HINT, "note")
 
     def _accept(self) -> Sequence[Problem]:
         """Believe that what is gone is meant to be gone, and return which run takes that back."""

@@ -80,6 +80,7 @@ def test_a_person_s_file_keeps_its_bytes_and_nothing_else_has_them(store: Memory
     assert KEY not in hit.text + store.show(hit.node_id).text + store.context("how is the shop deployed").text
     (problem,) = [one for one in store.check() if one.path == "deploying.md"]
     assert "line 7 (password), line 8 (github)" in problem.problem
+    assert [one.severity for one in store.check() if "purge --secrets" in one.problem] == ["note"]  # said once
     store.forget(hit.node_id)
     assert not is_held(store, paths, KEY)
 

@@ -94,3 +94,17 @@ def test_a_change_without_a_file_before_is_nobodys_edit() -> None:
     change = Change.of(PAGE.path, None, okf.from_memory(PAGE))
     assert (change.before, change.is_by_hand) == (None, False)
     assert change.after is not None
+
+
+def test_no_change_of_a_file_that_holds_a_secret_is_proposed() -> None:
+    """It would be refused when it is applied, and the digest would tell of what did not happen."""
+    said, told = fact("The ladder is red."), fact("The code is ghp_" + "a1B2" * 9)
+    view = source_of(said, told).view()
+    tagged = []
+    for memory in (said, told):
+        before = okf.from_memory(memory)
+        after = okf.edit(before, {"tags": ["red"]})
+        tagged.append(Action.replacing(memory.path, memory.node_id, before, after, stage="drift", reason="a test"))
+    assert view.allowed(tagged) == tagged[:1]
+    repaired = replace(tagged[1], content=b"It is gone.")
+    assert view.allowed([repaired]) == [repaired]

@@ -241,6 +241,14 @@ def test_a_secret_that_was_only_asked_is_purged(store: MemoryStore, tmp_path: Pa
     assert places_with(tmp_path, [key]) == []
 
 
+def test_a_preview_of_secrets_names_the_files_without_them(store: MemoryStore) -> None:
+    key = "ghp_" + "aB3dE5fG7h" * 4
+    for name in ("servers", key):
+        (store.paths.vault / f"{name}.md").write_text(f"key {key}\n")
+    store.reconcile()
+    assert sorted(store.preview_purge(Selection(secrets=True)).titles) == ["[redacted:github].md", "servers.md"]
+
+
 def test_a_purge_that_cannot_be_finished_now_is_finished_by_itself(
     store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
