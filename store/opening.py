@@ -366,6 +366,7 @@ class Parts:
             self.queue,
             self.cache,
             self.changes,
+            self.documents,
             self.deletions,
             self.leftovers,
             self.reconciliation,

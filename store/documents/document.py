@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..door import Door
 from ..find.index.projection import SEARCHED
 from ..keep import okf
-from ..model import InvalidInput, Kind, Level, Memory, NodeId
+from ..model import Conflict, InvalidInput, Kind, Level, Memory, NodeId
 from ..names import key_complaint, label_complaint
 from ..results import Document
 from ..roles import Role
@@ -27,6 +27,12 @@ MOST_PARTS: Final = 16
 
 MOST_VALUE_BYTES: Final = 2**20 - 2**15
 """The size of a value in JSON: a line of the wire holds it, with its key, its space and the rest of an answer."""
+
+_REPLACED: Final = (
+    *("timestamp", "generated", "said_at", "channel", "format", "updated_at", "ttl_minutes", "stale_after", SEARCHED),
+    *("status", "archived_at", "superseded_by", "valid_to"),
+)
+"""The keys that a put sets, or removes: it holds again, whatever became of what it replaces."""
 
 _INFERRED: Final = "inferred"
 _ID_CHARACTERS: Final = 16  # of base32: 80 bits
@@ -143,6 +149,18 @@ def render(
         extra=extra,
     )
     return okf.from_memory(memory)
+
+
+def replaced(path: str, before: bytes, fresh: bytes) -> bytes:
+    """Return a document's file with a fresh value; what a person added to its frontmatter stays.
+
+    Raises Conflict for a file that is no document any more: a person made it something else.
+    """
+    if read_raw(path, before) is None:
+        raise Conflict(f"{path} cannot be read as a document", hint="Repair its frontmatter, or move it away.")
+    given = okf.parse(fresh).meta
+    changes = {name: given.get(name) for name in _REPLACED}
+    return okf.with_body_of(okf.edit(before, changes), fresh)
 
 
 def body_of(value: Any) -> tuple[str, bool]:

@@ -121,6 +121,8 @@ class Documents:
             content = document.render(
                 space, key, body, channel, created_at, at, ttl_minutes, is_text=is_text, searched=searched
             )
+            if before is not None:
+                content = document.replaced(path, before, content)
             expires_at = None if ttl_minutes is None else document.expiry(at, ttl_minutes)
             stored = Stored(
                 document.node_id_of(space, key), document.version_of(content), created_at, at, expires_at, redacted
@@ -178,6 +180,11 @@ class Documents:
             return Planned(Moved(len(found), run_id), steps.changes, steps.rows())
 
         return self._writer.submit(plan).result()
+
+    def sweep(self) -> None:
+        """Delete every document whose time is over."""
+        for _ in self._listed((), "", deep=True):
+            pass
 
     # ---- inside
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from ..background.embedding import EmbedQueue
 from ..changes.deletions import Deletions
 from ..changes.runs import Changes
+from ..documents.documents import Documents
 from ..find.embedding.cache import EmbeddingCache
 from ..find.index.opening import OpenIndex
 from ..keep.files.leftovers import Leftovers
@@ -39,6 +40,7 @@ class Upkeep:
         queue: EmbedQueue,
         cache: EmbeddingCache,
         changes: Changes,
+        documents: Documents,
         deletions: Deletions,
         leftovers: Leftovers,
         reconciliation: Reconciliation,
@@ -53,6 +55,7 @@ class Upkeep:
         self._queue = queue
         self._cache = cache
         self._changes = changes
+        self._documents = documents
         self._deletions = deletions
         self._leftovers = leftovers
         self._reconciliation = reconciliation
@@ -80,7 +83,9 @@ class Upkeep:
         self._deletions.look(at_once=True)
 
     def tidy(self) -> None:
-        """Remove old history, vectors of texts that are gone, leftovers; and look at the databases."""
+        """Remove expired documents, old history, vectors of texts that are gone, leftovers; look at the databases."""
+        with contextlib.suppress(StoreError):  # the vault is away: the next time
+            self._documents.sweep()
         self._changes.prune(self._now())
         self.sweep()
         self._writer.write(*prune_questions(self._now())).result()

@@ -47,6 +47,16 @@ def test_every_kind_of_problem_is_reported() -> None:
     assert found["sessions"] == ["sessions/2023/05/08/s2.md"]
 
 
+def test_a_document_is_looked_through_for_secrets_alone() -> None:
+    source = _dreamt()
+    head = (
+        b"---\ntype: Document\nnode_id: doc-a\nlevel: L0\nkind: document\ntags: [a, a]\n---\n\n[gone](/facts/none.md)\n"
+    )
+    source.files["documents/notes/a--doc-a.md"] = head
+    source.files["documents/notes/b--doc-b.md"] = head + b"ghp_" + b"a1B2" * 9 + b"\n"
+    assert _problems(source) == {"secrets": ["documents/notes/b--doc-b.md"]}
+
+
 def test_a_fact_without_evidence_is_an_orphan() -> None:
     source = _dreamt()
     (path,) = source.files

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.documents import document
+from dreamd.store.find.search.search import Question
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Conflict, InvalidInput, Kind, NotFound, StoreReadOnly
 from dreamd.store.names import key_complaint
@@ -123,6 +124,42 @@ def test_an_edit_by_hand_is_another_version(store: MemoryStore) -> None:
     assert value(store, "bread") == "by hand"
 
 
+def test_what_a_person_added_to_a_documents_file_stays(store: MemoryStore) -> None:
+    first = put(store, "bread", {"day": "Saturday"}, ttl_minutes=10)
+    store.tag(first.node_id, ["baking"])
+    store.settle()
+    path = next(store.vault.root.glob("documents/tests/one/*.md"))
+    path.write_text(path.read_text().replace("space:", "mine: kept  # a note\nspace:"))
+    put(store, "bread", "Sunday.")
+    store.settle()
+    text = path.read_text()
+    assert "mine: kept  # a note\n" in text
+    assert "ttl_minutes" not in text
+    assert text.endswith("---\n\nSunday.\n")
+    assert store.show(first.node_id).tags == ("baking",)
+    assert value(store, "bread") == "Sunday."
+
+
+def test_a_file_that_is_no_document_any_more_is_not_overwritten(store: MemoryStore) -> None:
+    put(store, "bread", "Saturday")
+    store.settle()
+    path = next(store.vault.root.glob("documents/tests/one/*.md"))
+    path.write_text("A person's own words.\n")
+    assert value(store, "bread") is None
+    with pytest.raises(Conflict, match="cannot be read"):
+        put(store, "bread", "Sunday", if_version="")
+    assert path.read_text() == "A person's own words.\n"
+
+
+def test_an_archived_document_holds_again_when_it_is_put(store: MemoryStore) -> None:
+    put(store, "bread", "The sourdough rests for nineteen hours.")
+    store.settle()
+    path = next(store.vault.root.glob("documents/tests/one/*.md"))
+    path.write_text(path.read_text().replace("status: stable", "status: deprecated\narchived_at: 2026-11-01"))
+    put(store, "bread", "The sourdough rests for twenty hours.")
+    assert store.recall("How long does the sourdough rest?", channel=CHANNEL).hits
+
+
 # ---- renaming and deleting
 
 
@@ -221,6 +258,14 @@ def test_a_listing_deletes_what_expired(store: MemoryStore, clock: Clock) -> Non
     assert len(list(store.vault.root.glob("documents/**/*.md"))) == 1
 
 
+def test_what_expired_goes_with_the_upkeep(store: MemoryStore, clock: Clock) -> None:
+    put(store, "bread", "one", ttl_minutes=10)
+    clock.now += timedelta(minutes=11)
+    store.tidy()
+    store.settle()
+    assert not list(store.vault.root.glob("documents/**/*.md"))
+
+
 # ---- finding
 
 
@@ -228,6 +273,8 @@ def test_a_document_is_recalled_as_an_assistants_words(store: MemoryStore) -> No
     put(store, "bread", "The sourdough rests for nineteen hours in the cellar.")
     hit = store.recall("How long does the sourdough rest?", channel=CHANNEL).hits[0]
     assert (hit.kind, hit.text) == (Kind.DOCUMENT, "The sourdough rests for nineteen hours in the cellar.")
+    ranked = store.rank(Question(text="How long does the sourdough rest?", channel=CHANNEL)).candidates
+    assert store.catalog.roles([ranked[0].unit]) == {hit.node_id: "assistant"}
     told = store.context("How long does the sourdough rest?", channel=CHANNEL).text
     assert "assistant" in told
     assert store.recall("How long does the sourdough rest?", channel="garden").abstained
@@ -265,6 +312,12 @@ def test_a_purge_finds_a_document_by_its_words(store: MemoryStore) -> None:
     put(store, "cake", {"for": "Miriam"})
     assert not store.purge(Selection(matching="sourdough")).traces
     assert keys(store) == ["cake"]
+
+
+def test_a_document_is_no_problem_of_a_check(store: MemoryStore) -> None:
+    put(store, "links.md", "[nowhere](/facts/none.md) and [^t1]")
+    put(store, "plan", {"day": "Saturday"}, ttl_minutes=5, searched=False)
+    assert store.check() == []
 
 
 def test_a_dream_sees_no_documents(store: MemoryStore) -> None:
