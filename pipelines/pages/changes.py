@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import product
+from itertools import accumulate, product
 
 from ...store.model import Memory, NodeId
 from ...store.roles import MACHINES
@@ -15,6 +15,9 @@ from ...store.text.state.reading import read
 
 NO_COSINE = 0.0
 """A change that is shown must be in the words: how near two statements are in meaning does not count."""
+
+SHORT_CHARS = 200
+"""Words that are read at a glance, in a table of two columns."""
 
 
 def plainly(facts: Iterable[Memory]) -> list[Memory]:
@@ -36,7 +39,7 @@ def is_plain(older: Memory, newer: Memory) -> bool:
 
 
 def told_by(older: Memory, newer: Memory) -> tuple[Memory, Memory]:
-    """Return both with the one sentence of each that shows the change best; whole where no sentence shows it."""
+    """Return both, a long one from the sentence on that shows the change best; whole where no sentence shows it."""
 
     def score(pair: tuple[str, str]) -> float:
         return change_score(change_reasons(read(pair[0]), read(pair[1]), NO_COSINE, {}))
@@ -45,7 +48,21 @@ def told_by(older: Memory, newer: Memory) -> tuple[Memory, Memory]:
     best = max(pairs, key=score, default=None)
     if best is None or not score(best):
         return older, newer
-    return replace(older, text=best[0], days=()), replace(newer, text=best[1], days=())
+    return _from(best[0], older), _from(best[1], newer)
+
+
+def _from(sentence: str, memory: Memory) -> Memory:
+    """Return a memory's own words if they are short, else from this sentence on as much as is.
+
+    The value often stands in the next one: "License: not MIT any more. MPL-2.0, since somebody sold a copy."
+    """
+    said = read_reply(memory.text)[0]
+    words = " ".join(said.split())
+    if len(words) > SHORT_CHARS:
+        sentences = list(sentences_of(said))
+        following = accumulate(sentences[sentences.index(sentence) :], lambda before, one: f"{before} {one}")
+        words = max((part for part in following if len(part) <= SHORT_CHARS), key=len, default=sentence)
+    return replace(memory, text=words, days=())
 
 
 def _pairs(older: Memory, newer: Memory) -> Iterable[tuple[str, str]]:

@@ -33,10 +33,11 @@ SAME_WORDS = 0.6
 
 DAY_TOKENS, SPEAKER_TOKENS, SPECIAL_TOKENS = 4, 3, 2
 FENCE_TOKENS = estimate_tokens(fenced("."))
-NOTE_TOKENS, JOIN_TOKENS, SMALLEST_TOKENS = 6, 1, 8
+NOTE_TOKENS, JOIN_TOKENS, SMALLEST_TOKENS = 9, 1, 8
 
-DISPUTED, UNTIL, CHANGED, LATER_SAID, STALE = "disputed", "until", "changed since", "later", "out of date"
-"""The notes beside what another contradicts, what another took the place of (probably so: `later`), and what is past
+DISPUTED, UNTIL, CHANGED, STALE = "disputed", "until", "changed since", "out of date"
+LIKELY_CHANGED = "likely changed later"
+"""The notes beside what another contradicts, what another took the place of (or likely did), and what is past
 its `stale_after`."""
 
 
@@ -305,7 +306,7 @@ def _notes(state: FactState) -> list[str]:
     notes = [DISPUTED] if state.opposed else []
     if state.newer:
         return [*notes, f"{UNTIL} {_written(_first(state.newer))}" if _first(state.newer) else CHANGED]
-    return [*notes, f"{LATER_SAID}: {_written(_first(state.later))}".removesuffix(": ")] if state.later else notes
+    return [*notes, f"{LIKELY_CHANGED} {_written(_first(state.later))}".rstrip()] if state.later else notes
 
 
 def _first(nodes: Sequence[Node]) -> datetime | None:

@@ -41,8 +41,13 @@ def test_only_plain_successors_stay_beside_a_fact() -> None:
     assert [fact.later for fact in plainly([older, POSTGRES, other])] == [(POSTGRES.node_id,), (), ()]
 
 
-def test_the_sentences_that_show_a_change_are_told_and_no_others() -> None:
+def test_a_short_statement_is_told_whole_and_a_long_one_from_its_change_on() -> None:
     older, newer = told_by(SQLITE, POSTGRES)
-    assert older.text.startswith("We take SQLite.")
-    assert newer.text == "Ok, decision: we move from SQLite to Postgres."
+    assert older.text == "We take SQLite. One file, one shop, and the backup is a copy."
+    assert newer.text == POSTGRES.text
+    long = said(f"{'Tea at five. ' * 12} {POSTGRES.text} {'Tea at five. ' * 12}", "s5#1")
+    told = told_by(SQLITE, long)[1].text
+    assert told.startswith("Ok, decision: we move from SQLite to Postgres. The shop in Braga writes too. Tea")
+    assert told.endswith(".")
+    assert len(told) <= 200
     assert told_by(SQLITE, said("Tea at five.", "s5#3")) == (SQLITE, said("Tea at five.", "s5#3"))

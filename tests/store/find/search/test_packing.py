@@ -82,7 +82,7 @@ def test_the_newest_day_stands_first(store: MemoryStore) -> None:
 
 @pytest.mark.parametrize(
     ("link", "note"),
-    [("superseded_by", "until 9 Nov 2026"), ("later", "later: 9 Nov 2026"), ("contradicts", "disputed")],
+    [("superseded_by", "until 9 Nov 2026"), ("later", "likely changed later 9 Nov 2026"), ("contradicts", "disputed")],
 )
 def test_what_became_of_a_fact_is_told_beside_its_sentence(store: MemoryStore, link: str, note: str) -> None:
     later = datetime(2026, 11, 9, tzinfo=UTC)
