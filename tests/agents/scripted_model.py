@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
@@ -32,6 +32,8 @@ class ScriptedModel:
             script = model
 
         self.requests: list[dict[str, Any]] = []
+        self.on_prompt: dict[str, Callable[[], None]] = {}
+        """Acts by what a prompt says: each is done once, before that request is answered."""
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -55,7 +57,12 @@ class ScriptedModel:
         """Keep a request; return its number."""
         with self._lock:
             self.requests.append(body)
-            return len(self.requests)
+            number = len(self.requests)
+            said = "\n".join(strings_of(body)) if self.on_prompt else ""
+            acts = [self.on_prompt.pop(words) for words in list(self.on_prompt) if words in said]
+            for act in acts:
+                act()
+        return number
 
     def texts(self) -> list[str]:
         """Return each request that was made to the model as one text, with its own escapes undone."""
@@ -72,6 +79,20 @@ def strings_of(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for one in value:
             yield from strings_of(one)
+
+
+def example_of(schema: dict[str, Any]) -> Any:
+    """Return a small value that a JSON schema takes: without one Gemini CLI asks again for minutes."""
+    match schema.get("type"):
+        case "object":
+            return {name: example_of(inner) for name, inner in schema.get("properties", {}).items()}
+        case "array":
+            return []
+        case "number" | "integer":
+            return 1
+        case "boolean":
+            return False
+    return schema.get("enum", [ANSWER])[0]
 
 
 def decide(prompt: str, result: str | None, tools: list[Tool]) -> tuple[Call | None, str]:
@@ -163,11 +184,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _responses(self, body: dict[str, Any], number: int) -> None:
         prompt, result = "", None
-        for item in body.get("input", []):
-            if item.get("type", "message") == "message" and item.get("role") == "user":
-                prompt, result = "\n".join(strings_of(item["content"])), None
-            if item.get("type") in ("function_call_output", "custom_tool_call_output"):
-                result = "\n".join(strings_of(item.get("output")))
+        for one in body.get("input", []):
+            if one.get("type", "message") == "message" and one.get("role") == "user":
+                prompt, result = "\n".join(strings_of(one["content"])), None
+            if one.get("type") in ("function_call_output", "custom_tool_call_output"):
+                result = "\n".join(strings_of(one.get("output")))
         tools: list[Tool] = []
         for tool in body.get("tools", []):
             if tool.get("type") == "namespace":
@@ -243,6 +264,10 @@ class _Handler(BaseHTTPRequestHandler):
             function["name"] for tool in body.get("tools", []) for function in tool.get("functionDeclarations", [])
         ]
         call, text = decide(prompt, result, tools)
+        wanted = body.get("generationConfig", {})
+        if wanted.get("responseMimeType") == "application/json":
+            schema = wanted.get("responseJsonSchema") or wanted.get("responseSchema") or {}
+            call, text = None, json.dumps(example_of(schema))
         part = {"functionCall": {"name": call[0], "args": call[1]}} if call else {"text": text}
         candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
         usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}

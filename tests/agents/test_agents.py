@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.cli.main import COMMANDS
 
-from tests.agents.programs import AGENTS, Agent
+from tests.agents.programs import AGENTS, QUIET, Agent
 from tests.agents.scripted_model import RESULT, ScriptedModel
 from tests.bench.daemon_under_test import DaemonUnderTest
 
@@ -58,6 +57,11 @@ class Person:
         done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
+
+    @property
+    def call_of_recall(self) -> str:
+        """A prompt at which the model calls our tool."""
+        return f'CALL {self.agent.tool} {{"query": "staging database heron port"}}'
 
     def connect(self) -> str:
         trust = ["--trust"] if self.agent.name == "codex" else []
@@ -114,11 +118,11 @@ def test_what_one_session_says_the_next_one_knows(person: Person) -> None:
             break
     assert {text.count("6543") for text in told} in ({1}, {0, 1})  # a title, which some ask for first, needs no memory
     assert all(text.count("/dreamd-memory") <= 1 for text in told)  # of which Gemini CLI escapes the brackets
-    if "mcp" in COMMANDS:
-        person.model.requests.clear()
-        answer = person.say(f'CALL {person.agent.tool} {{"query": "staging database heron port"}}')
-        assert RESULT in answer
-        assert "6543" in answer
+    person.model.requests.clear()
+    answer = person.say(person.call_of_recall)
+    assert RESULT in answer
+    assert "6543" in answer
+    assert "BAD" not in person.dreamctl("connect", person.agent.name, "--check")
     person.dreamctl("disconnect", person.agent.name, "--yes")
     after = person.settings()
     for name, content in before.items():
@@ -158,3 +162,43 @@ def test_an_agent_goes_on_without_the_daemon(person: Person, trouble: str) -> No
     person.daemon.wait_until_it_answers()
     person.say("The office is in Linz.")
     person.wait_until_learned("The office is in Linz.")
+
+
+def _restart(daemon: DaemonUnderTest) -> None:
+    daemon.kill()
+    daemon.start()
+    daemon.wait_until_it_answers()
+
+
+@pytest.mark.parametrize("trouble", [*TROUBLES, "restarted"])
+def test_a_session_outlives_the_daemon(person: Person, trouble: str) -> None:
+    """The daemon goes while the model thinks; the tool that it calls then, and the hooks after it, do no harm."""
+    person.connect()
+    person.say(FACT)
+    person.wait_until_learned("port 6543")
+    person.daemon.wait_until_embedded()
+    act = TROUBLES.get(trouble, _restart)
+    person.model.on_prompt = {person.agent.tool: lambda: act(person.daemon)}
+    said = person.say(person.call_of_recall)
+    assert not person.model.on_prompt
+    assert RESULT in said
+    assert ("6543" in said.partition(RESULT)[2]) == (trouble == "restarted")
+    for sign in ("hook error", "hook failed", "Hook execution failed", "non-zero", "Traceback"):
+        assert sign not in said, said
+
+
+def test_the_plugin_is_one(person: Person, tmp_path: Path) -> None:
+    if person.agent.name != "claude-code":
+        pytest.skip("only Claude Code has plugins")
+    folder = tmp_path / "plugin"
+    person.dreamctl("connect", "claude-code", "--plugin", str(folder))
+    done = subprocess.run(
+        [str(person.agent.executable), "plugin", "validate", str(folder)],
+        env={"PATH": os.environ["PATH"], "HOME": str(person.home), **QUIET},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Validation passed" in done.stdout
+    assert "✘" not in done.stdout, done.stdout  # what the plugin directory would refuse

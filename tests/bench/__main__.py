@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from . import (
+    agents,
     blocking,
     bundles,
     busy,
@@ -22,6 +23,7 @@ from . import (
     many_dreams,
     memory,
     model_dreams,
+    openings,
     planning,
     preemption,
     redaction,
@@ -43,6 +45,8 @@ SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "fairness": fairness.measure,
     "following": following.measure,
     "memory": memory.measure,
+    "agents": agents.measure,
+    "openings": openings.measure,
     "relays": relays.measure,
     "survival": survival.measure,
     "damage": damage.measure,

@@ -1,7 +1,7 @@
 """Do hooks help without costing? What they hand over along sixteen real sessions, how long they take, and how much.
 
-`python -m tests.bench.agents [--only replay|wall|size]`; `replay` writes every text that was handed over, beside its
-prompt, into `bench-results/injections.md`, for a reader to judge whether it holds what the prompt needs.
+`python -m tests.bench.agents [--only replay|wall|away|size]`; `replay` writes every text that was handed over, beside
+its prompt, into `bench-results/injections.md`, for a reader to judge whether it holds what the prompt needs.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ TIMES = 40
 MOST_SESSION_TOKENS = 1500
 MOST_CHARACTERS = 8000
 MOST_SHELLS = 3
+MOST_AWAY_MS = 150
+EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
 SIZES = (9_900, 10_100, 60_000)
 AGENT = "claude-code"
 
@@ -184,6 +186,37 @@ def timed(act: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+# ---- what it costs where the daemon is away
+
+
+def away(options: Options) -> Iterator[Row]:
+    """Start hooks, of every moment of a session, while the daemon is stopped, and then killed."""
+    with own_folder("hook-away") as scratch, DaemonUnderTest(scratch / "daemon") as daemon:
+        daemon.wait_until_embedded()
+        for state, act in (("stopped", daemon.pause), ("killed", daemon.kill)):
+            act()
+            took = [1e3 * _hook(daemon, event, number) for number in range(options.of(10, 2)) for event in EVENTS]
+            worst, median = max(took), statistics.median(took)
+            yield Row(
+                f"a hook while the daemon is {state}",
+                f"{median:.0f} ms",
+                f"≤ {MOST_AWAY_MS} ms",
+                median <= MOST_AWAY_MS,
+                f"median of {len(took)}, worst {worst:.0f}; exit 0 and no output each",
+            )
+
+
+def _hook(daemon: DaemonUnderTest, event: str, number: int) -> float:
+    """Run a hook that gets no answer; return how many seconds it takes."""
+    command = [str(Path(sys.executable).with_name("dreamctl")), "hook", AGENT, event]
+    given = json.dumps({"session_id": f"away-{number}", "prompt": "Which port?", "cwd": str(daemon.folder)})
+    began = time.perf_counter()
+    done = subprocess.run(command, input=given.encode(), env=daemon.environ, capture_output=True)
+    took = time.perf_counter() - began
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b""), done
+    return took
+
+
 # ---- how much it is
 
 
@@ -216,7 +249,12 @@ def sizes(options: Options) -> Iterator[Row]:
     )
 
 
-PARTS: dict[str, Callable[[Options], Iterator[Row]]] = {"replay": replayed, "wall": wall, "size": sizes}
+PARTS: dict[str, Callable[[Options], Iterator[Row]]] = {
+    "replay": replayed,
+    "wall": wall,
+    "away": away,
+    "size": sizes,
+}
 
 
 def main() -> int:

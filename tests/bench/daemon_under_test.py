@@ -156,6 +156,11 @@ class DaemonUnderTest:
             self._kept.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(self.embeddings, self._kept)
 
+    def pause(self) -> None:
+        """Have it hang."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
     def kill(self) -> None:
         """End it at once."""
         if self.process is not None:

@@ -1,4 +1,4 @@
-"""What do fifty agents cost? Their relays' memory and first answers, the daemon's growth, and what is left of them."""
+"""What do fifty agents cost? Their relays' memory, the daemon's growth, and what is left of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from .scratch import own_folder
 from .table import Row, say
 
 RELAYS = 50
-STARTS = 20
 RELAY = (str(Path(sys.executable).with_name("dreamctl")), "mcp")
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -48,7 +47,7 @@ class Agent:
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
         """Send one request of the new era and return its answer."""
-        return ask(self.process, method, **params)
+        return ask(self.process, method, {"_meta": ENVELOPE, **params})
 
     def kill(self) -> None:
         """End the agent, and not its relay."""
@@ -63,11 +62,11 @@ class Agent:
             stream.close()
 
 
-def ask(process: subprocess.Popen[bytes], method: str, **params: Any) -> dict[str, Any]:
-    """Ask a relay one thing."""
+def ask(process: subprocess.Popen[bytes], method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Ask a relay one thing, in the manner of the new era unless `params` say otherwise."""
     assert process.stdin is not None
     assert process.stdout is not None
-    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": ENVELOPE, **params}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {"_meta": ENVELOPE}}
     process.stdin.write(json.dumps(request).encode() + b"\n")
     process.stdin.flush()
     answer: dict[str, Any] = json.loads(process.stdout.readline())
@@ -80,7 +79,6 @@ def measure(options: Options) -> Iterator[Row]:
     with own_folder("relays") as scratch, DaemonUnderTest(scratch / "daemon") as daemon:
         daemon.call("remember", text="Deploys happen on Thursdays.")
         daemon.wait_until_embedded()
-        yield _opening(daemon, options.of(STARTS, 3))
         daemon.call("recall", query="when do deploys happen?")
         before = daemon.rss_bytes()
         count = options.of(RELAYS, 5)
@@ -125,31 +123,6 @@ def _tokens_of(tool: Tool) -> int:
     entry = tool.listed()
     seen = {key: entry[key] for key in ("name", "description", "inputSchema")}
     return estimate_tokens(json.dumps(seen, separators=(",", ":")))
-
-
-def _opening(daemon: DaemonUnderTest, starts: int) -> Row:
-    """Take the time from a relay's start to its answer to the opening, with no daemon at its socket."""
-    environ = {**daemon.environ, "DREAMD_SOCKET": f"{daemon.socket_path}-away"}
-    took = []
-    for _ in range(starts):
-        began = time.perf_counter()
-        process = subprocess.Popen(RELAY, env=environ, cwd=daemon.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert "supportedVersions" in ask(process, "server/discover")["result"]
-        took.append(1e3 * (time.perf_counter() - began))
-        process.communicate()
-    bare = []
-    for _ in range(starts):
-        began = time.perf_counter()
-        subprocess.run([sys.executable, "-c", "pass"], check=True)
-        bare.append(1e3 * (time.perf_counter() - began))
-    median = statistics.median(took)
-    return Row(
-        "from a relay's start to its answer to the opening, daemon down",
-        f"{median:.0f} ms",
-        "≤ 300 ms",
-        median <= 300,
-        f"median of {starts}; worst {max(took):.0f}; an empty interpreter takes {statistics.median(bare):.0f}",
-    )
 
 
 def _orphans(agents: list[Agent]) -> Row:

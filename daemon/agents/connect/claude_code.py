@@ -14,6 +14,15 @@ from .programs import HOOK_TIMEOUT_S, SERVER, Command, Places, Program, is_hook_
 NAME = "claude-code"
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
 
+PLUGIN_README = """# dreamd
+
+Gives Claude Code the long-term memory that dreamd keeps on this machine, shared with your other agents. A session
+starts with what holds in its project; a prompt brings along the few lines that surely answer it; what is said is
+remembered when Claude has answered. The model also gets tools to recall, remember and correct memories.
+
+It needs a running dreamd (`dreamctl install`). Nothing leaves your machine. `DREAMD_NO_HOOKS=1` switches the hooks off.
+"""
+
 
 def hook_entry(command: Command, event: str) -> dict[str, Any]:
     """Return one event's entry; without a matcher it is called for all sources of the event.
@@ -31,11 +40,13 @@ def plugin_files(command: Command) -> dict[str, str]:
         "version": __version__,
         "description": "One long-term memory for all your agents, on your own machine",
         "author": {"name": "dreamd"},
+        "license": "Apache-2.0",
     }
     hooks = {"hooks": {event: [hook_entry(command, event)] for event in EVENTS}}
     servers = {"mcpServers": {SERVER: command.server()}}
     documents = {".claude-plugin/plugin.json": manifest, "hooks/hooks.json": hooks, ".mcp.json": servers}
-    return {name: json.dumps(document, indent=2) + "\n" for name, document in documents.items()}
+    files = {name: json.dumps(document, indent=2) + "\n" for name, document in documents.items()}
+    return files | {"README.md": PLUGIN_README}
 
 
 def _folder(places: Places) -> Path:
