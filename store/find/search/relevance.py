@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from heapq import nlargest
 
 from ...model import NodeId
 from ...roles import Role
@@ -41,9 +42,10 @@ FAR_COSINE, FAR_COVER = 0.30, 0.40
 On the readers' benchmark 12 of 15 questions about another project abstain so, and one of 115 that have an answer.
 """
 
-SURE_RELEVANCE, SURE_WEIGHT, SURE_SHARE = 0.3, 5.4, 0.5
-"""A sentence is surely worth telling to who has not asked if it is so relevant, and holds two words of the prompt or
-more that are so rare together, or three that are this share of it. Of the readers' prompts one in nine has one."""
+SURE_RELEVANCE, SURE_WEIGHT, SURE_SHARE = 0.6, 5.4, 0.5
+"""A sentence is surely worth telling to who has not asked if it is so relevant, and holds two words of the prompt that
+are so rare together, or three that are this share of it. Of the readers' prompts one in fifteen has one. Where many
+words counted together, a long prompt found "next", "one" and "shop" in what was of another matter."""
 
 WORTH_OF_ASSISTANT = 0.75
 """The weight of a word that an assistant said: it repeats much, and what it asks is not what is known."""
@@ -154,7 +156,7 @@ class Passages:
         found = self.words.found(sentence.text, sentence.passage.said) if sentence.passage.said else frozenset()
         if sentence.relevance < SURE_RELEVANCE or len(found) < 2 or _is_deed(node):
             return False
-        weight = self.rarity.weight(found) * (WORTH_OF_ASSISTANT if node.role == Role.ASSISTANT else 1.0)
+        weight = self.rarity.weight_of_two(found) * (WORTH_OF_ASSISTANT if node.role == Role.ASSISTANT else 1.0)
         if sentence.reply_to or len(found) < ENOUGH_WORDS:
             return weight >= SURE_WEIGHT
         return weight >= SURE_WEIGHT or self.rarity.share(found) >= SURE_SHARE
@@ -218,6 +220,10 @@ class Rarity:
     def weight(self, found: Iterable[str]) -> float:
         """Return the weight of these stems together."""
         return sum(self._weights[one] for one in found)
+
+    def weight_of_two(self, found: Iterable[str]) -> float:
+        """Return the weight of the two rarest of these stems together."""
+        return sum(nlargest(2, (self._weights[one] for one in found)))
 
 
 def passages_of(ranking: Ranking, catalog: Catalog, read: int = READ, beside: int = BESIDE) -> Passages:
