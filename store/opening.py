@@ -339,7 +339,7 @@ class Parts:
 
     def _build_upkeep(self) -> None:
         """Build what looks after the store."""
-        self.pages = Pages(self.derived, self.catalog, self.vault, self.paths.vault, self.visibility)
+        self.pages = Pages(self.derived, self.catalog, self.vault, self.paths.vault, self.visibility, self.door)
         self.health = Health(
             self.vault,
             self.ledger,

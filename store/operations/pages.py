@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 from ..changes.outgoing import outgoing
+from ..door import Door
 from ..find.index.catalog import Catalog, Content
 from ..keep import okf
 from ..keep.derived import DerivedFiles
@@ -23,8 +24,9 @@ class Pages:
     """
 
     def __init__(
-        self, derived: DerivedFiles, catalog: Catalog, vault: Vault, folder: Path, visibility: Visibility
+        self, derived: DerivedFiles, catalog: Catalog, vault: Vault, folder: Path, visibility: Visibility, door: Door
     ) -> None:
+        self._door = door
         self._derived = derived
         self._catalog = catalog
         self._vault = vault
@@ -40,8 +42,13 @@ class Pages:
         return self._derived.is_ours(path)
 
     def write(self, pages: Mapping[str, str | None]) -> Sequence[str]:
-        """Write these derived pages (None: delete); return the paths of a person's own files, which stay."""
-        foreign = self._derived.write(pages)
+        """Write these derived pages (None: delete); return the paths of a person's own files, which stay.
+
+        A digest quotes files; every other page is made of the index, which holds no secret.
+        """
+        foreign = self._derived.write(
+            {path: self._door.page(text) if text and is_digest(path) else text for path, text in pages.items()}
+        )
         if gone := [path for path, text in pages.items() if text is None]:
             self._visibility.settle()
             self._vault.remove_empty_folders(gone)

@@ -212,3 +212,15 @@ def test_names_of_people_stay_without_the_setting(store: MemoryStore) -> None:
     node_id = store.remember("the shop opens at nine", tags=["ines@shop.dev"]).result()
     assert store.settle()
     assert store.show(node_id).tags == ("ines@shop.dev",)
+
+
+def test_a_digest_quotes_no_secret_and_keeps_its_links(store: MemoryStore, paths: StorePaths) -> None:
+    link = "/facts/rotate-the-token--aaaaaaaaaaaaa.md"
+    page = f"- [The deploy token is {KEY}]({link}) faded\n"
+    html = f'<li><a href="{link}">The deploy token is {KEY}</a></li>'
+    store.write_derived({"digests/2026-11-22.md": page, "digests/2026-11-22.html": html})
+    assert not is_held(store, paths, KEY)
+    for suffix in (".md", ".html"):
+        written = (paths.vault / "digests" / f"2026-11-22{suffix}").read_text()
+        assert "token is [redacted:github]" in written
+        assert link in written
