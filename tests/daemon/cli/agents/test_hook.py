@@ -144,3 +144,15 @@ def test_it_imports_the_lightest_parts_of_the_standard_library() -> None:
     loaded = set(json.loads(done.stdout))
     assert {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) <= {"dreamd"}
     assert not loaded & {"argparse", "asyncio", "datetime", "subprocess", "dreamd.ipc.client", "dreamd.store"}
+
+
+def test_its_own_start_counts_and_the_daemon_has_a_while_nevertheless() -> None:
+    began_s = time.monotonic()
+    code = "import time; time.sleep(0.3); from dreamd.daemon.cli.agents import hook; print(hook._age_s())"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=True, text=True)
+    aged_s = float(done.stdout)
+    assert aged_s <= time.monotonic() - began_s + 0.02  # of which a tick is 10 ms
+    if sys.platform == "linux":
+        assert aged_s >= 0.3
+    else:
+        assert aged_s == hook.USUAL_START_S
