@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..importing.names import FORMAT_NAMES
 from .arguments import whole
 from .formatting import Look, clean, count, listing, sentence
 from .progress import shown_progress
@@ -33,18 +34,6 @@ KEPT = {
 KINDS = ("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode")
 RELATIONS = ("RelatesTo", "Supersedes", "Contradicts")
 VERDICTS = ("useful", "not-useful", "rejected")
-FORMATS = (
-    "claude-code",
-    "codex",
-    "gemini",
-    "opencode",
-    "chatgpt",
-    "claude-ai",
-    "chat-jsonl",
-    "locomo",
-    "beam",
-    "markdown",
-)
 MOST_SKIPPED = 10
 # sysexits.h: of what was named, something is not there or may not be read; or holds nothing that can be imported
 NO_INPUT, BAD_DATA = 66, 65
@@ -157,7 +146,7 @@ def _done(said: str, run_id: str | None) -> str:
 def import_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of import."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files or folders")
-    parser.add_argument("--format", choices=FORMATS, help="their format; detected by default")
+    parser.add_argument("--format", choices=FORMAT_NAMES, help="their format; detected by default")
     parser.add_argument("--channel", help="the channel (a project's memories) for all of it")
     parser.add_argument(
         "--trust-frontmatter", action="store_true", help="let notes choose their channel and kind themselves"

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from loguru import logger
 from pydantic import Field
@@ -31,6 +31,7 @@ from ...store.names import Channel
 from ..dreaming.budget import DREAMS
 from ..host import settings_check
 from ..importing.importer import Importer
+from ..importing.names import FormatName
 from .agents import AgentMethods
 from .dreams import DreamMethods, refuse_if_paused
 from .purge import PurgeMethods
@@ -56,21 +57,7 @@ class ImportParams(Params):
     """
 
     paths: Annotated[tuple[str, ...], Field(min_length=1, max_length=10_000)]
-    format: (
-        Literal[
-            "claude-code",
-            "codex",
-            "gemini",
-            "opencode",
-            "chatgpt",
-            "claude-ai",
-            "chat-jsonl",
-            "locomo",
-            "beam",
-            "markdown",
-        ]
-        | None
-    ) = None
+    format: FormatName | None = None
     channel: Channel | None = None
     trust_frontmatter: bool = False
 

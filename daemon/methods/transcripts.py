@@ -14,6 +14,7 @@ from ...store.model import InvalidInput
 from ..clock import utc_now
 from ..importing.following.follower import Follower
 from ..importing.following.places import Place, place_of
+from ..importing.names import FollowedName
 
 UNMEASURED_BYTES_A_SECOND = 2**20
 
@@ -21,7 +22,7 @@ UNMEASURED_BYTES_A_SECOND = 2**20
 class PlaceParams(Params):
     """An agent, or a folder; both where an agent keeps its sessions in another folder than its own."""
 
-    agent: Literal["claude-code", "codex", "gemini", "opencode"] | None = None
+    agent: FollowedName | None = None
     path: str | None = None
 
     @model_validator(mode="after")

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from ....ipc.client import Absent, ClientError, DaemonError, Unreachable
 from ....ipc.protocol import NOT_FOUND
+from ...importing.names import FOLLOWED
 from ..formatting import count
 from ..request import ask
 from ..terminal import Terminal
-from .watch import AGENTS, STATUS_TIMEOUT_S, takes_all, watched_in_words
+from .watch import STATUS_TIMEOUT_S, takes_all, watched_in_words
 
 if TYPE_CHECKING:
     from ....ipc.answers import StatusAnswer, WatchAnswer
@@ -63,7 +64,7 @@ def wish_of(options: Namespace) -> Wish:
 
 def can_be_followed(agent: str) -> bool:
     """Say whether dreamd reads what this program writes."""
-    return agent in AGENTS
+    return agent in FOLLOWED
 
 
 def follow(sessions: Sessions, wish: Wish, terminal: Terminal, says_yes: Callable[[str], bool]) -> bool:

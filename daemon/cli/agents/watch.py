@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...importing.names import FOLLOWED
 from ..formatting import Look, clean, count, listing
 from ..request import ask
 from ..terminal import Terminal
@@ -15,13 +16,14 @@ from ..terminal import Terminal
 if TYPE_CHECKING:
     from ....ipc.answers import PlaceAnswer, StatusAnswer, TranscriptsAnswer, WatchAnswer
 
-AGENTS = ("claude-code", "codex", "gemini", "opencode")
 STATUS_TIMEOUT_S = 5.0
 
 
 def watch_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of watch."""
-    parser.add_argument("what", nargs="?", metavar="AGENT|FOLDER", help=f"{', '.join(AGENTS)}; or a folder of sessions")
+    parser.add_argument(
+        "what", nargs="?", metavar="AGENT|FOLDER", help=f"{', '.join(FOLLOWED)}; or a folder of sessions"
+    )
     parser.add_argument("--folder", metavar="FOLDER", help="where this agent keeps its sessions, if not where it does")
     parser.add_argument("--from-now", action="store_true", help="leave out what was said before")
     parser.add_argument("--dry-run", action="store_true", help="only count what is there")
@@ -59,9 +61,9 @@ def unwatch(options: Namespace, terminal: Terminal) -> int:
 
 
 def _named(what: str, folder: str | None) -> dict[str, Any]:
-    path = folder if what in AGENTS else what
+    path = folder if what in FOLLOWED else what
     return {
-        "agent": what if what in AGENTS else None,
+        "agent": what if what in FOLLOWED else None,
         "path": str(Path(path).expanduser().absolute()) if path else None,
     }
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Literal
 
 from ....store.model import InvalidInput, NotFound
 from ..formats.opencode_db import NAME as DATABASE_NAME
+from ..names import FOLLOWED
 from ..reading.timestamps import instant
 
 if TYPE_CHECKING:
     from ....store import MemoryStore
 
-AGENTS = ("claude-code", "codex", "gemini", "opencode")
 IN_SETTINGS = "the settings (transcripts.watch)"
 LINES = ".jsonl"
 
@@ -61,21 +61,21 @@ def folder_of(agent: str, environ: Mapping[str, str] = os.environ, settings: Pat
         case "opencode":
             return Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "opencode"
         case _:
-            raise InvalidInput(f"There is no agent {agent}.", f"Known are {', '.join(AGENTS)}; or name a folder.")
+            raise InvalidInput(f"There is no agent {agent}.", f"Known are {', '.join(FOLLOWED)}; or name a folder.")
 
 
 def place_of(what: str, folder: Path | None = None, since: datetime | None = None, *, is_set: bool = False) -> Place:
     """Return the place of an agent or of a folder. Raises InvalidInput for what is neither."""
-    if what in AGENTS:
+    if what in FOLLOWED:
         return Place(folder or folder_of(what), what, since, is_set)
     named = Path(what).expanduser()
     if not named.is_absolute():
         raise InvalidInput(
-            f"There is no agent {what}.", f"Known are {', '.join(AGENTS)}; or name a folder by its path."
+            f"There is no agent {what}.", f"Known are {', '.join(FOLLOWED)}; or name a folder by its path."
         )
     if named == Path(named.anchor) or named == Path.home():
         raise InvalidInput(f"{named} is too much to follow.", "Name the folder in which the sessions lie.")
-    known = [agent for agent in AGENTS if folder_of(agent) == named]
+    known = [agent for agent in FOLLOWED if folder_of(agent) == named]
     return Place(named, known[0] if known else "", since, is_set)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from dreamd.daemon.importing.detect import FORMATS, detect_format, read
+from dreamd.daemon.importing.names import FORMAT_NAMES
 from dreamd.daemon.importing.reading.items import UnsupportedFile
 
 from tests.daemon.importing.conftest import notes, sessions, skipped, texts
@@ -140,16 +141,5 @@ def test_a_whole_folder_is_read(data: Path) -> None:
     assert len(skipped(items)) == 1
 
 
-def test_formats_are_those_of_the_command() -> None:
-    assert list(FORMATS) == [
-        "claude-code",
-        "codex",
-        "gemini",
-        "opencode",
-        "chatgpt",
-        "claude-ai",
-        "chat-jsonl",
-        "locomo",
-        "beam",
-        "markdown",
-    ]
+def test_every_format_has_its_reader() -> None:
+    assert tuple(FORMATS) == FORMAT_NAMES
