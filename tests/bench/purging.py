@@ -393,6 +393,15 @@ def lost_turns(path: str, data: bytes, now: bytes, before: Before) -> Iterator[s
             yield f"turn {turn.ordinal} of {path} is not as it should be"
 
 
+def lines_that_go(before: Before) -> set[str]:
+    """Return the lines of facts that go, also those that a person added to them: a page's quote of one goes whole."""
+    memories = (
+        okf.to_memory(path, okf.parse(data)) for path, data in before.files.items() if path.startswith("facts/")
+    )
+    gone = (memory.text for memory in memories if before.tokens & set(TOKEN.findall(memory.text)))
+    return {line for text in gone for line in text.split("\n")}
+
+
 def lost_lines(path: str, data: bytes, now: bytes | None, before: Before) -> Iterator[str]:
     """Compare a page or a fact: the lines that hold nothing of what goes must all be there."""
     old = okf.to_memory(path, okf.parse(data))
@@ -401,11 +410,12 @@ def lost_lines(path: str, data: bytes, now: bytes | None, before: Before) -> Ite
             yield f"{path} is still there"
         return
     labels = {label for node_id, label in okf.source_ids(old.sources).items() if node_id in before.ids}
+    gone = lines_that_go(before)
     kept = [
         line
         for line in old.text.split("\n")
         if line.strip() and not line.startswith("#") and not before.tokens & set(TOKEN.findall(line))
-        and not any(f"[^{label}]" in line for label in labels)
+        and not any(f"[^{label}]" in line for label in labels) and line not in gone
     ]  # fmt: skip
     text = (now or b"").decode()
     yield from (f"a line of {path} is lost" for line in kept if line not in text)
