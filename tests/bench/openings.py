@@ -48,10 +48,10 @@ def measure(options: Options) -> Iterator[Row]:
             say("indexing")
             daemon.wait_until_it_answers(600)
             daemon.wait_until_embedded()
-            listed = daemon.call("status")["memories"]
+            listed = sum(daemon.call("status")["memories"].values())
             daemon.kill()
             daemon.start()
-            yield _row("the daemon starts again over them", daemon, starts, f"{listed} memories; killed before")
+            yield _row("the daemon starts again over them", daemon, starts, f"{listed:,} memories; killed before")
             daemon.wait_until_it_answers(600)
             daemon.wait_until_embedded()
             yield _rebuilding(daemon, starts)
