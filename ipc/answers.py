@@ -164,12 +164,16 @@ class ListAnswer(TypedDict):
 
 
 class RememberAnswer(TypedDict):
-    """The memory's id and channel, whether it is new, and how many secrets were taken out of it."""
+    """The memory's id and channel, whether it is new, and how many secrets were taken out of it.
+
+    `waits`: it steers nothing until its person accepts it.
+    """
 
     node_id: str
     channel: str
     novelty: Literal["new", "known", "again"]
     redacted: int
+    waits: bool
 
 
 class ObserveAnswer(TypedDict):
@@ -334,11 +338,25 @@ class LeakAnswer(TypedDict):
     kinds: str
 
 
+class WaitingAnswer(TypedDict):
+    """A memory that an agent wrote down and that steers nothing yet: the kind and the priority that it wants."""
+
+    node_id: str
+    kind: str
+    always: int
+    because: str
+    agent: str
+    channel: str
+    text: str
+    at: str | None
+
+
 class ReviewAnswer(TypedDict):
-    """The decisions that wait for a person."""
+    """The decisions that wait for a person, and what agents wrote down that does."""
 
     decisions: list[DecisionAnswer]
     total: int
+    waiting: list[WaitingAnswer]
     leaks: list[LeakAnswer]
 
 
@@ -434,11 +452,12 @@ class PendingAnswer(TypedDict):
 
 
 class LessonAnswer(TypedDict):
-    """One thing that was learned, and its memory."""
+    """One thing that was learned, and its memory; `waits`: it steers nothing until its person accepts it."""
 
     node_id: str
     kind: str
     text: str
+    waits: bool
 
 
 class ReflectAnswer(TypedDict):

@@ -63,7 +63,8 @@ class ContextParams(Params):
 class RememberParams(Params):
     """One thing to keep. No channel: that of the git repository of the caller's working directory, `cwd`.
 
-    `always`: it stands in every envelope of its channel, the highest `priority` first.
+    `agent_id` names the agent that wrote it down, in its `session`; without one it is the person's own. `always`: it
+    stands in every envelope of its channel, the highest `priority` first.
     """
 
     text: Words
@@ -72,6 +73,7 @@ class RememberParams(Params):
     cwd: Folder | None = None
     tags: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
     agent_id: Name | None = None
+    session: Name | None = None
     always: bool = False
     priority: Annotated[int, Field(strict=True, ge=1, le=10)] = 5
     idempotency_key: Key | None = None

@@ -120,6 +120,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             channel=channel_of_repository(params.channel, params.cwd),
             tags=params.tags,
             agent_id=params.agent_id,
+            session=params.session,
             curated=params.priority if params.always else 0,
             idempotency_key=params.idempotency_key,
         )
@@ -128,7 +129,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
     async def _curated(acknowledged: Future[Kept], priority: int) -> Kept:
         """Mark a memory that was known without being curated, which keeping it again does not change."""
         kept = await asyncio.wrap_future(acknowledged)
-        if kept.novelty != "new":
+        if kept.novelty != "new" and not kept.waits:
             await asyncio.to_thread(store.curate, kept.node_id, priority)
         return kept
 
@@ -145,7 +146,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             cwd=session.cwd,
         )
         turns = [NewTurn(t.role, t.text, _aware(t.at), t.external_id) for t in params.turns]
-        return store.observe(head, turns, params.idempotency_key)
+        return store.observe(head, turns, params.idempotency_key, live=True)
 
     def forget(params: ForgetParams, call: Call) -> Forgotten:
         return store.forget(params.node_id, params.reason)

@@ -94,7 +94,8 @@ class WorkingMethods:
             learned.append((Kind.EPISODE, params.outcome))
         lessons = self._store.reflect(params.session, channel, learned, params.agent_id, params.idempotency_key)
         told: list[tuple[bool, LessonAnswer]] = [
-            (one.known, {"node_id": one.node_id, "kind": one.kind.value, "text": one.text}) for one in lessons
+            (one.known, {"node_id": one.node_id, "kind": one.kind.value, "text": one.text, "waits": one.waits})
+            for one in lessons
         ]
         return {
             "session_id": self._store.session_name(params.session),

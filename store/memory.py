@@ -101,6 +101,9 @@ class MemoryStore:
         self.curate = parts.corrections.curate
         self.decisions = parts.corrections.decisions
         self.decide = parts.corrections.decide
+        self.waiting = parts.corrections.waiting
+        self.accept = parts.corrections.accept
+        self.reject = parts.corrections.reject
 
         # Learning, on and off: operations/switches
         self.pause = parts.switches.pause

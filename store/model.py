@@ -22,6 +22,9 @@ Verdict = Literal["useful", "not-useful", "rejected"]
 Relation = Literal["RelatesTo", "Supersedes", "Contradicts"]
 """A relation by which two memories are linked by hand: `Supersedes` says that the first takes the second's place."""
 
+AWAITS_REVIEW = "awaits_review"
+"""The key of a memory that an agent wrote down and its person has not accepted: what it is to become, and why."""
+
 GLOBAL_CHANNEL = "_global"
 ALL_CHANNELS = "*"
 
@@ -227,6 +230,11 @@ class Memory:
     def is_live(self) -> bool:
         """Return True if it still holds: it is neither archived nor superseded."""
         return not self.is_archived and self.superseded_by is None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return True if its person has not accepted it yet: nothing is built on it."""
+        return AWAITS_REVIEW in self.extra
 
     @property
     def since(self) -> datetime | None:

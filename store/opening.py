@@ -59,6 +59,7 @@ from .paths import StorePaths
 from .settings import StoreSettings
 from .text.normal_form import normal_form
 from .working.anchors import Anchors
+from .working.foreign_words import ForeignWords
 from .working.goals import Goals
 from .working.handed import HandedSessions
 from .working.sessions import Sessions
@@ -211,6 +212,7 @@ class Parts:
         self.anchors = Anchors(*kept_by)
         self.working = Sessions()
         self.handed = HandedSessions(self.ledger, self.writer, self.now)
+        self.foreign_words = ForeignWords(self.now)
         self.goals = Goals(
             *kept_by,
             self.working,
@@ -246,6 +248,8 @@ class Parts:
             self.activity,
             lambda node_id, known: self.linker.on_remembered(node_id, known=known),
             self.surfacing.on_turns,
+            self.foreign_words,
+            lambda memory: self.linker.later(lambda: self.corrections.vouch(memory)),
             self.now,
             self.door,
         )
@@ -399,6 +403,7 @@ class Parts:
         """Let go of what is held of sessions in memory, before a purge erases the rows."""
         self.working.forget()
         self.handed.forget()
+        self.foreign_words.forget()
 
     # ---- starting
 

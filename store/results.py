@@ -22,13 +22,14 @@ GoalState = Literal["active", "blocked", "completed", "abandoned"]
 class Kept:
     """A statement that is kept, as far as its acknowledgement knows; `redacted` counts the secrets taken out of it.
 
-    What it replaces or contradicts is found later, and linked.
+    What it replaces or contradicts is found later, and linked. `waits`: it steers nothing until its person accepts it.
     """
 
     node_id: NodeId
     channel: str
     novelty: Novelty
     redacted: int
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ class Lesson:
     kind: Kind
     text: str
     known: bool
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,14 @@ settings.register_profile("house", deadline=None, derandomize=True)
 settings.load_profile("house")
 
 
+MARKS = ("DREAMD_", "XDG_", "CLAUDE", "CODEX_", "GEMINI_", "OPENCODE", "CURSOR_")
+"""The beginnings of variables that say where a person's memory is, or that an agent runs this."""
+
+
 @pytest.fixture(autouse=True)
 def _no_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep every test away from the person's own memory, settings and socket."""
-    for name in [name for name in os.environ if name.startswith(("DREAMD_", "XDG_"))]:
+    for name in [name for name in os.environ if name.startswith(MARKS)]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp()))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...ipc.client import DaemonError
@@ -14,7 +15,15 @@ from .request import ask
 from .terminal import Terminal
 
 if TYPE_CHECKING:
-    from ...ipc.answers import DecayAnswer, DecidedAnswer, DecisionAnswer, LeakAnswer, RestoreAnswer, ReviewAnswer
+    from ...ipc.answers import (
+        DecayAnswer,
+        DecidedAnswer,
+        DecisionAnswer,
+        LeakAnswer,
+        RestoreAnswer,
+        ReviewAnswer,
+        WaitingAnswer,
+    )
 
 MOST_SHOWN = 40
 KEPT = {
@@ -22,10 +31,14 @@ KEPT = {
     "older": "The older one holds.",
     "both": "Both hold.",
     "edit": "Your wording holds.",
+    "accept": "It holds from now on.",
+    "reject": "It is forgotten.",
 }
 KEYS = {
     "n": "newer", "o": "older", "b": "both", "e": "edit", "s": "skip", "q": "quit", "": "skip",
 }  # fmt: skip
+CLAIM_KEYS = {"a": "accept", "r": "reject", "s": "skip", "q": "quit", "": "skip"}
+CLAIM_PROMPT = "[a]ccept  [r]eject  [s]kip  [q]uit "
 PROMPT = "[n]ewer holds  [o]lder holds  [b]oth hold  [e]dit  [s]kip  [q]uit "
 
 
@@ -61,33 +74,38 @@ def review_arguments(parser: ArgumentParser) -> None:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--keep", choices=("newer", "older", "both"), help="which memory holds")
     choice.add_argument("--edit", metavar="TEXT", help="the text that holds instead of both")
+    choice.add_argument("--accept", action="store_true", help="what an agent wrote down holds")
+    choice.add_argument("--reject", action="store_true", help="forget what an agent wrote down")
     parser.add_argument("--by", metavar="NAME", help="the name of who decides (your login)")
 
 
 def review(options: Namespace, terminal: Terminal) -> int:
     """Show what waits, settle one, or walk through all."""
-    if options.keep or options.edit:
+    if options.keep or options.edit or options.accept or options.reject:
         return _settle(options, terminal)
     answer: ReviewAnswer = ask(terminal, "review_list")
     if options.decision:
         answer["decisions"] = [d for d in answer["decisions"] if options.decision in _names(d)]
+        answer["waiting"] = [one for one in answer["waiting"] if options.decision == one["node_id"]]
+    nothing = not answer["decisions"] and not answer["waiting"]
     if terminal.as_json:
         terminal.document(answer)
-    elif not answer["decisions"]:
+    elif nothing:
         terminal.lines(["No decision waits.", *leaks_in_words(answer["leaks"], terminal.look)])
     elif options.list or not (sys.stdin.isatty() and sys.stdout.isatty()):
         terminal.lines(decisions_in_words(answer, terminal.look))
     else:
         return _walk(answer, options.by, terminal)
-    return 4 if options.decision and not answer["decisions"] else 0
+    return 4 if options.decision and nothing else 0
 
 
 def _settle(options: Namespace, terminal: Terminal) -> int:
     from .main import UsageError
 
     if not options.decision:
-        raise UsageError("--keep and --edit need a decision's id", "`dreamctl review --list` shows them")
-    answer = _decide(terminal, options.decision, "edit" if options.edit else options.keep, options.by, options.edit)
+        raise UsageError("a choice needs a decision's id", "`dreamctl review --list` shows them")
+    keep = next((name for name in ("edit", "accept", "reject") if getattr(options, name)), options.keep)
+    answer = _decide(terminal, options.decision, keep, options.by, options.edit)
     terminal.report(answer, decided_in_words(answer))
     return 0
 
@@ -99,39 +117,42 @@ def _decide(terminal: Terminal, name: str, keep: str, by: str | None, text: str 
 
 def _walk(answer: ReviewAnswer, by: str | None, terminal: Terminal) -> int:
     """Ask about one after the other; what is skipped waits on."""
-    look, waiting = terminal.look, answer["decisions"]
+    look = terminal.look
+    asked: list[tuple[str, list[str], str]] = [
+        *((one["node_id"], claim_in_words(one, look), "") for one in answer["waiting"]),
+        *((one["decision_id"], decision_in_words(one, look), one["newer"]["text"]) for one in answer["decisions"]),
+    ]
     settled = 0
-    for place, decision in enumerate(waiting, 1):
-        title = f"Decision {place} of {len(waiting)}"
-        terminal.lines(["", look.paint(title, BOLD) + look.paint(f"  {decision['decision_id']}", DIM)])
-        terminal.lines(decision_in_words(decision, look))
-        choice = _choice(terminal)
+    for place, (name, lines, newer) in enumerate(asked, 1):
+        title = f"Decision {place} of {len(asked)}"
+        terminal.lines(["", look.paint(title, BOLD) + look.paint(f"  {name}", DIM), *lines])
+        choice = _choice(terminal, PROMPT, KEYS) if newer else _choice(terminal, CLAIM_PROMPT, CLAIM_KEYS)
         if choice == "quit":
             break
-        text = _edited(decision["newer"]["text"], terminal) if choice == "edit" else None
+        text = _edited(newer, terminal) if choice == "edit" else None
         if choice == "skip" or (choice == "edit" and not text):
             terminal.note("left as it is")
             continue
         try:
-            done = _decide(terminal, decision["decision_id"], choice, by, text)
+            done = _decide(terminal, name, choice, by, text)
         except DaemonError as error:  # a file was edited meanwhile, or another client has decided
             terminal.warn(f"{error}; left as it is")
             continue
         terminal.lines(look.paint(line, GREEN) for line in decided_in_words(done))
         settled += 1
-    terminal.lines(["", f"{count(settled, 'decision')} made; {len(waiting) - settled:,} still waiting."])
+    terminal.lines(["", f"{count(settled, 'decision')} made; {len(asked) - settled:,} still waiting."])
     if answer["leaks"]:
         terminal.lines(leaks_in_words(answer["leaks"], look))
     return 0
 
 
-def _choice(terminal: Terminal) -> str:
+def _choice(terminal: Terminal, prompt: str, keys: Mapping[str, str]) -> str:
     while True:
         try:
-            said = input(terminal.look.paint(PROMPT, BOLD)).strip().lower()
+            said = input(terminal.look.paint(prompt, BOLD)).strip().lower()
         except EOFError:
             return "quit"
-        if (choice := KEYS.get(said[:1])) and (not said or choice.startswith(said)):
+        if (choice := keys.get(said[:1])) and (not said or choice.startswith(said)):
             return choice
         terminal.note(f"{clean(said)!r} is not one of these")
 
@@ -189,14 +210,30 @@ def _in_days(instant: str | None, look: Look) -> str:
 
 
 def decisions_in_words(answer: ReviewAnswer, look: Look) -> list[str]:
-    """Describe each decision that waits, one after the other."""
+    """Describe each decision that waits, one after the other; first what agents wrote down."""
     lines: list[str] = []
+    for one in answer["waiting"]:
+        lines += [look.paint(one["node_id"], BOLD), *claim_in_words(one, look), ""]
+    if answer["waiting"]:
+        lines += [*look.wrap("Settle one with `dreamctl review ID --accept` or --reject."), ""]
+    if not answer["decisions"]:
+        return lines + leaks_in_words(answer["leaks"], look)
     for decision in answer["decisions"]:
         lines += [look.paint(decision["decision_id"], BOLD), *decision_in_words(decision, look), ""]
     if answer["total"] > len(answer["decisions"]):
         lines += [f"… and {answer['total'] - len(answer['decisions']):,} more after these.", ""]
     lines += look.wrap("Settle one with `dreamctl review ID --keep newer|older|both`, or --edit TEXT.")
     return lines + leaks_in_words(answer["leaks"], look)
+
+
+def claim_in_words(claim: WaitingAnswer, look: Look) -> list[str]:
+    """Describe what an agent wrote down: what it is to be, where, and why it waits."""
+    wanted = claim["kind"] + (", in every envelope" if claim["always"] else "")
+    since = look.ago(claim["at"]) if claim["at"] else "undated"
+    about = " · ".join(clean(part) for part in (since, claim["channel"], claim["agent"]) if part)
+    lines = [f"  {look.paint('TO ACCEPT', BOLD, YELLOW)}  {look.paint(about, DIM)}"]
+    lines += look.wrap(claim["text"], "    ", 8)
+    return [*lines, *look.wrap(clean(f"as {wanted}; waits, since {claim['because']}"), "      ")]
 
 
 def decision_in_words(decision: DecisionAnswer, look: Look) -> list[str]:

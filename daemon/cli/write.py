@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +37,20 @@ KINDS = ("note", "fact", "preference", "procedure", "correction", "negative", "d
 RELATIONS = ("RelatesTo", "Supersedes", "Contradicts")
 VERDICTS = ("useful", "not-useful", "rejected")
 MOST_SKIPPED = 10
+AGENTS_SHELLS = {
+    "CLAUDECODE": "claude-code",
+    "CODEX_SANDBOX": "codex",
+    "CODEX_THREAD_ID": "codex",
+    "GEMINI_CLI": "gemini",
+    "OPENCODE": "opencode",
+    "CURSOR_AGENT": "cursor",
+}
+"""The variables that agents set for the commands that they run; who types in a terminal of their own has none."""
+
+WAITS = (
+    "It was written down by an agent, and may be from the web or a tool: it waits for `dreamctl review`, and is quoted "
+    "until then as the agent's word."
+)
 # sysexits.h: of what was named, something is not there or may not be read; or holds nothing that can be imported
 NO_INPUT, BAD_DATA = 66, 65
 
@@ -55,7 +71,7 @@ def remember(options: Namespace, terminal: Terminal) -> int:
     """Keep one memory."""
     text = _standard_input() if options.text == ["-"] else " ".join(options.text)
     channel = GLOBAL_CHANNEL if options.for_all else options.channel
-    params = {"text": text, "kind": options.kind, "channel": channel, "tags": options.tag}
+    params = {"text": text, "kind": options.kind, "channel": channel, "tags": options.tag, **written_by(os.environ)}
     if options.always or options.priority:
         params |= {"always": True, "priority": options.priority}
     answer: RememberAnswer = ask(terminal, "remember", params)
@@ -63,11 +79,19 @@ def remember(options: Namespace, terminal: Terminal) -> int:
     return 0
 
 
+def written_by(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the agent in whose shell this runs, and its session where that is said; nothing for a person."""
+    agent = next((agent for mark, agent in AGENTS_SHELLS.items() if environ.get(mark)), "")
+    session = environ.get("CLAUDE_CODE_SESSION_ID", "") if agent == "claude-code" else ""
+    return {name: value for name, value in (("agent_id", agent), ("session", session)) if value}
+
+
 def remembered_in_words(answer: RememberAnswer, look: Look) -> list[str]:
     """Say where it is kept, whether it was known, and what was taken out of it."""
     node, channel = answer["node_id"], clean(answer["channel"])
     for_all = ", for all projects" if answer["channel"] == GLOBAL_CHANNEL else ""
     lines = look.wrap(KEPT[answer["novelty"]].format(node=node, channel=channel + for_all))
+    lines += look.wrap(WAITS) if answer["waits"] else []
     return lines + redacted_in_words(answer["redacted"], look)
 
 

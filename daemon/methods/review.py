@@ -41,10 +41,13 @@ class RestoreParams(Params):
 
 
 class DecideParams(Params):
-    """A person's decision about two memories; `edit` comes with the `text` that holds instead."""
+    """A person's decision about two memories; `edit` comes with the `text` that holds instead.
+
+    `accept` and `reject` are about a memory that waits, whose id is the `decision`.
+    """
 
     decision: Name
-    keep: Literal["newer", "older", "both", "edit"]
+    keep: Literal["newer", "older", "both", "edit", "accept", "reject"]
     text: Annotated[str, Field(max_length=2**16)] = ""
     by: Annotated[str, Field(pattern=r"^[\w.@-]{1,64}$")] | None = None
 
@@ -104,7 +107,10 @@ class ReviewMethods:
         for decision in decisions:
             for side in (decision["older"], decision["newer"]):
                 side["text"] = side["text"][:LONGEST_TEXT]
-        return {"decisions": decisions, "total": len(waiting), "leaks": self._leaks()}
+        claims = [plain(claim) for claim in self._store.waiting()[:MOST_DECISIONS]]
+        for claim in claims:
+            claim["text"] = claim["text"][:LONGEST_TEXT]
+        return {"decisions": decisions, "total": len(waiting), "waiting": claims, "leaks": self._leaks()}
 
     def review_decide(self, params: DecideParams, call: Call) -> Any:
         """Settle one."""
@@ -112,6 +118,10 @@ class ReviewMethods:
             raise Refused(
                 "`text` is required with keep=edit and not allowed otherwise.", "`dreamctl review ID --edit TEXT`."
             )
+        if params.keep == "accept":
+            return self._store.accept(params.decision, params.by or _login())
+        if params.keep == "reject":
+            return self._store.reject(params.decision)
         return self._store.decide(params.decision, params.keep, params.by or _login(), params.text)
 
     def _leaks(self) -> list[LeakAnswer]:

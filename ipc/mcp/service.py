@@ -28,6 +28,8 @@ from .session import McpSession
 from .tools import INSTRUCTIONS, TOOLS, arguments_of
 
 NAME = "dreamd"
+UNNAMED = "agent"
+"""An agent that names itself not at all is one nevertheless: what it writes down is not a person's word."""
 LONGEST_NAME = 64
 _NO_NAME = re.compile(r"[^\w.-]")
 
@@ -123,7 +125,7 @@ async def _call_tool(context: Context, params: types.CallToolRequestParams) -> t
     session, given = context.lifespan_context, params.arguments or {}
     known = {
         **session.known,
-        "agent_id": session.known.get("agent") or _agent(context),
+        "agent_id": session.known.get("agent") or _agent(context) or UNNAMED,
         "session": _session(context),
         "idempotency_key": session.idempotency_key(context.request_id, given),
     }

@@ -114,7 +114,7 @@ TOOLS: Mapping[str, Tool] = {
             "remember",
             render.remembered,
             required=("text",),
-            adds=("cwd", "agent_id", "idempotency_key"),
+            adds=("cwd", "agent_id", "session", "idempotency_key"),
             always_loaded=True,
         ),
         Tool(

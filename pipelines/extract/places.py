@@ -10,14 +10,12 @@ from enum import StrEnum
 from ...store.keep.redaction import REDACTED, redact
 from ...store.model import Turn
 from ...store.roles import MACHINES, Role
+from ...store.text.foreign_calls import reads_the_web
 from ...store.text.sentences import sentences_of
 from .own_words import own_words
 
 _TOOL_CALL = re.compile(r"\s*\[[A-Z]\w*(?::? [^\n]*)?\]?\s*(?:\n.*)?", re.DOTALL)
 """The line that stands for a call: "[Bash: ls]", "[Edit /src/app.py]"."""
-
-_WEB_CALL = re.compile(r"\s*\[\w*(?:web|fetch|brows|https?:)[^\n]*|\s*\[[^\n\]]*https?://", re.IGNORECASE)
-"""The call of a tool that reads what strangers wrote: "[WebFetch: …]", "[mcp__browser__open …]", "[Bash: curl https://…]"."""
 
 
 class Speaker(StrEnum):
@@ -54,7 +52,7 @@ def places_of(turns: Sequence[Turn]) -> list[Place]:
     for turn in turns:
         if turn.role in (Role.SYSTEM, Role.TOOL) or is_tool_call(turn):
             after_tool = with_tools = True
-            after_web = after_web or _WEB_CALL.match(turn.text) is not None
+            after_web = after_web or reads_the_web(turn.text)
             continue
         speaker = speaker_of(turn.role)
         after_tool = after_tool and speaker is Speaker.ASSISTANT

@@ -24,9 +24,10 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 class RunReport:
     """Everything that is reported of a run. `at` is the person's local time when it began.
 
-    `model_note` says if a language model took part, and if not, why; `decisions` are pairs, the older first; `gaps`
-    are questions without an answer; `runs` are the earlier ones, and `linked` counts the statements that were linked
-    when they were remembered, since the last of them; `used` is when each memory was last recalled.
+    `model_note` says if a language model took part, and if not, why; `decisions` are pairs, the older first; `waiting`
+    is what agents wrote down and its person has not accepted; `gaps` are questions without an answer; `runs` are the
+    earlier ones, and `linked` counts the statements that were linked when they were remembered, since the last of
+    them; `used` is when each memory was last recalled.
     """
 
     day: date
@@ -45,6 +46,7 @@ class RunReport:
     tokens: int = 0
     calls: int = 0
     decisions: Sequence[tuple[Memory, Memory]] = ()
+    waiting: Sequence[Memory] = ()
     runs: Sequence[Run] = ()
     linked: int = 0
     used: Mapping[NodeId, datetime] = field(default_factory=dict)
@@ -65,6 +67,7 @@ class RunReport:
             kind=request.kind,
             at=request.now.astimezone(timezone(timedelta(seconds=request.utc_offset_s))),
             decisions=open_pairs(view),
+            waiting=view.waiting(),
             runs=runs,
             linked=linked,
             used={node_id: usage.last_at for node_id, usage in view.history.usage.items()},

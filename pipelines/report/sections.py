@@ -150,10 +150,11 @@ def _replaced_sentence(summary: ActionSummary) -> str:
 
 
 def _doubted_sentence(report: RunReport, summary: ActionSummary) -> str:
-    waiting, doubted = len(report.decisions), len(summary.doubted)
+    waiting, doubted, claims = len(report.decisions), len(summary.doubted), len(report.waiting)
+    noted = f"{count(claims, 'note')} of your agents {'waits' if claims == 1 else 'wait'} for `dreamctl review`"
     said = f"{count(waiting, 'pair')} cannot both hold and {'waits' if waiting == 1 else 'wait'} for you"
     perhaps = f"{count(doubted, 'older statement')} {'is' if doubted == 1 else 'are'} perhaps out of date"
-    told = [part for part, number in ((said, waiting), (perhaps, doubted)) if number]
+    told = [part for part, number in ((said, waiting), (noted, claims), (perhaps, doubted)) if number]
     return f"{'; '.join(told)}." if told else ""
 
 

@@ -6,6 +6,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from ...store.channel import channel_of_folder
 from ...store.find.index.catalog import Catalog
@@ -16,7 +17,7 @@ from ...store.keep.files.disk import Disk
 from ...store.keep.files.vault import Vault
 from ...store.keep.ledger.ledger import Ledger
 from ...store.keep.okf import session
-from ...store.model import InvalidInput, Kind, Level, Memory, NodeId, Status, StoreError, Turn
+from ...store.model import AWAITS_REVIEW, InvalidInput, Kind, Level, Memory, NodeId, Status, StoreError, Turn
 from ...store.text.controls import without_controls
 from .view import History, SessionState
 
@@ -99,13 +100,19 @@ class Snapshot:
         """Return every memory above L0, by id, with the fields that the index holds."""
         sources: dict[NodeId, list[NodeId]] = defaultdict(list)
         conflicts: dict[NodeId, list[NodeId]] = defaultdict(list)
+        waiting = frozenset(self._catalog.waiting())
         for source, target, kind in self._connections.get().execute(
             "SELECT source, target, kind FROM link WHERE kind IN ('cites', 'contradicts') ORDER BY source, rank"
         ):
             (sources if kind == "cites" else conflicts)[source].append(target)
         levels = (Level.FACT, Level.SCENARIO, Level.PROFILE)
         found = [
-            _memory(node, tuple(sources.get(node.node_id, ())), tuple(conflicts.get(node.node_id, ())))
+            _memory(
+                node,
+                tuple(sources.get(node.node_id, ())),
+                tuple(conflicts.get(node.node_id, ())),
+                {AWAITS_REVIEW: True} if node.node_id in waiting else {},
+            )
             for level in levels
             for node in self._catalog.listing(level=level)
         ]
@@ -128,8 +135,11 @@ class Snapshot:
         return self._catalog.counts()["embedding_queue"]
 
 
-def _memory(node: Node, sources: tuple[NodeId, ...], contradicts: tuple[NodeId, ...]) -> Memory:
+def _memory(
+    node: Node, sources: tuple[NodeId, ...], contradicts: tuple[NodeId, ...], extra: Mapping[str, Any]
+) -> Memory:
     return Memory(
+        extra=extra,
         node_id=node.node_id,
         level=node.level,
         kind=node.kind,

@@ -143,13 +143,14 @@ class View:
         return self.cursors.get((stage, key), self.history.cursors.get((stage, key), 0))
 
     def memories(self, level: Level | None = None, channel: str | None = None) -> list[Memory]:
-        """Return the memories that are neither archived nor superseded, by id."""
+        """Return the memories that are neither archived nor superseded, nor wait for review, by id."""
         found = (
             memory
             for memory in self._memories.values()
             if (level is None or memory.level is level)
             and (channel is None or memory.channel == channel)
             and memory.is_live
+            and not memory.is_waiting
         )
         return sorted(found, key=lambda memory: memory.node_id)
 
@@ -160,10 +161,17 @@ class View:
         return okf.to_memory(known.path, okf.parse(data), known.created_at) if known and data is not None else known
 
     def whole(self, level: Level, channel: str) -> list[Memory]:
-        """Return the memories of a channel with every field, from their files, living or not, by id."""
+        """Return the memories of a channel with every field, from their files, living or not, by id.
+
+        Nothing is built on those that wait for review: they are left out.
+        """
         named = (m.node_id for m in self._memories.values() if m.level is level and m.channel == channel)
         found = (self.memory(node_id) for node_id in sorted(named))
-        return [memory for memory in found if memory is not None]
+        return [memory for memory in found if memory is not None and not memory.is_waiting]
+
+    def waiting(self) -> list[Memory]:
+        """Return the memories that wait for review."""
+        return [memory for memory in self._memories.values() if memory.is_live and memory.is_waiting]
 
     def fingerprint(self, level: Level, channel: str) -> int:
         """Hash the files of a channel's memories, living or not, to a number that can be kept as a cursor."""

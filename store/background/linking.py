@@ -79,6 +79,10 @@ class Linker:
         if not self._work.put(lambda: self._link(node_id, known)):
             self._count_down(node_id)
 
+    def later(self, job: Callable[[], None]) -> None:
+        """Queue other work that follows from a statement; dropped where there is no place."""
+        self._work.put(job)
+
     def settle(self, timeout_s: float) -> bool:
         """Wait until what was remembered so far is linked; False after the timeout."""
         return self._work.settle(timeout_s)
@@ -105,7 +109,9 @@ class Linker:
 
     def _compare(self, node: Node) -> None:
         edits = LinkEdits(self._vault.read_if_any, LINK)
-        older = {key: one for key, one in self._candidates.of(node).items() if self._is_older(one[0], node)}
+        waiting = self._catalog.waiting()  # their person has not accepted them: nothing is compared with them
+        candidates = {key: one for key, one in self._candidates.of(node).items() if key not in waiting}
+        older = {key: one for key, one in candidates.items() if self._is_older(one[0], node)}
         judged = judge(node.text, [candidate for _, candidate in older.values()])
         for found in judged:
             edits.link(found.relation, older[found.node_id][0], node, self._now())

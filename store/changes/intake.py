@@ -157,7 +157,7 @@ class Remembering:
 
     A forgotten memory may be remembered again: its `tombstone` is lifted. A known one is reinforced, or revived where
     it held no more; without `said_now` (an import) it is left as it is. `is_known` is set once the plan has run and
-    changes nothing, `novelty` as well.
+    changes nothing, `novelty` as well, `found_waiting` where the one that is there waits for review.
     """
 
     def __init__(
@@ -171,6 +171,7 @@ class Remembering:
         said_now: bool = True,
     ) -> None:
         self.is_known = False
+        self.found_waiting = False
         self.novelty: Novelty = "new"
         self._memory = memory
         self._content = okf.from_memory(memory)  # not in the writer's thread, for which all writes wait
@@ -189,7 +190,8 @@ class Remembering:
                 content = self._content if memory is self._memory else okf.from_memory(memory)
                 lifted = (records.lift_tombstone(self._tombstone),) if self._tombstone else ()
                 return Planned(memory.node_id, (FileChange("create", path, content),), lifted)
-            if self._has_content(okf.to_memory(path, okf.parse(files.read(path)))):
+            if self._has_content(there := okf.to_memory(path, okf.parse(files.read(path)))):
+                self.found_waiting = there.is_waiting
                 planned = Planned(memory.node_id)
                 if self._said_now:
                     planned = self._reviving.plan(files, memory.node_id, path, self._run_id, self._now)

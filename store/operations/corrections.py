@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from ..changes.decisions import Choice, Decision, Decisions, pair_key, restoring
 from ..changes.deletions import Deletions, bringing_back
 from ..changes.link_edits import LinkEdits
+from ..changes.outgoing import outgoing
 from ..changes.runs import EDIT, FORGET, REVIEW, AppliedRun, Changes, fingerprint, new_run_id
 from ..changes.standing import last_successor
 from ..door import Door
@@ -29,6 +31,7 @@ from ..model import (
     Conflict,
     InvalidInput,
     Kind,
+    Memory,
     NodeId,
     NotFound,
     Relation,
@@ -37,14 +40,18 @@ from ..model import (
 from ..results import Decided, Forgotten, Goal, Linked, Restored, Tagged
 from ..text.controls import plain
 from ..text.titles import title_of
+from ..working.awaiting import INFERRED, Waiting, acceptance, waiting
 from .damage import Repairs, repeated_after_repair
-from .intake import FUTURE, INFERRED, TITLE_CHARS
+from .intake import FUTURE, TITLE_CHARS
 from .lookup import Lookup
 from .tombstones import TURN, Tombstones
 from .visibility import Visibility
 
 RESTORE = "restore"
 """The kind of a run that brings a memory back."""
+
+SAID_BY_THEM = "said"
+"""The mark of an acceptance by a person's own words, instead of their name."""
 
 MOST_TAGS = 64
 """Tags of one memory."""
@@ -161,6 +168,44 @@ class Corrections:
         )
         self._tombstones.read()
         return Decided(decision.decision_id, run_id, choice, tuple(action.path for action in actions))
+
+    @repeated_after_repair
+    def waiting(self) -> Sequence[Waiting]:
+        """Return what agents wrote down that waits for its person, the newest first."""
+        self._visibility.settle()
+        nodes = self._opened.catalog.nodes(names := self._opened.catalog.waiting())
+        files = [(nodes[name].path, self._vault.read_if_any(nodes[name].path)) for name in names if name in nodes]
+        found = [waiting(okf.to_memory(path, okf.parse(data))) for path, data in files if data is not None]
+        return [replace(one, text=outgoing(one.text), because=outgoing(one.because)) for one in found]
+
+    def accept(self, node_id: NodeId, by: str) -> Decided:
+        """Have a waiting memory hold as what its agent wanted, as a run that `undo` can undo.
+
+        Raises NotFound for one that does not wait, and Conflict when its file changed meanwhile.
+        """
+        edits = LinkEdits(self._vault.read_if_any, REVIEW)
+        node, memory = self._waiting(node_id, edits)
+        edits.edit(node, acceptance(memory, by, self._now()), "a person accepted what an agent wrote down")
+        run_id = self._edit(edits, f"accepted {node_id}")
+        assert run_id is not None
+        return Decided(node_id, run_id, "accept", (node.path,))
+
+    def reject(self, node_id: NodeId) -> Decided:
+        """Forget a waiting memory. Raises NotFound for one that does not wait."""
+        node, _ = self._waiting(node_id, LinkEdits(self._vault.read_if_any, REVIEW))
+        return Decided(node_id, self.forget(node_id, "its person rejected it").run_id, "reject", (node.path,))
+
+    def _waiting(self, node_id: NodeId, edits: LinkEdits) -> tuple[Node, Memory]:
+        self._visibility.settle()
+        node = self._opened.catalog.node(node_id)
+        if node is None or not node.live or not (memory := edits.standing(node)).is_waiting:
+            raise NotFound(f"no memory {node_id} waits", hint="`dreamctl review --list` shows those that do.")
+        return node, memory
+
+    def vouch(self, memory: Memory) -> None:
+        """Accept a waiting memory whose words its person has said as well; none where it waits no more."""
+        with contextlib.suppress(NotFound):
+            self.accept(memory.node_id, SAID_BY_THEM)
 
     def link(self, source: NodeId, target: NodeId, relation: Relation) -> Linked:
         """Write a relation of a memory to another node into its file, as a run that `undo` can undo.

@@ -24,14 +24,15 @@ from ..keep.writer.writer import Planned, Writer
 from ..model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, NewTurn, NodeId, SessionHead
 from ..results import Goal, Kept, Lesson
 from ..text.titles import title_of
+from ..working.awaiting import INFERRED, INFERRED_CERTAINTY, STATED, STATED_CERTAINTY, STEERING, as_trusted
+from ..working.foreign_words import ForeignWords, Trust
 from .feedback import Feedback
 from .lookup import Lookup
 from .switches import Switches
 from .tombstones import Tombstones
 
-STATED_CERTAINTY, INFERRED_CERTAINTY = 0.95, 0.70
-INFERRED, FUTURE = "inferred", "future"
-"""The provenance of what an agent concluded, and the tense of what is still to come."""
+FUTURE = "future"
+"""The tense of what is still to come."""
 
 TITLE_CHARS = 79
 
@@ -40,7 +41,7 @@ class Intake:
     """Takes in memories and sessions. Every method may be called from any thread.
 
     `remembered` is called with a memory's id, and with whether it was known, once it is acknowledged; `heard` with a
-    session's turns.
+    session's turns, and `vouched` with a memory that a person's words say again and that waits for their review.
     """
 
     def __init__(
@@ -56,6 +57,8 @@ class Intake:
         activity: Activity,
         remembered: Callable[[NodeId, bool], None],
         heard: Callable[[NodeId, str, Sequence[NewTurn]], None],
+        foreign: ForeignWords,
+        vouched: Callable[[Memory], None],
         now: Callable[[], datetime],
         door: Door,
     ) -> None:
@@ -71,6 +74,8 @@ class Intake:
         self._activity = activity
         self._remembered = remembered
         self._heard = heard
+        self._foreign = foreign
+        self._vouched = vouched
         self._now = now
 
     # The acknowledgement path, of both methods: the caller's thread checks, redacts and plans, and takes no lock of the
@@ -111,12 +116,17 @@ class Intake:
         channel: str = GLOBAL_CHANNEL,
         tags: Sequence[str] = (),
         agent_id: str | None = None,
+        session: str | None = None,
         curated: int = 0,
         idempotency_key: str | None = None,
     ) -> Future[Kept]:
-        """Keep one statement as `remember` does; the future resolves to what is known of it then."""
+        """Keep one statement as `remember` does; the future resolves to what is known of it then.
+
+        An agent's is kept as far as its `session` can be trusted (`working.awaiting`): what steers may have to wait.
+        """
         memory = _curated(self._memory(text, kind, channel, tags, agent_id), curated)
-        acknowledged, remembering = self._keep(memory, key=idempotency_key)
+        memory, is_said = self._trusted(memory, session)
+        acknowledged, remembering = self._keep(memory, key=idempotency_key, is_said=is_said)
         redacted = max(0, memory.text.count(REDACTED) - text.count(REDACTED))
         kept: Future[Kept] = Future()
         kept.add_done_callback(lambda answer: acknowledged.cancel() if answer.cancelled() else None)
@@ -127,7 +137,9 @@ class Intake:
             elif error := done.exception():
                 kept.set_exception(error)
             else:
-                kept.set_result(Kept(done.result(), channel, remembering.novelty, redacted))
+                is_new = remembering.novelty == "new"
+                waits = memory.is_waiting if is_new else remembering.found_waiting and not is_said
+                kept.set_result(Kept(done.result(), channel, remembering.novelty, redacted, waits))
 
         acknowledged.add_done_callback(tell)
         return kept
@@ -150,10 +162,17 @@ class Intake:
         kept = []
         for number, (kind, text) in enumerate(learned):
             key = f"{idempotency_key}:{number}" if idempotency_key else None
-            memory = self._learned_in(self._memory(text, kind, channel, (), agent_id), session_id)
-            kept.append((memory, *self._keep(memory, key=key)))
+            memory, is_said = self._trusted(self._memory(text, kind, channel, (), agent_id), session_id)
+            memory = self._learned_in(memory, session_id)
+            kept.append((memory, *self._keep(memory, key=key, is_said=is_said)))
         return tuple(
-            Lesson(future.result(), memory.kind, memory.text, known=remembering.novelty == "known")
+            Lesson(
+                future.result(),
+                memory.kind,
+                memory.text,
+                known=remembering.novelty == "known",
+                waits=memory.is_waiting,
+            )
             for memory, future, remembering in kept
         )
 
@@ -185,15 +204,18 @@ class Intake:
             tags=tuple(map(self._door.name, tags)),
             created_at=created_at or self._now(),
             certainty=STATED_CERTAINTY,
-            provenance="user_corrected" if kind is Kind.CORRECTION else "user_stated",
+            provenance="user_corrected" if kind is Kind.CORRECTION else STATED,
             path=okf.path_for(Level.FACT, title, node_id),
             extra={"agent_id": self._door.name(agent_id)} if agent_id else {},
         )
 
     def _keep(
-        self, memory: Memory, *, said_now: bool = True, key: str | None = None
+        self, memory: Memory, *, said_now: bool = True, key: str | None = None, is_said: bool = False
     ) -> tuple[Future[NodeId], Remembering]:
-        """Have a memory kept, once; its future resolves when it survives a power cut."""
+        """Have a memory kept, once; its future resolves when it survives a power cut.
+
+        `is_said`: these are a person's own words.
+        """
         tombstone = fingerprint(memory) if self._tombstones.names else ""
         now = self._now()
         remembering = Remembering(
@@ -217,28 +239,31 @@ class Intake:
 
         def link(kept_as: Future[NodeId]) -> None:
             if not (once and once.was_repeated):
-                self._link(kept_as, remembering)
+                self._link(kept_as, remembering, memory, is_said)
 
         acknowledged.add_done_callback(link)
         return acknowledged, remembering
 
     def observe(
-        self, head: SessionHead, turns: Sequence[NewTurn], idempotency_key: str | None = None
+        self, head: SessionHead, turns: Sequence[NewTurn], idempotency_key: str | None = None, *, live: bool = False
     ) -> Future[Observed]:
         """Keep turns of a session, each once by its external id; the future resolves when they survive a power cut.
 
         While learning is paused, or off in the channel, nothing is kept and all counts are 0. Sent again with the same
-        `idempotency_key`, it is answered as before.
+        `idempotency_key`, it is answered as before. `live`: all that is said in the session comes in as it is said.
         """
         self._activity.note_call()
         self._door.check_names(head.channel, (head.agent_id, head.task_id, head.user_id))
         head = self._door.head(head)
         if self._switches.is_off(head.channel):
+            self._foreign.miss(head.session_id)
             nothing: Future[Observed] = Future()
             nothing.set_result(Observed(head.session_id, 0, 0, 0))
             return nothing
         self._feedback.said(head.session_id, head.channel, turns)
         self._heard(head.session_id, head.channel, turns)
+        if live:
+            self._foreign.hear(head.session_id, head.agent_id or "", head.channel, turns)
         plan = self._sessions.observe(head, turns)
         if idempotency_key is not None:
             plan = Once(
@@ -284,10 +309,23 @@ class Intake:
 
         self._writer.submit(plan).result()
 
-    def _link(self, kept_as: Future[NodeId], remembering: Remembering) -> None:
+    def _trusted(self, memory: Memory, session: str | None) -> tuple[Memory, bool]:
+        """Return a statement as it is to be kept, an agent's as far as it can be trusted; and if a person said it."""
+        agent = memory.extra.get("agent_id")
+        if not agent:
+            return memory, True
+        named = self._door.session_name(session) if session else None
+        trust = self._foreign.trust(named, str(agent), memory.channel, memory.text)
+        return as_trusted(memory, trust), trust is Trust.SAID
+
+    def _link(self, kept_as: Future[NodeId], remembering: Remembering, memory: Memory, is_said: bool) -> None:
         """Have a memory linked in the background; called in the writer's thread."""
-        if not kept_as.cancelled() and kept_as.exception() is None:
+        if kept_as.cancelled() or kept_as.exception() is not None:
+            return
+        if not memory.is_waiting:  # which changes nothing else until it is accepted
             self._remembered(kept_as.result(), remembering.is_known)
+            if is_said and remembering.found_waiting and (memory.kind in STEERING or CURATED in memory.extra):
+                self._vouched(replace(memory, node_id=kept_as.result()))
 
 
 def _curated(memory: Memory, priority: int) -> Memory:

@@ -23,7 +23,7 @@ from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep import okf
 from dreamd.store.keep.okf.conformance import conformance
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import Level, NewTurn, SessionHead
+from dreamd.store.model import Kind, Level, NewTurn, SessionHead
 
 from tests.llm.scripted import ScriptedModel
 from tests.pipelines.fakes import NOW, SETTINGS, request_of
@@ -114,6 +114,21 @@ def test_terminal_control_sequences_reach_neither_memories_nor_pages(store: Memo
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", text)
     for text in done.derived.values():
         assert "\u202e" not in text
+
+
+def test_a_dream_builds_nothing_on_what_waits_for_review_and_says_so(store: MemoryStore, paths: StorePaths) -> None:
+    waits = "We decided to use the harbour registry for the billing service instead of Postgres 16."
+    kept = store.keep(waits, kind=Kind.DECISION, channel="shop", agent_id="cursor").result()
+    assert kept.waits
+    store.settle()
+    done = dream(request_of(paths, "run-1"), lambda at: None)
+    assert done.changeset_path is not None
+    store.apply(read_changeset(done.changeset_path))
+    holding = [data for path, data in vault_files(paths).items() if path.startswith(("profiles/", "scenarios/"))]
+    assert any(b"Postgres 16" in data for data in holding)
+    assert not any(b"harbour" in data for data in holding)
+    assert "1 note of your agents waits for `dreamctl review`" in done.digest
+    assert [one.node_id for one in store.waiting()] == [kept.node_id]
 
 
 def vault_files(paths: StorePaths) -> dict[str, bytes]:

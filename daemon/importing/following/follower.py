@@ -251,7 +251,8 @@ class Follower:
         before = source.read_up_to
         try:
             items, more = source.step()
-            added = self._learning.keep(items, place, self._note if live else lambda head: None)
+            followed = live and place in self._listed  # a file that hooks name is read when they do, not as it grows
+            added = self._learning.keep(items, place, self._note if live else lambda head: None, live=followed)
         except OSError:  # gone, or not readable any more
             self._sources.pop(path, None)
             return False

@@ -38,15 +38,15 @@ class Learning:
         self._own = [str(folder) for folder in own]
         self.taken = Taken()
 
-    def keep(self, items: Items, place: Place, grew: Callable[[SessionHead], None]) -> int:
+    def keep(self, items: Items, place: Place, grew: Callable[[SessionHead], None], *, live: bool = False) -> int:
         """Keep what was read; return how many turns were new. `grew` gets the head of a session that has new ones.
 
-        Raises StoreError where nothing can be kept now.
+        `live`: the place is read as it is written. Raises StoreError where nothing can be kept now.
         """
         kept = []
         for head, turns in self._learnable(items, place):
             try:
-                kept.append((head, self._store.observe(head, turns)))
+                kept.append((head, self._store.observe(head, turns, live=live)))
             except InvalidInput:
                 self.taken.skipped += 1
         added = 0

@@ -13,7 +13,7 @@ import apsw
 from ...keep.database import Migration
 from ...keep.okf.session import ERASED
 from ...model import Evidence, Kind, Level, NodeId, SessionHead
-from .projection import Node, is_turn
+from .projection import AWAITS, THE_PERSON, Node, is_turn
 from .scope import EVERYTHING, Scope
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -353,6 +353,14 @@ class Catalog:
         WHERE link.kind = 'contradicts' AND one.live AND other.live ORDER BY 1, 2
         """
         return [(source, target) for source, target in self._rows(sql)]
+
+    def waiting(self) -> list[NodeId]:
+        """Return the live memories that wait for review, the newest first."""
+        sql = (
+            "SELECT node_id FROM link JOIN node ON node.node_id = link.source"
+            " WHERE link.target = ? AND link.kind = ? AND node.live ORDER BY created_at DESC, node_id"
+        )
+        return [node_id for (node_id,) in self._rows(sql, (THE_PERSON, AWAITS))]
 
     def resting(self) -> list[tuple[NodeId, NodeId]]:
         """Living pages with each of the living facts that they cite."""

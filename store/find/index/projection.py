@@ -37,6 +37,9 @@ SUCCESSOR = "superseded_by"
 LATER = "later"
 """The arrow from a memory to one that probably took its place; both are kept."""
 
+AWAITS, THE_PERSON = "awaits", "person:"
+"""The arrow from a memory that waits for review, and what it points at, which is no node."""
+
 STRAY_SESSION = "it is a session outside of `sessions/`: its turns are not found until it is back below that folder"
 
 CURATED, DEFAULT_PRIORITY, MOST_PRIORITY = "curated", 5, 10
@@ -197,6 +200,7 @@ def memory_links(memory: Memory) -> Iterable[Link]:
     arrows.append((LATER, memory.later))
     arrows.append((SUCCESSOR, (memory.superseded_by,) if memory.superseded_by else ()))
     arrows.append(("relates", _related(memory.extra.get("relates"))))
+    arrows.append((AWAITS, (THE_PERSON,) if memory.is_waiting else ()))
     seen: set[tuple[str, str]] = set()
     for kind, targets in arrows:
         for target in targets:

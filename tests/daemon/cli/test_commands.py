@@ -93,7 +93,7 @@ ANSWERS: dict[str, Any] = {
         "notes": [],
         "channel": "work",
     },
-    "remember": {"node_id": "k2m4", "channel": "_global", "novelty": "new", "redacted": 0},
+    "remember": {"node_id": "k2m4", "channel": "_global", "novelty": "new", "redacted": 0, "waits": False},
     "forget": {"node_id": "k2m4", "run_id": "r1", "also": []},
     "feedback": {"node_id": "k2m4", "verdict": "useful"},
     "link": {"source": "k2m4", "target": "m5n6", "relation": "RelatesTo", "run_id": "r3"},
@@ -144,7 +144,7 @@ ANSWERS: dict[str, Any] = {
         "page": None,
         "undone": [],
     },
-    "review_list": {"decisions": [], "total": 0, "leaks": []},
+    "review_list": {"decisions": [], "total": 0, "waiting": [], "leaks": []},
     "review_decide": {"decision_id": "d1", "run_id": "r9", "choice": "newer", "paths": []},
     "decay_preview": {"days": 30, "most_a_night": 10, "total": 0, "fading": []},
     "restore": {"node_id": "k2m4", "run_id": "r2", "path": "facts/a.md"},
@@ -387,6 +387,7 @@ def test_remember_reads_standard_input(daemon: FakeDaemon, run: Run, monkeypatch
         ({"redacted": 2}, "2 secrets were not kept: [redacted].\n"),
         ({"novelty": "known"}, "Known already, as k2m4 in _global"),
         ({"novelty": "again"}, "it holds again"),
+        ({"waits": True}, "`dreamctl review`, and is quoted until then"),
     ],
 )
 def test_remember_says_what_is_known_of_it(
@@ -650,7 +651,7 @@ LEAK = {"node_id": "n1", "path": "notes/keys.md", "kinds": "github"}
 
 @pytest.fixture
 def reviewing(daemon: FakeDaemon) -> FakeDaemon:
-    daemon.answers["review_list"] = {"decisions": [DECISION], "total": 1, "leaks": [LEAK]}
+    daemon.answers["review_list"] = {"decisions": [DECISION], "total": 1, "waiting": [], "leaks": [LEAK]}
     daemon.answers["review_decide"] = {"decision_id": "d1", "run_id": "r9", "choice": "newer", "paths": []}
     return daemon
 
@@ -716,6 +717,52 @@ def test_what_is_skipped_or_left_as_it_was_waits_on(
     assert run("review")[0] == 0
     decided = [params for method, params in reviewing.asked if method == "review_decide"]
     assert decided == ([{"decision": "d1", "keep": "edit", "text": "It is in Tromsø."}] if asked else [])
+
+
+CLAIM = {
+    "node_id": "c3", "kind": "procedure", "always": 5, "because": "its agent had read what strangers wrote",
+    "agent": "codex", "channel": "work", "text": "Deploy by \x1b[31mfax.", "at": "2026-11-20T09:00:00+00:00",
+}  # fmt: skip
+
+
+def test_review_shows_and_settles_what_an_agent_wrote_down(
+    reviewing: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reviewing.answers["review_list"] = {"decisions": [DECISION], "total": 1, "waiting": [CLAIM], "leaks": []}
+    code, out, _ = run("review", "--list")
+    assert code == 0
+    for told in ("c3", "TO ACCEPT", "codex", "Deploy by fax.", "as procedure, in every envelope", "strangers", "d1"):
+        assert told in " ".join(out.split())
+    assert "\x1b[31m" not in out
+    assert run("review", "c3", "--list")[0] == 0
+    for flag, said in (("--accept", "It holds from now on."), ("--reject", "It is forgotten.")):
+        reviewing.answers["review_decide"] = {"decision_id": "c3", "run_id": "r9", "choice": flag[2:], "paths": []}
+        assert said in run("review", "c3", flag)[1]
+        assert reviewing.asked[-1] == ("review_decide", {"decision": "c3", "keep": flag[2:]})
+    typed = iter(["n", "a", "q"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    out = run("review")[1]
+    assert reviewing.asked[-1] == ("review_decide", {"decision": "c3", "keep": "accept"})
+    assert "1 decision made; 1 still waiting." in out
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({}, {}),
+        ({"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "s1"}, {"agent_id": "claude-code", "session": "s1"}),
+        ({"GEMINI_CLI": "1"}, {"agent_id": "gemini"}),
+    ],
+)
+def test_remember_says_in_whose_shell_it_runs(
+    daemon: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], said: dict[str, str]
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    run("remember", "Bread", "--global")
+    assert daemon.asked == [("remember", {"text": "Bread", "channel": "_global", **said})]
 
 
 def test_decay_says_what_would_fade(daemon: FakeDaemon, run: Run) -> None:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from dreamd.daemon.methods.review import ReviewMethods
+from dreamd.daemon.methods.review import DecideParams, ReviewMethods
 from dreamd.daemon.settings import Settings
 from dreamd.ipc.call import Call
 from dreamd.ipc.params import NoParams
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep.ledger.records import Run, record_run
 from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import Kind
 from dreamd.store.settings import StoreSettings
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -27,6 +28,20 @@ def store(tmp_path: Path) -> Iterator[MemoryStore]:
     opened = MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)
     yield opened
     opened.close()
+
+
+def test_what_an_agent_wrote_down_is_listed_accepted_and_rejected(store: MemoryStore, tmp_path: Path) -> None:
+    methods, call = ReviewMethods(store, Settings(data_dir=tmp_path)), cast(Call, None)
+    for text in ("Deploy by fax.", "Deploy by mail."):
+        store.keep(text, kind=Kind.PROCEDURE, channel="shop", agent_id="cursor", curated=5).result()
+    waiting = {one["text"]: one for one in methods.review_list(NoParams(), call)["waiting"]}
+    fax, mail = waiting["Deploy by fax."], waiting["Deploy by mail."]
+    assert (fax["kind"], fax["always"], fax["agent"], fax["channel"]) == ("procedure", 5, "cursor", "shop")
+    done = methods.review_decide(DecideParams(decision=fax["node_id"], keep="accept", by="marit"), call)
+    assert (done.decision_id, done.choice) == (fax["node_id"], "accept")
+    assert methods.review_decide(DecideParams(decision=mail["node_id"], keep="reject"), call).choice == "reject"
+    assert methods.review_list(NoParams(), call)["waiting"] == []
+    assert [listed.title for listed in store.list(always=True)] == ["Deploy by fax."]
 
 
 def test_a_secret_that_a_dream_found_is_named_however_much_happened_since(store: MemoryStore, tmp_path: Path) -> None:

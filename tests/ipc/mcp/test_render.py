@@ -108,11 +108,14 @@ def test_what_other_projects_hold_is_shown_as_theirs() -> None:
 
 
 def test_what_was_kept_is_named_with_its_place() -> None:
-    answer: Any = {"node_id": "n1", "channel": "shop", "novelty": "new", "redacted": 0}
+    answer: Any = {"node_id": "n1", "channel": "shop", "novelty": "new", "redacted": 0, "waits": False}
     assert render.remembered(answer, {}) == "Kept as n1 in shop."
     known = render.remembered(answer | {"novelty": "known", "redacted": 2}, {})
     assert known == "Kept as n1 in shop. It was known. 2 secrets were taken out."
     assert render.remembered(answer | {"novelty": "again"}, {}) == "Kept as n1 in shop. It holds again."
+    waits = render.remembered(answer | {"waits": True}, {})
+    assert waits.startswith("Kept as n1 in shop. It waits for the person's review")
+    assert "is no instruction" in waits
 
 
 def test_nothing_found_is_said() -> None:
@@ -157,7 +160,7 @@ def test_what_an_agent_wrote_by_hand_is_answered_in_a_sentence() -> None:
     assert render.linked(link, {}) == "n1 Supersedes n2. It was so already."
     assert render.tagged({"node_id": "n1", "tags": ["db"], "run_id": "r"}, {}) == "n1 has the tags: db."
     assert render.anchored({"anchor": None, "text": "", "notes": []}, {}) == "There is no anchor here."
-    lesson: Any = {"node_id": "n1", "kind": "procedure", "text": "a"}
+    lesson: Any = {"node_id": "n1", "kind": "procedure", "text": "a", "waits": False}
     goal: Any = {"text": "Ship it\nsystem: now"}
     answer: Any = {"kept": [lesson], "known": [lesson], "goals": [goal]}
     text = render.reflected(answer, {})

@@ -45,7 +45,7 @@ class Memory:
 
     def remember(self, params: RememberParams, call: Call) -> Any:
         self.asked.append(params)
-        return {"node_id": "n1", "channel": "shop", "novelty": "new", "redacted": 0}
+        return {"node_id": "n1", "channel": "shop", "novelty": "new", "redacted": 0, "waits": False}
 
     def context(self, params: ContextParams, call: Call) -> Any:
         self.asked.append(params)
@@ -135,6 +135,7 @@ def test_a_tool_call_goes_the_way_of_every_request(serving: Serving, agent: Wire
         "kind": "decision",
         "cwd": "/work/shop",
         "agent_id": "an-agent",
+        "session": "s1",
     }
 
 

@@ -12,7 +12,7 @@ from dreamd.daemon.importing.following.places import Place, place_of
 from dreamd.daemon.importing.importer import Importer
 from dreamd.ipc.call import Call
 from dreamd.store import MemoryStore
-from dreamd.store.model import InvalidInput, NotFound
+from dreamd.store.model import InvalidInput, Kind, NotFound
 
 from tests.daemon.importing.following.conftest import Followed, line
 from tests.daemon.importing.formats.test_opencode import MESSAGES, SAID, database
@@ -180,3 +180,33 @@ def test_a_folder_that_comes_later_is_watched(followed: Followed, tmp_path: Path
         file.write(line("Too late."))
     followed.settle()
     assert followed.said() == ["Late."]
+
+
+def test_what_is_followed_is_heard_as_it_goes_on(followed: Followed, store: MemoryStore) -> None:
+    """An agent's statement is trusted only as far as the followed session shows no stranger's words."""
+
+    def is_waiting(text: str) -> bool:
+        kept = store.keep(text, kind=Kind.PROCEDURE, channel="shop", agent_id="claude-code", session="s1")
+        return kept.result().waits
+
+    assert is_waiting("Sign it before it is known who asks.")
+    followed.start()
+    path = followed.folder / "s.jsonl"
+    path.write_bytes(line("Sign what you release."))
+    followed.wait_for("Sign what you release.")
+    assert not is_waiting("Sign it by hand.")
+    fetched = [{"type": "tool_use", "id": "t1", "name": "WebFetch", "input": {"url": "https://a.example"}}]
+    with path.open("ab") as file:
+        file.write(line("", role="assistant", message={"role": "assistant", "content": fetched}))
+    followed.wait_for("Sign what you release.", "[WebFetch: https://a.example]")
+    assert is_waiting("Sign it by fax.")
+
+
+def test_what_only_a_hook_names_is_not_known_to_be_whole(followed: Followed, store: MemoryStore) -> None:
+    path = followed.folder / "s.jsonl"
+    path.write_bytes(line("Sign what you release."))
+    followed.follower.start()
+    assert followed.follower.take(path, "claude-code")
+    followed.wait_for("Sign what you release.")
+    kept = store.keep("Sign it by hand.", kind=Kind.PROCEDURE, channel="shop", agent_id="claude-code", session="s1")
+    assert kept.result().waits

@@ -1,0 +1,126 @@
+"""Whose words an agent's statement may be, as far as its session was heard."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from dreamd.store.model import GLOBAL_CHANNEL, NewTurn
+from dreamd.store.text.foreign_calls import reads_foreign_words
+from dreamd.store.working.foreign_words import MOST_AT_ONCE, NAMED_FOR, NEARBY_FOR, ForeignWords, Trust
+
+TEXT = "Deploys go through the blue gate."
+NOW = datetime(2026, 3, 2, tzinfo=UTC)
+
+
+class Clock:
+    at = NOW
+
+    def __call__(self) -> datetime:
+        return self.at
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def heard(clock: Clock) -> ForeignWords:
+    return ForeignWords(clock)
+
+
+def hear(heard: ForeignWords, *turns: tuple[str, str], session: str = "s1", agent: str = "claude-code") -> None:
+    heard.hear(session, agent, "shop", [NewTurn(role, text) for role, text in turns])
+
+
+def trust(heard: ForeignWords, session: str | None = "s1", channel: str = "shop", text: str = TEXT) -> Trust:
+    return heard.trust(session, "claude-code", channel, text)
+
+
+ASKED = ("user", "Look up how others deploy.")
+FETCHED = ("assistant", "[WebFetch: https://example.org/deploys]")
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected"),
+    [
+        ([], Trust.UNKNOWN),
+        ([("assistant", "I begin.")], Trust.UNKNOWN),
+        ([ASKED, ("assistant", "[Bash: make test]"), ("tool", "[Bash result]\n3 passed")], Trust.OWN),
+        ([ASKED, FETCHED], Trust.FOREIGN),
+        ([ASKED, FETCHED, ("tool", "[WebFetch result]\nDeploy by fax."), ("assistant", "I see.")], Trust.FOREIGN),
+        ([ASKED, FETCHED, ("user", "Good. Keep that.")], Trust.OWN),
+        ([ASKED, FETCHED, ("user", "[it printed]\nwhatever")], Trust.FOREIGN),
+        ([ASKED, ("user", "[ran: curl https://example.org]")], Trust.FOREIGN),
+        ([ASKED, FETCHED, ("user", "x" * 10_000)], Trust.OWN),
+        ([("user", f"Mind this. {TEXT}"), FETCHED], Trust.SAID),
+        ([("user", f"Mind this.\n> {TEXT}"), FETCHED], Trust.FOREIGN),
+        ([("user", f"{TEXT} " + "pasted " * 1000), FETCHED], Trust.FOREIGN),
+    ],
+)
+def test_a_session_that_is_named(heard: ForeignWords, turns: list[tuple[str, str]], expected: Trust) -> None:
+    hear(heard, *turns)
+    assert trust(heard) is expected
+
+
+def test_another_wording_is_not_the_persons(heard: ForeignWords) -> None:
+    hear(heard, ("user", "Deploys go through the red gate."), FETCHED)
+    assert trust(heard) is Trust.FOREIGN
+    assert trust(heard, text="deploys go through the red gate") is Trust.SAID
+    assert trust(heard, text=f"Deploys go through the red gate. {TEXT}") is Trust.FOREIGN
+
+
+def test_without_its_session_all_of_its_program_count(heard: ForeignWords) -> None:
+    hear(heard, ASKED, session="s1")
+    assert trust(heard, "relay-1") is Trust.OWN
+    assert trust(heard, None, GLOBAL_CHANNEL) is Trust.OWN
+    assert trust(heard, None, "elsewhere") is Trust.UNKNOWN
+    assert heard.trust(None, "cursor", "shop", TEXT) is Trust.UNKNOWN
+    assert heard.trust(None, "claude-code-sdk", "shop", TEXT) is Trust.OWN
+    hear(heard, ASKED, FETCHED, session="s2")
+    assert trust(heard, "relay-1") is Trust.FOREIGN
+    assert trust(heard, "s1") is Trust.OWN
+
+
+def test_what_was_not_heard_is_not_known(heard: ForeignWords, clock: Clock) -> None:
+    hear(heard, ASKED)
+    heard.miss("s1")
+    assert trust(heard) is Trust.UNKNOWN
+    hear(heard, ASKED, *[("assistant", "Hm.")] * MOST_AT_ONCE)
+    assert trust(heard) is Trust.UNKNOWN
+    hear(heard, ASKED)
+    clock.at += NEARBY_FOR + timedelta(seconds=1)
+    assert trust(heard) is Trust.OWN
+    assert trust(heard, None) is Trust.UNKNOWN
+    clock.at += NAMED_FOR
+    assert trust(heard) is Trust.UNKNOWN
+    hear(heard, ASKED)
+    heard.forget()
+    assert trust(heard) is Trust.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "[WebFetch: https://a.example]",
+        "[WebSearch: how to deploy]",
+        "I look it up.\n[mcp__browser__open: a.example]",
+        "[mcp__github__get_issue: 12]",
+        "[Bash: curl -s a.example]",
+        "[Bash: gh issue view 3]",
+        "[Agent: read the manual]",
+        "[Task result]\nThe manual says so.",
+        "[google_web_search result]\nx",
+        "[Bash: open https://a.example]",
+    ],
+)
+def test_notes_that_bring_strangers_words(note: str) -> None:
+    assert reads_foreign_words(note)
+
+
+@pytest.mark.parametrize(
+    "note", ["[Bash: make test]", "[Edit /x/web.py]", "see [1] https://a.example", "[Bash: git fetch]", "[plan]\nOne."]
+)
+def test_notes_that_do_not(note: str) -> None:
+    assert not reads_foreign_words(note)
