@@ -366,8 +366,7 @@ def add_importer(workshop: Workshop) -> None:
             '    if any(diary.recognises(value) for value in values):\n        return "diary"\n',
         ),
     )
-    workshop.edit("daemon/methods/control.py", (r'^            "claude-code",', '            "diary",\n'))
-    workshop.edit("daemon/cli/write.py", (r'^    "claude-code",', '    "diary",\n'))
+    workshop.edit("daemon/importing/names.py", (r'^    "markdown",', '    "diary",\n'))
     workshop.append("docs/importing.md", "| `diary` | `{who, wrote, on}` a line | the file | `_global` | the line |\n")
 
 

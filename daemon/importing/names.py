@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Final, Literal, get_args
 
 FollowedName = Literal["claude-code", "codex", "gemini", "opencode"]
-FormatName = Literal[FollowedName, "chatgpt", "claude-ai", "chat-jsonl", "locomo", "beam", "markdown"]
+FormatName = Literal[
+    FollowedName,
+    "chatgpt",
+    "claude-ai",
+    "chat-jsonl",
+    "locomo",
+    "beam",
+    "markdown",
+]
 
 FOLLOWED: Final[tuple[FollowedName, ...]] = get_args(FollowedName)
 """Agents whose sessions can be followed as they grow."""
