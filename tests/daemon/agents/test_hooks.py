@@ -257,9 +257,11 @@ def test_a_transcript_is_read_on_from_where_it_was_read_to(
     offered: list[str] = []
     observe = world.store.observe
 
-    def note(head: SessionHead, turns: Sequence[NewTurn], key: str | None = None) -> Future[Observed]:
+    def note(
+        head: SessionHead, turns: Sequence[NewTurn], key: str | None = None, *, live: bool = False
+    ) -> Future[Observed]:
         offered.extend(turn.text for turn in turns)
-        return observe(head, turns, key)
+        return observe(head, turns, key, live=live)
 
     monkeypatch.setattr(world.store, "observe", note)
     transcript = tmp_path / "one.jsonl"

@@ -15,6 +15,9 @@ from tests.attacks import ATTACKS
 
 SAID = "Release notes are signed by the harbour master."
 AT = datetime(2026, 11, 21, 11, tzinfo=UTC)
+ALWAYS = "always, "
+"""The beginning of a line that stands in an envelope whatever is asked; the stub's vectors find anything by chance."""
+
 STEERING = [Kind.PROCEDURE, Kind.PREFERENCE, Kind.CORRECTION, Kind.NEGATIVE, Kind.DECISION]
 
 
@@ -53,8 +56,7 @@ def test_no_attack_by_way_of_an_agent_steers(attack: str, store: MemoryStore) ->
     memory = file_of(store, kept.node_id)
     assert (memory.kind, memory.said_by, memory.provenance) == (Kind.FACT, "assistant", "inferred")
     assert not store.list(always=True)
-    envelope = store.context("Paint the fence", channel="shop")
-    assert "8080" not in envelope.text
+    assert ALWAYS not in store.context("Paint the fence", channel="shop").text
     assert not standing_lines(store, "shop", "s2")
     hits = store.recall("which port is the shop on", channel="shop").hits
     assert kept.node_id in [hit.node_id for hit in hits]
@@ -119,12 +121,12 @@ def test_acceptance_makes_it_what_it_was_to_be_and_can_be_undone(store: MemorySt
     assert (memory.kind, memory.said_by, memory.provenance) == (Kind.PROCEDURE, None, "user_stated")
     assert memory.extra["verified"][0]["by"] == "human:marit"
     assert not store.waiting()
-    assert SAID in store.context("Paint the fence", channel="shop").text
+    assert f"{ALWAYS}note: {SAID}" in store.context("Paint the fence", channel="shop").text
     with pytest.raises(NotFound):
         store.accept(kept.node_id, "marit")
     store.undo(done.run_id)
     assert [one.node_id for one in store.waiting()] == [kept.node_id]
-    assert SAID not in store.context("Paint the fence", channel="shop").text
+    assert ALWAYS not in store.context("Paint the fence", channel="shop").text
 
 
 def test_rejection_forgets_it(store: MemoryStore) -> None:
