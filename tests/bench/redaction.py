@@ -36,6 +36,9 @@ MOST_ALARMS = 10
 FEWEST_CHARS = 20
 MOST_P50_MS, MOST_P95_MS = 1.0, 4.0
 MOST_IMPORT_RATIO = 1.1
+SETTLED_S = 600.0
+"""Long enough for a busy machine: an import that is cut off in the middle took half the time."""
+
 VERBS = "moved measured wrote tested dropped renamed".split()
 NOUNS = "parser invoice ledger harbour schema token index report cache lantern".split()
 HOW = "tests/bench/{}: {} secrets of {} kinds, searched for in all files and in what they hold packed"
@@ -89,7 +92,8 @@ def with_store(paths: StorePaths, use: Callable[[MemoryStore], object]) -> None:
     try:
         store.wait_until_caught_up(60)
         use(store)
-        store.settle()
+        if not store.settle(SETTLED_S):
+            raise TimeoutError("not everything was found in time")
     finally:
         store.close()
 
