@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -15,8 +13,9 @@ import dreamd
 import pytest
 from dreamd.store.keep.redaction.shapes import SHAPES
 
+from tests.modules import ROOMS, modules
+
 AnyPattern = re.Pattern[str] | re.Pattern[bytes]
-ROOMS = ("daemon", "ipc", "llm", "pipelines", "store")
 
 PIECES = (
     *(
@@ -100,16 +99,11 @@ MOST_GROWTH = 20
 def patterns() -> dict[str, AnyPattern]:
     """Return every compiled pattern of every module, by where it is first found."""
     found: dict[int, tuple[str, AnyPattern]] = {}
-    for room in ROOMS:
-        package = importlib.import_module(f"dreamd.{room}")
-        names = [package.__name__]
-        names += [each.name for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
-        for name in names:
-            if name.endswith("__main__"):
-                continue
-            for key, value in vars(importlib.import_module(name)).items():
-                for number, pattern in enumerate(_in(value)):
-                    found.setdefault(id(pattern), (f"{name}.{key}.{number}".removeprefix("dreamd."), pattern))
+    for module in modules():
+        for key, value in vars(module).items():
+            for number, pattern in enumerate(_in(value)):
+                where = f"{module.__name__}.{key}.{number}".removeprefix("dreamd.")
+                found.setdefault(id(pattern), (where, pattern))
     for shape in SHAPES:
         found[id(shape.pattern)] = (f"shape {shape.form}", shape.pattern)
     return dict(found.values())

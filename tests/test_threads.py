@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import importlib
-import pkgutil
 import random
 import re
 import string
@@ -38,10 +36,11 @@ from dreamd.store.settings import EmbeddingSettings, StoreSettings
 from dreamd.store.text import chunking, sentences, stems, terms, token_count
 from dreamd.store.text.state import judging
 
+from tests.modules import modules
+
 THREADS = 8
 FRESH = 1_500
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-ROOMS = ("daemon", "ipc", "llm", "pipelines", "store")
 ENDINGS = ("", "s", "ing", "ed", "edly", "ational", "iveness", "fulness", "izer", "'s", "ying", "ies")
 
 
@@ -72,15 +71,6 @@ def fresh_texts(number: int, seed: int = 2) -> list[str]:
             + (f"password={rng.getrandbits(64):x}Zz9" if place % 3 == 0 else "東京タワー foo_bar.py MemoryStore")
         )
     return texts
-
-
-def modules() -> Iterator[types.ModuleType]:
-    for room in ROOMS:
-        package = importlib.import_module(f"dreamd.{room}")
-        yield package
-        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not found.name.endswith("__main__"):
-                yield importlib.import_module(found.name)
 
 
 def forget_everything() -> None:
@@ -230,6 +220,7 @@ def test_recalls_and_contexts_are_answered_alike(tmp_path: Path) -> None:
 # -- none is left out
 
 SHARED = {
+    "dreamd.ipc.adapters.space": {"_TURNS", "_GATE"},  # driven by the adapters' own tests; each is used under the lock
     "dreamd.ipc.mcp.service": {"LISTENING", "SERVER", "jsonrpc_message_adapter"},  # of the event loop's thread alone
     "dreamd.ipc.protocol": {"_dump", "_dump_ascii", "_load"},
     "dreamd.pipelines.workspace.checkpoint": {"_RECORD"},  # a struct: what it knows is fixed when it is made

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from agents.memory import SessionABC, SessionSettings
 
+from ...store.roles import Role
 from ..client import Client, ClientError
 from .space import NOTHING, TRIES, Space, changing
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ..answers import DocumentAnswer
 
 SPACE: Final = ("openai", "sessions")
+SPEAKERS: Final = frozenset({Role.USER.value, Role.ASSISTANT.value})
 
 MOST_BYTES: Final = 900_000
 """The size of the items in one document, of which the daemon takes a little more."""
@@ -135,7 +137,7 @@ def _batches(items: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, A
 def _said(item: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield what a person or the assistant said in an item; calls of tools and their outputs are none of it."""
     role, content = item.get("role"), item.get("content")
-    if role not in ("user", "assistant"):
+    if role not in SPEAKERS:
         return
     parts = content if isinstance(content, list) else [{"text": content}]
     texts = (part.get("text") for part in parts if isinstance(part, Mapping))
