@@ -27,9 +27,10 @@ from .details import says_less
 from .quoting import is_quote, marked_quotes
 
 _BESIDE_QUOTE = re.compile(
-    r"\[[^\]]{0,80}\]|^\s*- (?:~~)?[^“”]{0,60}?: (?=“)|(?<=”) \([^()“”]{0,60}\)|(?<=”~~) \([^()“”]{0,60}\)"
+    r"\[[^\]]{0,80}\]|^\s*- (?:~~)?(?:[^“”]{0,60}?: (?=“)|\d{1,2} \w+ \d{4}: )|(?<=”|~) \([^()“”]{0,60}\)"
+    r"| \((?:perhaps replaced since|in question)\)(?= \[|$)"
 )
-"""The parts of a line beside a page's quote: footnote and days, day and speaker in front, how long it held."""
+"""The parts of a line beside what it quotes: footnote and days, day and speaker in front, how long it held."""
 
 SAME_SUBJECT = 0.3
 """Cosine from which two memories may have the same subject; random ones of one conversation lie around .2."""

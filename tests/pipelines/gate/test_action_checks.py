@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from dreamd.pipelines.gate.action_checks import ActionChecker, Losses
+from dreamd.pipelines.pages import quotes
 from dreamd.pipelines.workspace.view import History
 from dreamd.store.changes.standing import SAME_AS
 from dreamd.store.keep import okf
@@ -158,6 +159,25 @@ def test_a_repeated_fact_goes_only_where_another_says_it_or_has_taken_its_place(
     assert reasons(source_of(LADDER, NEWER, again), written(repeated), written(replaced)) == []
     assert reasons(source_of(gone, again), written(repeated)) == [
         "facts archived as repeated, of which no other says the same: 1"
+    ]
+
+
+def test_the_day_and_the_note_beside_a_short_statement_need_no_source() -> None:
+    cake = fact("Cake at five.", created_at=MAY_8)
+    facts = [
+        cake,
+        fact("Tea at five.", created_at=MAY_8, superseded_by=cake.node_id, valid_to=NOW),
+        fact("Rye bread.", created_at=MAY_8, later=(cake.node_id,)),
+        fact("No salt.", created_at=MAY_8, contradicts=(cake.node_id,)),
+    ]
+    lines = "\n".join(quotes.line(one, one.node_id, quotes.dated) for one in facts)
+    page = replace(LADDER, level=Level.PROFILE, text=lines, sources=tuple(one.node_id for one in facts))
+    source = source_of(*facts)
+    assert reasons(source, written(page)) == []
+    assert reasons(source, written(replace(page, text=lines.replace("Rye bread", "Oat milk")))) == []  # one may stray
+    invented = lines.replace("Rye bread", "Oat milk").replace("No salt", "Snow")
+    assert reasons(source, written(replace(page, text=invented))) == [
+        "2 of 4 lines of pages are not supported by their sources"
     ]
 
 
