@@ -91,7 +91,7 @@ class Deletions:
             return True
         if image is not None and file.path not in self._withheld:
             try:
-                if self._is_recorded(file.path, image, file.seen_ns):
+                if self._is_recorded(file.path, image, file.since_ns):
                     return True
             except StoreError as error:
                 logger.warning(
@@ -293,8 +293,8 @@ class Deletions:
         held = self._ledger.withheld_image(path) if path in self._withheld else None
         return self._opened.images.of(path) if held is None else held
 
-    def _is_recorded(self, path: str, image: bytes, seen_ns: int) -> bool:
-        return self._ledger.deletion_is_recorded(path, image, datetime.fromtimestamp(seen_ns / 1e9, UTC))
+    def _is_recorded(self, path: str, image: bytes, since_ns: int) -> bool:
+        return self._ledger.deletion_is_recorded(path, image, datetime.fromtimestamp(since_ns / 1e9, UTC))
 
     # ---- the timer
 

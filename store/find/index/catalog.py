@@ -62,6 +62,10 @@ MIGRATIONS: tuple[Migration, ...] = (
         CREATE INDEX node_curated ON node(channel, curated) WHERE curated > 0;
         """,
     ),
+    Migration(
+        "m005_since",
+        "ALTER TABLE file ADD COLUMN since_ns INT NOT NULL DEFAULT 0; UPDATE file SET since_ns = seen_ns",
+    ),
 )
 
 LONGEST_CURATED, MOST_CURATED = 280, 64
@@ -75,7 +79,11 @@ NODE_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """A file as the index last read it. `seen_ns` is the wall clock then: a stamp as young as that proves little."""
+    """A file as the index last read it.
+
+    `seen_ns` is the wall clock then: a stamp as young as that proves little. `since_ns` is when this stamp was first
+    seen: the file may have been read again since, for the sake of another.
+    """
 
     path: str
     inode: int
@@ -85,6 +93,7 @@ class FileRow:
     seen_ns: int
     parsed_to: int
     problem: str | None
+    since_ns: int = 0
 
 
 class Content(NamedTuple):

@@ -479,11 +479,14 @@ class Index:
         return replace(projection, nodes=kept, links=(), problem=f"{DOUBLE}{living[0]} already")
 
     def _record(self, stamp: FileStamp, projection: Projection) -> None:
+        now_ns = int(self._now().timestamp() * 1e9)
+        known = self._catalog.file(stamp.path)
+        since_ns = known.since_ns if known is not None and _has_stamp(known, stamp) else now_ns
         self._connection.execute(
-            "INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(stamp.path, stamp.inode, stamp.size, stamp.mtime_ns, stamp.ctime_ns),
-                *(int(self._now().timestamp() * 1e9), projection.parsed_to, projection.problem),
+                *(now_ns, projection.parsed_to, projection.problem, since_ns),
             ),
         )
 

@@ -464,10 +464,10 @@ class Ledger:
         held = sha256(content)
         return bool(self._ask("SELECT 1 FROM action WHERE pre_sha256 = ? OR post_sha256 = ? LIMIT 1", (held, held)))
 
-    def deletion_is_recorded(self, path: str, content: bytes, seen_at: datetime) -> bool:
-        """Return True if a run deleted a file with this content, or an undo after `seen_at` did."""
+    def deletion_is_recorded(self, path: str, content: bytes, since: datetime) -> bool:
+        """Return True if a run deleted a file with this content, or an undo did after `since`, when it was there."""
         held = sha256(content)
-        return bool(self._ask(IS_RECORDED, (path, held, stored(seen_at), held)))
+        return bool(self._ask(IS_RECORDED, (path, held, stored(since), held)))
 
     def last_deletion(self, node_id: NodeId, kind: str) -> Deleted | None:
         """Return the latest deletion of a memory by a run of this kind that can be undone."""

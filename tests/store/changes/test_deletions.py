@@ -739,6 +739,28 @@ def test_what_two_undos_in_a_row_remove_is_not_taken_for_deleted_by_hand(store: 
         assert deletions(store) == []
 
 
+def test_what_an_undo_removes_may_have_been_read_again_while_it_went_on(store: MemoryStore) -> None:
+    """An undo of many files reads some again for the sake of others, after the moment under which it is recorded."""
+    content = b"---\ntype: Fact\nnode_id: ashashashasha\n---\nThe shelf is made of ash\n"
+    made = Action(
+        kind=ActionKind.CREATE,
+        path="facts/ash.md",
+        node_id="ashashashasha",
+        stage="planted",
+        reason="",
+        content=content,
+    )
+    store.apply(Changeset(run_id="run-1", actions=(made,)))
+    store.settle(60)
+    began = store.parts.now()
+    store.parts.opened.index.apply("facts/ash.md")
+    store.parts.changes.undo("run-1", now=began)
+    store.file_changed(["facts/ash.md"])
+    store.settle_deletions()
+    assert deletions(store) == []
+    assert store.catalog.node("ashashashasha") is None
+
+
 def test_a_run_that_changes_a_file_and_then_deletes_it_unlearns_it(store: MemoryStore) -> None:
     kept = store.remember("The shelf is made of elm").result()
     store.settle(60)
