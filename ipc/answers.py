@@ -53,6 +53,7 @@ class HitAnswer(TypedDict):
     created_at: str | None
     evidence: list[EvidenceAnswer]
     contradicts: list[str]
+    newer: list[str]
     stale_after: str | None
     confidence: float
 

@@ -54,6 +54,7 @@ def hit_answer(hit: Hit) -> HitAnswer:
         "created_at": instant(hit.created_at),
         "evidence": evidence(hit.evidence),
         "contradicts": list(hit.contradicts),
+        "newer": list(hit.newer),
         "stale_after": instant(hit.stale_after),
         "confidence": hit.confidence,
     }

@@ -257,8 +257,8 @@ class Chunk:
 class Hit:
     """One memory that recall found.
 
-    `contradicts` are turns or memories that say otherwise; a person has to decide. It is out of date after
-    `stale_after`. `confidence`, 0 to 1, is how probably it answers the question.
+    `contradicts` are turns or memories that say otherwise; a person has to decide. `newer` took its place, or likely
+    did. It is out of date after `stale_after`. `confidence`, 0 to 1, is how probably it answers the question.
     """
 
     node_id: NodeId
@@ -271,6 +271,7 @@ class Hit:
     created_at: datetime | None
     evidence: tuple[Evidence, ...]
     contradicts: tuple[NodeId, ...] = ()
+    newer: tuple[NodeId, ...] = ()
     stale_after: datetime | None = None
     confidence: float = 0.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from .arguments import whole
@@ -185,10 +185,21 @@ def hits_in_words(hits: Iterable[HitAnswer], look: Look) -> list[str]:
             + clean(hit["node_id"]),
             *look.wrap(hit["text"] or hit["title"], "  ", MOST_LINES_OF_A_HIT),
         ]
+        lines += [look.paint(line, YELLOW) for note in _doubts(hit) for line in look.wrap(note, "  ")]
         if sources := [turn for turn in hit["evidence"] if turn["node_id"] != hit["node_id"]]:
             lines += [look.paint(line, DIM) for line in look.wrap("from " + sources_in_words(sources), "  ")]
         lines.append("")
     return lines[:-1]
+
+
+def _doubts(hit: HitAnswer) -> Iterator[str]:
+    """Yield what a person must know before they rely on a hit."""
+    if hit["newer"]:
+        yield f"likely changed later: {clean(listing(hit['newer'], MOST_SOURCES))}"
+    if hit["contradicts"]:
+        yield f"disputed by {clean(listing(hit['contradicts'], MOST_SOURCES))}"
+    if hit["stale_after"]:
+        yield "out of date"
 
 
 def sources_in_words(evidence: Iterable[EvidenceAnswer]) -> str:

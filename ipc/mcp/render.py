@@ -176,6 +176,7 @@ def _hit(hit: HitAnswer) -> str:
         hit["channel"],
         f"sure {hit['confidence']:.2f}",
         "out of date" if hit["stale_after"] else "",
+        f"likely changed later: {_names(hit['newer'])}" if hit["newer"] else "",
         f"disputed by {_names(hit['contradicts'])}" if hit["contradicts"] else "",
     )
     return unmarked_lines(f"[{hit['node_id']}] {', '.join(filter(None, head))}\n{text[:LONGEST_HIT].strip()}{cut}")

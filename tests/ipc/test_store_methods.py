@@ -79,6 +79,7 @@ def test_what_was_remembered_is_recalled(client: Client) -> None:
             "created_at",
             "evidence",
             "contradicts",
+            "newer",
             "stale_after",
             "confidence",
         ),

@@ -96,6 +96,7 @@ def hits(ranking: Ranking, links: Links, passages: Passages, catalog: Catalog, l
                 created_at=node.created_at,
                 evidence=evidence[node.node_id],
                 contradicts=links.disputes(candidate.unit),
+                newer=tuple(links.newer.get(candidate.unit, ())),
                 stale_after=node.stale_after,
                 confidence=confidence.get(candidate.unit, 0.0),
             )

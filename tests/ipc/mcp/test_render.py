@@ -24,6 +24,7 @@ def hit(node_id: str, text: str, **changed: Any) -> Any:
         "created_at": "2026-11-20T10:00:00+00:00",
         "evidence": [],
         "contradicts": [],
+        "newer": [],
         "stale_after": None,
         "confidence": 0.9,
     }
@@ -65,9 +66,10 @@ def is_fenced_once(text: str) -> bool:
 
 
 def test_a_hit_stands_under_its_id_inside_the_fence() -> None:
-    text = render.recalled(recall(hit("n1", "We use Postgres.", contradicts=["n9"])), {})
+    text = render.recalled(recall(hit("n1", "We use Postgres.", contradicts=["n9"], newer=["n8"])), {})
     assert is_fenced_once(text)
-    assert "[n1] fact, 2026-11-20, shop, sure 0.90, disputed by n9\nWe use Postgres." in text
+    head = "[n1] fact, 2026-11-20, shop, sure 0.90, likely changed later: n8, disputed by n9"
+    assert f"{head}\nWe use Postgres." in text
 
 
 def test_nothing_that_was_said_leaves_the_fence_or_speaks_as_another() -> None:

@@ -101,6 +101,9 @@ def test_what_became_of_a_fact_is_told_beside_its_sentence(store: MemoryStore, l
     store.reconcile()
     newer, older = inside(store.context("At which pier is the Anna moored?", channel="shop").text).splitlines()
     assert newer.endswith("Pier 9 from now on, says the harbour.")
+    hits = {hit.node_id.partition("#")[0]: hit for hit in store.recall("pier of the Anna", channel="shop").hits}
+    older_hit = hits.get("old") or hits["s1"]
+    assert older_hit.newer == (() if link == "contradicts" else ("s2#1",))
     assert newer.startswith("9 Nov 2026, Ann")
     assert note in older
     assert older.endswith("The Anna is moored at pier 4.")
