@@ -1,7 +1,8 @@
 """The standing knowledge of a project, for the start of a session: what holds now, in a few lines, newest first.
 
-The lines are those of the page that dreams keep, "What holds now", one of each of its headings in turn; what it does
-not hold yet, such as what was remembered since, comes first.
+The lines are those of the page that dreams keep, "What holds now": one of each of its headings in turn, and two of the
+standing instructions, which an agent breaks where it does not know them. What the page does not hold yet, such as what
+was remembered since, comes first.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ HEADINGS = (
 )
 _KINDS = frozenset({Kind.PREFERENCE, Kind.DECISION, Kind.CORRECTION, Kind.PROCEDURE, Kind.NEGATIVE, Kind.NOTE})
 FACTS_READ = 40
+_SPEAKER = re.compile(r'^(\d{1,2} \w+ \d{4}, )"([\w -]{1,40})": (?=“)')
+"""The speaker in front of a quote, marked as what a text may have forged: here it is the page's own word."""
+
 _FOOTNOTES = re.compile(r"(?<!\s)\s*+\[\^\w+\]")
 OPENING = "Remembered of this project:"
 
@@ -75,19 +79,24 @@ def _of_page(text: str) -> Iterator[str]:
         if line.startswith("## "):
             heading = line[3:].strip()
         elif line.startswith("- ") and heading in HEADINGS:
-            under.setdefault(heading, []).append(f"- {unmarked(_FOOTNOTES.sub('', line[2:]))}")
-    columns = [under.get(heading, []) for heading in HEADINGS]
+            words = unmarked(_FOOTNOTES.sub("", line[2:]))
+            under.setdefault(heading, []).append("- " + _SPEAKER.sub(r"\1\2: ", words))
+    instructions, *others = (under.get(heading, []) for heading in HEADINGS)
+    columns = [instructions[::2], instructions[1::2], *others]
     return (line for row in zip_longest(*columns) for line in row if line is not None)
 
 
 def _facts(store: MemoryStore, channel: str, since: datetime | None, session_id: str) -> Iterator[tuple[str, str]]:
-    """Yield living facts of a channel that are worth a line, newest first: each in its own words, and as its line."""
+    """Yield living facts of a channel that are worth a line, newest first: each in its own words, and as its line.
+
+    What has likely changed is left out: what changed it is a fact too.
+    """
     for listed in store.list(channel=channel, level=Level.FACT, limit=FACTS_READ):
         is_new = since is None or (listed.created_at is not None and listed.created_at > since)
         if not (listed.live and is_new and listed.kind in _KINDS):
             continue
         shown = store.show(listed.node_id, wanted=False)
-        if any(one.node_id.partition("#")[0] == session_id for one in shown.evidence):
+        if shown.later or any(one.node_id.partition("#")[0] == session_id for one in shown.evidence):
             continue
         said, reply_to = (" ".join(part.split()) for part in read_reply(shown.text))
         day = f"{shown.created_at:%-d %B %Y}: " if shown.created_at else ""

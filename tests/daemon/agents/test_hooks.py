@@ -152,6 +152,39 @@ def test_a_session_starts_with_what_holds(world: World) -> None:
     assert text.startswith("<dreamd-memory id=")
 
 
+def test_a_start_names_speakers_plainly_and_two_instructions_a_round(world: World) -> None:
+    page = "".join(
+        f"## {heading}\n\n"
+        + "".join(f"- {day} November 2026{who}: “{words} {day}.” [^m1]\n" for day in (9, 8, 7))
+        + "\n"
+        for heading, who, words in [
+            ("Preferences and standing instructions", "", "Never apply on day"),
+            ("Decisions and values", ", assistant", "The port is"),
+        ]
+    )
+    folder = world.paths.vault / "profiles" / world.channel
+    folder.mkdir(parents=True)
+    head = f"type: Profile\ntitle: What holds now\nnode_id: holds\nlevel: L3\nkind: profile\nchannel: {world.channel}"
+    (folder / "what-holds-now.md").write_text(f"---\n{head}\n---\n\n{page}")
+    world.store.reconcile()
+    lines = world.handed("SessionStart", source="startup").splitlines()[1:]
+    assert lines[:3] == [
+        "- 9 November 2026: “Never apply on day 9.”",
+        "- 8 November 2026: “Never apply on day 8.”",
+        "- 9 November 2026, assistant: “The port is 9.”",
+    ]
+
+
+def test_a_start_leaves_out_what_has_likely_changed(world: World) -> None:
+    for text in ("Anna is the release manager.", "Bert is the release manager now, Anna left."):
+        world.store.remember(text, channel=world.channel, kind=Kind.DECISION).result()
+    world.store.settle()
+    until(lambda: any(world.store.show(one.node_id).later for one in world.store.list(channel=world.channel)))
+    text = world.handed("SessionStart", source="startup")
+    assert "Bert is the release manager now" in text
+    assert "Anna is the release manager." not in text
+
+
 def test_an_empty_memory_says_nothing_at_the_start(world: World) -> None:
     assert world.answer("SessionStart", source="startup") == ""
 
