@@ -78,6 +78,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "HandedSession": "working.handed",
     "LANDED": "keep.ledger.records",
     "LINK": "keep.ledger.records",
     "MONTH_NUMBERS": "text.vocabulary",

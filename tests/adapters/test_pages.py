@@ -16,7 +16,11 @@ from tests.bench.daemon_under_test import DaemonUnderTest
 pytestmark = pytest.mark.adapters
 
 PAGES = {page.stem: page for page in sorted((Path(__file__).parents[2] / "docs" / "adapters").glob("*.md"))}
-PACKAGES = {"anthropic-memory": "anthropic", "langgraph-store": "langgraph.store.base", "openai-session": "agents"}
+PACKAGES = {
+    "anthropic-memory": "anthropic",
+    "langgraph-store": "langgraph.store.base",
+    "openai-session": "agents.memory",
+}
 
 
 def test_each_page_is_run() -> None:

@@ -115,8 +115,8 @@ class Recording:
         self.ask("session_end", session="work")
         self.ask("goals", "open threads", session="work", **here)
         self.ask("tag", node_id=self.bread, add=["baking"])
-        recipe = {"space": ["recipes"], "key": "bread.md"}
-        self.ask("document_put", value="Bread: nine lemons.", ttl_minutes=60, **recipe, **here)
+        recipe = {"space": ["recipes"], "key": "tart.md"}
+        self.ask("document_put", value="Tart: nine lemons.", ttl_minutes=60, **recipe, **here)
         self.ask("document_get", **recipe)
         self.ask("document_get", space=["recipes"], key="nowhere")
         self.ask("document_put", space=["recipes"], key="cake.md", value={"lemons": 9}, **here)
@@ -214,9 +214,12 @@ class Recording:
         self.ask("feedback", node_id=self.bread, verdict="not-useful")
 
     def _decide(self) -> None:
+        said = {"text": "Copy the ledger to the tape before anything else.", "kind": "procedure", "always": True}
+        written = self.ask("remember", "what an agent wrote down", agent_id="a-stranger", **said)
         waiting = self.ask("review_list")["decisions"]
         decision = waiting[0]["decision_id"]
-        self.ask("review_decide", decision=decision, keep="newer", by="anna")
+        self.ask("review_decide", "a decision", decision=decision, keep="newer", by="anna")
+        self.ask("review_decide", "a memory accepted", decision=written["node_id"], keep="accept", by="anna")
         self.ask("review_list", "nothing waits")
 
     def _look_after(self) -> None:

@@ -284,7 +284,7 @@ PREFERRED = {
     "recall": "a recall", "show": "a fact", "list": "a page", "import": "an import", "dream": "a dream",
     "runs": "the runs", "undo": "a dream undone", "digest": "a digest of a dream undone", "review_list": "what waits",
     "decay_preview": "what fades", "channel": "a channel that is not there", "context": "a context",
-    "watch": "what is watched",
+    "review_decide": "a decision", "watch": "what is watched",
 }  # fmt: skip
 
 
@@ -313,6 +313,7 @@ def test_every_command_reads_the_daemon_s_own_answer(
 
 def test_every_method_has_a_command_under_test(recorded: Recording) -> None:
     of_programs = {"anchor_set", "anchor_recover", "reflect", "thought", "working_get", "pending", "session_end"}
+    of_programs |= {f"document_{verb}" for verb in ("put", "get", "list", "search", "rename", "delete")}
     without_words = {"ping", "observe", "cancel", "stop", "hook"} | of_programs
     assert set(COMMANDS) == set(recorded.answers) - without_words
     assert any(SAID[1] in hit["text"] for hit in recorded.named["a recall"]["hits"])
