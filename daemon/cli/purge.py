@@ -33,7 +33,7 @@ def purge_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
     parser.epilog = (
         "Unlike forget, a purge cannot be undone: what it removes is searched for afterwards in every byte that "
-        "dreamd keeps. Exit codes: 0 removed; 1 something of it was found afterwards; 4 left as it was."
+        "dreamd keeps. Exit codes: 0 removed; 1 something of it was found afterwards; 4 nothing of it is there, or left as it was."
     )
 
 
@@ -47,7 +47,7 @@ def purge(options: Namespace, terminal: Terminal) -> int:
         plan: PurgeAnswer = ask(terminal, "purge", {**named, "dry_run": True}, timeout_s=None)
         if options.dry_run or is_nothing(plan):
             terminal.report(plan, plan_in_words(plan, terminal.look))
-            return 0
+            return LEFT if is_nothing(plan) else 0
         if not options.yes and not _agreed(plan, terminal):
             return LEFT
     with shown_progress(terminal, "Purging") as on_progress:

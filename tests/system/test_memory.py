@@ -140,11 +140,15 @@ def test_a_note_from_elsewhere_is_found_and_never_rewritten(shared: DaemonUnderT
     note.parent.mkdir()
     data = b"# Garden\r\n\r\nThe wisteria was pruned in *February*.\r\n"
     note.write_bytes(data)
-    until(lambda: any("wisteria" in text for text in texts(shared, "wisteria")))
+
+    def is_found() -> bool:
+        return any("wisteria" in text for text in texts(shared, "wisteria"))
+
+    until(is_found)
     note.unlink()
-    until(lambda: not texts(shared, "wisteria"))
+    until(lambda: not is_found())
     note.write_bytes(data)
-    until(lambda: texts(shared, "wisteria"))
+    until(is_found)
     assert note.read_bytes() == data
 
 

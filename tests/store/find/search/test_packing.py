@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from dreamd.store.find.search import packing
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
 
@@ -61,6 +62,16 @@ def test_what_was_said_again_is_told_once_with_its_newest_day(store: MemoryStore
     assert [line.partition(": ")[0] for line in lines] == [
         f"{day.day} {day:%b} {day.year}, Ann" for day in (AT + timedelta(days=8), AT)
     ]
+
+
+def test_nothing_is_told_where_the_best_is_hardly_relevant(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk(store, "The hull of the Anna is oak.")
+    asked = "What is the hull of the Anna made of?"
+    told = store.context(asked, channel="shop")
+    assert told.slots
+    monkeypatch.setattr(packing, "FAINT_RELEVANCE", told.confidence + 0.001)
+    fainter = store.context(asked, channel="shop")
+    assert (fainter.abstained, fainter.text, fainter.confidence) == (True, "", told.confidence)
 
 
 def test_headings_and_code_are_never_told(store: MemoryStore) -> None:
