@@ -33,7 +33,8 @@ def purge_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
     parser.epilog = (
         "Unlike forget, a purge cannot be undone: what it removes is searched for afterwards in every byte that "
-        "dreamd keeps. Exit codes: 0 removed; 1 something of it was found afterwards; 4 nothing of it is there, or left as it was."
+        "dreamd keeps. Exit codes: 0 removed; 1 something of it was found afterwards; 4 nothing of it "
+        "is there, or it was left as it was."
     )
 
 
