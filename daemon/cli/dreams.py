@@ -111,7 +111,7 @@ def undo(options: Namespace, terminal: Terminal) -> int:
     with shown_progress(terminal, "Undoing") as on_progress:
         answer: UndoAnswer = ask(terminal, "undo", {"run_id": options.run}, on_progress, timeout_s=None)
     terminal.report(answer, undo_in_words(answer, terminal.look))
-    if answer["already"]:
+    if answer["already"] or not (answer["restored"] or answer["conflicts"]):
         return NOTHING_LEFT
     return 1 if answer["conflicts"] else 0
 
@@ -224,6 +224,8 @@ def undo_in_words(answer: UndoAnswer, look: Look) -> list[str]:
     """Count the restored files, and list those that later changes keep as they are."""
     if answer["already"]:
         return [f"Run {answer['run_id']} was undone before; nothing was changed."]
+    if not answer["restored"] and not answer["conflicts"]:
+        return look.wrap(f"Nothing of run {answer['run_id']} can come back: it changed no file, or that was purged.")
     files = f": {count(answer['restored'], 'file')} as before" if answer["restored"] else ""
     lines = [f"Run {answer['run_id']} is undone{files}."]
     if conflicts := answer["conflicts"]:

@@ -525,6 +525,11 @@ def test_check_s_problems_are_exit_code_1(daemon: FakeDaemon, run: Run) -> None:
     assert (code, out) == (1, "warning: facts/a.md: The frontmatter is no YAML.\n")
 
 
+def test_an_undo_that_brings_nothing_back_says_so(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["undo"] = {"run_id": "r1", "restored": 0, "conflicts": [], "already": False}
+    assert run("undo", "r1")[:2] == (4, "Nothing of run r1 can come back: it changed no file, or that was purged.\n")
+
+
 def test_an_undo_with_conflicts_is_exit_code_1(daemon: FakeDaemon, run: Run) -> None:
     daemon.answers["undo"] = {
         "run_id": "r1",
