@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from ...ipc.answers import DigestAnswer, DreamAnswer, RunAnswer, RunsAnswer, SteeredAnswer, UndoAnswer
 
 # A page's links lead nowhere in a terminal.
-LINK = re.compile(r"\[([^\]\n]{0,400})\]\([^)\n]{0,400}\)")
+LINK = re.compile(r"\[((?:[^\[\]\n]|\[[^\[\]\n]{0,100}\]){0,4000})\]\([^)\n]{0,400}\)")
+"""A link; its name may be a long quote, with a resolved day in brackets."""
+
 MARK = re.compile(r"^<!--.*-->\n\n?", re.MULTILINE)
 CELL = re.compile(r" (?<!\\)\| ")
 PAIR = 2

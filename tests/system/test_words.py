@@ -205,6 +205,12 @@ def test_an_undo_names_what_it_left(recorded: Recording, look: Look) -> None:
     assert "is left as it is:\n  facts/" in said or "are left as they are:\n  facts/" in said
 
 
+def test_a_link_is_read_by_its_name_however_long(look: Look) -> None:
+    quote = "we meet " + "again and " * 60 + "on friday” [14 March 2026]"
+    said = text_of(dreams.page_in_words(f"- [7 March 2026: “{quote}](/facts/meet.md) · decision", look))
+    assert in_one_line(said) == f"- 7 March 2026: “{quote} · decision"
+
+
 def test_a_digest_is_read_without_its_marks(recorded: Recording, look: Look) -> None:
     answer = recorded.named["a digest"]
     assert recorded.dreamt["run_id"] in answer["text"]
