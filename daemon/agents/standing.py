@@ -45,10 +45,10 @@ def standing_lines(store: MemoryStore, channel: str, session_id: str, since: dat
     """Return the lines, the most useful first; with `since` only what was learned after that, by other sessions."""
     lines: list[str] = []
     for one in dict.fromkeys((channel, GLOBAL_CHANNEL)):
-        page = "" if since is not None else _page(store, one)
-        told = " ".join(page.split())
+        of_page = [] if since is not None else list(_of_page(_page(store, one)))
+        told = "\n".join(of_page)
         lines += [line for words, line in _facts(store, one, since, session_id) if words not in told]
-        lines += _of_page(page)
+        lines += of_page
     return list(dict.fromkeys(lines))
 
 

@@ -14,6 +14,9 @@ MOST_LINES = 12
 
 MOST_EARLIER = 2
 
+LONGEST_NOTE = 280
+"""What a person had remembered is a line; a longer note is a page of theirs."""
+
 
 DECIDED, WISHED, REFUSED = "Decisions and values", "Preferences and standing instructions", "Refused"
 PROCEDURES, PITFALLS, KNOWN, OPEN = "Procedures", "Pitfalls and findings", "Facts", "Open threads"
@@ -37,7 +40,8 @@ def heading_of(fact: Memory) -> str:
         return OPEN
     if fact.kind is Kind.FACT and fact.slot is not None:
         return DECIDED
-    return KNOWN if fact.kind is Kind.FACT else ""
+    is_known = fact.kind is Kind.FACT or (fact.kind is Kind.NOTE and len(fact.text) <= LONGEST_NOTE)
+    return KNOWN if is_known else ""
 
 
 def current(facts: Iterable[Memory]) -> list[Memory]:

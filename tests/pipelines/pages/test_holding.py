@@ -35,6 +35,13 @@ def test_each_kind_has_its_heading_and_what_only_happened_has_none() -> None:
     assert "Porto" not in text
 
 
+def test_a_short_note_is_a_line_and_a_long_one_is_a_page_of_its_own() -> None:
+    text = rendered(said("The NAS is backed up at two.", "s1#1", Kind.NOTE), said("Tea. " * 90, "s1#2", Kind.NOTE))
+    assert "## Facts" in text
+    assert "The NAS is backed up at two." in text
+    assert "Tea." not in text
+
+
 def test_the_newest_comes_first_with_what_it_replaced_below() -> None:
     new = said("Make it 24.", "s3#1", Kind.DECISION)
     until = datetime(2026, 3, 4, tzinfo=UTC)
