@@ -15,7 +15,7 @@ MOST_LINES = 12
 MOST_EARLIER = 2
 
 LONGEST_NOTE = 280
-"""What a person had remembered is a line; a longer note is a page of theirs."""
+"""Characters of a note that is a line of this page; a longer one is a page of its own."""
 
 
 DECIDED, WISHED, REFUSED = "Decisions and values", "Preferences and standing instructions", "Refused"
