@@ -166,7 +166,7 @@ class SqliteVecStore:
         with self._reading() as connection:
             row_of = _rows_of(connection, name, list(ids))
             scores = self._scores(connection, name, np.array(list(row_of.values()), np.int64), np.asarray(vector))
-        return {name: score for name, score in zip(row_of, scores.tolist(), strict=True) if score > NO_VECTOR}
+        return {point_id: score for point_id, score in zip(row_of, scores.tolist(), strict=True) if score > NO_VECTOR}
 
     def _scores(self, connection: apsw.Connection, name: str, rows: Rows, asked: Vector) -> NDArray[np.float32]:
         """Return the cosines of rows, NO_VECTOR for one that has none; what had to be read is held for the next.
@@ -177,12 +177,23 @@ class SqliteVecStore:
         with self._columns(connection, name) as columns:
             held = columns.vectors.held(rows)
             scores[held] = columns.vectors.cosines(rows[held], unit(asked))
-        missing = np.flatnonzero(~held)
-        if not len(missing):
-            return np.round(scores, COSINE_DIGITS)
+        if not held.all():
+            self._read_scores(connection, name, rows, asked, np.flatnonzero(~held), scores)
+        return np.round(scores, COSINE_DIGITS)
+
+    def _read_scores(
+        self,
+        connection: apsw.Connection,
+        name: str,
+        rows: Rows,
+        asked: Vector,
+        missing: Rows,
+        scores: NDArray[np.float32],
+    ) -> None:
+        """Fill in the scores at the places of rows that are not held; a vector without a direction is near nothing."""
         read: list[Any] = connection.execute(
-            f"SELECT missing.key, 1.0 - vec_distance_cosine(v.embedding, ?), v.embedding FROM json_each(?) AS missing "
-            f"JOIN {name}_vector AS v ON v.row = missing.value",
+            f"SELECT missing.key, coalesce(1.0 - vec_distance_cosine(v.embedding, ?), 0.0), v.embedding "
+            f"FROM json_each(?) AS missing JOIN {name}_vector AS v ON v.row = missing.value",
             (asked.tobytes(), _json(rows[missing])),
         ).fetchall()
         if read:
@@ -190,7 +201,6 @@ class SqliteVecStore:
             found = missing[list(places)]
             scores[found] = cosines
             self._hold(connection, name, rows[found], np.frombuffer(b"".join(blobs), np.float32))
-        return np.round(scores, COSINE_DIGITS)
 
     def _hold(self, connection: apsw.Connection, name: str, rows: Rows, vectors: NDArray[np.float32]) -> None:
         """Hold vectors that this snapshot has, unless it is an old one: theirs may have changed since."""

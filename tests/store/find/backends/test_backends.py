@@ -351,6 +351,12 @@ def test_a_new_text_is_not_found_by_what_the_old_one_said(vectors: VectorStore) 
     assert vectors.search_vector(NAME, unit(3), 1)[0].score == pytest.approx(1.0, abs=1e-6)
 
 
+def test_a_vector_without_a_direction_is_near_nothing_however_often_it_is_read(vectors: VectorStore) -> None:
+    vectors.upsert(NAME, [Point("a", "early", vector=np.zeros(DIMENSION, np.float32)), Point("b", "x", vector=unit(2))])
+    for _ in range(2):
+        assert vectors.cosines(NAME, unit(2), ["a", "b"]) == pytest.approx({"a": 0.0, "b": 1.0}, abs=1e-6)
+
+
 def test_a_vector_of_another_length_is_refused(vectors: VectorStore) -> None:
     with pytest.raises(InvalidInput):
         vectors.upsert(NAME, [Point("a", "text", vector=unit(1, 32))])
