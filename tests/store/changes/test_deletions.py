@@ -712,12 +712,9 @@ Hands.TestCase.settings = settings(
 TestHands = Hands.TestCase
 
 
-def test_what_two_undos_in_a_row_remove_is_not_taken_for_deleted_by_hand(store: MemoryStore) -> None:
-    """A dream that made a file and then changed it deletes, when undone, what its last action had left."""
-    kept = store.remember("The shelf is made of oak").result()
-    store.settle(60)
-    content = store.vault.read(store.show(kept).path).replace(kept.encode(), b"ashashashasha")
-    action = Action(
+def ash(content: bytes) -> Action:
+    """Make the file of a fact, as a dream does."""
+    return Action(
         kind=ActionKind.CREATE,
         path="facts/ash.md",
         node_id="ashashashasha",
@@ -725,6 +722,14 @@ def test_what_two_undos_in_a_row_remove_is_not_taken_for_deleted_by_hand(store: 
         reason="",
         content=content,
     )
+
+
+def test_what_two_undos_in_a_row_remove_is_not_taken_for_deleted_by_hand(store: MemoryStore) -> None:
+    """A dream that made a file and then changed it deletes, when undone, what its last action had left."""
+    kept = store.remember("The shelf is made of oak").result()
+    store.settle(60)
+    content = store.vault.read(store.show(kept).path).replace(kept.encode(), b"ashashashasha")
+    action = ash(content)
     for number in range(1, 5):
         run_id = f"run-{number}"
         first, then = content + b"again\n" * number, content + b"and more\n" * number
@@ -742,14 +747,7 @@ def test_what_two_undos_in_a_row_remove_is_not_taken_for_deleted_by_hand(store: 
 def test_what_an_undo_removes_may_have_been_read_again_while_it_went_on(store: MemoryStore) -> None:
     """An undo of many files reads some again for the sake of others, after the moment under which it is recorded."""
     content = b"---\ntype: Fact\nnode_id: ashashashasha\n---\nThe shelf is made of ash\n"
-    made = Action(
-        kind=ActionKind.CREATE,
-        path="facts/ash.md",
-        node_id="ashashashasha",
-        stage="planted",
-        reason="",
-        content=content,
-    )
+    made = ash(content)
     store.apply(Changeset(run_id="run-1", actions=(made,)))
     store.settle(60)
     began = store.parts.now()

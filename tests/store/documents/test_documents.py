@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
+from tests.clock import Clock
 from tests.store.conftest import NOW, OpenStore
 
 SPACE = ("tests", "one")
@@ -215,19 +216,9 @@ def test_a_deleted_document_can_be_put_again(store: MemoryStore) -> None:
 # ---- time to live
 
 
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> Any:
-        return self.now
-
-
 @pytest.fixture
 def clock(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+    clock = Clock(NOW)
     monkeypatch.setattr(store.parts.documents, "_now", clock)
     return clock
 

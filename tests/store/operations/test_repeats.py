@@ -13,18 +13,12 @@ from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.settings import StoreSettings
 
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
+from tests.clock import Clock
 
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(datetime(2026, 11, 21, 9, 0, tzinfo=UTC))
 
 
 @pytest.fixture

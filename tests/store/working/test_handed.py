@@ -10,20 +10,12 @@ from dreamd.store import MemoryStore
 from dreamd.store.keep.ledger.work import HANDED_KEPT, MOST_HANDED
 from dreamd.store.working.handed import MOST_LINES, HandedSessions
 
-
-class Clock:
-    """A clock that is put forward by hand."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
+from tests.clock import Clock
 
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(datetime(2026, 11, 21, 12, 0, tzinfo=UTC))
 
 
 @pytest.fixture
