@@ -8,6 +8,10 @@ BUSY_FOR_S = 0.1
 """The time after a call in which background work stays out of the way of the next one."""
 
 
+QUIET_AFTER_S = 3.0
+"""The time without a call after which background work takes more than one core."""
+
+
 class Activity:
     """Notes when a client called last. Every method may be called from any thread."""
 
@@ -21,3 +25,7 @@ class Activity:
     def was_called(self) -> bool:
         """Return whether a client called within the last BUSY_FOR_S seconds."""
         return time.monotonic() < self._called_at + BUSY_FOR_S
+
+    def is_quiet(self) -> bool:
+        """Return whether no client called within the last QUIET_AFTER_S seconds."""
+        return time.monotonic() >= self._called_at + QUIET_AFTER_S

@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from ..find.backends.interface import Condition, Filter, Vector, VectorStore
+from ..filters import Condition, Filter
+from ..find.backends.interface import Vector, VectorStore
 from ..find.embedding.embedding import ModelUnavailable
 from ..find.index.catalog import Catalog
 from ..find.index.index import COLLECTION

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 from ..find.backends.interface import Vector
 from ..find.embedding.cache import EmbeddingCache
@@ -18,6 +20,9 @@ logger = logging.getLogger(__name__)
 
 BATCH = 256
 """Chunks read from the index at a time: enough to sort by length, few enough to stay small and to stop soon."""
+
+NEAR_BATCH = 64
+"""Chunks whose vectors are made again before new chunks are looked for."""
 
 SLICE_TOKENS = 256
 """Tokens embedded between two checks for a stop, and written in one transaction: `stop` waits for one such slice (16
@@ -36,11 +41,13 @@ class EmbedQueue:
         embedder: Embedder,
         cache: EmbeddingCache,
         is_busy: Callable[[], bool] = lambda: False,
+        workers: Callable[[], int] = lambda: 1,
     ) -> None:
         self._index = index
         self._embedder = embedder
         self._cache = cache
         self._is_busy = is_busy
+        self._workers = workers
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -90,6 +97,9 @@ class EmbedQueue:
             self._wake.clear()
             try:
                 self.drain()
+                self._renew()
+                self._wait_until_idle()
+                self._index.keep_columns()
                 self.problem = None
             except ModelUnavailable as error:
                 self._note(str(error))
@@ -100,6 +110,14 @@ class EmbedQueue:
                 why = "the disk is full" if is_full(error) else type(error).__name__
                 self._note(f"Vectors cannot be stored at the moment ({why}).")
                 self._try_again_later()
+
+    def _renew(self) -> None:
+        """Make vectors of a near model again, while nothing waits for a first one and the model itself is there."""
+        while not self._stopping.is_set() and (near := self._index.near(NEAR_BATCH)):
+            if not self._embedder.wait() or self._embedder.made_by != self._embedder.model_id:
+                break
+            self._embed(near)
+            self.drain()
 
     def _note(self, problem: str) -> None:
         if self.problem != problem:
@@ -120,12 +138,28 @@ class EmbedQueue:
         seen = [item for item in pending if item.text_hash in known]
         self._index.set_vectors(seen, [known[item.text_hash] for item in seen])
         unseen = [item for item in pending if item.text_hash not in known]
-        for places in batches_by_length([item.text for item in unseen], SLICE_TOKENS):
-            self._wait_until_idle()
-            if self._stopping.is_set():
-                break
-            some = [unseen[place] for place in places]
-            vectors: list[Vector] = self._embedder.embed_passages([item.text for item in some])
-            self._cache.put_many({item.text_hash: vector for item, vector in zip(some, vectors, strict=True)})
-            self._index.set_vectors(some, vectors)
+        slices = batches_by_length([item.text for item in unseen], SLICE_TOKENS)
+        with ThreadPoolExecutor(thread_name_prefix="dreamd-embedding-slice") as pool:
+            while not self._stopping.is_set():
+                self._wait_until_idle()
+                some = [[unseen[place] for place in places] for places in islice(slices, self._workers())]
+                if not some or self._stopping.is_set():
+                    break
+                self._store(some, self._embed_slices(some, pool))
         return len(unseen)
+
+    def _embed_slices(self, slices: Sequence[Sequence[Pending]], pool: ThreadPoolExecutor) -> list[Vector]:
+        """Embed slices at once, the last of them in this thread; return the vectors of all in order."""
+        others = [pool.submit(self._embed_slice, items) for items in slices[:-1]]
+        last = self._embed_slice(slices[-1])
+        return [vector for other in others for vector in other.result()] + last
+
+    def _embed_slice(self, items: Sequence[Pending]) -> list[Vector]:
+        return self._embedder.embed_passages([item.text for item in items])
+
+    def _store(self, slices: Sequence[Sequence[Pending]], vectors: Sequence[Vector]) -> None:
+        """Keep the vectors in the cache and the index, under the id of what made them."""
+        items = [item for some in slices for item in some]
+        made_by = self._embedder.made_by
+        self._cache.put_many({item.text_hash: vector for item, vector in zip(items, vectors, strict=True)}, made_by)
+        self._index.set_vectors(items, vectors, are_near=made_by != self._embedder.model_id)

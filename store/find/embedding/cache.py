@@ -61,10 +61,10 @@ class EmbeddingCache:
             found |= self._run(partial(self._get, some)) or {}
         return found
 
-    def put_many(self, vectors: Mapping[bytes, Vector]) -> None:
-        """Keep vectors."""
+    def put_many(self, vectors: Mapping[bytes, Vector], made_by: str | None = None) -> None:
+        """Keep vectors, of the cache's own model or of another."""
         blobs = {text_hash: vector.tobytes() for text_hash, vector in vectors.items()}
-        rows = [(self._model_id, text_hash, blob, zlib.crc32(blob)) for text_hash, blob in blobs.items()]
+        rows = [(made_by or self._model_id, text_hash, blob, zlib.crc32(blob)) for text_hash, blob in blobs.items()]
         self._run(partial(self._put, rows))
 
     def prune(self, kept: Collection[bytes]) -> int:

@@ -19,7 +19,7 @@ from ...settings import EmbeddingSettings
 from ...text.chunking import estimate_tokens
 from ...text.stems import index_stem
 from ..backends.interface import Vector
-from .fastembed_loading import MINILM_DIMENSION, MINILM_ID, dimension_of, load_minilm, load_named
+from .fastembed_loading import MINILM_DIMENSION, MINILM_ID, PREPARED_ID, Minilm, dimension_of, load_minilm, load_named
 
 BATCH_TOKENS = 512
 """A batch's padded tokens. More made it no faster (1,740 tokens a second, 1,600 with 1,024, 1,540 with 2,048, all on a
@@ -39,6 +39,11 @@ class Embedder(Protocol):
     @property
     def model_id(self) -> str:
         """Names the model and everything that changes its vectors; stored beside them."""
+        ...
+
+    @property
+    def made_by(self) -> str:
+        """The id of what makes its vectors now: its own, or that of a near model that stands in for it."""
         ...
 
     @property
@@ -71,6 +76,10 @@ class Embedder(Protocol):
 def embedder_for(settings: EmbeddingSettings, cache_dir: Path) -> Embedder:
     """Return the embedder that the settings name; nothing is loaded yet."""
     return StubEmbedder() if settings.model == STUB else FastembedEmbedder(settings, cache_dir)
+
+
+NEAR_MODELS: dict[str, frozenset[str]] = {PREPARED_ID: frozenset({MINILM_ID})}
+"""Of a model, those whose vectors can stand among its own until they are made again (see PREPARED_ID)."""
 
 
 STUB = "stub"
@@ -107,6 +116,7 @@ class FastembedEmbedder:
         self._cache_dir = cache_dir
         self._rule = rule_for(settings.model)
         self._model: Any = None
+        self._stands_in: str | None = None
         self._problem: Exception | None = None
         self._loaded = threading.Event()
         self._starting = threading.Lock()
@@ -114,10 +124,13 @@ class FastembedEmbedder:
 
     @property
     def model_id(self) -> str:
-        """The shipped model's own id, or fastembed's name."""
-        if self._settings.model == MINILM:
-            return MINILM_ID
-        return self._settings.model
+        """The id of the shipped model, prepared, or fastembed's name."""
+        return PREPARED_ID if self._settings.model == MINILM else self._settings.model
+
+    @property
+    def made_by(self) -> str:
+        """The model's id, or that of the package's file if that could not be prepared."""
+        return self._stands_in or self.model_id
 
     @property
     def dimension(self) -> int:
@@ -162,6 +175,8 @@ class FastembedEmbedder:
 
     def _embed(self, texts: list[str]) -> list[Vector]:
         model = self._ready_model()
+        if isinstance(model, Minilm):
+            return list(model.embed(texts))
         return [np.asarray(vector, np.float32) for vector in model.embed(texts, batch_size=len(texts))]
 
     def _ready_model(self) -> Any:
@@ -186,7 +201,9 @@ class FastembedEmbedder:
     def _open(self) -> Any:
         settings = self._settings
         if settings.model == MINILM:
-            return load_minilm(self._cache_dir, settings.threads)
+            loaded = load_minilm(self._cache_dir, settings.threads)
+            self._stands_in = None if loaded.model_id == self.model_id else loaded.model_id
+            return loaded
         return load_named(settings.model, self._cache_dir, settings.threads, settings.allow_download)
 
 
@@ -208,6 +225,11 @@ class StubEmbedder:
 
     model_id = "stub-bag-of-words"
     ready = True
+
+    @property
+    def made_by(self) -> str:
+        """Return its own id."""
+        return self.model_id
 
     def __init__(self, dimension: int = 384) -> None:
         self.dimension = dimension

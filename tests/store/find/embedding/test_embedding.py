@@ -23,6 +23,7 @@ from dreamd.store.find.embedding.fastembed_loading import (
     TOKENIZER_FILES,
     WEIGHTS_FILE,
     assemble_minilm,
+    packaged_weights,
 )
 from dreamd.store.settings import EmbeddingSettings
 from dreamd.store.text.token_count import estimate_tokens
@@ -95,7 +96,7 @@ def test_settings_choose_the_embedder(tmp_path: Path) -> None:
     assert stub.wait()
     shipped = embedder_for(EmbeddingSettings(), tmp_path)
     assert not shipped.ready
-    assert (shipped.model_id, shipped.dimension) == (fastembed_loading.MINILM_ID, MINILM_DIMENSION)
+    assert (shipped.model_id, shipped.dimension) == (fastembed_loading.PREPARED_ID, MINILM_DIMENSION)
     assert list(tmp_path.iterdir()) == [], "nothing is loaded before it is asked"
 
 
@@ -147,20 +148,20 @@ def test_batches_hold_every_text_once_in_bounds(texts: list[str], batch_tokens: 
 
 
 def test_the_folder_is_assembled_once(tmp_path: Path) -> None:
-    folder = assemble_minilm(tmp_path)
+    folder = assemble_minilm(tmp_path, packaged_weights())
     assert {file.name for file in folder.iterdir()} == {*TOKENIZER_FILES, WEIGHTS_FILE}
     stamps = {file.name: file.lstat().st_mtime_ns for file in folder.iterdir()}
-    assert assemble_minilm(tmp_path) == folder
+    assert assemble_minilm(tmp_path, packaged_weights()) == folder
     assert {file.name: file.lstat().st_mtime_ns for file in folder.iterdir()} == stamps
     assert list(tmp_path.iterdir()) == [folder], "no temporary folder is left"
 
 
 def test_a_broken_folder_is_mended(tmp_path: Path) -> None:
-    folder = assemble_minilm(tmp_path)
+    folder = assemble_minilm(tmp_path, packaged_weights())
     (folder / WEIGHTS_FILE).unlink()
     (folder / "config.json").unlink()
     (folder / "config.json").write_text("{")
-    assert assemble_minilm(tmp_path) == folder
+    assert assemble_minilm(tmp_path, packaged_weights()) == folder
     assert (folder / WEIGHTS_FILE).stat().st_size > 20_000_000
     assert '"pooling_mode_mean_tokens": true' in (folder / "config.json").read_text()
 
@@ -170,14 +171,16 @@ def test_files_are_copied_where_links_fail(tmp_path: Path, monkeypatch: pytest.M
         raise OSError("no links here")
 
     monkeypatch.setattr(Path, "symlink_to", refuse)
-    folder = assemble_minilm(tmp_path)
+    folder = assemble_minilm(tmp_path, packaged_weights())
     assert not any(file.is_symlink() for file in folder.iterdir())
     assert (folder / WEIGHTS_FILE).stat().st_size > 20_000_000
 
 
 def test_two_that_assemble_at_once_agree(tmp_path: Path) -> None:
     folders: list[Path] = []
-    threads = [threading.Thread(target=lambda: folders.append(assemble_minilm(tmp_path))) for _ in range(6)]
+    threads = [
+        threading.Thread(target=lambda: folders.append(assemble_minilm(tmp_path, packaged_weights()))) for _ in range(6)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -190,7 +193,7 @@ LOADS_FAST = """
 import sys
 from pathlib import Path
 from dreamd.store.find.embedding import fastembed_loading
-model = fastembed_loading.load_minilm(Path(sys.argv[1]), 1)
+model = fastembed_loading.load_minilm(Path(sys.argv[1]), 1).model
 heavy = {"huggingface_hub", "PIL", "requests", "fastembed"} & sys.modules.keys()
 assert not heavy, heavy
 import fastembed
@@ -207,7 +210,7 @@ from dreamd.store.find.embedding import fastembed_loading
 def broken(*args, **kwargs):
     raise ImportError("fastembed was laid out anew")
 fastembed_loading._package = broken
-print(len(next(iter(fastembed_loading.load_minilm(Path(sys.argv[1]), 1).embed(["slower, but right"])))))
+print(len(next(iter(fastembed_loading.load_minilm(Path(sys.argv[1]), 1).model.embed(["slower, but right"])))))
 """
 
 

@@ -1,0 +1,59 @@
+"""The shipped model's prepared file: made once from the package's weights, known by its hash."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from .minilm_graph import integer_model
+from .onnx_wire import MalformedModel, read_constants
+
+SOURCE_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+PREPARED_SHA256 = "827e89234e120328cd30099e091f03d4f9c44dff1e81073a08f88034ec7ffafe"
+"""Of the package's file, and of what is made of it: the preparation is integers and single float operations, so it
+gives the same bytes on every machine. Whoever changes the graph changes this and the model's id."""
+
+
+class NotPrepared(Exception):
+    """The file cannot be prepared: other weights, no space, or a result with another hash."""
+
+
+def prepare(source: Path, target: Path) -> None:
+    """Write the prepared model to `target` unless it is there, whole; two processes at once are safe.
+
+    Takes about .3 s and 40 MiB; a file that is there is read once, to compare its hash. Raises NotPrepared.
+    """
+    try:
+        if not (target.exists() and _sha256_of(target) == PREPARED_SHA256):
+            _write(source.read_bytes(), target)
+    except (OSError, MalformedModel) as problem:
+        raise NotPrepared(f"the model could not be prepared ({type(problem).__name__}: {problem})") from problem
+
+
+def _write(source: bytes, target: Path) -> None:
+    if hashlib.sha256(source).hexdigest() != SOURCE_SHA256:
+        raise NotPrepared("the package holds other weights than those this version knows")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=target.name, suffix=".tmp", dir=target.parent)
+    try:
+        digest = hashlib.sha256()
+        with os.fdopen(handle, "wb") as file:
+            for piece in integer_model(read_constants(memoryview(source))).pieces:
+                digest.update(piece)
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        if digest.hexdigest() != PREPARED_SHA256:
+            raise NotPrepared(f"the prepared model has the hash {digest.hexdigest()}, which this version does not know")
+        Path(name).replace(target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            Path(name).unlink()
+
+
+def _sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
