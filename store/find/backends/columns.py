@@ -1,91 +1,24 @@
-"""Columns of a collection in memory, for scans: codes of vectors, sizes, and the fields that filters test.
-
-The coarse vector scan (`Columns.nearest`) compares signs instead of floats. A vector's code has one bit a dimension,
-set where the number is above 0; the more bits two codes share, the smaller the angle between the vectors (random
-hyperplanes, Charikar 2002). The engine then rescores the few rows that are left by their exact cosines.
-
-Codes are stored column-major: `_codes[w]` holds word w (64 dimensions) of every row. A scan makes one pass over each
-column, `popcount(column ^ word of the query)`, and sums. Every byte read from memory is used, and numpy does the rest
-in vector instructions: 10 ms for a million rows of 384 dimensions (6 columns, 48 MB), where vec0's scan took 125 ms.
-
-Example, with words of 4 bits: the query has code 1010 0110, row 0 has 1011 0110, row 1 has 0010 1001.
-  word 0: 1011 ^ 1010 = 0001, distance 1; 0010 ^ 1010 = 1000, distance 1; distances [1, 1]
-  word 1: 0110 ^ 0110 = 0000, distance 0; 1001 ^ 0110 = 1111, distance 4; distances [1, 5]
-Row 0 is the nearest and, with keep=1, returned alone; if row 1 had distance 1 too, both would be, for rescoring.
-"""
+"""Columns of a collection in memory, for scans: signs of vectors, sizes, ids, and the fields that filters test."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .interface import Condition, Scalar, Vector
+from ...filters import Condition, Filter, Group, Payload, conditions_of
+from .fields import FieldColumn, grown
+from .signs import Signs
 from .vectors import Mask, Rows, VectorCache
 
 SCOPES_KEPT = 16
 """Filters whose rows are cached between two changes: an agent asks with the same one again and again."""
 
 
-def code_of(vector: Vector) -> bytes:
-    """Return the vector's signs, one bit a dimension, padded to whole 64-bit words."""
-    bits = np.packbits(vector > 0.0)
-    return bits.tobytes() + bytes(-len(bits) % 8)
-
-
-class FieldColumn:
-    """One payload field: numbers as numbers, text by its place in a list of distinct texts."""
-
-    def __init__(self) -> None:
-        self._numbers = np.zeros(0, np.float64)
-        self._places = np.zeros(0, np.int32)
-        self._texts: dict[str, int] = {}
-
-    def grow(self, capacity: int) -> None:
-        """Make room for rows below `capacity`; new ones are null."""
-        self._numbers = _grown(self._numbers, capacity, np.nan)
-        self._places = _grown(self._places, capacity, -1)
-
-    def put(self, rows: Rows, values: Sequence[Scalar]) -> None:
-        """Set the field of many rows."""
-        texts = self._texts
-        self._numbers[rows] = [np.nan if value is None or isinstance(value, str) else value for value in values]
-        self._places[rows] = [texts.setdefault(value, len(texts)) if isinstance(value, str) else -1 for value in values]
-
-    def test(self, condition: Condition) -> Mask:
-        """Return a mask of the rows for which the condition holds."""
-        if condition.op == "is_null":
-            return self._null()
-        if condition.op == "in":
-            return self._among(condition.values)
-        if condition.op == "not_in":
-            return ~self._among(condition.values)
-        holds = self._compared(condition.values[0], lte=condition.op == "lte")
-        return holds | self._null() if None in condition.values else holds
-
-    def _null(self) -> Mask:
-        return np.isnan(self._numbers) & (self._places < 0)
-
-    def _among(self, values: Sequence[Scalar]) -> Mask:
-        found = np.zeros(len(self._places), bool)
-        for value in values:
-            if value is None:
-                found |= self._null()
-            elif isinstance(value, str):
-                found |= self._places == self._texts.get(value, -2)
-            else:
-                found |= self._numbers == value
-        return found
-
-    def _compared(self, bound: Scalar, *, lte: bool) -> Mask:
-        if bound is None:
-            return np.zeros(len(self._places), bool)
-        if isinstance(bound, str):
-            # One comparison a distinct text; the entry behind the last is what place -1, "no text", reads.
-            table = np.array([*((text <= bound) is lte for text in self._texts), False])
-            return table[self._places]
-        return self._numbers <= bound if lte else self._numbers > bound
+GROWTH = 4
+"""Room is made for a fourth more rows than are needed: each row is copied five times at most, on the average."""
 
 
 class IdColumn:
@@ -98,8 +31,8 @@ class IdColumn:
 
     def grow(self, capacity: int) -> None:
         """Make room for rows below `capacity`; new ones have the id ""."""
-        self._starts = _grown(self._starts, capacity, 0)
-        self._ends = _grown(self._ends, capacity, 0)
+        self._starts = grown(self._starts, capacity, 0)
+        self._ends = grown(self._ends, capacity, 0)
 
     def put(self, rows: Rows, ids: Sequence[str]) -> None:
         """Set the ids of many rows. A row keeps its id until it is removed, so those that have one are passed over."""
@@ -114,6 +47,16 @@ class IdColumn:
         """Forget the ids of rows; their bytes stay until the columns are read anew."""
         self._starts[rows] = self._ends[rows] = 0
 
+    def arrays(self, rows: int) -> dict[str, NDArray[Any]]:
+        """Return what is held of the rows below a number, by name."""
+        held = np.frombuffer(bytes(self._bytes), np.uint8)
+        return {"bytes": held, "starts": self._starts[:rows], "ends": self._ends[:rows]}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Hold what `arrays` returned."""
+        self._bytes = bytearray(arrays["bytes"])
+        self._starts, self._ends = arrays["starts"], arrays["ends"]
+
     def of(self, rows: Rows) -> list[str]:
         """Return the ids of rows."""
         held = self._bytes
@@ -124,30 +67,35 @@ class IdColumn:
 
 
 class Scope(NamedTuple):
-    """The rows that pass a filter, their number and their mean size."""
+    """The rows that pass a filter, their number and their mean size, and those of them that have a vector."""
 
     mask: Mask
     points: int
     mean_size: float
+    with_vector: Mask
+    vectors: int
 
 
 class Columns:
-    """A collection's columns, indexed by row number; about 190 bytes a row. Not locked: the owner locks.
+    """A collection's columns, indexed by row number; about 130 bytes a row.
 
+    One thread changes them or asks for a scope: the owner locks. What was read of a scope may be scanned meanwhile.
     `vectors` are those of some rows: the ones that were compared lately.
     """
 
     def __init__(self, dimension: int, fields: Sequence[str]) -> None:
         self.stamp = 0
         self.count = 0
+        self.unkept = 0
+        """Changes of rows since the snapshot that the database has."""
+        self._dimension = dimension
         self.sizes = np.zeros(0, np.int32)
         self._alive = np.zeros(0, bool)
-        self._coded = np.zeros(0, bool)
-        self._codes = np.zeros((-(-dimension // 64), 0), np.uint64)  # column-major: one pass a word, all in cache lines
+        self.signs = Signs(dimension)
         self._fields = {name: FieldColumn() for name in fields}
         self._ids = IdColumn()
         self.vectors = VectorCache(dimension)
-        self._scopes: dict[tuple[Condition, ...], Scope] = {}
+        self._scopes: dict[Filter, Scope] = {}
 
     @property
     def capacity(self) -> int:
@@ -164,23 +112,33 @@ class Columns:
         mask[rows[rows < self.capacity]] = True
         return mask
 
-    def knows(self, field: str) -> bool:
-        """Return True if filters on this payload field can be tested here."""
-        return field in self._fields
+    def knows(self, where: Filter) -> bool:
+        """Return True if a filter can be tested here: all its fields are held."""
+        return all(condition.field in self._fields for condition in conditions_of(where))
 
     def remove(self, rows: Rows) -> None:
         """Forget rows; unknown ones are passed over."""
         rows = rows[rows < self.capacity]
         self._alive[rows] = False
-        self._coded[rows] = False
+        self.signs.remove(rows)
         self.sizes[rows] = 0
         self._ids.remove(rows)
         self.vectors.drop(rows)
-        self._changed()
+        self._changed(len(rows))
 
     def ids(self, rows: Rows) -> list[str]:
-        """Return the ids of rows below the capacity, "" for those that are not held."""
+        """Return the ids of rows, "" for those that are not held."""
+        if (rows >= self.capacity).any():
+            return ["" if row >= self.capacity else self._ids.of(np.array([row]))[0] for row in rows.tolist()]
         return self._ids.of(rows)
+
+    def has(self, fields: Sequence[str]) -> bool:
+        """Return True if all these fields are held."""
+        return all(field in self._fields for field in fields)
+
+    def fields(self, rows: Rows, fields: Sequence[str]) -> list[tuple[Payload, ...]]:
+        """Return the values of some fields of rows."""
+        return list(zip(*(self._fields[field].of(rows) for field in fields), strict=True))
 
     def put(
         self,
@@ -188,80 +146,105 @@ class Columns:
         ids: Sequence[str],
         sizes: Sequence[int],
         codes: Sequence[bytes | None],
-        payloads: Sequence[Mapping[str, Scalar]],
+        payloads: Sequence[Mapping[str, Payload]],
     ) -> None:
         """Hold rows as they are now."""
         if not len(rows):
             return
-        self._grow(int(rows.max()) + 1)
+        if (needed := int(rows.max()) + 1) > self.capacity:
+            self.reserve(max(1024, needed + needed // GROWTH))
         self._alive[rows] = True
         self._ids.put(rows, ids)
         self.vectors.drop(rows)
         self.sizes[rows] = sizes
         for name, column in self._fields.items():
             column.put(rows, [payload.get(name) for payload in payloads])
-        coded = np.array([code is not None for code in codes], bool)
-        self._coded[rows] = coded
-        if coded.any():
-            packed = np.frombuffer(b"".join([code for code in codes if code is not None]), np.uint64)
-            self._codes[:, rows[coded]] = packed.reshape(-1, len(self._codes)).T
-        self._changed()
+        self.signs.put(rows, codes)
+        self._changed(len(rows))
 
-    def scope(self, where: tuple[Condition, ...]) -> Scope:
-        """Return the rows for which all conditions hold; cached until a change."""
+    def scope(self, where: Filter) -> Scope:
+        """Return the rows for which a filter holds, all of whose fields are held; cached until a change."""
         known = self._scopes.get(where)
         if known is None:
-            mask = self._alive.copy()
-            for condition in where:
-                mask &= self._fields[condition.field].test(condition)
+            known = self.measured(self.mask(where, self._test))
             if len(self._scopes) >= SCOPES_KEPT:
                 self._scopes.clear()
-            known = self._scopes[where] = self.measured(mask)
+            self._scopes[where] = known
         return known
+
+    def mask(self, where: Filter, test: Callable[[Condition], Mask]) -> Mask:
+        """Return a mask of the rows for which a filter holds by the masks of its conditions."""
+        mask = self._alive.copy()
+        for clause in where:
+            mask &= self._group(clause, test) if isinstance(clause, Group) else test(clause)
+        return mask
+
+    def test(self, condition: Condition, other: Callable[[Condition], Rows]) -> Mask:
+        """Return a mask of the rows for which a condition holds; of a field not held by the rows that `other` names."""
+        return self._test(condition) if condition.field in self._fields else self.rows_mask(other(condition))
+
+    def _test(self, condition: Condition) -> Mask:
+        return self._fields[condition.field].test(condition)
+
+    def _group(self, group: Group, test: Callable[[Condition], Mask]) -> Mask:
+        mask = self.mask(group.must, test)
+        if group.should:
+            some = np.zeros(self.capacity, bool)
+            for clause in group.should:
+                some |= self.mask((clause,), test)
+            mask &= some
+        for clause in group.must_not:
+            mask &= ~self.mask((clause,), test)
+        return mask
 
     def measured(self, mask: Mask) -> Scope:
         """Return a mask with its figures; whole numbers are summed, so the order of rows does not matter."""
-        count = int(np.count_nonzero(mask))
-        return Scope(mask, count, int(self.sizes[mask].sum(dtype=np.int64)) / count if count else 1.0)
+        points = int(np.count_nonzero(mask))
+        mean_size = int(self.sizes[mask].sum(dtype=np.int64)) / points if points else 1.0
+        with_vector = mask & self.signs.held
+        vectors = int(np.count_nonzero(with_vector))
+        return Scope(mask, points, mean_size, mask if vectors == points else with_vector, vectors)
 
-    def nearest(self, code: bytes, keep: int, mask: Mask) -> Rows:
-        """Return the rows of the mask whose signs differ least from the code, at least `keep` of them.
-
-        Rows as near as the last one are returned too, up to four times `keep`: only their vectors can rank them.
-        The module's docstring has the method and an example.
-        """
-        distances = np.zeros(self.capacity, np.uint16)
-        for column, word in zip(self._codes, np.frombuffer(code, np.uint64), strict=True):
-            distances += np.bitwise_count(column ^ word)
-        rows = np.flatnonzero(mask & self._coded)
-        if len(rows) <= keep:
-            return rows
-        distances = distances[rows]
-        last = np.partition(distances, keep - 1)[keep - 1]
-        inside = rows[distances < last]
-        ties = rows[distances == last][: 4 * keep - len(inside)]
-        return np.concatenate([inside, ties])
-
-    def _grow(self, needed: int) -> None:
-        if needed <= self.capacity:
+    def reserve(self, capacity: int) -> None:
+        """Make room for rows below `capacity`."""
+        if capacity <= self.capacity:
             return
-        capacity = max(1024, needed + needed // 2)
-        self._alive = _grown(self._alive, capacity, False)
-        self._coded = _grown(self._coded, capacity, False)
-        self.sizes = _grown(self.sizes, capacity, 0)
+        self._alive = grown(self._alive, capacity, False)
+        self.signs.grow(capacity)
+        self.sizes = grown(self.sizes, capacity, 0)
         self._ids.grow(capacity)
         for column in self._fields.values():
             column.grow(capacity)
-        codes = np.zeros((len(self._codes), capacity), np.uint64)
-        codes[:, : self._codes.shape[1]] = self._codes
-        self._codes = codes
 
-    def _changed(self) -> None:
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all that is held, by name, but for vectors; most are views of what changes."""
+        rows = int(np.max(np.flatnonzero(self._alive), initial=-1)) + 1
+        parts: dict[str, Mapping[str, NDArray[Any]]] = {"ids": self._ids.arrays(rows), "signs": self.signs.arrays(rows)}
+        parts |= {f"field {name}": column.arrays(rows) for name, column in self._fields.items()}
+        named = {f"{part}/{name}": array for part, held in parts.items() for name, array in held.items()}
+        return {"alive": self._alive[:rows], "sizes": self.sizes[:rows], **named}
+
+    def about(self) -> dict[str, Any]:
+        """Return what must be known to read `arrays` again, as JSON has it."""
+        texts = {name: column.texts() for name, column in self._fields.items()}
+        kinds = {name: (array.dtype.str, len(array)) for name, array in self.arrays().items()}
+        return {"stamp": self.stamp, "dimension": self._dimension, "texts": texts, "arrays": kinds}
+
+    def restore(self, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Hold what `about` and `arrays` returned; nothing was held before."""
+        parts: dict[str, dict[str, NDArray[Any]]] = {}
+        for name, array in arrays.items():
+            part, _, own = name.partition("/")
+            parts.setdefault(part, {})[own] = array
+        self._alive, self.sizes = arrays["alive"], arrays["sizes"]
+        self._ids.restore(parts["ids"])
+        self.signs.restore(parts["signs"])
+        for name, column in self._fields.items():
+            column.restore(self.capacity, parts.get(f"field {name}", {}), about["texts"][name])
+        self.stamp = about["stamp"]
+        self._changed(0)
+
+    def _changed(self, rows: int) -> None:
+        self.unkept += rows
         self.count = int(np.count_nonzero(self._alive))
         self._scopes.clear()
-
-
-def _grown(array: Any, capacity: int, fill: object) -> Any:
-    grown = np.full(capacity, fill, array.dtype)
-    grown[: len(array)] = array
-    return grown

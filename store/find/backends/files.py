@@ -6,16 +6,17 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...filters import Filter, Payload, holds
 from ...model import InvalidInput, NotFound, StoreError
 from . import bm25
-from .interface import Capabilities, Condition, Filter, Match, Point, Scalar, Vector
+from .interface import Capabilities, Match, Point, Vector
 from .tokenizer import words
 
 COMPACT_AT = 1_000
@@ -111,6 +112,10 @@ class FilesStore:
         with self._lock:
             self._compact(name, self._collected(name))
 
+    def keep_columns(self, name: str, batch: object) -> bool:
+        """Do nothing: there are none."""
+        return True
+
     def search_vector(self, name: str, vector: Vector, limit: int, where: Filter = ()) -> list[Match]:
         """Return nothing: there are no vectors here."""
         return []
@@ -118,6 +123,16 @@ class FilesStore:
     def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
         """None: there are no vectors here."""
         return {}
+
+    def fields(self, name: str, ids: Collection[str], fields: Sequence[str]) -> dict[str, tuple[Payload, ...]]:
+        """Return some payload fields of these points."""
+        with self._lock:
+            points = self._collected(name).points
+            return {
+                point_id: tuple(points[point_id].payload.get(field) for field in fields)
+                for point_id in ids
+                if point_id in points
+            }
 
     def search_keyword(self, name: str, terms: Sequence[str], limit: int, where: Filter = ()) -> list[Match]:
         """Return the best points by bm25 over any of the terms."""
@@ -214,25 +229,3 @@ def _places(point: Point) -> dict[str, int]:
 
 def _line(point: Point) -> dict[str, Any]:
     return {"id": point.id, "text": point.text, "context": point.context, "payload": dict(point.payload)}
-
-
-def holds(payload: Mapping[str, Scalar], where: Filter) -> bool:
-    """Return True if all conditions hold."""
-    return all(_TESTS[condition.op](payload.get(condition.field), condition) for condition in where)
-
-
-def _compared(value: Scalar, condition: Condition) -> bool:
-    bound = condition.values[0]
-    if value is None or bound is None or isinstance(value, str) is not isinstance(bound, str):
-        return value is None and None in condition.values
-    at_most: bool = value <= bound  # type: ignore[operator]  # both are text or both numbers, as tested above
-    return at_most is (condition.op == "lte")
-
-
-_TESTS: dict[str, Callable[[Scalar, Condition], bool]] = {
-    "in": lambda value, condition: value in condition.values,
-    "not_in": lambda value, condition: value not in condition.values,
-    "is_null": lambda value, condition: value is None,
-    "lte": _compared,
-    "gt": _compared,
-}

@@ -85,14 +85,14 @@ class WordIndex:
 
     def scores(
         self, connection: apsw.Connection, terms: Sequence[str], columns: Columns, scope: Scope
-    ) -> NDArray[np.float32]:
-        """Return bm25 by row over any of the terms, within scope; 0 for rows with none of them."""
-        scores = np.zeros(columns.capacity, np.float32)
+    ) -> tuple[Rows, NDArray[np.float32]]:
+        """Return the rows within scope that have any of the terms, each once, and their bm25, above 0."""
+        tally = _Tally(scope, columns.sizes)
         for word, with_context in self._affordable(connection, _split(connection, terms), columns.count):
             in_text = _rows_with(connection, self._texts, word)
             in_context = _rows_with(connection, self._contexts, word) if with_context else rows_listed(None)
-            _add_weights(scores, in_text, in_context, columns.sizes, scope)
-        return scores
+            tally.add(in_text, in_context)
+        return tally.scores()
 
     def _affordable(self, connection: apsw.Connection, words: Mapping[str, str], count: int) -> list[tuple[str, bool]]:
         """Choose the words to look up, rarest first, within MAX_POSTINGS; the rarest in any case.
@@ -150,24 +150,49 @@ def _rows_with(connection: apsw.Connection, table: str, word: str) -> Rows:
     return rows_listed(joined)
 
 
-def _add_weights(
-    scores: NDArray[np.float32], in_text: Rows, in_context: Rows, sizes: NDArray[np.int32], scope: Scope
-) -> None:
-    """Add one word's weights to the scores of the rows in scope that have it.
+class _Tally:
+    """Scores of rows in a scope, word by word. Its cost is that of the postings, however many rows there are."""
 
-    A word is as rare as it is there: a name that is in every turn of one project says nothing in it. Rows newer than
-    the columns are left out.
-    """
-    in_text, in_context = in_text[in_text < len(scores)], in_context[in_context < len(scores)]
-    in_text, in_context = in_text[scope.mask[in_text]], in_context[scope.mask[in_context]]
-    marked = np.zeros(len(scores), bool)
-    marked[in_context] = True
-    frequency = np.float32(1.0) + np.float32(bm25.CONTEXT_WEIGHT) * marked[in_text]
-    marked[in_text] = False
-    around = in_context[marked[in_context]]
-    rarity = np.float32(bm25.idf(scope.points, len(in_text) + len(around)))
-    scores[in_text] += rarity * bm25.weight(frequency, sizes[in_text], scope.mean_size)
-    scores[around] += rarity * bm25.weight(bm25.CONTEXT_WEIGHT, sizes[around], scope.mean_size)
+    def __init__(self, scope: Scope, sizes: NDArray[np.int32]) -> None:
+        self._scope = scope
+        self._sizes = sizes
+        self._scores = np.zeros(len(scope.mask), np.float32)
+        self._marked = np.zeros(len(scope.mask), bool)
+        self._touched: list[Rows] = []
+
+    def add(self, in_text: Rows, in_context: Rows) -> None:
+        """Add one word's weights to the scores of the rows in scope that have it.
+
+        A word is as rare as it is there: a name that is in every turn of one project says nothing in it. Rows newer
+        than the columns are left out.
+        """
+        in_text, in_context = self._in_scope(in_text), self._in_scope(in_context)
+        marked = self._marked
+        marked[in_context] = True
+        frequency = np.float32(1.0) + np.float32(bm25.CONTEXT_WEIGHT) * marked[in_text]
+        marked[in_text] = False
+        around = in_context[marked[in_context]]
+        marked[around] = False
+        rarity = np.float32(bm25.idf(self._scope.points, len(in_text) + len(around)))
+        self._weigh(in_text, rarity, frequency)
+        self._weigh(around, rarity, bm25.CONTEXT_WEIGHT)
+
+    def scores(self) -> tuple[Rows, NDArray[np.float32]]:
+        """Return the rows that have a score, in their order, and their scores; to be asked for once."""
+        found: list[Rows] = []
+        for rows in self._touched:
+            found.append(new := rows[self._scores[rows] > 0.0])
+            self._scores[new] *= -1.0  # a row that comes again is passed over
+        rows = np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        return rows, -self._scores[rows]
+
+    def _in_scope(self, rows: Rows) -> Rows:
+        rows = rows[rows < len(self._scope.mask)]
+        return rows[self._scope.mask[rows]]
+
+    def _weigh(self, rows: Rows, rarity: np.float32, frequency: Any) -> None:
+        self._scores[rows] += rarity * bm25.weight(frequency, self._sizes[rows], self._scope.mean_size)
+        self._touched.append(rows)
 
 
 def rows_listed(joined: str | None) -> Rows:

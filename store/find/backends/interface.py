@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...filters import Filter, Payload
+
 Vector = NDArray[np.float32]
-Scalar = str | int | float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +27,7 @@ class Point:
     text: str
     context: str = ""
     vector: Vector | None = None
-    payload: Mapping[str, Scalar] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """One test on a payload field, which is null where the payload does not have it.
-
-    `in`: equals one of `values`, where None is null; `not_in`: equals none of them; `is_null`. `lte` and `gt` compare
-    with the first of `values`, text with text and number with number; null does not hold, unless None is among them.
-    """
-
-    field: str
-    op: Literal["in", "not_in", "is_null", "lte", "gt"]
-    values: tuple[Scalar, ...] = ()
-
-
-Filter = tuple[Condition, ...]
-"""Conditions that must all hold; () matches everything."""
+    payload: Mapping[str, Payload] = field(default_factory=dict)
 
 
 class Match(NamedTuple):
@@ -96,12 +81,23 @@ class VectorStore(Protocol):
         """Leave nothing of removed points in what the engine keeps of its own; the database itself is the owner's."""
         ...
 
+    def keep_columns(self, name: str, batch: Callable[[], AbstractContextManager[None]]) -> bool:
+        """Get ready to answer, now and at the next start, writing in transactions of the owner's (`batch`).
+
+        False where changes overtook it: it is worth another try.
+        """
+        ...
+
     def search_vector(self, name: str, vector: Vector, limit: int, where: Filter = ()) -> list[Match]:
         """Return the nearest points by cosine."""
         ...
 
     def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
         """Return the cosines of these points; those without a vector, or unknown, are left out."""
+        ...
+
+    def fields(self, name: str, ids: Collection[str], fields: Sequence[str]) -> dict[str, tuple[Payload, ...]]:
+        """Return some payload fields of these points, in the order of `fields`; unknown ids are left out."""
         ...
 
     def search_keyword(self, name: str, terms: Sequence[str], limit: int, where: Filter = ()) -> list[Match]:

@@ -13,19 +13,24 @@ import json
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
 
 import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from ...filters import Condition, Filter, Payload, Scalar
 from ...keep import deadline
 from ...keep.database import transaction
 from ...model import InvalidInput, NotFound, StoreError
-from . import fts
-from .columns import Columns, Scope, code_of
+from . import fts, snapshot
+from .columns import Columns, Scope
 from .fts import WordIndex, rows_listed
-from .interface import Capabilities, Condition, Filter, Match, Point, Scalar, Vector
+from .interface import Capabilities, Match, Point, Vector
+from .signs import code_of
 from .vectors import Rows, unit
 
 RESCORED = 200
@@ -55,6 +60,34 @@ CREATE INDEX {name}_gone_stamp ON {name}_gone(stamp);
 """`stamp` counts the collection's changes: holders of its columns read the rows that are newer than these."""
 
 
+KEPT_AFTER, KEPT_SHARE = 5_000, 20
+"""Changed rows, at least, and the part of all, after which the columns are kept again: to read so many is .05 s, and
+.5 s at a million."""
+
+READ_AT_ONCE = 20_000
+"""Rows that are read into columns at a time: the rows of Python take five times the room of the columns."""
+
+
+LATELY = 20_000
+"""The most points whose row is remembered because they matched: of these the same question asks more."""
+
+
+class _Lately(NamedTuple):
+    """The rows, by id, of what matched since a collection's columns got their stamp: any change makes them void."""
+
+    columns: Columns | None
+    stamp: int
+    rows: dict[str, int]
+
+    def of(self, columns: Columns, stamp: int) -> dict[str, int]:
+        """Return the rows if they are of these columns as they are, else none."""
+        return self.rows if self.columns is columns and self.stamp == stamp else {}
+
+
+class _Overtaken(Exception):
+    """The columns changed while they were being kept."""
+
+
 class SqliteVecStore:
     """Collections in one SQLite database.
 
@@ -69,6 +102,7 @@ class SqliteVecStore:
         self._reader = reader
         self._held: dict[str, tuple[str, Columns]] = {}  # by collection: the file that they are of, and they
         self._holding = threading.Lock()
+        self._lately = _Lately(None, -1, {})
         self._words: dict[str, WordIndex] = {}
 
     def capabilities(self) -> Capabilities:
@@ -93,6 +127,7 @@ class SqliteVecStore:
                     f"collection {name} holds vectors of {row[0]} numbers, the model gives {dimension}",
                     "Run `dreamctl rebuild` to embed everything with the model of the settings.",
                 )
+            connection.execute(snapshot.LAYOUT.format(name=name))
 
     def ensure_payload_index(self, name: str, field: str) -> None:
         """Hold the payload field in memory, where filters test it; a no-op where it already is."""
@@ -144,9 +179,36 @@ class SqliteVecStore:
             connection.executemany(f"REPLACE INTO {name}_gone VALUES (?, {stamp})", rows)
 
     def compact(self, name: str) -> None:
-        """Merge the segments of the inverted index: until then it holds the words of rows that are gone."""
+        """Merge the segments of the inverted index, and drop the columns: both hold the words of rows that are gone."""
         with self._writing() as connection:
             self._word_index(name).merge(connection)
+            snapshot.drop(connection, name)
+        with self._holding:
+            self._held.pop(name, None)
+
+    def keep_columns(self, name: str, batch: Callable[[], AbstractContextManager[None]]) -> bool:
+        """Read the columns into memory, and keep a snapshot of them in the database where much of them has changed.
+
+        It is written in short transactions, each a `batch` of the owner's. False where changes overtook it.
+        """
+        with self._reading() as connection, self._columns(connection, name) as columns:
+            if columns.unkept < max(KEPT_AFTER, columns.count // KEPT_SHARE):
+                return True
+            file, about, arrays = connection.filename, columns.about(), columns.arrays()
+        current = partial(self._is_current, name, file, columns, about["stamp"])
+        pieces = ((part, *piece) for part, array in arrays.items() for piece in snapshot.pieces_of(array))
+        try:
+            snapshot.write(self._writer, partial(_guarded, batch, current), name, about, pieces)
+        except _Overtaken:
+            return False
+        with self._holding:
+            columns.unkept = 0 if columns.stamp == about["stamp"] else columns.unkept
+        return True
+
+    def _is_current(self, name: str, file: str, columns: Columns, stamp: int) -> bool:
+        with self._holding:
+            held = self._held.get(name) == (file, columns) and columns.stamp == stamp
+        return held and self._writer().filename == file
 
     def search_vector(self, name: str, vector: Vector, limit: int, where: Filter = ()) -> list[Match]:
         """Return the nearest points by cosine: a coarse scan by signs, then the exact cosines of the best."""
@@ -155,18 +217,47 @@ class SqliteVecStore:
             return []
         with self._reading() as connection:
             with self._columns(connection, name) as columns:
-                mask = self._scope(connection, name, columns, where).mask
-                rows = columns.nearest(code_of(asked), max(2 * limit, RESCORED), mask)
+                scope = self._scope(connection, name, columns, where)
+            keep = max(2 * limit, RESCORED)
+            rows = columns.signs.nearest(code_of(asked), keep, scope.with_vector, scope.vectors)
             scores = self._scores(connection, name, rows, asked)
             best = _highest(scores, limit)
-            return _best_first(columns.ids(rows[best]), scores[best])[:limit]
+            return self._matches(name, columns, rows[best], scores[best], limit)
 
     def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
         """Return the cosines of these points; those without a vector, or unknown, are left out."""
         with self._reading() as connection:
-            row_of = _rows_of(connection, name, list(ids))
-            scores = self._scores(connection, name, np.array(list(row_of.values()), np.int64), np.asarray(vector))
-        return {point_id: score for point_id, score in zip(row_of, scores.tolist(), strict=True) if score > NO_VECTOR}
+            found, rows = self._rows(connection, name, ids)
+            scores = self._scores(connection, name, rows, np.asarray(vector))
+        return {point_id: score for point_id, score in zip(found, scores.tolist(), strict=True) if score > NO_VECTOR}
+
+    def fields(self, name: str, ids: Collection[str], fields: Sequence[str]) -> dict[str, tuple[Payload, ...]]:
+        """Return some payload fields of these points; those that filters test are in memory."""
+        with self._reading() as connection:
+            found, rows = self._rows(connection, name, ids)
+            with self._columns(connection, name) as columns:
+                if found and columns.has(fields):
+                    return dict(zip(found, columns.fields(rows, fields), strict=True))
+        return {point.id: tuple(point.payload.get(field) for field in fields) for point in self.get(name, found)}
+
+    def _rows(self, connection: apsw.Connection, name: str, ids: Collection[str]) -> tuple[list[str], Rows]:
+        """Return the ids that are there, and their rows: of those that matched lately without a statement."""
+        with self._columns(connection, name) as columns:
+            lately = self._lately.of(columns, columns.stamp)
+        row_of = {one: row for one in ids if (row := lately.get(one)) is not None}
+        if len(row_of) < len(ids):
+            row_of |= _rows_of(connection, name, [one for one in ids if one not in row_of])
+        return list(row_of), np.array(list(row_of.values()), np.int64)
+
+    def _matches(self, name: str, columns: Columns, rows: Rows, scores: NDArray[np.float32], limit: int) -> list[Match]:
+        """Return the matches of rows, best first, and note their rows."""
+        stamp = columns.stamp
+        ids = columns.ids(rows)
+        lately = self._lately.of(columns, stamp)
+        if not lately or len(lately) > LATELY:
+            self._lately = _Lately(columns, stamp, lately := {})
+        lately.update(zip(ids, rows.tolist(), strict=True))
+        return _best_first(ids, scores)[:limit]
 
     def _scores(self, connection: apsw.Connection, name: str, rows: Rows, asked: Vector) -> NDArray[np.float32]:
         """Return the cosines of rows, NO_VECTOR for one that has none; what had to be read is held for the next.
@@ -212,12 +303,12 @@ class SqliteVecStore:
         """Return the best points by bm25 over any of the terms, rare ones first while their postings are in bounds."""
         if limit < 1:
             return []
-        with self._reading() as connection, self._columns(connection, name) as columns:
-            scope = self._scope(connection, name, columns, where)
-            scores = self._word_index(name).scores(connection, terms, columns, scope)
-            found = np.flatnonzero(scores)
-            best = found[_highest(scores[found], limit)]
-            return _best_first(columns.ids(best), scores[best])[:limit]
+        with self._reading() as connection:
+            with self._columns(connection, name) as columns:
+                scope = self._scope(connection, name, columns, where)
+            rows, scores = self._word_index(name).scores(connection, terms, columns, scope)
+            best = _highest(scores, limit)
+            return self._matches(name, columns, rows[best], scores[best], limit)
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
         """Return the points that are there, in the order asked, with their vectors."""
@@ -318,13 +409,13 @@ class SqliteVecStore:
         stamp, dimension, fields = row[0], row[1], json.loads(row[2])
         with self._holding:
             file, columns = self._held.get(name, ("", None))
-            if columns is None or file != connection.filename or not columns.holds(fields):
-                columns = Columns(dimension, fields)
-                self._held[name] = (connection.filename, columns)
-            if columns.stamp < stamp:
-                with deadline.lifted():  # the next question would begin it from the start
+            with deadline.lifted():  # the next question would begin it from the start
+                if columns is None or file != connection.filename or not columns.holds(fields):
+                    columns = _kept_columns(connection, name, stamp, dimension, fields) or Columns(dimension, fields)
+                    self._held[name] = (connection.filename, columns)
+                if columns.stamp < stamp:
                     self._bring_up(connection, name, columns)
-                columns.stamp = stamp
+                    columns.stamp = stamp
             yield columns
 
     def _bring_up(self, connection: apsw.Connection, name: str, columns: Columns) -> None:
@@ -332,23 +423,44 @@ class SqliteVecStore:
         columns.remove(
             rows_listed(_one(connection, f"SELECT group_concat(row) FROM {name}_gone WHERE stamp > ?", *since))
         )
-        changed = connection.execute(
-            f"SELECT row, id, size, code, payload FROM {name}_point WHERE stamp > ?", since
-        ).fetchall()
-        if changed:
-            rows, ids, sizes, codes, payloads = zip(*changed, strict=True)
+        changed = connection.execute(f"SELECT row, id, size, code, payload FROM {name}_point WHERE stamp > ?", since)
+        if not columns.capacity:
+            columns.reserve(1 + _one(connection, f"SELECT coalesce(max(row), 0) FROM {name}_point"))
+        while some := list(islice(changed, READ_AT_ONCE)):
+            rows, ids, sizes, codes, payloads = zip(*some, strict=True)
             columns.put(np.array(rows), ids, sizes, codes, [json.loads(payload) for payload in payloads])
 
     def _scope(self, connection: apsw.Connection, name: str, columns: Columns, where: Filter) -> Scope:
-        held = tuple(condition for condition in where if columns.knows(condition.field))
-        scope = columns.scope(held)
-        if len(held) == len(where):
-            return scope
-        mask = scope.mask
-        for condition in where:
-            if not columns.knows(condition.field):
-                mask = mask & columns.rows_mask(_rows_where(connection, name, condition))
-        return columns.measured(mask)
+        if columns.knows(where):
+            return columns.scope(where)
+        other = partial(_rows_where, connection, name)
+        return columns.measured(columns.mask(where, lambda condition: columns.test(condition, other)))
+
+
+def _kept_columns(
+    connection: apsw.Connection, name: str, stamp: int, dimension: int, fields: Sequence[str]
+) -> Columns | None:
+    """Return the columns as they were kept, None where there is no snapshot that is whole and of these fields."""
+    about = snapshot.read_head(connection, name)
+    if about is None or about["stamp"] > stamp:
+        return None
+    if about["dimension"] != dimension or list(about["texts"]) != list(fields):
+        return None
+    arrays = {part: np.empty(length, kind) for part, (kind, length) in about["arrays"].items()}
+    if not all(snapshot.read_array(connection, name, part, array) for part, array in arrays.items()):
+        return None
+    columns = Columns(dimension, fields)
+    columns.restore(about, arrays)
+    return columns
+
+
+@contextlib.contextmanager
+def _guarded(batch: Callable[[], AbstractContextManager[None]], is_current: Callable[[], bool]) -> Iterator[None]:
+    """Open a transaction of the owner's, in which the file is not exchanged. Raises _Overtaken."""
+    with batch():
+        if not is_current():
+            raise _Overtaken
+        yield
 
 
 _PARTS = (("point", "row"), ("text", "row"), ("vector", "row"), ("words", "rowid"), ("near", "rowid"))
@@ -398,18 +510,25 @@ def _vector(blob: bytes | None) -> Vector | None:
 
 def _rows_where(connection: apsw.Connection, name: str, condition: Condition) -> Rows:
     """Return the rows for which a condition on a field without a column holds: a slow scan of all payloads."""
-    field = "payload ->> ?"
     path = f'$."{condition.field}"'
-    first = condition.values[0] if condition.values else None
     listed = json.dumps([value for value in condition.values if value is not None])
-    or_null = int(None in condition.values)
-    among = f"coalesce({field} IN (SELECT value FROM json_each(?)), {or_null})"
-    compared = f"typeof({field}) {'=' if isinstance(first, str) else '!='} 'text' AND {field}"
-    sql, arguments = {
-        "is_null": (f"{field} IS NULL", (path,)),
-        "in": (among, (path, listed)),
-        "not_in": (f"NOT {among}", (path, listed)),
-        "lte": (f"coalesce({compared} <= ?, {or_null})", (path, path, first)),
-        "gt": (f"coalesce({compared} > ?, {or_null})", (path, path, first)),
-    }[condition.op]
-    return rows_listed(_one(connection, f"SELECT group_concat(row) FROM {name}_point WHERE {sql}", *arguments))
+    held = "SELECT 1 FROM json_each(payload, ?) AS held WHERE held.type != 'null'"
+    null = f"NOT EXISTS ({held})"
+    bindings: tuple[Scalar, ...] = (path,)
+    if condition.op == "is_null":
+        sql = null
+    elif condition.op in ("in", "not_in"):
+        sql, bindings = f"EXISTS ({held} AND held.value IN (SELECT value FROM json_each(?)))", (path, listed)
+    else:
+        first = condition.values[0]
+        of_its_type = f"(held.type = 'text') = {int(isinstance(first, str))}"
+        compared = f"held.value {_COMPARED[condition.op]} ?"
+        sql, bindings = f"EXISTS ({held} AND {of_its_type} AND {compared})", (path, first)
+    if None in condition.values:
+        sql, bindings = f"({sql} OR {null})", (*bindings, path)
+    if condition.op == "not_in":
+        sql = f"NOT {sql}"
+    return rows_listed(_one(connection, f"SELECT group_concat(row) FROM {name}_point WHERE {sql}", *bindings))
+
+
+_COMPARED = {"lte": "<=", "lt": "<", "gte": ">=", "gt": ">"}

@@ -6,14 +6,17 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple, TypedDict
 
 import apsw
 
+from ...filters import Filter, wanted_fields
 from ...keep.database import Migration
 from ...keep.okf.session import ERASED
 from ...model import Evidence, Kind, Level, NodeId, SessionHead
-from .projection import AWAITS, THE_PERSON, Node, is_turn
+from .node_filter import node_filter
+from .projection import AWAITS, FORGOTTEN, THE_PERSON, Node, is_turn
 from .scope import EVERYTHING, Scope
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -66,6 +69,11 @@ MIGRATIONS: tuple[Migration, ...] = (
         "m005_since",
         "ALTER TABLE file ADD COLUMN since_ns INT NOT NULL DEFAULT 0; UPDATE file SET since_ns = seen_ns",
     ),
+    Migration("m006_marks", "ALTER TABLE node ADD COLUMN marks TEXT NOT NULL DEFAULT '{}'"),
+    # `embedded`: 0 waits for a vector, 1 has one, 2 has one of a near model, which is made again when there is time.
+    Migration("m007_near_vectors", "CREATE INDEX chunk_near ON chunk(chunk_id) WHERE embedded = 2"),
+    # `status` counts without reading the rows: 1.5 ms instead of 18 with 12,000 of them.
+    Migration("m008_counts", "CREATE INDEX node_counted ON node(kind, level, live, session_id)"),
 )
 
 LONGEST_CURATED, MOST_CURATED = 280, 64
@@ -73,7 +81,7 @@ LONGEST_CURATED, MOST_CURATED = 280, 64
 
 NODE_COLUMNS = (
     "node_id, path, level, kind, title, text, context, channel, live, created_at, valid_from, valid_to, session_id,"
-    " ordinal, role, external_id, offset, certainty, tags, stale_after, curated"
+    " ordinal, role, external_id, offset, certainty, tags, stale_after, curated, marks"
 )
 
 
@@ -117,6 +125,18 @@ class ChunkRow:
     end: int
 
 
+class Said(NamedTuple):
+    """The speaker of a turn ("" for what is neither turn nor document), its size, and if it ends with a question.
+
+    `time_s` is the time that a memory is of, in seconds of the epoch.
+    """
+
+    role: str = ""
+    size_bytes: int = 0
+    asks: bool = False
+    time_s: int | None = None
+
+
 class FactLink(NamedTuple):
     """A link of a fact: `other` took its place (`superseded_by`), probably did (`later`), or `contradicts` it."""
 
@@ -154,6 +174,11 @@ class Catalog:
             " WHERE node_id IN (SELECT value FROM json_each(?))"
         )
         return dict(self._all_rows(sql, json.dumps(list(node_ids))))
+
+    def speakers(self, node_ids: Collection[NodeId]) -> dict[NodeId, Said]:
+        """Map the nodes that are there to their speaker and form."""
+        nodes = self.nodes(node_ids).items()
+        return {name: Said(node.speaker, node.size_bytes, node.asks, node.time_s) for name, node in nodes}
 
     def path_of(self, node_id: NodeId) -> str | None:
         """Where a node's file lies."""
@@ -210,17 +235,20 @@ class Catalog:
         offset: int = 0,
         *,
         curated: bool = False,
+        where: Filter = (),
     ) -> list[Node]:
         """Nodes, newest first; turns only when asked for by kind. `curated`: only those of every envelope."""
-        tests, bindings = ["kind != 'turn'"] if kind is None else [], []
+        asks_kind = kind is not None or "kind" in wanted_fields(where)
+        tests, bindings = [] if asks_kind else ["kind != 'turn'"], []
         tests += ["curated > 0"] if curated else []
         for column, value in (("channel", channel), ("level", level), ("kind", kind)):
             if value is not None:
                 tests.append(f"{column} = ?")
                 bindings.append(str(value))
-        where = " AND ".join(tests) or "1"
-        sql = f"SELECT {NODE_COLUMNS} FROM node WHERE {where} ORDER BY created_at DESC, node_id LIMIT ? OFFSET ?"
-        return [_node(row) for row in self._rows(sql, (*bindings, limit, offset))]
+        test, bound = node_filter(where)
+        of_all = " AND ".join([*tests, test])
+        sql = f"SELECT {NODE_COLUMNS} FROM node WHERE {of_all} ORDER BY created_at DESC, node_id LIMIT ? OFFSET ?"
+        return [_node(row) for row in self._rows(sql, (*bindings, *bound, limit, offset))]
 
     def curated(self, channels: Collection[str]) -> list[Node]:
         """Return the live curated memories of these channels: the highest priority first, then the newest."""
@@ -242,8 +270,8 @@ class Catalog:
         ]
 
     def turn_ids(self) -> list[NodeId]:
-        """Return the ids of all live turns."""
-        return [node_id for (node_id,) in self._rows("SELECT node_id FROM node WHERE kind = 'turn' AND live")]
+        """Return the ids of all live turns, in the order in which they were read."""
+        return [node_id for (node_id,) in self._rows("SELECT node_id FROM node WHERE +kind = 'turn' AND live")]
 
     def facts_alone(self) -> list[NodeId]:
         """Return the ids of all live facts without evidence: a person's notes."""
@@ -253,10 +281,16 @@ class Catalog:
         )
         return [node_id for (node_id,) in self._rows(sql)]
 
-    def chunks(self, chunk_ids: Collection[NodeId]) -> dict[NodeId, ChunkRow]:
-        """Where the chunks lie."""
-        sql = 'SELECT chunk_id, node_id, start, "end" FROM chunk WHERE chunk_id IN (SELECT value FROM json_each(?))'
-        return {row[0]: ChunkRow(*row) for row in self._all_rows(sql, json.dumps(list(chunk_ids)))}
+    def chunks_of(self, node_ids: Collection[NodeId]) -> dict[NodeId, list[ChunkRow]]:
+        """Return the chunks of some nodes, each node's in the order of its text."""
+        sql = (
+            'SELECT chunk_id, node_id, start, "end" FROM chunk WHERE node_id IN (SELECT value FROM json_each(?))'
+            ' ORDER BY node_id, start, "end"'
+        )
+        found: dict[NodeId, list[ChunkRow]] = {}
+        for row in self._all_rows(sql, json.dumps(list(node_ids))):
+            found.setdefault(row[1], []).append(ChunkRow(*row))
+        return found
 
     def pieces(self, node_ids: Collection[NodeId]) -> dict[NodeId, NodeId]:
         """Map the chunks of some nodes to their nodes."""
@@ -266,15 +300,26 @@ class Catalog:
     def evidence(self, node_ids: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, tuple[Evidence, ...]]:
         """Return the turns that each node contains or cites, directly or through facts, in the order of its sources.
 
-        Only those of the scope's channels.
+        Only those of the scope's channels, and of what was said by the time that it is of.
         """
-        found: dict[NodeId, tuple[Evidence, ...]] = {}
-        pending = list(node_ids)
-        cited = self._cited(pending)
-        for node_id in pending:
-            turns = dict.fromkeys(turn for source in cited[node_id] for turn in self._turns_under(source))
-            found[node_id] = tuple(Evidence(turn, name) for turn, name, channel in turns if scope.holds(channel))
-        return found
+        turns: dict[NodeId, dict[Evidence, None]] = {node_id: {} for node_id in node_ids}
+        sql = """
+        WITH RECURSIVE cited(root, place, node_id) AS (
+            SELECT value, rank, target FROM json_each(?1) JOIN link ON link.source = value AND link.kind = 'cites'
+        ), under(root, place, node_id, depth) AS (
+            SELECT root, place, node_id, 0 FROM cited
+            UNION SELECT value, 0, value, 0 FROM json_each(?1) WHERE value NOT IN (SELECT root FROM cited)
+            UNION SELECT root, place, link.target, depth + 1 FROM under JOIN link ON link.source = under.node_id
+            WHERE link.kind = 'cites' AND depth < 4
+        )
+        SELECT root, node.node_id, external_id, channel, created_at
+        FROM under CROSS JOIN node ON node.node_id = under.node_id
+        WHERE kind = 'turn' ORDER BY root, place, session_id, ordinal
+        """  # CROSS, or SQLite reads every node to find these few
+        for root, turn, name, channel, said_at in self._all_rows(sql, json.dumps(list(turns))) if turns else ():
+            if scope.holds(channel) and (scope.as_of is None or scope.is_past(_instant(said_at))):
+                turns[root][Evidence(turn, name)] = None
+        return {node_id: tuple(listed) for node_id, listed in turns.items()}
 
     def units(self, node_ids: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, NodeId]:
         """Return the unit of each node: the first turn that a fact cites, the node itself for anything else.
@@ -292,23 +337,9 @@ class Catalog:
             WHERE node.node_id IN (SELECT value FROM json_each(?))
             """
             for node_id, target, channel, live in self._all_rows(sql, json.dumps(others)):
-                is_in_scope = channel is None or (live and scope.holds(channel))
+                is_in_scope = channel is None or (live and scope.holds(channel) and not scope.is_each_alone)
                 units[node_id] = target if target is not None and is_in_scope else node_id
         return units
-
-    def facts_of(self, turns: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, list[Node]]:
-        """Return the facts of the scope whose first evidence is each turn, in the order of its text."""
-        columns = ", ".join(f"node.{name.strip()}" for name in NODE_COLUMNS.split(","))
-        sql = (
-            f"SELECT {columns}, link.target FROM link JOIN node ON node.node_id = link.source"
-            " WHERE link.target IN (SELECT value FROM json_each(?)) AND link.kind = 'cites' AND link.rank = 0"
-            " AND node.level = 'L1' ORDER BY node.ordinal, node.node_id"
-        )
-        facts: dict[NodeId, list[Node]] = {}
-        for row in self._all_rows(sql, json.dumps(list(turns))):
-            if scope.admits(fact := _node(row[:-1])):
-                facts.setdefault(row[-1], []).append(fact)
-        return facts
 
     def facts_drawn(self, units: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, list[Node]]:
         """Return the facts whose first evidence is each turn, and the units that are facts themselves, live or not.
@@ -353,6 +384,21 @@ class Catalog:
         """Return the nodes that this one points at."""
         rows = self._rows("SELECT target FROM link WHERE source = ? AND kind = ? ORDER BY rank", (node_id, kind))
         return [target for (target,) in rows]
+
+    def links_around(self, node_ids: Collection[NodeId]) -> list[tuple[NodeId, NodeId, str]]:
+        """Return the links of some nodes to others, in both directions, and of pages that cite them all links."""
+        sql = """
+        WITH one AS (SELECT value AS id FROM json_each(?1)),
+        page AS (
+            SELECT DISTINCT link.source AS id FROM one JOIN link ON link.target = one.id AND link.kind = 'cites'
+            JOIN node ON node.node_id = link.source WHERE node.level IN ('L2', 'L3')
+        )
+        SELECT source, target, link.kind FROM one JOIN link ON source = one.id WHERE link.kind != ?2
+        UNION SELECT source, target, link.kind FROM one JOIN link ON target = one.id WHERE link.kind != ?2
+        UNION SELECT source, target, link.kind FROM page JOIN link ON source = page.id WHERE link.kind = 'cites'
+        ORDER BY 1, 2, 3
+        """
+        return [(*row,) for row in self._all_rows(sql, json.dumps(list(node_ids)), AWAITS)]
 
     def conflicts(self) -> list[tuple[NodeId, NodeId]]:
         """Return pairs of live memories of which the first says that it contradicts the second."""
@@ -426,7 +472,8 @@ class Catalog:
         node = self.node(session_id)
         if node is None:
             return None
-        return SessionHead(session_id, node.channel, "" if node.title == session_id else node.title, node.created_at)
+        title = "" if node.title == session_id else node.title
+        return SessionHead(session_id, node.channel, title, node.created_at, node.agent, node.task, node.user)
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of files, memories by level, turns, chunks, and chunks that wait for a vector.
@@ -449,6 +496,7 @@ class Catalog:
             "turns_purged": sum(erased.values()),
             "chunks": self._one("SELECT count(*) FROM chunk") or 0,
             "embedding_queue": self._one("SELECT count(*) FROM chunk WHERE embedded = 0") or 0,
+            "near_vectors": self._one("SELECT count(*) FROM chunk WHERE embedded = 2") or 0,
         }
 
     def channels(self) -> dict[str, int]:
@@ -464,28 +512,6 @@ class Catalog:
     def _one(self, sql: str, bindings: Sequence[Any] = ()) -> Any:
         row = next(self._rows(sql, bindings), None)
         return row[0] if row else None
-
-    def _cited(self, node_ids: Sequence[NodeId]) -> dict[NodeId, list[NodeId]]:
-        sql = (
-            "SELECT source, target FROM link WHERE kind = 'cites' AND source IN (SELECT value FROM json_each(?))"
-            " ORDER BY source, rank"
-        )
-        cited: dict[NodeId, list[NodeId]] = {node_id: [] for node_id in node_ids}
-        for source, target in self._rows(sql, (json.dumps(list(node_ids)),)):
-            cited[source].append(target)
-        return {node_id: targets or [node_id] for node_id, targets in cited.items()}
-
-    def _turns_under(self, node_id: NodeId) -> list[tuple[NodeId, str | None, str]]:
-        """Return the turns at the end of the citations that start here; edits by hand may have made loops of them."""
-        sql = """
-        WITH RECURSIVE under(node_id, depth) AS (
-            VALUES(?, 0) UNION SELECT target, depth + 1 FROM link JOIN under ON source = under.node_id
-            WHERE kind = 'cites' AND depth < 4
-        )
-        SELECT node.node_id, external_id, channel FROM under CROSS JOIN node ON node.node_id = under.node_id
-        WHERE kind = 'turn' ORDER BY session_id, ordinal
-        """  # CROSS, or SQLite reads every node to find these few
-        return list(self._rows(sql, (node_id,)))
 
 
 def _instant(text: str | None) -> datetime | None:
@@ -520,6 +546,31 @@ def _node(row: tuple[Any, ...]) -> Node:
         tags=tuple(json.loads(row[18])) if row[18] != "[]" else (),
         stale_after=_instant(row[19]),
         curated=row[20],
+        **_marks(row[21]),
+    )
+
+
+class _Marks(TypedDict):
+    agent: str | None
+    task: str | None
+    user: str | None
+    entities: tuple[str, ...]
+    forgotten: bool
+
+
+@lru_cache(maxsize=4096)
+def _marks(text: str) -> _Marks:
+    """Read the marks of a node but for its tags, whose own column has them as they were written.
+
+    Kept for the next node: those of a speaker in a session are the same.
+    """
+    marks = json.loads(text)
+    return _Marks(
+        agent=marks.get("agent"),
+        task=marks.get("task"),
+        user=marks.get("user"),
+        entities=tuple(marks.get("entity", ())),
+        forgotten=FORGOTTEN in marks,
     )
 
 
@@ -532,4 +583,5 @@ def node_row(node: Node) -> tuple[Any, ...]:
         *(node.offset, node.certainty, json.dumps(node.tags)),
         node.stale_after.isoformat() if node.stale_after else None,
         node.curated,
+        json.dumps(node.marks()),
     )

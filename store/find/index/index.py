@@ -24,6 +24,7 @@ from ..backends.interface import Point, Vector, VectorStore
 from .catalog import NODE_COLUMNS, Catalog, FileRow, node_row
 from .images import Images
 from .projection import (
+    FORGOTTEN,
     NEIGHBOURS,
     SUCCESSOR,
     Link,
@@ -39,7 +40,11 @@ from .projection import (
 
 COLLECTION = "chunks"
 
-PAYLOAD_INDEXES = ("channel", "level", "live", "ranks", "kind", "valid_from", "valid_to")
+PAYLOAD_INDEXES = (
+    *("channel", "level", "live", "ranks", "kind", "valid_from", "valid_to"),
+    *("session", "agent", "task", "user", "tags", "time", "entity", FORGOTTEN),
+    *("role", "size", "asks"),
+)
 
 YOUNG_NS = 2_000_000_000
 """A file changed less than this before it was read may have changed again within its timestamp's grain."""
@@ -143,6 +148,8 @@ class Index:
         self._is_hidden = is_hidden
         self._lock = threading.RLock()
         self._depth = 0
+        self.generation = 0
+        """The number of transactions that changed something: what was read before is perhaps no longer so."""
         self._points: list[Point] = []  # of this transaction, for the engine, which likes them many at a time
         self._noted: Noted | None = None
         self._catalog = Catalog(connection)  # sees what this transaction has written already
@@ -182,10 +189,12 @@ class Index:
                 return
             self._depth += 1
             self._connection.execute("BEGIN IMMEDIATE")
+            before = self._connection.total_changes()
             try:
                 yield
                 self._send_points()
                 self._connection.execute("COMMIT")
+                self.generation += self._connection.total_changes() != before
             except BaseException:
                 self._points.clear()
                 if self._connection.in_transaction:
@@ -303,10 +312,19 @@ class Index:
 
     def pending(self, limit: int = 256, of: Collection[NodeId] | None = None) -> list[Pending]:
         """Return chunks, of these nodes or of any, that wait for a vector, with the text to embed."""
-        among = "" if of is None else " AND node_id IN (SELECT value FROM json_each(?))"
-        sql = f'SELECT chunk_id, node_id, start, "end", text_hash FROM chunk WHERE embedded = 0{among} LIMIT ?'
+        if of is None:
+            return self._waiting("embedded = 0", (limit,))
+        among = "embedded = 0 AND node_id IN (SELECT value FROM json_each(?))"
+        return self._waiting(among, (json.dumps(list(of)), limit))
+
+    def near(self, limit: int) -> list[Pending]:
+        """Return chunks that have a vector of a near model, with the text to embed."""
+        return self._waiting("embedded = 2", (limit,))
+
+    def _waiting(self, which: str, given: tuple[object, ...]) -> list[Pending]:
+        sql = f'SELECT chunk_id, node_id, start, "end", text_hash FROM chunk WHERE {which} LIMIT ?'
         with self._lock:
-            rows = list(self._connection.execute(sql, (limit,) if of is None else (json.dumps(list(of)), limit)))
+            rows = list(self._connection.execute(sql, given))
             nodes = self._catalog.nodes({row[1] for row in rows})
         return [
             Pending(chunk_id, embedded_text(nodes[node_id], start, end), text_hash)
@@ -314,19 +332,25 @@ class Index:
             if node_id in nodes
         ]
 
-    def set_vectors(self, pending: Sequence[Pending], vectors: Sequence[Vector]) -> None:
-        """Give chunks their vectors; one whose text has changed meanwhile stays pending."""
+    def set_vectors(self, pending: Sequence[Pending], vectors: Sequence[Vector], *, are_near: bool = False) -> None:
+        """Give chunks their vectors, of the model or a near one; one whose text has changed meanwhile stays pending."""
         with self.batch():
             fresh = {
                 item.chunk_id: vector
                 for item, vector in zip(pending, vectors, strict=True)
                 if self._connection.execute(
-                    "UPDATE chunk SET embedded = 1 WHERE chunk_id = ? AND text_hash = ? RETURNING 1",
-                    (item.chunk_id, item.text_hash),
+                    "UPDATE chunk SET embedded = ? WHERE chunk_id = ? AND text_hash = ? RETURNING 1",
+                    (2 if are_near else 1, item.chunk_id, item.text_hash),
                 ).fetchall()
             }
-            self._send_points()
-            self.backend.set_vectors(COLLECTION, fresh)
+            if fresh:
+                self._send_points()
+                self.backend.set_vectors(COLLECTION, fresh)
+
+    def hold_as_near(self) -> None:
+        """Note that all vectors so far are of a near model."""
+        with self.batch():
+            self._connection.execute("UPDATE chunk SET embedded = 2 WHERE embedded = 1")
 
     def compact(self) -> None:
         """Leave nothing on the disk of what was unlearned: writes the whole file anew, while questions go on.
@@ -339,6 +363,10 @@ class Index:
             self.backend.compact(COLLECTION)
             self._connection.execute("VACUUM")
             empty_wal(self._connection)
+
+    def keep_columns(self) -> bool:
+        """Have the engine ready to answer, now and at the next start; False where changes overtook that."""
+        return self.backend.keep_columns(COLLECTION, self.batch)
 
     def set_meta(self, key: str, value: str) -> None:
         """Store a value about the index itself."""
@@ -380,7 +408,7 @@ class Index:
             projection = project_memory(
                 path, data[:MOST_BYTES], datetime.fromtimestamp(stamp.mtime_ns / 1e9).astimezone()
             )
-            projection = self._ranked(projection)
+            projection = self._of_its_session(self._ranked(projection))
         projection = self._hidden_by_successors(self._without_doubles(path, projection))
         known = dict(self._connection.execute("SELECT node_id, digest FROM node WHERE path = ?", (path,)))
         named = {node.node_id for node in projection.nodes}
@@ -466,6 +494,27 @@ class Index:
             nodes=tuple(replace(node, ranks=node.level is not Level.FACT) for node in projection.nodes),
         )
 
+    def _of_its_session(self, projection: Projection) -> Projection:
+        """Give a memory the session of the turn that it was drawn from, and that session's agent, task and user.
+
+        What its own file names stays.
+        """
+        drawn_from = next((link.target for link in projection.links if link.kind == "cites"), "")
+        turn_of = drawn_from.partition("#")[0] if is_turn(drawn_from) else None
+        node = projection.nodes[0]
+        session_id = node.session_id or turn_of
+        session = self._catalog.node(session_id) if session_id else None
+        if session is None:
+            return projection
+        own = replace(
+            node,
+            session_id=session_id,
+            agent=node.agent or session.agent,
+            task=node.task or session.task,
+            user=node.user or session.user,
+        )
+        return replace(projection, nodes=(own,))
+
     def _without_doubles(self, path: str, projection: Projection) -> Projection:
         """Leave a node id to the first file that claimed it, while that exists; the other is reported."""
         claimed = self._catalog.nodes([node.node_id for node in projection.nodes])
@@ -493,7 +542,8 @@ class Index:
     def _write(self, nodes: Collection[Node] | Iterator[Node], known: Mapping[NodeId, str] | None = None) -> None:
         """Write nodes whose digest is not the known one; chunks whose text is the same keep their vectors."""
         for given in nodes:
-            node = replace(given, live=False) if given.live and self._is_hidden(given.node_id) else given
+            is_hidden = given.live and self._is_hidden(given.node_id)
+            node = replace(given, live=False, forgotten=True) if is_hidden else given
             digest = node.digest()
             if known is not None and known.get(node.node_id) == digest:
                 continue
@@ -521,7 +571,7 @@ class Index:
             self._connection.execute(
                 'INSERT INTO chunk(chunk_id, node_id, start, "end", text_hash) VALUES(?, ?, ?, ?, ?)'
                 " ON CONFLICT DO UPDATE SET node_id = excluded.node_id, start = excluded.start,"
-                ' "end" = excluded."end", embedded = embedded AND text_hash = excluded.text_hash,'
+                ' "end" = excluded."end", embedded = embedded * (text_hash = excluded.text_hash),'
                 " text_hash = excluded.text_hash",
                 (piece.chunk_id, node.node_id, piece.start, piece.end, text_hash),
             )

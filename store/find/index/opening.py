@@ -26,7 +26,7 @@ from ...keep.unwritable import can_be_written, copy_to_memory
 from ...model import Corrupt, IndexDamaged, NodeId, SchemaTooNew, StoreBusy
 from ...settings import StoreSettings
 from ..backends.sqlite_vec import SqliteVecStore
-from ..embedding.embedding import Embedder
+from ..embedding.embedding import NEAR_MODELS, Embedder
 from .catalog import MIGRATIONS, Catalog
 from .images import Images
 from .index import Index, MissingFiles, Reconciled
@@ -105,9 +105,10 @@ class OpenIndex:
         self._is_hidden = is_hidden
         self._missing = missing
         self._on_damage = on_damage
-        self._made_by = f"{embedder.model_id}, projection {PROJECTION_VERSION}"
-        if settings.redact_personal:  # what was indexed before the setting was made is masked too
-            self._made_by += ", without people"
+        # what was indexed before the setting was made is masked too
+        rules = f", projection {PROJECTION_VERSION}" + (", without people" if settings.redact_personal else "")
+        self._made_by = embedder.model_id + rules
+        self._made_near = {near + rules for near in NEAR_MODELS.get(embedder.model_id, ())}
         self.is_copy = False
         """True for a copy in memory, since the disk could not be written at the start."""
         if path.exists() and not can_be_written(path.parent):
@@ -249,6 +250,11 @@ class OpenIndex:
                 old.leave()
         self._discard(old.path)
 
+    @property
+    def generation(self) -> tuple[int, int]:
+        """The state of the index: another file, and another state of it, after every change."""
+        return self._file_number, self.index.generation
+
     def _use(self, file: IndexFile, number: int, *, is_whole: bool) -> None:
         self._file, self._file_number, self.is_whole = file, number, is_whole
         self._read = (0, 0)
@@ -288,15 +294,17 @@ class OpenIndex:
             row = file.writing.execute("SELECT value FROM meta WHERE key = ?", (MADE_BY_KEY,)).fetchone()
             self._refuse_if_outdated(row)
             index = self._index_over(lambda: file)
-            if row is None:
-                index.set_meta(MADE_BY_KEY, self._made_by)
+            if row is None or row[0] != self._made_by:
+                with index.batch():
+                    index.hold_as_near()
+                    index.set_meta(MADE_BY_KEY, self._made_by)
         except BaseException:
             file.close()
             raise
         return file, number
 
     def _refuse_if_outdated(self, row: tuple[str] | None) -> None:
-        if row is not None and row[0] != self._made_by:
+        if row is not None and row[0] != self._made_by and row[0] not in self._made_near:
             raise _Outdated(row[0])
 
     def _begin(self, path: Path) -> tuple[IndexFile, int]:
@@ -373,7 +381,7 @@ class OpenIndex:
 
 
 class _Outdated(Exception):
-    """The index was made by another model, or by other rules."""
+    """The index was made by another model, not a near one, or by other rules."""
 
 
 def _remove(path: Path) -> None:

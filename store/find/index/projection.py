@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TypeVar
 
+from ...filters import Payload, fold
 from ...keep import okf
 from ...keep.okf import session
 from ...model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, SessionHead, Turn
 from ...roles import Role
 from ...text.dates import format_date
-from ..backends.interface import Scalar
 
-PROJECTION_VERSION = 6
+PROJECTION_VERSION = 8
 """The version of these rules; raise it with every change, so that an index made by older rules is rebuilt."""
 
 NEIGHBOURS, NEIGHBOUR_CHARS = 2, 250
@@ -27,6 +29,9 @@ Long answers in full would drown the turn between them: any@5 by keyword .31 aga
 
 ALWAYS, FOREVER = 0, 253_402_300_800
 """The values of valid_from and valid_to that filters see where a file has none: the epoch, the end of year 9999."""
+
+LONGEST_ASKING_CHARS = 8000
+"""Characters of a text that may be a question."""
 
 SESSIONS = "sessions/"
 """Files under this folder are read as sessions."""
@@ -45,6 +50,9 @@ STRAY_SESSION = "it is a session outside of `sessions/`: its turns are not found
 CURATED, DEFAULT_PRIORITY, MOST_PRIORITY = "curated", 5, 10
 """The key of a memory that stands in every envelope of its channel, and its priority, from 1."""
 
+FORGOTTEN = "forgotten"
+"""The field for filters of what no answer holds."""
+
 SEARCHED = "searched"
 """The key of a document that recall leaves out, with the value false."""
 
@@ -54,6 +62,8 @@ IMPORT = "import"
 PEOPLE_ROLES = frozenset(role.value for role in Role)
 """Roles that name a part, not a person: they say nothing about the text."""
 
+
+_Unsaid = TypeVar("_Unsaid", int, None)
 
 _FOOTNOTE = re.compile(r"^\[\^[tm]\d{1,6}\]: \[[^\]\n]{0,400}\]\(/[^)\n]{1,1000}\)$\n?", re.MULTILINE)
 """A footnote of a page as a dream writes it: it says where a line comes from, which the page's links say as well."""
@@ -67,6 +77,8 @@ class Node:
     are its neighbours' words, which help keyword search alone. `live`: recall may return it without being asked for
     archived memories; after `stale_after` it is marked as out of date. A fact that does not rank is found by the turn
     that it was drawn from, and shown for it. `curated` is the priority, 1 to 10, of one that stands in every envelope.
+    `agent`, `task` and `user` are those of its session, `entities` are folded: of whom or what it is, and who spoke.
+    `forgotten`, or erased: it stays out of answers whatever these ask for.
     """
 
     node_id: NodeId
@@ -91,11 +103,36 @@ class Node:
     certainty: float | None = None
     tags: tuple[str, ...] = ()
     curated: int = 0
+    agent: str | None = None
+    task: str | None = None
+    user: str | None = None
+    entities: tuple[str, ...] = ()
+    forgotten: bool = False
 
     @property
     def since(self) -> datetime | None:
         """From when it holds, as far as that is known: since it was said, or said again after something else held."""
         return self.valid_from or self.created_at
+
+    @property
+    def speaker(self) -> str:
+        """The speaker's name or role, "" for what is neither turn nor document."""
+        return self.role if self.kind in (Kind.TURN, Kind.DOCUMENT) else ""
+
+    @property
+    def asks(self) -> bool:
+        """True if the text ends with a question; a long one is a document or a program's output."""
+        return len(self.text) <= LONGEST_ASKING_CHARS and self.text.rstrip().endswith(("?", "？"))
+
+    @property
+    def size_bytes(self) -> int:
+        """The length of the text in UTF-8."""
+        return len(self.text.encode())
+
+    @property
+    def time_s(self) -> int | None:
+        """The time that it is of, in seconds of the epoch."""
+        return _epoch(self.created_at, None)
 
     @property
     def searchable(self) -> bool:
@@ -108,7 +145,7 @@ class Node:
             return "" if self.role in PEOPLE_ROLES else self.role
         return "" if self.text.startswith(self.title.rstrip("….")) else self.title
 
-    def payload(self) -> dict[str, Scalar]:
+    def payload(self) -> dict[str, Payload]:
         """Return the fields for filters: texts, and instants as whole seconds of the epoch, never null."""
         return {
             "node": self.node_id,
@@ -120,7 +157,18 @@ class Node:
             "ranks": int(self.ranks),
             "valid_from": _epoch(self.valid_from or self.created_at, ALWAYS),
             "valid_to": _epoch(self.valid_to, FOREVER),
+            "time": self.time_s,
+            "size": self.size_bytes,
+            **self.marks(),
         }
+
+    def marks(self) -> dict[str, Payload]:
+        """Return the fields for filters that few nodes have, or that have several values: those that are not null."""
+        marks: dict[str, Payload] = {"agent": self.agent, "task": self.task, "user": self.user}
+        marks |= {"tags": tuple(map(fold, self.tags)), "entity": self.entities}
+        marks[FORGOTTEN] = "yes" if self.forgotten else None
+        marks |= {"role": self.speaker, "asks": "yes" if self.asks else None}
+        return {field: value for field, value in marks.items() if value}
 
     def digest(self) -> str:
         """Return the hash of all that the index holds of this node."""
@@ -191,6 +239,10 @@ def memory_node(memory: Memory) -> Node:
         certainty=memory.certainty,
         tags=memory.tags,
         curated=_priority(memory.extra.get(CURATED)),
+        agent=_name(memory.extra.get("agent_id")),
+        task=_name(memory.extra.get("task_id")),
+        user=_name(memory.extra.get("user_id")),
+        entities=_entities(*memory.about, memory.slot.subject if memory.slot else "", memory.said_by or ""),
     )
 
 
@@ -249,6 +301,9 @@ def session_node(path: str, head: SessionHead) -> Node:
         channel=head.channel,
         created_at=head.started_at,
         session_id=head.session_id,
+        agent=head.agent_id,
+        task=head.task_id,
+        user=head.user_id,
     )
 
 
@@ -263,12 +318,17 @@ def turn_node(turn: Turn, path: str, head: SessionHead) -> Node:
         text=turn.text,
         channel=head.channel,
         live=turn.text != session.ERASED,
+        forgotten=turn.text == session.ERASED,
         created_at=turn.at or head.started_at,
         session_id=turn.session_id,
         ordinal=turn.ordinal,
         role=turn.role,
         external_id=turn.external_id,
         offset=turn.offset,
+        agent=head.agent_id,
+        task=head.task_id,
+        user=head.user_id,
+        entities=_entities(turn.role),
     )
 
 
@@ -287,6 +347,15 @@ def _said(turn: Node) -> str:
 def _keys(memory: Memory) -> str:
     """Return what a fact is found by beside its words: whom and what it is about, and the days that it means."""
     return "\n".join([*memory.about, *map(format_date, memory.days)])
+
+
+def _entities(*names: str) -> tuple[str, ...]:
+    """Return names as filters compare them, each once; a role names a part, and nobody."""
+    return tuple(dict.fromkeys(fold(name) for name in names if name.strip() and name not in PEOPLE_ROLES))
+
+
+def _name(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def _related(value: object) -> tuple[NodeId, ...]:
@@ -313,7 +382,7 @@ def _one_line(text: str, limit: int = 80) -> str:
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
-def _epoch(at: datetime | None, unsaid: int) -> int:
+def _epoch(at: datetime | None, unsaid: _Unsaid) -> int | _Unsaid:
     if at is None:
         return unsaid
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
+    return math.floor((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())

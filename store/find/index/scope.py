@@ -6,17 +6,27 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from ...filters import OWN_FIELDS, Filter, conditions_of, holds
 from ...model import GLOBAL_CHANNEL
 from .projection import Node
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The question's own filter. `channels` None is all of them; with `as_of` what held then, whatever holds now."""
+    """The question's own filter. `channels` None is all of them; with `as_of` what held then, whatever holds now.
+
+    `where` narrows it further; `is_each_alone`: a fact is then judged by itself, and not by the turn that it is from.
+    """
 
     channels: frozenset[str] | None = None
     as_of: datetime | None = None
     include_archived: bool = False
+    where: Filter = ()
+
+    @property
+    def is_each_alone(self) -> bool:
+        """Return True if the filter tests a field in which a fact differs from its turn."""
+        return any(condition.field in OWN_FIELDS for condition in conditions_of(self.where))
 
     def holds(self, channel: str) -> bool:
         """Return True if a channel is in scope."""
@@ -24,12 +34,17 @@ class Scope:
 
     def admits(self, node: Node) -> bool:
         """Return True if a memory may be brought in, or a turn named."""
-        if not self.holds(node.channel):
+        if node.forgotten or not self.holds(node.channel) or (self.where and not holds(node.payload(), self.where)):
             return False
         if self.as_of is None:
             return node.live or self.include_archived
-        since, until = _aware(node.since), _aware(node.valid_to)
-        return (since is None or since <= self.as_of) and (until is None or self.as_of < until)
+        until = _aware(node.valid_to)
+        return self.is_past(node.since) and (until is None or self.as_of < until)
+
+    def is_past(self, at: datetime | None) -> bool:
+        """Return True for a moment that is not later than the one that is asked of; an unknown one is none."""
+        at = _aware(at)
+        return at is None or self.as_of is None or at <= self.as_of
 
 
 EVERYTHING: Final = Scope()

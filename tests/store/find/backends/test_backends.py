@@ -10,9 +10,10 @@ from pathlib import Path
 import apsw
 import numpy as np
 import pytest
-from dreamd.store.find.backends.columns import Columns, code_of
-from dreamd.store.find.backends.files import FilesStore, holds
-from dreamd.store.find.backends.interface import Condition, Filter, Point, Scalar, Vector, VectorStore
+from dreamd.store.filters import Condition, Filter, Group, Payload, Scalar, holds
+from dreamd.store.find.backends.columns import Columns
+from dreamd.store.find.backends.files import FilesStore
+from dreamd.store.find.backends.interface import Point, Vector, VectorStore
 from dreamd.store.find.backends.sqlite_vec import SqliteVecStore
 from dreamd.store.find.backends.tokenizer import spell_out, words
 from dreamd.store.keep.database import Connections, open_database, transaction
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 
 DIMENSION = 64
 NAME = "chunks"
-FIELDS = ("channel", "level", "live", "since")
+FIELDS = ("channel", "level", "live", "since", "tags")
 
 
 class Sqlite:
@@ -258,15 +259,30 @@ WHERES: list[tuple[Filter, set[str]]] = [
     ((Condition("level", "gt", ("L1",)),), {"c"}),
     ((Condition("level", "gt", (1,)),), set()),
     ((Condition("since", "lte", ("x",)),), set()),
+    ((Condition("since", "gte", (20,)),), {"b", "c"}),
+    ((Condition("since", "lt", (20, None)),), {"a", "d"}),
+    ((Condition("tags", "in", ("db",)),), {"a", "b"}),
+    ((Condition("tags", "in", ("db", "new")),), {"a", "b", "c"}),
+    ((Condition("tags", "not_in", ("db",)),), {"c", "d"}),
+    ((Condition("tags", "is_null"),), {"d"}),
+    ((Condition("tags", "gte", ("new",)),), {"b", "c"}),
+    ((Group(should=(Condition("live", "in", (1,)), Condition("tags", "is_null"))),), {"a", "c", "d"}),
+    ((Group(must_not=(Condition("tags", "in", ("db",)), Condition("level", "in", ("L2",)))),), {"d"}),
+    ((Group(must=(Condition("live", "in", (0,)),), must_not=(Group(must=()),)),), set()),
+    ((Group(),), {"a", "b", "c", "d"}),
     ((Condition("unheard_of", "is_null"),), {"a", "b", "c", "d"}),
     ((Condition("unheard_of", "in", ("x",)),), set()),
 ]
 
+PAYLOADS: dict[str, dict[str, Payload]] = {
+    "a": {"channel": "x", "live": 1, "since": 10, "level": "L0", "tags": ("db",)},
+    "b": {"channel": "x", "live": 0, "since": 20, "level": "L1", "tags": ("new", "db")},
+    "c": {"channel": "y", "live": 1, "since": 30.5, "level": "L2", "tags": ("new",)},
+    "d": {"channel": None, "live": 0, "tags": ()},
+}
 FILTERED = [
-    Point("a", "word", vector=unit(1), payload={"channel": "x", "live": 1, "since": 10, "level": "L0"}),
-    Point("b", "word", vector=unit(2), payload={"channel": "x", "live": 0, "since": 20, "level": "L1"}),
-    Point("c", "word", vector=unit(3), payload={"channel": "y", "live": 1, "since": 30.5, "level": "L2"}),
-    Point("d", "word", vector=unit(4), payload={"channel": None, "live": 0}),
+    Point(name, "word", vector=unit(seed), payload=payload)
+    for seed, (name, payload) in enumerate(PAYLOADS.items(), start=1)
 ]
 
 
@@ -355,6 +371,18 @@ def test_a_vector_without_a_direction_is_near_nothing_however_often_it_is_read(v
     vectors.upsert(NAME, [Point("a", "early", vector=np.zeros(DIMENSION, np.float32)), Point("b", "x", vector=unit(2))])
     for _ in range(2):
         assert vectors.cosines(NAME, unit(2), ["a", "b"]) == pytest.approx({"a": 0.0, "b": 1.0}, abs=1e-6)
+
+
+def test_fields_are_those_of_the_payload(store: VectorStore) -> None:
+    payload: dict[str, Payload] = {"channel": "x", "size": 12, "share": 0.5, "tags": ("a", "b")}
+    store.upsert(NAME, [Point("a", "early boat", payload=payload), Point("b", "late boat", payload={"channel": "y"})])
+    for _ in range(2):  # the second time what was found is known
+        found = store.fields(NAME, ["b", "nothing", "a"], ("channel", "size", "share"))
+        assert found == {"a": ("x", 12, 0.5), "b": ("y", None, None)}
+        assert len(store.search_keyword(NAME, ["boat"], 5)) == 2
+    store.delete(NAME, ["a"])
+    store.upsert(NAME, [Point("c", "new boat", payload={"channel": "z"})])
+    assert store.fields(NAME, ["a", "c"], ("channel",)) == {"c": ("z",)}
 
 
 def test_a_vector_of_another_length_is_refused(vectors: VectorStore) -> None:
@@ -491,34 +519,27 @@ def test_files_are_written_anew_when_most_lines_are_idle(tmp_path: Path) -> None
 scalars: st.SearchStrategy[Scalar] = st.one_of(
     st.none(), st.integers(-3, 3), st.floats(-3, 3), st.sampled_from(["a", "b", "c"])
 )
+payloads: st.SearchStrategy[Payload] = scalars | st.lists(st.sampled_from(["a", "b", "c"]), max_size=3).map(tuple)
 conditions = st.one_of(
     st.builds(Condition, st.just("f"), st.sampled_from(["in", "not_in"]), st.lists(scalars, max_size=3).map(tuple)),
     st.builds(
-        Condition, st.just("f"), st.sampled_from(["lte", "gt"]), st.lists(scalars, min_size=1, max_size=2).map(tuple)
+        Condition,
+        st.just("f"),
+        st.sampled_from(["lte", "lt", "gte", "gt"]),
+        st.lists(scalars, min_size=1, max_size=2).map(tuple),
     ),
     st.just(Condition("f", "is_null")),
 )
 
 
-@given(st.lists(scalars, min_size=1, max_size=8), conditions)
-def test_columns_filter_as_files_do(values: list[Scalar], condition: Condition) -> None:
+@given(st.lists(payloads, min_size=1, max_size=8), conditions)
+def test_columns_filter_as_files_do(values: list[Payload], condition: Condition) -> None:
     columns = Columns(DIMENSION, ["f"])
     rows = np.arange(1, len(values) + 1)
     names = [str(row) for row in rows]
     columns.put(rows, names, [1] * len(values), [None] * len(values), [{"f": value} for value in values])
     mask = columns.scope((condition,)).mask
     assert [bool(mask[row]) for row in rows] == [holds({"f": value}, (condition,)) for value in values]
-
-
-def test_signs_find_the_nearest_and_what_ties_with_the_last() -> None:
-    columns = Columns(DIMENSION, [])
-    codes: list[bytes | None] = [code_of(unit(n)) for n in range(500)]
-    columns.put(np.arange(500), [f"p{n}" for n in range(500)], [1] * 500, codes, [{}] * 500)
-    mask = columns.scope(()).mask
-    assert 77 in columns.nearest(code_of(unit(77)), 1, mask)
-    assert 20 <= len(columns.nearest(code_of(unit(900)), 20, mask)) <= 80
-    columns.remove(np.array([77, 10_000]))
-    assert 77 not in columns.nearest(code_of(unit(77)), 400, columns.scope(()).mask)
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
