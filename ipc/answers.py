@@ -59,13 +59,17 @@ class HitAnswer(TypedDict):
 
 
 class CandidateAnswer(TypedDict):
-    """A unit that was ranked: its nodes that matched, and its rank and score in each arm of the search."""
+    """A unit that was ranked: its nodes that matched, and its rank and score in each arm of the search.
+
+    `priors` are what was added to its learned score for other reasons than its match with the question.
+    """
 
     unit: str
     nodes: list[str]
     score: float
     ranks: dict[str, int]
     scores: dict[str, float]
+    priors: dict[str, float]
 
 
 class TraceAnswer(TypedDict):
@@ -600,10 +604,11 @@ class RunsAnswer(TypedDict):
 
 
 class UndoAnswer(TypedDict):
-    """The files that are restored, and those that were left as they were."""
+    """The files that are restored, and those that were left as they were; `ranking`: its weights are as before."""
 
     run_id: str
     restored: int
+    ranking: bool
     conflicts: list[ConflictAnswer]
     already: bool
 

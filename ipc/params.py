@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..store.model import Kind, Level, Verdict
 from ..store.names import Channel, Label, Name
+from .filters import BoundedFilter
 from .protocol import PROTOCOL_VERSION
 
 Limit = Annotated[int, Field(strict=True, ge=1, le=1000)]
@@ -46,6 +47,7 @@ class RecallParams(Params):
     levels: Annotated[tuple[Level, ...], Field(max_length=4)] = ()
     include_archived: bool = False
     as_of: datetime | None = None
+    filter: BoundedFilter | None = None
     explain: bool = False
     why_not: Name | None = None
 
@@ -58,6 +60,8 @@ class ContextParams(Params):
     channel: Name | None = None
     cwd: Folder | None = None
     session: Name | None = None
+    as_of: datetime | None = None
+    filter: BoundedFilter | None = None
 
 
 class RememberParams(Params):
@@ -123,6 +127,7 @@ class ListParams(Params):
     level: Level | None = None
     kind: Kind | None = None
     always: bool = False
+    filter: BoundedFilter | None = None
     limit: Limit = 50
     offset: Offset = 0
 

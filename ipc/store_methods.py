@@ -10,11 +10,13 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..store import within
+from ..store.filters import Filter
 from ..store.model import Kind, NewTurn, SessionHead
 from ..store.names import Name
 from .answers import ContextAnswer, FeedbackAnswer, LinkAnswer, ListAnswer, RecallAnswer, ShowAnswer
 from .call import Call, Handler
 from .channels import channel_of, channel_of_repository, found_elsewhere, not_looked_in
+from .filters import FilterParams
 from .params import (
     ContextParams,
     FeedbackParams,
@@ -67,6 +69,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             levels=params.levels,
             include_archived=params.include_archived,
             as_of=_aware(params.as_of),
+            where=_where(params.filter),
             explain=params.explain or params.why_not is not None,
         )
         hits, left_out = hits_that_fit(found.hits)
@@ -84,7 +87,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         if found.abstained:
             held = store.channels()
             answer["notes"] += not_looked_in(channel, held)
-            if params.channel is None and not held.get(channel):
+            if params.channel is None and not held.get(channel) and not (params.filter or params.as_of):
                 answer["elsewhere"] = elsewhere_that_fits(store.elsewhere(params.query, params.limit))
         if params.explain:
             answer["trace"] = trace_answer(found.trace)
@@ -95,13 +98,18 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
     def context(params: ContextParams, call: Call) -> ContextAnswer:
         channel = channel_of(params.channel, params.cwd)
         envelope = store.context(
-            params.query, budget_tokens=params.budget_tokens, channel=channel, session=params.session
+            params.query,
+            budget_tokens=params.budget_tokens,
+            channel=channel,
+            session=params.session,
+            as_of=_aware(params.as_of),
+            where=_where(params.filter),
         )
         notes = list(envelope.notes)
         if envelope.abstained:
             held = store.channels()
             notes += not_looked_in(channel, held)
-            if params.channel is None and not held.get(channel):
+            if params.channel is None and not held.get(channel) and not (params.filter or params.as_of):
                 notes += found_elsewhere(store.elsewhere(params.query))
         return {
             "text": envelope.text,
@@ -173,6 +181,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             always=params.always,
             limit=params.limit + 1,
             offset=params.offset,
+            where=_where(params.filter),
         )
         more = len(listed) > params.limit
         memories = [plain(memory) for memory in listed[: params.limit]]
@@ -210,6 +219,10 @@ def bounded(answer: Callable[[AnyParams, Call], Any]) -> Callable[[AnyParams, Ca
             return answer(params, call)
 
     return answer_in_time
+
+
+def _where(given: FilterParams | None) -> Filter:
+    return given.normalised() if given is not None else ()
 
 
 def _aware(at: datetime | None) -> datetime | None:

@@ -1,9 +1,13 @@
-"""The bounds of a number or a day on the command line, checked before the daemon is asked."""
+"""Numbers, times and filters on the command line, checked before the daemon is asked."""
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:
@@ -29,3 +33,102 @@ def day(text: str) -> str:
         return date.fromisoformat(text).isoformat()
     except ValueError:
         raise ArgumentTypeError(f"{text!r} is no day like 2026-11-21") from None
+
+
+FIELDS = ("level", "kind", "channel", "agent", "session", "task", "user", "tags", "entity")
+FILTER_EXAMPLES = """examples:
+  --where kind=decision --since 30d           decisions of the last 30 days
+  --where tags=db,cache --not kind=turn       tagged db or cache, and no turns
+  --any entity=Ines --any user=ines           about Ines, or of her sessions
+  --where tags --until 2026-05-31             tagged at all, and said by the end of May
+  --filter '{"must_not": [{"field": "kind", "in": ["turn", "fact"]}]}'
+                                              any filter of the wire (docs/protocol.md)
+"""
+
+
+def filter_arguments(parser: ArgumentParser) -> None:
+    """Declare the options that narrow what may be found."""
+    rule = f"given together, all must hold. A FIELD is one of\n  {', '.join(FIELDS)}"
+    options = parser.add_argument_group("narrow it", rule)
+    for option, name, does in (
+        ("--where", "where", "FIELD is A or B; without a value: it has one (may be given again)"),
+        ("--any", "any_of", "as --where; of several --any one must hold"),
+        ("--not", "rule_out", "as --where, and leaves out what it finds"),
+    ):
+        options.add_argument(
+            option, dest=name, action="append", default=[], type=field_test, metavar="FIELD[=A,B]", help=does
+        )
+    options.add_argument("--since", type=since, metavar="WHEN", help="said then or later: 2026-11-01, 7d, 12h, today")
+    options.add_argument("--until", type=until, metavar="WHEN", help="said by then, that day included")
+    options.add_argument("--filter", type=wire_filter, metavar="JSON", help="a filter in the wire's own form")
+    parser.epilog, parser.formatter_class = FILTER_EXAMPLES, RawDescriptionHelpFormatter
+
+
+def chosen_filter(options: Namespace) -> dict[str, Any] | None:
+    """Return the wire's filter for the options, None without any."""
+    times = {name: at for name, at in (("gte", options.since), ("lt", options.until)) if at}
+    must = [*options.where, *([{"field": "time", "range": times}] if times else [])]
+    must += [options.filter] if options.filter is not None else []
+    parts = {"must": must, "should": options.any_of, "must_not": options.rule_out}
+    return {name: tests for name, tests in parts.items() if tests} or None
+
+
+def field_test(text: str) -> dict[str, Any]:
+    """Read `kind=decision,fact`, or `tags` for "has any"."""
+    field, is_given, values = text.partition("=")
+    if field not in FIELDS:
+        known = f"{', '.join(FIELDS)}; for time --since and --until"
+        raise ArgumentTypeError(f"there is no field {field!r}; there are {known}")
+    listed = [value.strip() for value in values.split(",") if value.strip()]
+    if is_given and not listed:
+        raise ArgumentTypeError(f"{text!r} names no value, such as {field}=A or {field}=A,B")
+    return {"field": field, "in": listed} if listed else {"field": field, "exists": True}
+
+
+def wire_filter(text: str) -> dict[str, Any]:
+    """Read a filter in JSON."""
+    import json
+
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"it is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise ArgumentTypeError('it is not a JSON object, such as {"field": "kind", "eq": "decision"}')
+    return given
+
+
+def since(text: str) -> str:
+    """Read a time from which on something counts; a day begins at its midnight here."""
+    return _moment(text)[0].isoformat()
+
+
+def until(text: str) -> str:
+    """Read a time before which something counts; a day is meant whole."""
+    at, day_long = _moment(text)
+    return (at + day_long).isoformat()
+
+
+def as_of(text: str) -> str:
+    """Read the moment of which something is asked: of a day its last second."""
+    from datetime import timedelta
+
+    at, day_long = _moment(text)
+    return (at + day_long - timedelta(seconds=bool(day_long))).isoformat()
+
+
+def _moment(text: str) -> tuple[datetime, timedelta]:
+    """Return a moment by this machine's clock and zone, and how long it lasts: a day, or no time."""
+    from datetime import datetime, timedelta
+
+    now = datetime.now().astimezone()
+    if text[:-1].isdecimal() and len(text) <= 6 and text[-1] in "hdw":
+        return now - timedelta(hours=int(text[:-1]) * {"h": 1, "d": 24, "w": 168}[text[-1]]), timedelta()
+    named_day = {"today": now, "yesterday": now - timedelta(days=1)}.get(text)
+    written = named_day.date().isoformat() if named_day else text
+    try:
+        at = datetime.fromisoformat(written).astimezone()
+    except ValueError:
+        known = "a day like 2026-11-21, an instant, today, yesterday, 12h, 7d or 2w"
+        raise ArgumentTypeError(f"{text!r} is no time: give {known}") from None
+    return at, timedelta(days=len(written) <= len("2026-11-21"))

@@ -226,10 +226,12 @@ def undo_in_words(answer: UndoAnswer, look: Look) -> list[str]:
     """Count the restored files, and list those that later changes keep as they are."""
     if answer["already"]:
         return [f"Run {answer['run_id']} was undone before; nothing was changed."]
-    if not answer["restored"] and not answer["conflicts"]:
+    if not answer["restored"] and not answer["conflicts"] and not answer["ranking"]:
         return look.wrap(f"Nothing of run {answer['run_id']} can come back: it changed no file, or that was purged.")
     files = f": {count(answer['restored'], 'file')} as before" if answer["restored"] else ""
     lines = [f"Run {answer['run_id']} is undone{files}."]
+    if answer["ranking"]:
+        lines.append("Ranking has the weights of before.")
     if conflicts := answer["conflicts"]:
         lines.append(
             f"{count(len(conflicts), 'file')} {'is left as it is' if len(conflicts) == 1 else 'are left as they are'}:"

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from .arguments import whole
+from .arguments import as_of, chosen_filter, filter_arguments, whole
 from .formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, listing, table
 from .request import ask
 from .terminal import Terminal
@@ -34,6 +34,7 @@ KINDS = (
 CHANNEL_HELP = (
     "the channel: one project's memories, or '*' for all; by default this folder's. _global is always searched too"
 )
+AS_OF_HELP = "what was known and held then, and nothing said later: 2026-11-01 (its end), an instant, 7d"
 MOST_LINES_OF_A_HIT = 12
 MOST_SOURCES = 4
 MOST_CANDIDATES = 20
@@ -49,6 +50,9 @@ def recall_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--explain", action="store_true", help="show how each hit was found")
     parser.add_argument("--why-not", metavar="NODE", help="show where the memory with this id (a node) was dropped")
+    parser.add_argument("--as-of", type=as_of, metavar="WHEN", help=AS_OF_HELP)
+    parser.add_argument("--archived", action="store_true", help="look among what is archived or replaced, too")
+    filter_arguments(parser)
 
 
 def recall(options: Namespace, terminal: Terminal) -> int:
@@ -60,6 +64,9 @@ def recall(options: Namespace, terminal: Terminal) -> int:
         "levels": options.level,
         "explain": options.explain or None,
         "why_not": options.why_not,
+        "as_of": options.as_of,
+        "include_archived": options.archived or None,
+        "filter": chosen_filter(options),
     }
     answer: RecallAnswer = ask(terminal, "recall", params)
     if terminal.as_json:
@@ -87,6 +94,8 @@ def context_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--budget", type=whole(1, 100_000), metavar="TOKENS", help="the most tokens (1000)")
     parser.add_argument("--channel", help=CHANNEL_HELP)
     parser.add_argument("--session", help="the id of the asking session; its own turns are left out")
+    parser.add_argument("--as-of", type=as_of, metavar="WHEN", help=AS_OF_HELP)
+    filter_arguments(parser)
 
 
 def context(options: Namespace, terminal: Terminal) -> int:
@@ -96,6 +105,8 @@ def context(options: Namespace, terminal: Terminal) -> int:
         "budget_tokens": options.budget,
         "channel": options.channel,
         "session": options.session,
+        "as_of": options.as_of,
+        "filter": chosen_filter(options),
     }
     answer: ContextAnswer = ask(terminal, "context", params)
     if terminal.as_json:
@@ -139,12 +150,13 @@ def list_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--always", action="store_true", help="only those that stand in every envelope")
     parser.add_argument("--limit", type=whole(1, 1000), metavar="N", help="at most N memories (50)")
     parser.add_argument("--offset", type=whole(0, 2**53), metavar="N", help="skip the newest N")
+    filter_arguments(parser)
 
 
 def list_(options: Namespace, terminal: Terminal) -> int:
     """Print the newest memories."""
     params = {name: getattr(options, name) for name in ("channel", "level", "kind", "limit", "offset")}
-    params["always"] = options.always or None
+    params |= {"always": options.always or None, "filter": chosen_filter(options)}
     answer: ListAnswer = ask(terminal, "list", params)
     if terminal.as_json:
         terminal.document(answer)
@@ -258,12 +270,18 @@ def trace_in_words(trace: TraceAnswer, look: Look) -> list[str]:
     timings = [f"{step} {ms:.1f} ms" for step, ms in trace["timings_ms"].items()]
     candidates = trace["candidates"]
     arms = list(dict.fromkeys(arm for candidate in candidates for arm in candidate["ranks"]))
+    priors = list(dict.fromkeys(prior for candidate in candidates for prior in candidate["priors"]))
     rows = [
-        (str(place), f"{candidate['score']:.3f}", *(arm_in_words(candidate, arm) for arm in arms), candidate["unit"])
+        (
+            *(str(place), f"{candidate['score']:.3f}", *(arm_in_words(candidate, arm) for arm in arms)),
+            *(f"{candidate['priors'].get(prior, 0.0):+.2f}" for prior in priors),
+            candidate["unit"],
+        )
         for place, candidate in enumerate(candidates[:MOST_CANDIDATES], 1)
     ]
     lines = [*look.wrap("Took: " + ", ".join(timings) + ".")] if timings else []
-    lines += table(rows, look, ("place", "score", *arms, "node"), right=range(2 + len(arms))) if rows else []
+    columns = ("place", "score", *arms, *priors, "node")
+    lines += table(rows, look, columns, right=range(len(columns) - 1)) if rows else []
     if len(candidates) > MOST_CANDIDATES:
         lines.append(f"… and {len(candidates) - MOST_CANDIDATES} more (--json has them)")
     return lines

@@ -194,6 +194,13 @@ def test_forget_names_the_run_that_undoes_it(client: Client) -> None:
     assert caught.value.hint
 
 
+def nested(depth: int) -> dict[str, Any]:
+    given: dict[str, Any] = {"field": "kind", "eq": "turn"}
+    for _ in range(depth):
+        given = {"must": [given]}
+    return given
+
+
 @pytest.mark.parametrize(
     ("method", "params", "says"),
     [
@@ -210,6 +217,34 @@ def test_forget_names_the_run_that_undoes_it(client: Client) -> None:
         ("recall", {"query": "a", "chanel": "x"}, "no parameter 'chanel'"),
         ("recall", {"query": "a", "channel": "a\nb"}, "'channel'"),
         ("recall", {"query": "a", "as_of": "yesterday"}, "'as_of'"),
+        ("recall", {"query": "a", "filter": {}}, "'filter': give it a `field` and one of eq, in, range and exists"),
+        ("recall", {"query": "a", "filter": "kind"}, "'filter': it is an object"),
+        ("recall", {"query": "a", "filter": {"field": "size", "eq": "1"}}, "'filter.field'"),
+        (
+            "recall",
+            {"query": "a", "filter": {"field": "kind", "eq": "idea"}},
+            "there is no kind 'idea'; there are",
+        ),
+        ("recall", {"query": "a", "filter": {"field": "kind"}}, "by exactly one of eq, in, range and exists"),
+        ("recall", {"query": "a", "filter": {"field": "kind", "eq": "turn", "exists": True}}, "by exactly one of"),
+        ("recall", {"query": "a", "filter": {"eq": "turn"}}, "say which `field` is tested"),
+        ("recall", {"query": "a", "filter": {"field": "tags", "range": {"gte": "2026-01-01"}}}, "`tags` has no order"),
+        ("recall", {"query": "a", "filter": {"field": "time", "eq": "2026-01-01"}}, "test `time` by range"),
+        (
+            "recall",
+            {"query": "a", "filter": {"field": "time", "range": {"gt": "May"}}},
+            "'filter.range.gt': it is",
+        ),
+        ("recall", {"query": "a", "filter": {"field": "time", "range": {}}}, "at least one of gte, gt, lte and lt"),
+        ("recall", {"query": "a", "filter": {"must": [{"field": "tags", "eqq": "a"}]}}, "'filter.must.0.eqq'"),
+        ("recall", {"query": "a", "filter": nested(6)}, "its groups lie deeper than 5"),
+        ("recall", {"query": "a", "filter": nested(300)}, "its groups lie deeper than 5"),
+        (
+            "context",
+            {"query": "a", "filter": {"should": [nested(1)] * 40, "must": [nested(2)] * 40}},
+            "it has 80 tests",
+        ),
+        ("list", {"filter": {"field": "tags", "in": []}}, "'filter.in'"),
         ("context", {"query": "a", "budget_tokens": 100_001}, "'budget_tokens'"),
         ("context", {"query": "a", "budget_tokens": 0}, "'budget_tokens'"),
         ("remember", {"text": ""}, "'text'"),
@@ -236,7 +271,7 @@ def test_parameters_out_of_bounds_are_named(serve: Serve, method: str, params: d
 
 def test_hits_too_long_for_the_line_are_counted_in_a_note(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
-        client.call("remember", {"text": f"Parrot {number}. " + f"squawk{number} " * 30})
+        client.call("remember", {"text": f"Parrot {number} can squawk. " + f"squawk{number} " * 30})
     monkeypatch.setattr(serialize, "MAX_TEXT_BYTES", 700)
     answer = client.call("recall", {"query": "parrot squawk", "limit": 1000})
     assert len(answer["hits"]) == 2

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from dreamd.daemon.cli import admin, main
 from dreamd.daemon.cli.progress import Bars, PlainLines
 from dreamd.ipc import answers as declared
 from dreamd.ipc.call import Call
+from dreamd.ipc.filters import BoundedFilter
 from dreamd.ipc.protocol import NOT_FOUND, ProtocolError, Refused
 
 from tests.answer_types import faults
@@ -43,7 +45,10 @@ STATUS = {
     "version": __version__, "pid": 4242, "protocol": 1, "uptime_s": 3.0, "vault": "/v", "files": 0, "turns": 0,
     "turns_purged": 0,
     "memories": {"L0": 0, "L1": 0, "L2": 0, "L3": 0}, "chunks": 0, "channels": {}, "pending_embeddings": 0,
-    "embedding": {"model": "stub", "ready": True}, "journal": 0, "not_found_yet": 0,
+    "embedding": {"model": "stub", "ready": True},
+    "query_cache": {"entries": 0, "hits": 0, "misses": 0, "rechecked": 0, "false_hits": 0},
+    "ranking_fitted_to": 0,
+    "journal": 0, "not_found_yet": 0,
     "catching_up": False,
     "runs": 0, "paused": False, "channels_off": [],
     "transcripts": {"places": [], "active": [], "turns": 0, "backlog": None, "problem": ""},
@@ -136,7 +141,7 @@ ANSWERS: dict[str, Any] = {
     "dream_resume": {"run_id": "r1", "state": "running"},
     "dream_cancel": {"run_id": "r1", "state": "cancelled"},
     "runs": {"runs": []},
-    "undo": {"run_id": "r1", "restored": 2, "conflicts": [], "already": False},
+    "undo": {"run_id": "r1", "restored": 2, "ranking": False, "conflicts": [], "already": False},
     "digest": {
         "date": "2026-11-21",
         "path": "/v/digests/2026-11-21.md",
@@ -250,6 +255,33 @@ def test_recall_says_what_it_found_and_where_from(daemon: FakeDaemon, run: Run) 
     assert code == 0
 
 
+def test_options_become_the_filter_of_the_wire(daemon: FakeDaemon, run: Run) -> None:
+    narrowed = ("--where", "kind=decision, fact", "--where", "tags", "--any", "entity=Ines", "--not", "agent=codex")
+    times = ("--since", "2026-11-01T09:00:00+00:00", "--until", "2026-11-03T09:00:00+00:00")
+    expected = {
+        "must": [
+            {"field": "kind", "in": ["decision", "fact"]},
+            {"field": "tags", "exists": True},
+            {"field": "time", "range": {"gte": "2026-11-01T09:00:00+00:00", "lt": "2026-11-03T09:00:00+00:00"}},
+            {"field": "level", "eq": "L1"},
+        ],
+        "should": [{"field": "entity", "in": ["Ines"]}],
+        "must_not": [{"field": "agent", "in": ["codex"]}],
+    }
+    for command in (("recall", "office"), ("context", "office"), ("list",)):
+        run(*command, *narrowed, *times, "--filter", '{"field": "level", "eq": "L1"}')
+        assert daemon.asked[-1][1]["filter"] == expected
+        BoundedFilter.model_validate(expected)
+    run("recall", "office", "--as-of", "2026-11-01", "--archived")
+    asked = daemon.asked[-1][1]
+    assert datetime.fromisoformat(asked["as_of"]) == datetime(2026, 11, 1, 23, 59, 59).astimezone()
+    assert asked["include_archived"] is True
+    assert "filter" not in asked
+    run("list", "--since", "yesterday", "--until", "today")
+    days = daemon.asked[-1][1]["filter"]["must"][0]["range"]
+    assert datetime.fromisoformat(days["lt"]) - datetime.fromisoformat(days["gte"]) == timedelta(days=2)
+
+
 def test_without_a_channel_the_request_names_this_folder(
     daemon: FakeDaemon, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,6 +350,12 @@ def test_an_error_of_the_daemon_is_exit_code_1_with_its_hint(daemon: FakeDaemon,
         (("context", "x", "--budget", "0"), "not between 1 and 100,000"),
         (("list", "--limit", "1001"), "not between 1 and 1,000"),
         (("digest", "2026-1"), "'2026-1' is no day like 2026-11-21"),
+        (("recall", "x", "--where", "kin=fact"), "there is no field 'kin'; there are level, kind,"),
+        (("recall", "x", "--where", "time=2026"), "for time --since and --until"),
+        (("list", "--not", "kind="), "names no value, such as kind=A or kind=A,B"),
+        (("list", "--since", "May"), "'May' is no time: give a day like 2026-11-21"),
+        (("context", "x", "--filter", "kind"), "it is not JSON"),
+        (("context", "x", "--filter", "[]"), "it is not a JSON object"),
         (("recall", "x", "--lim", "3"), "unrecognized arguments"),
         (("channel", "work", "maybe"), "invalid choice"),
         (("status", "now"), "unrecognized arguments"),
@@ -526,7 +564,7 @@ def test_check_s_problems_are_exit_code_1(daemon: FakeDaemon, run: Run) -> None:
 
 
 def test_an_undo_that_brings_nothing_back_says_so(daemon: FakeDaemon, run: Run) -> None:
-    daemon.answers["undo"] = {"run_id": "r1", "restored": 0, "conflicts": [], "already": False}
+    daemon.answers["undo"] = {"run_id": "r1", "restored": 0, "ranking": False, "conflicts": [], "already": False}
     assert run("undo", "r1")[:2] == (4, "Nothing of run r1 can come back: it changed no file, or that was purged.\n")
 
 
@@ -534,12 +572,14 @@ def test_an_undo_with_conflicts_is_exit_code_1(daemon: FakeDaemon, run: Run) -> 
     daemon.answers["undo"] = {
         "run_id": "r1",
         "restored": 1,
+        "ranking": True,
         "conflicts": [{"path": "facts/a.md", "reason": "edited"}],
         "already": False,
     }
     code, out, _ = run("undo", "r1")
     assert code == 1
     assert "facts/a.md: edited" in out
+    assert "Ranking has the weights of before." in out
 
 
 def test_an_old_daemon_is_warned_of(daemon: FakeDaemon, run: Run) -> None:
