@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -27,6 +28,9 @@ from .find.embedding.embedding import Embedder
 from .find.index.indexer import Indexer
 from .find.index.mending import Mending
 from .find.index.opening import OpenIndex
+from .find.search.fitted import RankingWeights
+from .find.search.judged import Judgements
+from .find.search.query_cache import QueryCache
 from .find.search.search import Search
 from .keep.derived import DerivedFiles
 from .keep.files.disk import Disk
@@ -141,15 +145,31 @@ class Parts:
         self.lookup = Lookup(self.opened, self.vault)
         self.cache = EmbeddingCache(self._place_of_vectors(), self.embedder.model_id)
         open_parts.callback(self.cache.close)
-        self.search = Search(self.catalog, self.index.backend, self.embedder, self.settings.search)
+        self.search = Search(self.catalog, self.index.backend, self.embedder, self.settings.search, self.now)
         open_parts.callback(self.search.close)
-        self.queue = EmbedQueue(self.index, self.embedder, self.cache, self.is_busy)
+        self.ranking = RankingWeights(self.ledger, self.search)
+        self.ranking.read()
+        self.judgements = Judgements(self.ledger, self.search)
+        self.judgements.read()
+        self.questions = QueryCache(
+            self.search,
+            self.settings.search.cache,
+            self._state_of_ranking,
+            lambda job: self.linker.later(job),
+            self.now,
+        )
+        self.queue = EmbedQueue(self.index, self.embedder, self.cache, self.is_busy, self._workers)
         open_parts.callback(self.queue.stop)
         open_parts.callback(self.mending.stop)
         self.indexer = Indexer(
             self.index, self.queue.wake, self.activity.was_called, lambda within_s: self.writer.is_writing(within_s)
         )
         open_parts.callback(self.indexer.stop)
+
+    def _state_of_ranking(self) -> tuple[object, ...]:
+        """Return what an order of candidates depends on beside the question."""
+        weights = tuple(self.search.weights.values())
+        return self.opened.generation, self.embedder.model_id, weights, self.judgements.version
 
     def _build_writing(self, disk: Disk, claim: Callable[[], bool], open_parts: ExitStack) -> None:
         """Build what writes: the one writer, and the look if its vault is there."""
@@ -196,6 +216,7 @@ class Parts:
             self.lookup.paths_citing,
             self.lookup.paths_replaced_by,
             self.visibility.settle,
+            self.ranking.read,
         )
         self.reviving = Reviving(self.lookup.path_of, lambda one, other: normal_form(one) == normal_form(other))
         self.sessions = SessionPlans(self.door, self.lookup.path_of, self.deletions.before_anew, self.mask.note)
@@ -273,7 +294,9 @@ class Parts:
 
     def _build_questions(self) -> None:
         """Build what answers questions and learns from the answers."""
-        self.relevance = RelevanceFeedback(self.writer.later, self.is_busy, self.ledger.asked, self.door)
+        self.relevance = RelevanceFeedback(
+            self.writer.later, self.is_busy, self.ledger.asked, self.door, self.judgements.on_used
+        )
         self.feedback = Feedback(
             self.relevance,
             self.catalog,
@@ -283,9 +306,11 @@ class Parts:
             self.visibility,
             self.now,
             keeps_questions=self.settings.probes,
+            on_judged=self.judgements.read,
         )
         self.recall = Recall(
             self.search,
+            self.questions,
             self.catalog,
             self.embedder,
             self.writer,
@@ -308,6 +333,7 @@ class Parts:
             self.door,
         )
         self.recall.on_given = self.surfacing.on_given
+        self.feedback.on_purge = self.questions.clear
 
     def _build_runs(self) -> None:
         """Build what changes the memory in runs."""
@@ -361,6 +387,8 @@ class Parts:
             self.switches,
             self.repairs,
             lambda: self.intent.is_there,
+            self.questions,
+            self.ranking,
         )
         self.upkeep = Upkeep(
             self.vault,
@@ -401,6 +429,7 @@ class Parts:
 
     def _forget_working(self) -> None:
         """Let go of what is held of sessions in memory, before a purge erases the rows."""
+        self.questions.clear()
         self.working.forget()
         self.handed.forget()
         self.foreign_words.forget()
@@ -435,6 +464,12 @@ class Parts:
     def is_busy(self) -> bool:
         """Return whether a client called, or something was acknowledged, a moment ago: then background work waits."""
         return self.activity.was_called() or self.writer.is_behind
+
+    def _workers(self) -> int:
+        """Return how many may embed at once now: one while a client may call again."""
+        if self.is_busy() or not self.activity.is_quiet():
+            return 1
+        return min(self.settings.embedding.workers_when_quiet, os.cpu_count() or 1)
 
     def _place_of_vectors(self) -> Path:
         """Return where vectors can be kept: beside the index, or, while its disk cannot be written, in memory."""

@@ -258,12 +258,23 @@ class EmbeddingStatus(TypedDict):
     ready: bool
 
 
+class QueryCacheStatus(TypedDict):
+    """The questions that are held, and counts since the start; `false_hits` are of those `rechecked`."""
+
+    entries: int
+    hits: int
+    misses: int
+    rechecked: int
+    false_hits: int
+
+
 class StoreStatus(TypedDict):
     """The status of a store.
 
     `memories`: how many of each level, L0 to L3, L0 being sessions. `channels`: how many memories and turns each holds.
     `pending_embeddings`: chunks that words find and meaning does not yet. `journal`: changes that were acknowledged and
     whose files are not safe on the disk yet. `not_found_yet`: those, and changed files, that the index has not read.
+    `ranking_fitted_to`: the past questions to which a dream fitted the weights of the ranking; 0: they are as shipped.
     `catching_up`: what changed while dreamd or the vault was away is still being read.
     `problems` are sentences; each is gone when its cause is.
     """
@@ -276,6 +287,8 @@ class StoreStatus(TypedDict):
     channels: dict[str, int]
     pending_embeddings: int
     embedding: EmbeddingStatus
+    query_cache: QueryCacheStatus
+    ranking_fitted_to: int
     journal: int
     not_found_yet: int
     catching_up: bool

@@ -89,8 +89,10 @@ class RelevanceFeedback:
         is_busy: Callable[[], bool],
         asked: Callable[[], Sequence[PastQuestion]],
         door: Door,
+        on_used: Callable[[Sequence[NodeId]], object] = lambda node_ids: None,
     ) -> None:
         self._door = door
+        self._on_used = on_used
         self._write = write
         self._asked = asked
         self._work = WorkQueue("dreamd-feedback", is_busy, burst=MOST_WAITING, finish_on_stop=True)
@@ -189,6 +191,7 @@ class RelevanceFeedback:
                 add_gold(question.text, question.channel, gold),
                 *(record_feedback(each.node_id, "used", at) for each in used),
             )
+            self._on_used([each.node_id for each in used])
 
 
 def _is_said_after(turn: NewTurn, asked_at: datetime) -> bool:

@@ -17,6 +17,7 @@ from ..keep.files.vault import Vault
 from ..keep.ledger import records
 from ..keep.ledger.journal import ChangeKind, FileChange, sha256
 from ..keep.ledger.ledger import Ledger
+from ..keep.ledger.ranking import record_ranking
 from ..keep.ledger.records import RecordedAction, Run, Write
 from ..keep.redaction import places_of_secrets
 from ..keep.writer.pending import PendingFiles
@@ -83,7 +84,7 @@ class SkippedAction:
 class AppliedRun:
     """The outcome of a changeset: the number of applied actions, and those that were skipped.
 
-    `undone`: the run was undone at once.
+    A fitted ranking counts as one. `undone`: the run was undone at once.
     """
 
     run_id: str
@@ -94,11 +95,15 @@ class AppliedRun:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """The outcome of an undo: the number of restored files, and those that stay as they are."""
+    """The outcome of an undo: the number of restored files, and those that stay as they are.
+
+    `ranking`: the weights of the ranking are those of before.
+    """
 
     run_id: str
     restored: int
     skipped: tuple[SkippedAction, ...] = ()
+    ranking: bool = False
 
 
 _run_numbers = itertools.count(secrets.randbelow(2**16))
@@ -175,7 +180,7 @@ class Changes:
     """Applies and undoes runs through the writer. Call from any thread but the writer's; both wait for the files.
 
     `citing` returns the paths of the live memories that cite a node, `replaced_by` of those that it superseded;
-    `settle` waits until acknowledged writes can be found.
+    `settle` waits until acknowledged writes can be found. `on_ranking` is called when other weights are in use.
     """
 
     def __init__(
@@ -186,6 +191,7 @@ class Changes:
         citing: Callable[[NodeId], Collection[str]],
         replaced_by: Callable[[NodeId], Collection[str]],
         settle: Callable[[float], bool] | None = None,
+        on_ranking: Callable[[], None] = lambda: None,
     ) -> None:
         self._vault = vault
         self._ledger = ledger
@@ -194,6 +200,7 @@ class Changes:
         self._replaced_by = replaced_by
         self._runs_to_pruning = PRUNED_EVERY
         self._wait_until_found = settle or writer.barrier
+        self._on_ranking = on_ranking
 
     # ---- apply
 
@@ -220,8 +227,10 @@ class Changes:
             steps = self._steps(changeset, forbidden=set() if kind in _PERSONAL else self._ledger.tombstones())
             self._submit(lambda files: self._plan_apply(files, run, steps, changeset)).result()
             self._settle()
+            if changeset.ranking is not None:
+                self._on_ranking()
             self._prune_now_and_then(now)
-        return self._applied(changeset.run_id)
+        return self._applied(changeset)
 
     def _steps(self, changeset: Changeset, forbidden: set[str]) -> list[_Step]:
         """Read what each action was planned against; later actions on a path see what earlier ones make of it."""
@@ -248,9 +257,11 @@ class Changes:
             if step.refusal is None:
                 touched.add(action.path)
                 changes.append(_change(action, run.run_id, step.ordinal))
-        if not changes:
+        if not changes and changeset.ranking is None:
             run = replace(run, state="nothing")
         writes = [records.record_run(run)]
+        if changeset.ranking is not None:
+            writes.append(record_ranking(run.run_id, changeset.ranking))
         writes += [records.record_action(run.run_id, s.ordinal, s.action, s.images, s.refusal) for s in steps]
         if changes or all(step.refusal == FORBIDDEN for step in steps):  # else what was read is to be read again
             writes += [records.move_cursor(*key, ordinal) for key, ordinal in changeset.cursors.items()]
@@ -262,14 +273,18 @@ class Changes:
             ]
         return Planned(None, changes, writes)
 
-    def _applied(self, run_id: str) -> AppliedRun:
-        actions = self._ledger.actions(run_id)
+    def _applied(self, changeset: Changeset) -> AppliedRun:
+        actions = self._ledger.actions(changeset.run_id)
         refused = tuple(
             SkippedAction(action.path, action.node_id, action.refusal or "a file edited by hand is there")
             for action in actions
             if action.state == "conflict"
         )
-        return AppliedRun(run_id, sum(action.state == "applied" for action in actions), refused)
+        applied = sum(action.state == "applied" for action in actions) + (changeset.ranking is not None)
+        return AppliedRun(changeset.run_id, applied, refused)
+
+    def _fitted_ranking(self, run_id: str) -> bool:
+        return any(one.run_id == run_id for one in self._ledger.rankings())
 
     # ---- undo
 
@@ -278,7 +293,8 @@ class Changes:
 
         What was only linked since keeps its links. Left as they are, and named: a file that changed otherwise, and a
         node that the run made and that a living file outside the run rests on. What a node that goes had taken the
-        place of holds again. Raises NotFound, or Expired when the images are gone.
+        place of holds again. A ranking that it fitted is not used any more. Raises NotFound, or Expired when the images
+        are gone.
         """
         run = self._ledger.run(run_id)
         if run.expired:
@@ -293,6 +309,9 @@ class Changes:
         released = self._released({path: r for path, r in reversals.items() if path not in refusals})
         self._submit(lambda files: self._plan_undo(files, run, chains, reversals, released, refusals, now)).result()
         self._settle()
+        ranking = run.state == "applied" and self._fitted_ranking(run_id)
+        if ranking and not chains:
+            self._writer.write(records.run_undone(run_id, "undone", now)).result()
         undone = {action.ordinal for chain in chains.values() for action in chain}
         for action in self._ledger.actions(run_id):
             if action.ordinal in undone and action.state == "conflict":
@@ -300,9 +319,11 @@ class Changes:
         restored = [path for path in chains if path not in refusals]
         self._vault.remove_empty_folders(restored)
         refused = tuple(SkippedAction(path, chains[path][-1].node_id, why) for path, why in refusals.items())
-        if refused and restored:
+        if refused and (restored or ranking):
             self._writer.write(records.run_undone(run_id, "partly_undone", now)).result()
-        return Undone(run_id, len(restored), refused)
+        if ranking:
+            self._on_ranking()
+        return Undone(run_id, len(restored), refused, ranking)
 
     def _reversal(self, path: str, chain: Sequence[RecordedAction]) -> _Reversal:
         """Plan the reversal of one path that a run changed, from its own file alone."""

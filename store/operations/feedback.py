@@ -34,6 +34,7 @@ class Feedback:
         now: Callable[[], datetime],
         *,
         keeps_questions: bool,
+        on_judged: Callable[[], object] = lambda: None,
     ) -> None:
         self._relevance = relevance
         self._catalog = catalog
@@ -43,6 +44,9 @@ class Feedback:
         self._visibility = visibility
         self._now = now
         self._keeps_questions = keeps_questions
+        self._on_judged = on_judged
+        self.on_purge: Callable[[], None] = lambda: None
+        """Called when every question is to be forgotten."""
 
     def answered(
         self,
@@ -84,11 +88,13 @@ class Feedback:
             self._writer.submit(plan).result()
             if plan.was_repeated:
                 return
+        self._on_judged()
         gold = [turn.node_id for turn in hits.evidence_of([node], self._catalog)[node_id]] or [node_id]
         self._relevance.on_verdict(node_id, gold, verdict == "useful")
 
     def purge_questions(self) -> int:
         """Remove every question that was kept, for good; return how many there were."""
+        self.on_purge()
         self._relevance.forget()
         self._relevance.settle(READ_YOUR_WRITES_S)
 

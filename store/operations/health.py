@@ -11,6 +11,8 @@ from ..changes.runs import DELETED
 from ..find.embedding.embedding import Embedder
 from ..find.index.indexer import Indexer
 from ..find.index.opening import OpenIndex
+from ..find.search.fitted import RankingWeights
+from ..find.search.query_cache import QueryCache
 from ..keep.derived import DerivedFiles, notes_on
 from ..keep.files.leftovers import Leftovers
 from ..keep.files.vault import Vault
@@ -62,9 +64,13 @@ class Health:
         switches: Switches,
         repairs: Repairs,
         is_purging: Callable[[], bool],
+        questions: QueryCache,
+        ranking: RankingWeights,
     ) -> None:
         self.repairs = repairs
         self._is_purging = is_purging
+        self._questions = questions
+        self._ranking = ranking
         self._vault = vault
         self._ledger = ledger
         self._ledger_path = ledger_path
@@ -97,7 +103,9 @@ class Health:
             "chunks": counts["chunks"],
             "channels": self._opened.catalog.channels(),
             "pending_embeddings": counts["embedding_queue"],
-            "embedding": {"model": self._embedder.model_id, "ready": self._embedder.ready},
+            "embedding": {"model": self._embedder.made_by, "ready": self._embedder.ready},
+            "query_cache": self._questions.status(),
+            "ranking_fitted_to": self._ranking.questions,
             "journal": ledger["journal"],
             "not_found_yet": self._writer.lag + self._indexer.lag,
             "catching_up": not self._reconciliation.is_caught_up,
@@ -123,6 +131,8 @@ class Health:
         yield from history_problems(self._ledger_path, self._ledger)
         if self._queue.problem:
             yield self._queue.problem
+        if self._embedder.made_by != self._embedder.model_id:
+            yield "The embedding model could not be prepared (the log says why); a slower one like it is used."
         if note := self._opened.note:
             yield f"{note[0].upper()}{note[1:]}."
 

@@ -9,12 +9,14 @@ from datetime import datetime
 
 from ..background.activity import Activity
 from ..changes.outgoing import outgoing, outgoing_envelope, outgoing_hit
+from ..filters import Filter
 from ..find.embedding.embedding import Embedder
 from ..find.index import scope
 from ..find.index.catalog import Catalog
 from ..find.index.projection import LATER, SUCCESSOR, Node
 from ..find.search import curated, hits, packing
 from ..find.search.hits import Recalled
+from ..find.search.query_cache import QueryCache
 from ..find.search.search import Question, Ranking, Search
 from ..keep.ledger import records
 from ..keep.writer.writer import Writer
@@ -42,6 +44,7 @@ class Recall:
     def __init__(
         self,
         search: Search,
+        questions: QueryCache,
         catalog: Catalog,
         embedder: Embedder,
         writer: Writer,
@@ -54,6 +57,7 @@ class Recall:
     ) -> None:
         self.repairs = repairs
         self._search = search
+        self._questions = questions
         self._catalog = catalog
         self._embedder = embedder
         self._writer = writer
@@ -75,9 +79,10 @@ class Recall:
         levels: Sequence[Level] = (),
         include_archived: bool = False,
         as_of: datetime | None = None,
+        where: Filter = (),
         explain: bool = False,
     ) -> Recalled:
-        """Find what answers a question, best first."""
+        """Find what answers a question, best first; `where` narrows what may, and `as_of` takes what held then."""
         question = Question(
             text=query,
             limit=limit,
@@ -85,11 +90,12 @@ class Recall:
             levels=tuple(levels),
             include_archived=include_archived,
             as_of=as_of,
+            where=where,
         )
         ranking = self._rank(question)
         found = self._answer(ranking, limit)
         self._writer.later(*records.log_usage([hit.node_id for hit in found.hits], self._now()))
-        if not (levels or include_archived or as_of or explain):
+        if not (levels or include_archived or as_of or where or explain):
             self._feedback.answered(query, channel, None, ranking, [shown_hit(hit) for hit in found.hits])
         return replace(found, trace=hits.trace(ranking)) if explain else found
 
@@ -101,6 +107,8 @@ class Recall:
         budget_tokens: int = 1000,
         channel: str | None = None,
         session: str | None = None,
+        as_of: datetime | None = None,
+        where: Filter = (),
         given: Sequence[str] = (),
         only_sure: bool = False,
     ) -> Envelope:
@@ -110,23 +118,26 @@ class Recall:
         out too, and where nothing is left nothing is counted.
         """
         limit = max(10, min(200, budget_tokens // 10))
-        ranking = self._rank(Question(text=query, limit=limit, channel=channel))
+        ranking = self._rank(Question(text=query, limit=limit, channel=channel, as_of=as_of, where=where))
         ranking.leave_out_session(session)
         always = self._curated(ranking, budget_tokens, given)
         left_tokens = budget_tokens - sum(slot.tokens for slot in always)
-        packed = packing.envelope(ranking, self._catalog, left_tokens, self._now(), given=given, only_sure=only_sure)
+        at = as_of or self._now()
+        packed = packing.envelope(ranking, self._catalog, left_tokens, at, given=given, only_sure=only_sure)
         if only_sure and not packed.slots:
             return outgoing_envelope(curated.with_curated(packed, always))
         envelope = outgoing_envelope(packed)
         self._writer.later(*records.log_usage([slot.node_id for slot in envelope.slots], self._now()))
-        self._feedback.answered(query, channel, session, ranking, [shown_slot(slot) for slot in envelope.slots])
+        if not (as_of or where):
+            self._feedback.answered(query, channel, session, ranking, [shown_slot(slot) for slot in envelope.slots])
         self.on_given(session, envelope.slots)
         return outgoing_envelope(curated.with_curated(envelope, always)) if always else envelope
 
     def _curated(self, ranking: Ranking, budget_tokens: int, given: Sequence[str]) -> tuple[Slot, ...]:
         """Return the lines of every envelope in the question's scope, but for those given; none is ranked again."""
         channels = ranking.scope.channels or {GLOBAL_CHANNEL}
-        said = [(node, " ".join(node.text.split())) for node in self._catalog.curated(channels)]
+        standing = [node for node in self._catalog.curated(channels) if ranking.scope.admits(node)]
+        said = [(node, " ".join(node.text.split())) for node in standing]
         fresh = [node for node, words in said if not any(words in text for text in given)]
         slots = curated.curated_slots(fresh, budget_tokens)
         too_long = {node.node_id for node in fresh}.difference(slot.node_id for slot in slots)
@@ -216,6 +227,7 @@ class Recall:
         limit: int = 50,
         offset: int = 0,
         always: bool = False,
+        where: Filter = (),
     ) -> list[Listed]:
         """List memories and sessions, newest first; turns when asked for by kind; `always`: only curated memories."""
         self._visibility.settle()
@@ -230,7 +242,7 @@ class Recall:
                 live=node.live,
                 curated=node.curated,
             )
-            for node in self._catalog.listing(channel, level, kind, limit, offset, curated=always)
+            for node in self._catalog.listing(channel, level, kind, limit, offset, curated=always, where=where)
         ]
 
     def _answer(self, ranking: Ranking, limit: int) -> Recalled:
@@ -242,7 +254,7 @@ class Recall:
         self._activity.note_call()
         if not self._embedder.ready:
             self._embedder.wait(MODEL_WAIT_S)
-        ranking = self._search.rank(question)
+        ranking = self._questions.rank(question)
         ranking.notes += self._visibility.limits(settled)
         return ranking
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache, lru_cache
@@ -19,7 +19,14 @@ _RECENT_DAYS = 120
 Not so where the text speaks of what will be.
 """
 
+_ASKED_DAYS = 364
+"""As much for a question, which asks about what was."""
+
 _KINDS = ("ago", "ahead", "within", "last", "next", "next_but_one", "last_unit", "next_unit", "dates")
+
+
+_ASKED = ("asked",)
+"""The forms that name a time in a question alone: in a statement "in May" is as often a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +46,24 @@ class Resolved:
 
 def find(text: str, said_on: date) -> list[Resolved]:
     """Return the days and spans that a text names, in order; of two that overlap the longer."""
-    found = [reading for language in languages() for reading in _in_language(text, language, said_on)]
-    found += _written_as_numbers(text)
+    found = [reading for language in languages() for reading in _in_language(text, language, said_on, _KINDS)]
+    return _longest([*found, *_written_as_numbers(text)])
+
+
+def find_asked(question: str, asked_on: date) -> list[Resolved]:
+    """Return the days and spans that a question asks about, in order.
+
+    A day or month without a year is the last one that has begun, unless the question speaks of what will be.
+    """
+    kinds = (*_KINDS, *_ASKED)
+    found = [
+        reading for language in languages() for reading in _in_language(question, language, asked_on, kinds, asks=True)
+    ]
+    return _longest([*found, *_written_as_numbers(question)])
+
+
+def _longest(found: list[Resolved]) -> list[Resolved]:
+    """Return readings in the order of the text; of two that overlap the longer."""
     apart: list[Resolved] = []
     for one in sorted(found, key=lambda one: (one.start - one.end, one.start)):
         if all(one.end <= other.start or other.end <= one.start for other in apart):
@@ -129,7 +152,7 @@ def _patterns(language: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
         "{year}": r"(?P<year>(?:19|20)\d\d)",
     }
     templates = [(f"offset {days}", f"(?:{words})") for days, words in table(language, "days.offsets").items()]
-    templates += [(kind, template) for kind in _KINDS for template in entries(language, f"days.{kind}")]
+    templates += [(kind, template) for kind in (*_KINDS, *_ASKED) for template in entries(language, f"days.{kind}")]
     return tuple((kind, _compiled(template, parts)) for kind, template in templates)
 
 
@@ -139,12 +162,17 @@ def _compiled(template: str, parts: Mapping[str, str]) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w){template}(?!\w)", re.IGNORECASE)
 
 
-def _in_language(text: str, language: str, said_on: date) -> Iterator[Resolved]:
+def _in_language(
+    text: str, language: str, said_on: date, kinds: Collection[str], *, asks: bool = False
+) -> Iterator[Resolved]:
     will_be = bool(phrases("tense.future").search(text))
+    recent_days = 0 if will_be else _ASKED_DAYS if asks else _RECENT_DAYS
     for kind, pattern in _patterns(language):
+        if kind not in kinds and not kind.startswith("offset"):
+            continue
         for match in pattern.finditer(text):
             try:
-                span = _span(kind, match.groupdict(), language, said_on, will_be)
+                span = _span(kind, match.groupdict(), language, said_on, recent_days, will_be=will_be)
             except (ValueError, OverflowError):  # a 31st of June, a year before 1 or after 9999
                 continue
             if span:
@@ -152,7 +180,7 @@ def _in_language(text: str, language: str, said_on: date) -> Iterator[Resolved]:
 
 
 def _span(
-    kind: str, said: Mapping[str, str | None], language: str, said_on: date, will_be: bool
+    kind: str, said: Mapping[str, str | None], language: str, said_on: date, recent_days: int, *, will_be: bool
 ) -> tuple[date, date] | None:
     if kind == "within" and not will_be:
         return None  # "finished it in two days" is a duration
@@ -160,8 +188,11 @@ def _span(
     if kind.startswith("offset"):
         day = said_on + timedelta(days=int(kind.split()[1]))
         return day, day
-    if kind == "dates":
-        return _named(said, language, said_on if will_be else said_on - timedelta(days=_RECENT_DAYS), said_on.year)
+    if kind in {"dates", "asked"}:
+        earliest = said_on - timedelta(days=recent_days)
+        if kind == "asked" and will_be:
+            earliest = earliest.replace(day=1)
+        return _named(said, language, earliest, earliest.year if recent_days == _ASKED_DAYS else said_on.year)
     if weekday := said.get("weekday"):
         ahead = (entries(language, "weekdays").index(weekday.lower()) - said_on.weekday()) % 7
         day = said_on + timedelta(days=ahead - 7 if sign < 0 else ahead or 7)
@@ -203,6 +234,8 @@ def _named(said: Mapping[str, str | None], language: str, earliest: date, this_y
     month = entries(language, "months").index((said["month"] or "").lower()) + 1
     if not said.get("d"):
         first = date(year, month, 1)
+        if not said.get("year") and first < earliest:
+            first = first.replace(year=year + 1)
         return first, add_months(first, 1) - timedelta(days=1)
     day = date(year, month, int(said["d"] or 0))
     if not said.get("year") and day < earliest:

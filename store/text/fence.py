@@ -27,6 +27,9 @@ _ROLE = re.compile(
     r"\b(?P<label>(?:Human|Assistant|System|User|Developer|Tool|HUMAN|ASSISTANT|SYSTEM|USER|DEVELOPER|TOOL))(?=\s?:)",
     re.IGNORECASE | re.MULTILINE,
 )
+_OPENING = re.compile(rf'<{TAG} id=\\{{0,3}}"[0-9a-f]{{6}}\\{{0,3}}">')
+"""The tag as it is handed out; a program that quotes it in JSON puts a backslash before each quote."""
+
 LONGEST_NAME = 40
 _NO_NAME = re.compile(r"[^\w .'’-]")
 _LABEL = re.compile(r"[A-Z]")
@@ -53,20 +56,23 @@ def unmarked_lines(text: str) -> str:
 
 
 def without_recalled(text: str) -> str:
-    """Cut out what was handed to an agent, so that it is not learned again; a fence without an end cuts the rest."""
-    return without_element(text, TAG, unclosed=True)
+    """Cut out what was handed to an agent, so that it is not learned again; a fence without an end cuts the rest.
+
+    An opening that is never closed, and is not as it was handed out, is somebody's mention of the tag, and kept.
+    """
+    text = without_element(text, TAG)
+    opening = _OPENING.search(text)
+    return text if opening is None else text[: opening.start()]
 
 
-def without_element(text: str, tag: str, *, unclosed: bool = False) -> str:
-    """Cut every `<tag …>…</tag>`; with `unclosed`, an opening that is never closed cuts the rest. Linear time."""
+def without_element(text: str, tag: str) -> str:
+    """Cut every `<tag …>…</tag>`. Linear time."""
     opening, closing = f"<{tag}", f"</{tag}>"
     kept: list[str] = []
     at = 0
     while (start := text.find(opening, at)) >= 0:
         end = text.find(closing, start)
         if end < 0:
-            if unclosed:
-                return "".join((*kept, text[at:start]))
             break
         kept.append(text[at:start])
         at = end + len(closing)

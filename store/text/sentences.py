@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import sentencex
@@ -82,16 +82,21 @@ def sentences_of(text: str) -> list[str]:
     Whatever is too short to be understood alone, or leads to what follows (":"), is joined to the next sentence, at the
     end to the one before.
     """
-    pieces = [told(sentence) for sentence in split(text) if sentence.shape in {"prose", "item", "code"}]
-    joined: list[str] = []
-    waiting = ""
-    for piece in pieces:
-        waiting = _after(waiting, piece)
-        if len(waiting.split()) >= FEWEST_WORDS and not waiting.endswith((":", ",", ";", "(")):
-            joined.append(waiting)
-            waiting = ""
-    if waiting:
-        joined[-1:] = [_after(joined[-1], waiting)] if joined else [waiting]
+    return [sentence.text for sentence in joined_sentences(text)]
+
+
+def joined_sentences(text: str) -> list[Sentence]:
+    """Return the same sentences with their places in the text."""
+    joined: list[Sentence] = []
+    waiting: Sentence | None = None
+    for piece in split(text):
+        if piece.shape in {"prose", "item", "code"}:
+            waiting = _after(waiting, replace(piece, text=told(piece)))
+            if len(waiting.text.split()) >= FEWEST_WORDS and not waiting.text.endswith((":", ",", ";", "(")):
+                joined.append(waiting)
+                waiting = None
+    if waiting is not None:
+        joined[-1:] = [_after(joined[-1] if joined else None, waiting)]
     return joined
 
 
@@ -101,9 +106,12 @@ def told(sentence: Sentence) -> str:
     return f"`{line}`" if sentence.shape == "code" else line
 
 
-def _after(before: str, piece: str) -> str:
+def _after(before: Sentence | None, piece: Sentence) -> Sentence:
     """Return a piece after another, apart where that ends without a mark: the items of a list."""
-    return f"{before}{';' if before[-1:].isalnum() else ''} {piece}".strip()
+    if before is None:
+        return piece
+    mark = ";" if before.text[-1:].isalnum() else ""
+    return replace(piece, text=f"{before.text}{mark} {piece.text}", start=before.start)
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, Shape]]:

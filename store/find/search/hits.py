@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...model import Evidence, Hit, Kind, NodeId
-from ..index.catalog import Catalog, ChunkRow
+from ..index.catalog import Catalog
 from ..index.projection import Node
 from ..index.scope import EVERYTHING, Scope
-from .relevance import Passages, Words, passages_of
+from .relevance import Passages, Words, passages_of, pieces_of
 from .search import Candidate, Ranking, in_order, scores_by
-from .supersession import Links, links_of, newest_first, states_of
+from .sections import section_budget, sections_of, widened
+from .supersession import Links, States, links_of, newest_first, states_of
 
-SHOWN_WHOLE_CHARS = 2000
-"""A longer memory answers with the chunk that matched; `show` has the rest."""
+SECTION_CHARS = 1200
+"""The most of a long memory that answers: the sentence that is nearest, and what stands around it; `show` has the rest.
+A person sees the first ten lines of it, and an agent pays for all of it ten times."""
 
 LEAST_READ = 20
 """Candidates whose words are read, at least, to tell whether anything is near."""
-
-LOOKED_AT = 30
-"""Candidates whose links are read: those further down are hardly ever shown."""
 
 
 @dataclass(slots=True)
@@ -43,22 +42,28 @@ def answer(ranking: Ranking, catalog: Catalog, limit: int) -> Recalled:
     passages = passages_of(ranking, catalog, max(limit, LEAST_READ), beside=0)
     if passages.is_far:
         return Recalled([], True, ranking.notes)
-    links = put_newest_first(ranking, passages, catalog)
-    found = hits(ranking, links, passages, catalog, limit)
+    states, links = put_newest_first(ranking, passages, catalog, limit)
+    found = hits(ranking, states, links, passages, catalog, limit)
     return Recalled(found, False, ranking.notes, confidence=max((hit.confidence for hit in found), default=0.0))
 
 
-def put_newest_first(ranking: Ranking, passages: Passages, catalog: Catalog) -> Links:
-    """Let what took another's place, or contradicts it, stand right before it, found or not; return the links."""
-    if not ranking.shows_facts or ranking.scope.as_of is not None:
-        return Links()
-    top = ranking.candidates[:LOOKED_AT]
+def put_newest_first(ranking: Ranking, passages: Passages, catalog: Catalog, limit: int) -> tuple[States, Links]:
+    """Let what took another's place, or contradicts it, stand right before it, found or not.
+
+    Return the facts of the `limit` best candidates, and the links between units. Those further down are not read: none
+    of them can come before the best.
+    """
+    if not ranking.shows_facts:
+        return States(), Links()
+    top = ranking.candidates[:limit]
     states = states_of([candidate.unit for candidate in top], catalog, ranking.scope)
     links = links_of(states, lambda text: bool(passages.words.found(text)))
     if not links.newer and not links.opposed:
-        return links
+        return states, links
     known = {candidate.unit: candidate for candidate in ranking.candidates}
     order = newest_first([candidate.unit for candidate in top], links)
+    if ranking.scope.where:  # what a filter leaves out is named beside a hit, and is none
+        order = [unit for unit in order if unit in known]
     known |= {unit: Candidate(unit) for unit in catalog.roles([unit for unit in order if unit not in known])}
     ahead = [known[unit] for unit in order if unit in known]
     scores = [candidate.score for candidate in ahead]
@@ -68,40 +73,42 @@ def put_newest_first(ranking: Ranking, passages: Passages, catalog: Catalog) -> 
         candidate.score = score
     placed = {candidate.unit for candidate in ahead}
     ranking.candidates = ahead + [candidate for candidate in ranking.candidates if candidate.unit not in placed]
-    return links
+    brought_in = placed.difference(candidate.unit for candidate in top)
+    return (states | states_of(brought_in, catalog, ranking.scope) if brought_in else states), links
 
 
-def hits(ranking: Ranking, links: Links, passages: Passages, catalog: Catalog, limit: int) -> list[Hit]:
+def hits(ranking: Ranking, states: States, links: Links, passages: Passages, catalog: Catalog, limit: int) -> list[Hit]:
     """Return the best candidates by the text that matched: a turn by its fact that is nearest to the question."""
     best = [(candidate, *candidate.best()) for candidate in ranking.candidates[:limit]]
-    nodes = catalog.nodes([node_id for _, node_id, _ in best])
-    facts = catalog.facts_of(nodes, ranking.scope) if ranking.shows_facts else {}
+    missing = [node_id for _, node_id, _ in best if node_id not in passages.nodes]
+    nodes = {**passages.nodes, **(catalog.nodes(missing) if missing else {})}
     confidence = passages.confidence()
-    shown = {node_id: _nearest(node, facts.get(node_id, ()), passages.words) for node_id, node in nodes.items()}
-    evidence = evidence_of(shown.values(), catalog, ranking.scope)
-    places = catalog.chunks([chunk for _, node_id, chunk in best if chunk != node_id])
-    found = []
+    found: list[tuple[Candidate, Node, NodeId]] = []
     for candidate, node_id, chunk in best:
-        if (node := shown.get(node_id)) is None:  # forgotten since it was ranked
-            continue
-        found.append(
-            Hit(
-                node_id=node.node_id,
-                level=node.level,
-                kind=node.kind,
-                title=node.title,
-                text=_excerpt(node, places.get(chunk) if node.node_id == node_id else None),
-                score=round(candidate.score, 4),
-                channel=node.channel,
-                created_at=node.created_at,
-                evidence=evidence[node.node_id],
-                contradicts=links.disputes(candidate.unit),
-                newer=tuple(links.newer.get(candidate.unit, ())),
-                stale_after=node.stale_after,
-                confidence=confidence.get(candidate.unit, 0.0),
-            )
+        if (node := nodes.get(node_id)) is not None:  # else it was forgotten since it was ranked
+            facts = [one.fact for one in states.of(node_id) if ranking.scope.admits(one.fact)]
+            shown = _nearest(node, facts, passages.words)
+            found.append((candidate, shown, chunk if shown.node_id == node_id else node_id))
+    evidence = evidence_of([node for _, node, _ in found], catalog, ranking.scope)
+    texts = _sections({chunk: node for _, node, chunk in found}, passages, ranking, catalog)
+    return [
+        Hit(
+            node_id=node.node_id,
+            level=node.level,
+            kind=node.kind,
+            title=node.title,
+            text=texts.get(chunk, node.text),
+            score=round(candidate.score, 4),
+            channel=node.channel,
+            created_at=node.created_at,
+            evidence=evidence[node.node_id],
+            contradicts=links.disputes(candidate.unit),
+            newer=tuple(links.newer.get(candidate.unit, ())),
+            stale_after=node.stale_after if ranking.scope.is_past(node.stale_after) else None,
+            confidence=confidence.get(candidate.unit, 0.0),
         )
-    return found
+        for candidate, node, chunk in found
+    ]
 
 
 def _nearest(node: Node, facts: Sequence[Node], asked: Words) -> Node:
@@ -110,10 +117,26 @@ def _nearest(node: Node, facts: Sequence[Node], asked: Words) -> Node:
     return facts[shared.index(max(shared))] if any(shared) else node
 
 
-def _excerpt(node: Node, place: ChunkRow | None) -> str:
-    if place is None or len(node.text) <= SHOWN_WHOLE_CHARS:
-        return node.text
-    return f"…{node.text[place.start : place.end].strip()}…"
+def _sections(
+    nodes: Mapping[NodeId, Node], passages: Passages, ranking: Ranking, catalog: Catalog
+) -> dict[NodeId, str]:
+    """Return the section around the nearest sentence of each long text, by the chunk that was found for it."""
+    sections = sections_of(nodes.values(), ranking, catalog)
+    parents_chars = [len(node.text) for node in nodes.values() if node.node_id in sections]
+    texts: dict[NodeId, str] = {}
+    for chunk, node in nodes.items():
+        if of_it := sections.get(node.node_id):
+            nearest = passages.nearest_sentence(node, of_it)
+            budget_chars = section_budget(parents_chars, nearest[1] - nearest[0], SECTION_CHARS)
+            texts[chunk] = _excerpt(node.text, widened(node.text, pieces_of(node.text), [nearest], budget_chars))
+    return texts
+
+
+def _excerpt(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Return the spans of a text with a mark where something is left out."""
+    shown = "\n…\n".join(text[start:end].strip() for start, end in spans)
+    ahead, behind = ("…" if spans[0][0] > 0 else ""), ("…" if spans[-1][1] < len(text) else "")
+    return f"{ahead}{shown}{behind}"
 
 
 def evidence_of(
@@ -140,6 +163,7 @@ def trace(ranking: Ranking) -> dict[str, Any]:
                 "score": round(candidate.score, 4),
                 "ranks": {arm: ranks[candidate.unit] for arm, ranks in by_arm.items() if candidate.unit in ranks},
                 "scores": {arm: round(score, 4) for arm, score in candidate.scores.items()},
+                "priors": {name: rounded for name, added in candidate.priors.items() if (rounded := round(added, 4))},
             }
             for candidate in ranking.candidates
         ],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import NamedTuple
@@ -17,23 +19,33 @@ from ...text.normal_form import folded_words
 from ...text.replies import read_reply
 from ..index.catalog import Catalog
 from ..index.projection import Node
+from ..index.scope import Scope
 from .hits import evidence_of
-from .relevance import LEAST_SHARE, Passages, Sentence, passages_of
+from .relevance import LEAST_SHARE, Passage, Passages, Sentence, passages_of, with_sections
 from .search import Ranking
+from .sections import LONG_CHARS, section_budget
 from .supersession import FactState, States, states_of
 
 FREE_TOKENS, HALVING_TOKENS = 50, 20
 """One turn's words beyond the first count half as much with every so many tokens: a long answer leaves room for others.
 
-Carried words of BEAM at 500 tokens .46 against .31 without, LoCoMo and the readers' benchmark as good.
+Carried words of BEAM at 500 tokens .46 against .31 without, LoCoMo and the readers' benchmark as good. Both grow with a
+budget above USUAL_TOKENS: who asks for 4,000 wants whole sections.
 """
+
+USUAL_TOKENS = 500
+"""A larger budget may spend what it has above this on the surroundings of the sentences chosen of long texts."""
+
+WIDENED_RELEVANCE = 0.5
+"""A sentence is widened where its relevance is this share of the best one's."""
 
 SAME_WORDS = 0.6
 """A fact that an older dream worded by itself stands for a sentence that holds this share of its words."""
 
+CHARS_A_TOKEN = 4
 DAY_TOKENS, SPEAKER_TOKENS, SPECIAL_TOKENS = 4, 3, 2
 FENCE_TOKENS = estimate_tokens(fenced("."))
-NOTE_TOKENS, JOIN_TOKENS, SMALLEST_TOKENS = 9, 1, 8
+JOIN_TOKENS, SMALLEST_TOKENS = 1, 8
 
 DISPUTED, UNTIL, CHANGED, STALE = "disputed", "until", "changed since", "out of date"
 FAINT_RELEVANCE = 0.05
@@ -83,17 +95,21 @@ def envelope(
     passages = passages_of(ranking, catalog)
     if passages.is_far:
         return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
+    passages = with_sections(passages, ranking, catalog)
     states = states_of([one.unit for one in passages.passages], catalog, ranking.scope)
-    told = _told(passages, states)
+    told = _told(passages, states, ranking.scope)
     if told and told[0].relevance < FAINT_RELEVANCE:
         return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes), confidence=round(told[0].relevance, 3))
     told = [one for one in told if not _is_given(one, given)]
     if only_sure:
         told = [one for one in told if passages.is_sure(one.sentence)]
-    choice = _Choice(budget_tokens - FENCE_TOKENS, states)
+    room = max(1.0, budget_tokens / USUAL_TOKENS)
+    choice = _Choice(budget_tokens - FENCE_TOKENS, states, ranking.scope, room)
     choice.fill(told)
     choice.left = budget_tokens - _tokens_of(_render(choice, now))  # parts are estimated more dearly than the whole
     choice.fill(told)
+    if budget_tokens > USUAL_TOKENS and not only_sure:
+        choice.widen(passages, budget_tokens - USUAL_TOKENS, given)
     rendered = _render(choice, now)
     return Envelope(
         _text_of(rendered),
@@ -120,7 +136,7 @@ def _tokens_of(rendered: Sequence[_Rendered]) -> int:
     return max(whole, SPECIAL_TOKENS + sum(line.tokens for line in rendered))
 
 
-def _told(passages: Passages, states: States) -> list[_Told]:
+def _told(passages: Passages, states: States, scope: Scope) -> list[_Told]:
     """Return what may be told: the sentences, each with its fact, and the facts that say it in other words."""
     told: list[_Told] = []
     covered: set[NodeId] = set()
@@ -131,7 +147,7 @@ def _told(passages: Passages, states: States) -> list[_Told]:
         told.append(_Told(one.relevance, one, state))
     for passage in passages.passages:
         for place, state in enumerate(states.of(passage.unit)):
-            if state.fact.node_id not in covered and state.fact.live:
+            if state.fact.node_id not in covered and scope.admits(state.fact):
                 text, reply_to = _words_of(state.fact)
                 sentence = Sentence(passage, place, text, reply_to, passages.relevance(passage, f"{text} {reply_to}"))
                 told.append(_Told(sentence.relevance, sentence, state))
@@ -178,6 +194,7 @@ class _Line:
     notes: list[str] = field(default_factory=list)
     tokens: int = 0
     opposed: tuple[NodeId, ...] = ()
+    relevance: float = 0.0
 
     @property
     def day(self) -> date | None:
@@ -187,8 +204,10 @@ class _Line:
 class _Choice:
     """The lines of one envelope, chosen greedily by relevance. `left` are the tokens that are not spent yet."""
 
-    def __init__(self, left: int, states: States) -> None:
+    def __init__(self, left: int, states: States, scope: Scope, room: float) -> None:
         self.left = left
+        self._scope = scope
+        self._room = room
         self.lines: dict[NodeId, _Line] = {}
         self.best = 0.0
         self._states = states
@@ -209,9 +228,49 @@ class _Choice:
             if -weight < least or self.left < SMALLEST_TOKENS:
                 break
             if (now_spent := self._spent(one.unit)) != spent:
-                heapq.heappush(heap, (-one.relevance * _worn(now_spent), number, now_spent))
+                heapq.heappush(heap, (-one.relevance * self._worn(now_spent), number, now_spent))
             else:
                 self._take(one)
+
+    def _worn(self, spent_tokens: int) -> float:
+        """Return the factor of a turn's next sentence, of which so many tokens are told already."""
+        return float(0.5 ** (max(0.0, spent_tokens - FREE_TOKENS * self._room) / (HALVING_TOKENS * self._room)))
+
+    def widen(self, passages: Passages, tokens: int, given: Sequence[str]) -> None:
+        """Tell what stands around the sentences that were chosen of long texts, spending at most `tokens`.
+
+        The most relevant text first, each up to the section budget (at four characters a token) and inside its nearest
+        sections, by a sentence on either side of each run in turn.
+        """
+        long = {one.unit: one for one in passages.passages if one.sections}
+        parents_chars = [len(one.node.text) for one in long.values()]
+        least = WIDENED_RELEVANCE * self.best
+        lines = [line for line in self.lines.values() if line.unit in long and line.relevance >= least]
+        for line in sorted(lines, key=lambda line: (-line.relevance, line.unit)):
+            before = self.left
+            most = section_budget(parents_chars, LONG_CHARS) // CHARS_A_TOKEN - line.tokens
+            self._grow(line, long[line.unit], min(most, tokens), given)
+            tokens -= before - self.left
+
+    def _grow(self, line: _Line, passage: Passage, tokens: int, given: Sequence[str]) -> None:
+        placed = [piece for piece, _ in passage.sentences()]
+        pieces = [piece.text for piece in placed]
+        far = {place for place, piece in enumerate(placed) if passage.gain(piece.start) == -math.inf}
+        chosen = {place for place, text in line.texts.items() if 0 <= place < len(pieces) and pieces[place] == text}
+        passed: set[int] = set()
+        while edges := _edges(chosen | passed, len(pieces)) - far:
+            for place in sorted(edges):
+                cost = _cost(_dated(pieces[place], line.node))
+                if cost > min(tokens, self.left):
+                    return
+                if self._says(line.unit, pieces[place]) or any(pieces[place] in text for text in given):
+                    passed.add(place)
+                    continue
+                line.texts[place] = pieces[place]
+                line.tokens += cost
+                self.left -= cost
+                tokens -= cost
+                chosen.add(place)
 
     def _spent(self, unit: NodeId) -> int:
         return self.lines[unit].tokens if unit in self.lines else 0
@@ -231,6 +290,7 @@ class _Choice:
             one.unit, one.node, one.sentence.place, one.sentence.text, one.state.fact if one.state else None, own
         )
         line.reply_to = one.sentence.reply_to
+        line.relevance = max(line.relevance, one.relevance)
         self.best = max(self.best, one.relevance)
         for fact in behind:
             self._add_fact(fact)
@@ -247,10 +307,15 @@ class _Choice:
                 other.opposed += (line.unit,)
 
     def _untold(self, facts: Iterable[Node]) -> list[Node]:
-        return [fact for fact in dict.fromkeys(facts) if not self._says(self._unit_of(fact), _words_of(fact)[0])]
+        return [
+            fact
+            for fact in dict.fromkeys(facts)
+            if not self._says(self._unit_of(fact), _words_of(fact)[0])
+            and (not self._scope.where or self._scope.admits(fact))
+        ]
 
     def _cost(self, one: _Told) -> int:
-        note = NOTE_TOKENS if one.state is not None and one.state.is_marked else 0
+        note = sum(_cost(note) + JOIN_TOKENS for note in _notes(one.state)) if one.state is not None else 0
         text = f"{_dated(one.sentence.text, one.node)} {one.sentence.reply_to}"
         return _cost(text) + self._head(one.unit, one.node) + note
 
@@ -294,6 +359,11 @@ def _words_of(fact: Node) -> tuple[str, str]:
     return " ".join(words.split()), f'to "{unmarked(reply_to)}"' if reply_to else ""
 
 
+def _edges(chosen: AbstractSet[int], count: int) -> set[int]:
+    """Return the places right beside chosen ones, within [0, count)."""
+    return {place + step for place in chosen for step in (-1, 1) if 0 <= place + step < count} - chosen
+
+
 def _dated(text: str, node: Node) -> str:
     return with_days(text, node.created_at.date()) if node.created_at else text
 
@@ -301,11 +371,6 @@ def _dated(text: str, node: Node) -> str:
 def _cost(text: str) -> int:
     """Return an upper estimate of the tokens that a text adds to a line."""
     return estimate_tokens(text) - SPECIAL_TOKENS + JOIN_TOKENS
-
-
-def _worn(spent_tokens: int) -> float:
-    """Return the factor of a turn's next sentence, of which so many tokens are told already."""
-    return float(0.5 ** (max(0, spent_tokens - FREE_TOKENS) / HALVING_TOKENS))
 
 
 def _notes(state: FactState) -> list[str]:

@@ -11,19 +11,22 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from heapq import nlargest
+from typing import NamedTuple
 
 from ...model import NodeId
 from ...roles import Role
 from ...text.chunking import estimate_tokens
 from ...text.fence import speaker_name, unmarked
-from ...text.sentences import FEWEST_WORDS, sentences_of
+from ...text.sentences import FEWEST_WORDS, joined_sentences
+from ...text.sentences import Sentence as Piece
 from ...text.stems import stem
 from ..index.catalog import Catalog
 from ..index.projection import Node
 from .search import Candidate, Ranking
+from .sections import Section, sections_of
 
 READ = 40
 """Candidates whose words are read."""
@@ -59,6 +62,9 @@ LEAST_SHARE = 0.02
 FIRST = 5
 """Sentences of a text that may be told without a word of the question."""
 
+SECTIONS = 3
+"""Sections of a long text whose sentences may be told."""
+
 WHOLE_TOKENS = 40
 """A turn of one paragraph up to this long is told whole."""
 
@@ -67,6 +73,14 @@ _MARKDOWN = re.compile(r"\n\s*\n|^\s*(?:#|```|~~~|\||[-*+] )", re.MULTILINE)
 
 _DEED = re.compile(r"\s*\[")
 """The record of a deed of a program, "[Bash: ls]"."""
+
+
+class Weighed(NamedTuple):
+    """A section of a long text, characters [start, end), and its logit less that of the whole text."""
+
+    start: int
+    end: int
+    gain: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +96,29 @@ class Passage:
     before: Node | None
     said: frozenset[str]
     logit: float
+    sections: Sequence[Weighed] = ()
 
-    def sentences(self) -> Iterator[tuple[str, str]]:
+    def sentences(self) -> Iterator[tuple[Piece, str]]:
         """Yield what can be told of it, in order, each with what it replies to where it is too short to be understood.
 
         Nothing of a turn that says so little, and replies to nothing.
         """
         pieces = pieces_of(self.node.text)
-        if len(pieces) != 1 or len(pieces[0].split()) >= FEWEST_WORDS:
+        if len(pieces) != 1 or len(pieces[0].text.split()) >= FEWEST_WORDS:
             yield from ((piece, "") for piece in pieces)
         elif self.before is not None and not _is_deed(self.before) and (asked := pieces_of(self.before.text)):
             other = self.before.role != self.node.role
-            yield pieces[0], f'{f"to {speaker_name(self.before.role)}:" if other else "after"} "{unmarked(asked[-1])}"'
+            reply_to = f'{f"to {speaker_name(self.before.role)}:" if other else "after"} "{unmarked(asked[-1].text)}"'
+            yield pieces[0], reply_to
+
+    def gain(self, place: int) -> float:
+        """Return how much more probably than its text a sentence at this place answers, as a logit.
+
+        0 in a short text, -inf where the text has sections and none of them holds the place.
+        """
+        if not self.sections:
+            return 0.0
+        return max((one.gain for one in self.sections if one.start <= place < one.end), default=-math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +136,12 @@ class Sentence:
 class Passages:
     """The passages that are read for a question, and how near the nearest is.
 
-    `cosine` is None without vectors; `cover` is the best share of the question's words, `shared_words` their number.
+    `nodes` are all that were read, by id. `cosine` is None without vectors; `cover` is the best share of the
+    question's words, `shared_words` their number.
     """
 
     passages: Sequence[Passage]
+    nodes: Mapping[NodeId, Node]
     words: Words
     rarity: Rarity
     cosine: float | None
@@ -138,17 +165,52 @@ class Passages:
     def sentences(self) -> list[Sentence]:
         """Return the sentences of every passage that may be told beside the most relevant one, in no order.
 
-        Of a long text those that hold a word of the question, and its first: an answer opens with what it is about.
+        Those that hold a word of the question, and the first of a text that is not long: an answer opens with what it
+        is about.
         What asks ("Can you help me with that?") is told for a word of the question alone.
         """
         least = LEAST_SHARE * max((_probability(one.logit, "", 0.0) for one in self.passages), default=0.0)
         return [
-            Sentence(one, place, text, reply_to, _probability(one.logit, text, cover))
+            sentence
             for one in self.passages
             if _probability(one.logit, "", 1.0) >= least
-            for place, (text, reply_to) in enumerate(one.sentences())
-            if (cover := self._cover_of(one, text, reply_to)) > 0.0 or (place < FIRST and not text.endswith("?"))
+            for sentence in self._sentences_of(one)
         ]
+
+    def _sentences_of(self, passage: Passage) -> Iterator[Sentence]:
+        for place, (piece, reply_to) in enumerate(passage.sentences()):
+            is_opening = place < FIRST and not passage.sections
+            cover = self._cover_of(passage, piece.text, reply_to)
+            if cover > 0.0 or (is_opening and not piece.text.endswith("?")):
+                logit = passage.logit + passage.gain(piece.start)
+                yield Sentence(passage, place, piece.text, reply_to, _probability(logit, piece.text, cover))
+
+    def weighed(self, passage: Passage, sections: Sequence[Section]) -> list[Weighed]:
+        """Return the sections that are nearest to the question, at most SECTIONS, each with its gain."""
+        best = max((one.cosine for one in sections if one.cosine is not None), default=0.0)
+        whole = self.rarity.share(passage.said)
+        gains = [
+            Weighed(
+                one.start,
+                one.end,
+                COSINE * ((one.cosine or 0.0) - best)
+                + COVER * (self.rarity.share(self.words.found(passage.node.text[one.start : one.end])) - whole),
+            )
+            for one in sections
+        ]
+        return nlargest(SECTIONS, gains, key=lambda one: one.gain)
+
+    def nearest_sentence(self, node: Node, sections: Sequence[Section]) -> tuple[int, int]:
+        """Return the place of the sentence that holds most of the question's words in the nearest chunk of a long text.
+
+        The chunk itself where it has no sentence.
+        """
+        whole = self.words.found(node.text)
+        passage = Passage(node.node_id, node, None, whole, 0.0)
+        nearest = self.weighed(passage, sections)[0]
+        inside = [one for one in pieces_of(node.text) if nearest.start <= one.start < nearest.end]
+        best = max(inside, key=lambda one: self.rarity.share(self.words.found(one.text, whole or None)), default=None)
+        return (nearest.start, nearest.end) if best is None else (best.start, best.end)
 
     def is_sure(self, sentence: Sentence) -> bool:
         """Return True if a sentence holds so much of a prompt that it is worth telling without being asked for."""
@@ -231,6 +293,18 @@ def passages_of(ranking: Ranking, catalog: Catalog, read: int = READ, beside: in
     return _Reading(ranking, catalog).passages(read, beside)
 
 
+def with_sections(passages: Passages, ranking: Ranking, catalog: Catalog) -> Passages:
+    """Weigh the sections of long texts, each by its own chunk: where a note is about the question, not that it is."""
+    sections = sections_of([one.node for one in passages.passages], ranking, catalog)
+    weighed = [
+        replace(one, sections=passages.weighed(one, sections[one.node.node_id]))
+        if one.node.node_id in sections
+        else one
+        for one in passages.passages
+    ]
+    return replace(passages, passages=weighed)
+
+
 @dataclass(slots=True)
 class _Reading:
     """One question's reading of its candidates."""
@@ -264,6 +338,7 @@ class _Reading:
                 )
                 for unit, node in self.shown.items()
             ],
+            self.nodes,
             words,
             rarity,
             max(cosines.values(), default=None),
@@ -309,12 +384,12 @@ def _place(unit: NodeId, near: Mapping[NodeId, float]) -> float:
 
 
 @lru_cache(maxsize=2048)
-def pieces_of(text: str) -> tuple[str, ...]:
+def pieces_of(text: str) -> tuple[Piece, ...]:
     """Return what can be told of a text: a short one whole, else its sentences. Kept for the next question."""
     line = " ".join(text.split())
     if not _MARKDOWN.search(text.strip()) and estimate_tokens(line) <= WHOLE_TOKENS:
-        return (line,) if line else ()
-    return tuple(sentences_of(text))
+        return (Piece(line, 0, len(text)),) if line else ()
+    return tuple(joined_sentences(text))
 
 
 def _is_deed(node: Node) -> bool:

@@ -11,20 +11,30 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
+import numpy as np
+
+from ...filters import Clause, Condition, Filter, Group, wanted_fields
 from ...keep.deadline import within
-from ...model import ALL_CHANNELS, GLOBAL_CHANNEL, Level, NodeId, StoreBusy
+from ...model import ALL_CHANNELS, GLOBAL_CHANNEL, Kind, Level, NodeId, StoreBusy
 from ...roles import Role
+from ...score_stages import Stages
 from ...settings import SearchSettings
 from ...text.stems import stems_of
 from ...text.terms import query_terms
-from ..backends.interface import Condition, Filter, Match, Vector, VectorStore
+from ..backends.interface import Match, Vector, VectorStore
 from ..embedding.embedding import Embedder, ModelUnavailable
-from ..index.catalog import Catalog
+from ..index.catalog import Catalog, Said
 from ..index.index import COLLECTION
-from ..index.projection import is_turn
+from ..index.projection import FORGOTTEN, is_turn
 from ..index.scope import EVERYTHING, Scope
+from .features import Found, Values, features_of
 from .fusion import fuse_by_reciprocal_rank, fuse_by_score
-from .query_text import read_query
+from .priors import Priors, priors_of
+from .query_text import QueryText, read_query
+from .scorer import scores_of
+from .stages.pipeline import run
+from .stages.reading import PAGES, PoolReader
+from .weights import WEIGHTS
 
 BY_DEFAULT = (Level.SESSION, Level.FACT)
 """Scenarios and profiles retell many facts: they answer when asked for, and would crowd out what they retell."""
@@ -39,7 +49,14 @@ short one finds a processor."""
 KEYWORD_S = 1.0
 """The time limit of keyword search, after which vectors answer alone; at a million turns it takes .02 s."""
 
+NO_PAGES_THEN = "pages are written anew with what is learned, so turns and facts alone answer as of an earlier time"
+
 CHUNK_MARK = "#chunk-"
+
+NOBODY = Said()
+"""The speaker of a candidate that was removed since it was found."""
+
+NOTHING = (None, None, None, None)
 
 WEIGHED = 40
 """Candidates, at least, whose order is right in every respect: as many as are ever read for an answer."""
@@ -55,6 +72,12 @@ class Question:
     levels: tuple[Level, ...] = ()
     include_archived: bool = False
     as_of: datetime | None = None
+    where: Filter = ()
+
+    @property
+    def shows_facts(self) -> bool:
+        """Return True if turns stand for the facts drawn from them; else each memory is judged by itself."""
+        return not self.levels and not self.scope.is_each_alone
 
     @property
     def scope(self) -> Scope:
@@ -63,7 +86,7 @@ class Question:
             channels = None
         else:
             channels = frozenset({self.channel or GLOBAL_CHANNEL, GLOBAL_CHANNEL})
-        return Scope(channels, self.as_of, self.include_archived)
+        return Scope(channels, self.as_of, self.include_archived, self.where)
 
 
 @dataclass(slots=True)
@@ -71,13 +94,14 @@ class Candidate:
     """One unit of evidence on its way through the pipeline: a turn with the facts that cite it, or a memory.
 
     `matched` holds the nodes that matched, each with its best matching chunk: by vector if it did so, else by keyword.
-    `scores` are the best by arm.
+    `scores` are the best by arm, `priors` what was added to its learned score.
     """
 
     unit: NodeId
     matched: dict[NodeId, NodeId] = field(default_factory=dict)
     scores: dict[str, float] = field(default_factory=dict)
     score: float = 0.0
+    priors: dict[str, float] = field(default_factory=dict)
 
     def best(self) -> tuple[NodeId, NodeId]:
         """Return the node that stands for it, a memory before the turn that it cites, and its matching chunk."""
@@ -102,6 +126,7 @@ class Ranking:
     scope: Scope = EVERYTHING
     session: NodeId | None = None
     cosines: Callable[[Collection[NodeId]], dict[NodeId, float]] = lambda chunks: {}
+    vector: Vector | None = None
     timings_ms: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -122,11 +147,23 @@ class Ranking:
 class Search:
     """Ranks memories for a question; any thread may ask."""
 
-    def __init__(self, catalog: Catalog, backend: VectorStore, embedder: Embedder, settings: SearchSettings) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        backend: VectorStore,
+        embedder: Embedder,
+        settings: SearchSettings,
+        now: Callable[[], datetime],
+    ) -> None:
         self._catalog = catalog
         self._backend = backend
         self._embedder = embedder
         self._settings = settings
+        self._now = now
+        self.weights: Mapping[str, float] = WEIGHTS
+        """The weights of the learned scorer; another mapping may take their place at any time."""
+        self.trusted: Mapping[NodeId, float] = {}
+        """The trust in judged memories, by how much it differs from the usual; replaced in the same way."""
         self._long_ones = threading.Lock()
         self._embedding = ThreadPoolExecutor(QUESTIONS_AT_ONCE, thread_name_prefix="dreamd-question")
 
@@ -141,31 +178,115 @@ class Search:
         """
         query = read_query(question.text)
         terms = query_terms(query.words)
-        ranking = Ranking([], stems_of(terms), shows_facts=not question.levels, scope=question.scope)
-        ranking.notes += [query.note] if query.note else []
+        ranking = self._begun(question, query, terms)
         if not query.meant:
             return ranking
         where = normalised_filter(question)
         reach = max(self._settings.reach, 3 * question.limit)
         arms: dict[str, list[Match]] = {}
-        embedding = self._embedding.submit(self._embed, query.meant, ranking)  # neither holds Python up for long
+        embedding = self._embedding.submit(self.embed, query.meant, ranking)  # neither holds Python up for long
         with ranking.timed("keyword"):
             arms["keyword"] = self._search_keyword(terms, reach, where, ranking)
         with ranking.timed("embed, beyond keyword"):
             vector = embedding.result()
         if vector is not None:
-            ranking.cosines = partial(self._backend.cosines, COLLECTION, vector)
+            self.use_vector(ranking, vector)
             with ranking.timed("vector"):
                 arms["vector"] = self._backend.search_vector(COLLECTION, vector, reach, where)
         with ranking.timed("group"):
             self._group(ranking, arms)
-        with ranking.timed("fuse"):
-            if vector is not None and self._settings.fusion == "score":
+        if (stages := self._settings.pipeline()) is not None:
+            with ranking.timed("score"):
+                self._score_by_stages(ranking, vector, question, stages)
+            return ranking
+        by_score = vector is not None and self._settings.fusion == "score"
+        if vector is not None and by_score:
+            with ranking.timed("cosines"):
                 self._complete_cosines(ranking, vector)
+        if by_score and self._settings.scorer == "learned" and ranking.candidates:
+            with ranking.timed("score"):
+                self._score(ranking, query.words, question.as_of or self._now())
+            return ranking
+        with ranking.timed("fuse"):
             self._fuse(ranking)
         with ranking.timed("score"):
             self._weigh_speakers(ranking, max(WEIGHED, question.limit))
         return ranking
+
+    def features(self, ranking: Ranking, text: str) -> dict[str, Values]:
+        """Return the features of the candidates, in the ranking's order; there is at least one."""
+        return features_of(self._found(ranking), text)
+
+    def priors(self, ranking: Ranking, text: str, now: datetime) -> Priors:
+        """Return what is added to the candidates' learned scores, in the ranking's order."""
+        return self._priors(self._found(ranking), ranking, text, now)
+
+    def _priors(self, found: Found, ranking: Ranking, text: str, now: datetime) -> Priors:
+        trust = np.array([self._trust_in(one) for one in ranking.candidates]) if self.trusted else np.zeros(1)
+        return priors_of(found.said, found.keyword, trust, text, len(ranking.terms), now, self._settings.priors)
+
+    def _trust_in(self, candidate: Candidate) -> float:
+        """Return how much more or less than usual a candidate is trusted, with the facts that it was found by."""
+        known = {candidate.unit, *candidate.matched}
+        return max(-1.0, min(1.0, sum(self.trusted.get(node_id, 0.0) for node_id in known)))
+
+    def _found(self, ranking: Ranking) -> Found:
+        return Found(
+            [one.unit for one in ranking.candidates],
+            np.array([one.scores.get("keyword", 0.0) for one in ranking.candidates]),
+            np.array([one.scores.get("vector", np.nan) for one in ranking.candidates]),
+            self._said(ranking.candidates),
+        )
+
+    def _said(self, candidates: Sequence[Candidate]) -> list[Said]:
+        """Return the speakers of units: by the chunk of theirs that matched, else from the catalogue."""
+        chunk_of = {one.unit: one.matched[one.unit] for one in candidates if one.unit in one.matched}
+        held = self._backend.fields(COLLECTION, chunk_of.values(), ("role", "size", "asks", "time"))
+        said = {
+            unit: Said(str(role or ""), _whole(size) or 0, asks is not None, _whole(time_s))
+            for unit, (role, size, asks, time_s) in (
+                (unit, held.get(chunk, NOTHING)) for unit, chunk in chunk_of.items()
+            )
+        }
+        others = [one.unit for one in candidates if one.unit not in said]
+        said |= self._catalog.speakers(others) if others else {}
+        return [said.get(one.unit, NOBODY) for one in candidates]
+
+    def _score(self, ranking: Ranking, text: str, now: datetime) -> None:
+        """Order the candidates by the learned scorer and the priors.
+
+        Its scores say which of a question's candidates is better, not how good it is. So the best gets the highest of
+        the fused scores, and so on: what is calibrated on these stays so.
+        """
+        found = self._found(ranking)
+        features = features_of(found, text)
+        priors = self._priors(found, ranking, text, now)
+        of_vectors = self._settings.vector_weight
+        fused = (features["keyword"] + of_vectors * features["vector"]) / (1.0 + of_vectors)
+        fused *= 1.0 - (1.0 - self._settings.assistant_weight) * features["assistant"]
+        learned = scores_of(features, self.weights) + sum(priors.values())
+        best_first = sorted(range(len(learned)), key=lambda place: (-learned[place], ranking.candidates[place].unit))
+        ranking.candidates = [ranking.candidates[place] for place in best_first]
+        for candidate, place, score in zip(ranking.candidates, best_first, np.sort(fused)[::-1].tolist(), strict=True):
+            candidate.score = score
+            candidate.priors = {name: float(added[place]) for name, added in priors.items() if added[place]}
+
+    def begin(self, question: Question) -> Ranking:
+        """Return a question's ranking without candidates yet."""
+        query = read_query(question.text)
+        return self._begun(question, query, query_terms(query.words))
+
+    @staticmethod
+    def _begun(question: Question, query: QueryText, terms: Sequence[str]) -> Ranking:
+        ranking = Ranking([], stems_of(terms), shows_facts=question.shows_facts, scope=question.scope)
+        ranking.notes += [query.note] if query.note else []
+        ranking.notes += [NO_PAGES_THEN] if question.as_of is not None and {*question.levels} & {*PAGES} else []
+        return ranking
+
+    def use_vector(self, ranking: Ranking, vector: Vector) -> None:
+        """Let a ranking compare chunks with the question's vector."""
+        ranking.vector = vector
+        ranking.cosines = partial(self._backend.cosines, COLLECTION, vector)
 
     def _search_keyword(self, terms: list[str], reach: int, where: Filter, ranking: Ranking) -> list[Match]:
         try:
@@ -175,7 +296,8 @@ class Search:
             ranking.notes.append("found by meaning alone: looking its words up took too long")
             return []
 
-    def _embed(self, text: str, ranking: Ranking) -> Vector | None:
+    def embed(self, text: str, ranking: Ranking) -> Vector | None:
+        """Return the vector of a question's text; None, and a note, where there is none."""
         if not self._backend.capabilities().vector:
             return None
         try:
@@ -204,6 +326,24 @@ class Search:
                 candidate.matched.setdefault(node_id, match.id)
                 candidate.scores.setdefault(arm, match.score)
         ranking.candidates = list(candidates.values())
+
+    def _score_by_stages(self, ranking: Ranking, vector: Vector | None, question: Question, stages: Stages) -> None:
+        """Rank by the stages of a preset instead."""
+        if vector is not None:
+            self._complete_cosines(ranking, vector)
+        known = {candidate.unit: candidate for candidate in ranking.candidates}
+        scores = {unit: candidate.scores for unit, candidate in known.items()}
+        chunks = {unit: next(iter(candidate.matched.values())) for unit, candidate in known.items()}
+        now = question.as_of or self._now()
+        plain = normalised_filter(Question(text=question.text, channel=question.channel))
+        pool = PoolReader(self._catalog, self._backend, stages).read(
+            scores, chunks, ranking.scope, now, brings=normalised_filter(question) == plain
+        )
+        ranking.candidates = []
+        for unit, score in run(pool, stages, now, question.limit):
+            candidate = known.get(unit) or Candidate(unit)
+            candidate.score = score
+            ranking.candidates.append(candidate)
 
     def _complete_cosines(self, ranking: Ranking, vector: Vector) -> None:
         """Give candidates that only the keyword arm found their cosine, so that an arm's cut does not count as 0."""
@@ -254,6 +394,10 @@ def scores_by(arm: str, candidates: Iterable[Candidate]) -> dict[NodeId, float]:
     return {candidate.unit: candidate.scores[arm] for candidate in candidates if arm in candidate.scores}
 
 
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
 def in_order(scores: Mapping[NodeId, float]) -> list[NodeId]:
     """Return units by their score, the best first, ties by id."""
     return sorted(scores, key=lambda unit: (-scores[unit], unit))
@@ -265,9 +409,16 @@ def _score_last(candidate: Candidate) -> tuple[float, NodeId]:
 
 def normalised_filter(question: Question) -> Filter:
     """Return the memories that may answer, as conditions that every engine understands."""
-    conditions = [Condition("level", "in", tuple(level.value for level in question.levels or BY_DEFAULT))]
-    if not question.levels:
+    conditions: list[Clause] = [*question.where]
+    if question.as_of is not None:
+        conditions.append(Condition("level", "not_in", tuple(level.value for level in PAGES)))
+    if question.levels or not wanted_fields(question.where) & {"level", "kind"}:
+        conditions.append(Condition("level", "in", tuple(level.value for level in question.levels or BY_DEFAULT)))
+    if question.shows_facts:
         conditions.append(Condition("ranks", "in", (1,)))
+    elif not question.levels:
+        is_no_document = Condition("kind", "not_in", (Kind.DOCUMENT.value,))
+        conditions.append(Group(should=(Condition("ranks", "in", (1,)), is_no_document)))
     if (channels := question.scope.channels) is not None:
         conditions.append(Condition("channel", "in", tuple(sorted(channels))))
     if question.as_of is not None:
@@ -275,6 +426,8 @@ def normalised_filter(question: Question) -> Filter:
         conditions += [Condition("valid_from", "lte", (at,)), Condition("valid_to", "gt", (at,))]
     elif not question.include_archived:
         conditions.append(Condition("live", "in", (1,)))
+    if question.as_of is not None or question.include_archived:
+        conditions.append(Condition(FORGOTTEN, "is_null"))
     return tuple(conditions)
 
 

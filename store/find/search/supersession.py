@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...model import NodeId
 from ..index.catalog import Catalog, FactLink
@@ -49,6 +49,10 @@ class States:
         """Return the facts of a unit; () where it has none."""
         return self.facts.get(unit, ())
 
+    def __or__(self, other: States) -> States:
+        """Return these and those of other units."""
+        return States({**self.facts, **other.facts}, {**self.unit_of, **other.unit_of})
+
 
 def _said(fact: Node) -> tuple[str, NodeId]:
     """Return the key by which of two facts the one that has held since later is the newer, ties by id."""
@@ -59,13 +63,14 @@ def states_of(units: Collection[NodeId], catalog: Catalog, scope: Scope = EVERYT
     """Read the facts that were drawn from these turns, or that these are, and what became of each.
 
     A fact that was archived without a successor is left out, and so is what is out of the scope. With `as_of` in the
-    scope nothing has become of anything yet.
+    scope only what held then has taken a place.
     """
     facts = catalog.facts_drawn(units, scope)
     known = [fact.node_id for listed in facts.values() for fact in listed]
-    links = catalog.fact_links(known) if scope.as_of is None else []
+    links = catalog.fact_links(known)
+    held = replace(scope, where=(), include_archived=False)  # what a filter leaves out is named as well
     others = catalog.nodes({link.other for link in links})
-    others = {name: node for name, node in others.items() if node.live and scope.holds(node.channel)}
+    others = {name: node for name, node in others.items() if held.admits(node)}
     beside: dict[NodeId, list[FactLink]] = defaultdict(list)
     for link in links:
         if link.other in others:
@@ -102,16 +107,20 @@ class Links:
 
 
 def links_of(states: States, is_asked: Callable[[str], bool]) -> Links:
-    """Return the links between units by those of their facts that a question asks for, by their text."""
+    """Return the links between units by those of their facts that a question asks for, by their text.
+
+    Of two facts that contradict each other it is enough that it asks for one.
+    """
     newer: dict[NodeId, dict[NodeId, None]] = defaultdict(dict)
     opposed: dict[NodeId, dict[NodeId, None]] = defaultdict(dict)
     for unit, listed in states.facts.items():
         for state in listed:
-            if not state.is_marked or not is_asked(state.fact.text):
+            if not state.is_marked:
                 continue
-            for one in (*state.newer, *state.later):
+            asked = is_asked(state.fact.text)
+            for one in (*state.newer, *state.later) if asked else ():
                 newer[unit][states.unit_of[one.node_id]] = None
-            for one in state.opposed:
+            for one in state.opposed if asked else (one for one in state.opposed if is_asked(one.text)):
                 other = states.unit_of[one.node_id]
                 is_older = one not in state.ahead
                 opposed[unit if is_older else other][other if is_older else unit] = None

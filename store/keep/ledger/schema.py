@@ -224,4 +224,17 @@ MIGRATIONS: Final = (
         CREATE INDEX handed_by_time ON handed (at);
         """,
     ),
+    Migration(
+        "m011_ranking",
+        # Weights of the ranking (JSON, by feature) that a run fitted: in use while it is the last that stands applied.
+        # scorer: the name of the shipped weights that they take the place of.
+        """
+        CREATE TABLE ranking (
+            run_id    TEXT PRIMARY KEY,
+            scorer    TEXT NOT NULL,
+            weights   TEXT NOT NULL,
+            questions INTEGER NOT NULL
+        ) WITHOUT ROWID;
+        """,
+    ),
 )

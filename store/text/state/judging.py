@@ -18,7 +18,7 @@ from ..normal_form import normal_form
 from ..replies import read_reply
 from ..sentences import sentences_of
 from .evidence import change_reasons, change_score, disputes, repeats
-from .reading import Statement, read, shared
+from .reading import LONGEST_CHARS, Statement, read, shared
 from .slots import SENTENCES_MOST, other_value
 
 CERTAIN: Final = 0.68
@@ -61,6 +61,12 @@ def judge(later: str, candidates: Sequence[Candidate]) -> list[Judgement]:
 
     A word that many candidates have says little about which of them is meant.
     """
+    # A longer text is a note about many things: no sentence of it says that the whole holds no more, or again.
+    if len(later) > LONGEST_CHARS or any(len(one.text) > LONGEST_CHARS for one in candidates):
+        equal = [one for one in candidates if normal_form(one.text) == normal_form(later)]
+        if equal:
+            return [Judgement(equal[0].node_id, Relation.SAME, equal[0].cosine)]
+        candidates = [] if len(later) > LONGEST_CHARS else [one for one in candidates if len(one.text) <= LONGEST_CHARS]
     repeated = [one for one in candidates if _repeats(one, later)]
     others = [one for one in candidates if one not in repeated]
     rarity = rarity_of(later, candidates)

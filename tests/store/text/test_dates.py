@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 import pytest
-from dreamd.store.text.dates import add_months, days_in, find, format_date, format_short_date, with_days
+from dreamd.store.text.dates import add_months, days_in, find, find_asked, format_date, format_short_date, with_days
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -121,3 +121,28 @@ def test_the_next_day_of_a_story_is_no_date() -> None:
 @pytest.mark.parametrize("text", ["Compare it with yesterday's list.", "We meet tomorrow in a week, on Saturday."])
 def test_what_may_be_any_day_is_none(text: str) -> None:
     assert days_in(text, date(2026, 11, 6)) == ()
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [
+        ("what did we choose in May?", date(2026, 5, 1), date(2026, 5, 31)),
+        ("what did we choose in November?", date(2026, 11, 1), date(2026, 11, 30)),
+        ("what did we choose in December?", date(2025, 12, 1), date(2025, 12, 31)),
+        ("what will we ship in December?", date(2026, 12, 1), date(2026, 12, 31)),
+        ("what did we choose on 12 May?", date(2026, 5, 12), date(2026, 5, 12)),
+        ("who came on 12 May 2023", date(2023, 5, 12), date(2023, 5, 12)),
+        ("was haben wir im Mai beschlossen?", date(2026, 5, 1), date(2026, 5, 31)),
+        ("¿qué elegimos en mayo?", date(2026, 5, 1), date(2026, 5, 31)),
+        ("¿qué elegimos la semana pasada?", date(2026, 11, 9), date(2026, 11, 15)),
+        ("why did it break yesterday", date(2026, 11, 20), date(2026, 11, 20)),
+    ],
+)
+def test_a_question_asks_about_the_last_such_time(question: str, first: date, last: date) -> None:
+    (asked,) = find_asked(question, date(2026, 11, 21))
+    assert (asked.first, asked.last) == (first, last)
+
+
+@pytest.mark.parametrize("question", ["may I use mocks in a test?", "who may march in the band?"])
+def test_a_word_that_is_also_a_month_is_no_time(question: str) -> None:
+    assert find_asked(question, date(2026, 11, 21)) == []

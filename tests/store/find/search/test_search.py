@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from dreamd.store.find.backends.interface import Condition
+from dreamd.store.filters import Condition
 from dreamd.store.find.search.search import Question, node_of_chunk, normalised_filter
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Level, NewTurn, SessionHead
@@ -43,7 +43,8 @@ def write_fact(store: MemoryStore, name: str, text: str, *turns: str) -> None:
 def test_a_question_reaches_its_channel_and_the_global_one(
     channel: str | None, expected: tuple[str, ...] | None
 ) -> None:
-    conditions = {condition.field: condition for condition in normalised_filter(Question(text="x", channel=channel))}
+    where = normalised_filter(Question(text="x", channel=channel))
+    conditions = {one.field: one for one in where if isinstance(one, Condition)}
     assert conditions.get("channel") == (Condition("channel", "in", expected) if expected else None)
     assert conditions["live"].values == (1,)
     assert conditions["level"].values == ("L0", "L1")

@@ -27,7 +27,7 @@ def sentence(
     node = Node(node_id="s#1", path="s.md", level=Level.SESSION, kind=Kind.TURN, title="", text=text, role=role)
     passage = Passage("s#1", node, None, frozenset(said), 0.0)
     texts = [*READ, *OTHERS]
-    passages = Passages([passage], Words(PROMPT), Rarity(PROMPT, texts), 0.5, 0.5, 3)
+    passages = Passages([passage], {}, Words(PROMPT), Rarity(PROMPT, texts), 0.5, 0.5, 3)
     return passages, Sentence(passage, 0, text, "", relevance)
 
 

@@ -176,3 +176,11 @@ def test_a_document_is_read_by_its_beginning() -> None:
 )
 def test_the_same_words_in_another_order_are_another_statement(earlier: str, later: str) -> None:
     assert relation(earlier, later, cosine=0.97) is not Relation.SAME
+
+
+def test_a_long_note_is_the_same_only_where_every_word_is() -> None:
+    note = " ".join(f"Part {number} of the kiln is checked every {number} days." for number in range(60))
+    longer = note.replace("Part 3 ", "Part 300 ") + " The bisque program is number 3."
+    assert relation(note, longer, 0.99) is None
+    assert relation(note, note) is Relation.SAME
+    assert relation(note, "Part 5 of the kiln is checked every 9 days now.", 0.9) is None

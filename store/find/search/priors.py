@@ -1,0 +1,66 @@
+"""Priors: what speaks for a candidate beside its match with the question, added to the learned score.
+
+A prior moves, and never drops: what it says nothing of keeps its score. The unit is that of the learned score, log
+odds: on the dev sets neighbours among the best twelve lie .16 apart, the first is .8 before the second and 3.3 before
+the tenth (medians).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+
+from ...settings import PriorSettings
+from ...text.dates import Resolved, find_asked
+from ..index.catalog import Said
+from .features import Values
+
+LONGEST_CHARS = 300
+"""Beyond this length a text is pasted rather than asked, and the dates in it are not what is asked about."""
+
+Priors = dict[str, Values]
+
+
+LOOKED_UP_TERMS, FEW_HOLD_IT = 2, 20
+"""A question of so few terms looks them up; so few candidates that hold one, or
+stand beside one that does, make it a name rather than a subject."""
+
+
+def priors_of(
+    said: Sequence[Said],
+    keyword: Values,
+    trust: Values,
+    question: str,
+    terms: int,
+    now: datetime,
+    settings: PriorSettings,
+) -> Priors:
+    """Return what each prior adds to the candidates' scores, by name; only those that say something.
+
+    `keyword` are the candidates' bm25 scores, 0 where no term was found; `trust` is how much more or less than usual
+    each is trusted, -1 to 1; `terms` is the number of the question's.
+    """
+    priors: Priors = {"trust": np.clip(settings.trust * trust, -settings.most_trust, settings.most_trust)}
+    if settings.words and 0 < terms <= LOOKED_UP_TERMS and 0 < np.count_nonzero(keyword) <= FEW_HOLD_IT:
+        priors["words"] = settings.words * keyword / keyword.max()
+    if settings.time and (spans := find_asked(question[:LONGEST_CHARS], now.date())):
+        priors["time"] = settings.time * _time_fits(said, spans, settings)
+    return {name: added for name, added in priors.items() if added.any()}
+
+
+def _time_fits(said: Sequence[Said], spans: Sequence[Resolved], settings: PriorSettings) -> Values:
+    """Return how the time of each candidate fits that of the question, 0 to 1: 1 within, e^(-days / softness) beside.
+
+    What is said after a time often tells of it, so the end is softer than the beginning.
+    """
+    days = [None if one.time_s is None else datetime.fromtimestamp(one.time_s, UTC).date() for one in said]
+    fits = {day: max(_fit(day, span, settings) for span in spans) for day in {*days} if day is not None}
+    return np.array([0.0 if day is None else fits[day] for day in days])
+
+
+def _fit(day: date, span: Resolved, settings: PriorSettings) -> float:
+    early = max(span.first - day, timedelta()).days
+    late = max(day - span.last, timedelta()).days
+    return float(np.exp(-early / settings.days_before - late / settings.days_after))

@@ -1,0 +1,167 @@
+"""Presets: what the settings make of them, and that a search ranks by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import get_args
+
+import pytest
+from dreamd.store.filters import Condition
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.find.search.search import Question, Search
+from dreamd.store.find.search.stages.pipeline import run
+from dreamd.store.find.search.stages.reading import PoolReader
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.presets import PRESETS, PresetName
+from dreamd.store.score_stages import Cascade, Fusion, HardMinimum, Mmr, StageName, Stages, TimeDecay
+from dreamd.store.settings import SearchSettings, StoreSettings
+from pydantic import ValidationError
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+NAMES: tuple[PresetName, ...] = get_args(PresetName)
+
+
+@pytest.fixture
+def store(paths: StorePaths) -> Iterator[MemoryStore]:
+    """Give a store of three sessions, weeks apart, whose turns share words."""
+    with ExitStack() as stack:
+        store = MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)
+        stack.callback(store.close)
+        for number, days in enumerate((90, 20, 1)):
+            at = NOW - timedelta(days=days)
+            turns = [
+                NewTurn(
+                    ("user", "assistant")[n % 2],
+                    f"The kayak of week {number} has hull {n} and " + "paddle " * n * number,
+                    at + timedelta(minutes=n),
+                    f"{number}-{n}",
+                )
+                for n in range(6)
+            ]
+            store.observe(SessionHead(f"s{number}", "shop", started_at=at), turns).result()
+        store.rebuild()  # embeds them
+        yield store
+
+
+def searching(store: MemoryStore, settings: SearchSettings) -> Search:
+    parts = store.parts
+    return Search(parts.catalog, parts.index.backend, parts.embedder, settings, lambda: NOW)
+
+
+def test_without_a_preset_no_stage_ranks() -> None:
+    assert SearchSettings().pipeline() is None
+    assert SearchSettings(without=("mmr",)).pipeline() is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_stage_of_a_preset_can_be_switched_off(name: PresetName) -> None:
+    stages = SearchSettings(preset=name).pipeline()
+    assert stages == PRESETS[name]
+    assert stages.names()
+    every: tuple[StageName, ...] = get_args(StageName)
+    for stage in every:
+        left = SearchSettings(preset=name, without=(stage,)).pipeline()
+        assert left is not None
+        assert left.names() == tuple(other for other in stages.names() if other != stage)
+
+
+def test_own_stages_take_the_place_of_the_presets_also_when_settings_went_through_json() -> None:
+    given = SearchSettings.model_validate(
+        {"preset": "aleph", "stages": {"time_decay": {"half_life_days": 7}, "mmr": {}}, "without": ["length"]}
+    )
+    stages = SearchSettings.model_validate_json(given.model_dump_json()).pipeline()
+    assert stages == given.pipeline()
+    assert stages is not None
+    assert stages.time_decay == TimeDecay(half_life_days=7)
+    assert stages.mmr == Mmr()
+    assert stages.length is None
+    assert stages.fusion == PRESETS["aleph"].fusion
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"preset": "unknown"}, {"without": ["unknown"]}, {"stages": {"time_decay": {"half_life_days": 0}}}]
+)
+def test_what_is_no_preset_stage_or_value_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        SearchSettings.model_validate(wrong)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_search_with_a_preset_ranks_as_the_stages_do_over_what_the_arms_found(
+    store: MemoryStore, name: PresetName
+) -> None:
+    question = Question(text="Which hull has the kayak of week 1, and how many a paddle?", channel="shop", limit=3)
+    gathered = searching(store, SearchSettings(stages=Stages())).rank(question)
+    stages = PRESETS[name].without("minimum")  # made for the cosines of a real model
+    pool = PoolReader(store.parts.catalog, store.parts.index.backend, stages).read(
+        {one.unit: one.scores for one in gathered.candidates},
+        {one.unit: one.best()[1] for one in gathered.candidates},
+        question.scope,
+        NOW,
+    )
+    expected = run(pool, stages, NOW, question.limit)
+    ranked = searching(store, SearchSettings(preset=name, without=("minimum",))).rank(question)
+    assert [(one.unit, one.score) for one in ranked.candidates] == expected
+    assert expected
+
+
+def test_recall_answers_by_a_preset_of_the_settings(paths: StorePaths) -> None:
+    search = SearchSettings(stages=Stages(minimum=HardMinimum(score=2.0)))
+    store = MemoryStore.open(paths, StoreSettings(search=search), StubEmbedder(), lambda: NOW)
+    with ExitStack() as stack:
+        stack.callback(store.close)
+        store.remember("The kayak is red.", channel="shop").result()
+        store.settle(60)
+        assert store.recall("kayak", channel="shop").hits == []
+
+
+def test_a_cascade_brings_what_took_the_place_of_a_fact_that_was_found(store: MemoryStore) -> None:
+    folder = store.paths.vault / "facts"
+    folder.mkdir(exist_ok=True)
+    head = "---\ntype: Fact\ntitle: {0}\nnode_id: {0}\nlevel: L1\nkind: fact\nchannel: boats\n{1}---\n\n{2}\n"
+    (folder / "old.md").write_text(head.format("old", "", "The harbour fee is nine crowns."))
+    (folder / "new.md").write_text(head.format("new", "supersedes: [old]\n", "It went up to twelve."))
+    store.reconcile()
+    store.rebuild()  # embeds them
+    question = Question(text="harbour fee", channel="boats")
+    cut = Fusion(vector_weight=0.0)
+    plain = searching(store, SearchSettings(stages=Stages(fusion=cut))).rank(question)
+    assert [one.unit for one in plain.candidates] == ["old"]
+    linked = Stages(fusion=cut, cascade=Cascade(least_cosine=-1.0))
+    found = searching(store, SearchSettings(stages=linked)).rank(question).candidates
+    assert [one.unit for one in found] == ["old", "new"]
+    assert found[1].score == pytest.approx(0.9 * 0.7 * found[0].score)
+    narrowed = replace(question, where=(Condition("node", "in", ("old",)),))
+    assert [one.unit for one in searching(store, SearchSettings(stages=linked)).rank(narrowed).candidates] == ["old"]
+
+
+def test_facts_of_one_tag_and_of_one_page_are_linked(store: MemoryStore) -> None:
+    folder = store.paths.vault / "facts"
+    folder.mkdir(exist_ok=True)
+    head = (
+        "---\ntype: Fact\ntitle: {0}\nnode_id: {0}\nlevel: L1\nkind: fact\nchannel: boats\n{1}---\n\nThe {0} is old.\n"
+    )
+    for name, more in (("mast", "tags: [rig]\n"), ("boom", "tags: [rig]\n"), ("keel", ""), ("oar", "")):
+        (folder / f"{name}.md").write_text(head.format(name, more))
+    pages = store.paths.vault / "scenarios"
+    pages.mkdir(exist_ok=True)
+    sources = "".join(
+        f'  - {{ id: m{n}, resource: /facts/{one}.md, title: "{one}" }}\n' for n, one in enumerate(("boom", "keel"))
+    )
+    page = "---\ntype: Scenario\ntitle: refit\nnode_id: refit\nlevel: L2\nkind: episode\nchannel: boats\n"
+    (pages / "refit.md").write_text(f"{page}sources:\n{sources}---\n\nIt was.\n")
+    store.reconcile()
+    reader = PoolReader(store.parts.catalog, store.parts.index.backend, PRESETS["jcode"])
+    pool = reader.read({"mast": {}, "boom": {}}, {}, Question(text="", channel="boats").scope, NOW)
+    assert {(frozenset({pool.units[one], pool.units[other]}), kind) for one, other, kind in pool.edges} == {
+        (frozenset({"boom", "keel"}), "page"),
+        (frozenset({"boom", "mast"}), "tag"),
+    }
+    assert pool.units == ("boom", "keel", "mast")
+    filtered = reader.read({"mast": {}, "boom": {}}, {}, Question(text="", channel="boats").scope, NOW, brings=False)
+    assert filtered.units == ("boom", "mast")
+    assert [edge.kind for edge in filtered.edges] == ["tag"]

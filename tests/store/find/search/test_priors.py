@@ -1,0 +1,98 @@
+"""Priors: what moves a candidate beside its match with the question."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from dreamd.store.find.index.catalog import Said
+from dreamd.store.find.search.priors import priors_of
+from dreamd.store.memory import MemoryStore
+from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.settings import PriorSettings
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+NONE = np.zeros(1)
+TEXT = "The bakery chose the blue boxes for the bread"
+
+
+def of(*days: str | None) -> list[Said]:
+    times = [day and int(datetime.fromisoformat(f"{day}T09:00:00+00:00").timestamp()) for day in days]
+    return [Said("user", 100, time_s=time_s or None) for time_s in times]
+
+
+def test_a_time_fits_within_is_soft_beside_and_softer_after() -> None:
+    said = of("2026-05-10", "2026-04-29", "2026-06-02", "2025-05-10", None)
+    added = priors_of(said, NONE, NONE, "What did we choose in May?", 3, NOW, PriorSettings(time=1.0))["time"]
+    assert added[[0, 3, 4]].tolist() == pytest.approx([1.0, 0.0, 0.0], abs=1e-6)
+    assert 0.3 < added[1] < added[2] < 0.8
+
+
+def test_a_question_without_a_time_has_no_prior_nor_one_that_fits_nothing() -> None:
+    assert priors_of(of("2026-05-10"), NONE, NONE, "Which boxes did we choose?", 3, NOW, PriorSettings()) == {}
+    assert priors_of(of(None), NONE, NONE, "Which boxes did we choose in May?", 3, NOW, PriorSettings()) == {}
+    assert priors_of(of("2026-05-10"), NONE, NONE, "What did we choose in May?", 3, NOW, PriorSettings(time=0.0)) == {}
+
+
+def test_what_was_said_then_comes_first_and_nothing_is_lost(store: MemoryStore) -> None:
+    for number, weeks in enumerate((1, 30, 60)):
+        at = NOW - timedelta(weeks=weeks)
+        store.observe(SessionHead(f"s{number}", "shop", started_at=at), [NewTurn("user", TEXT, at)]).result()
+
+    def order(question: str, as_of: datetime | None = None) -> list[str]:
+        return [hit.node_id for hit in store.recall(question, channel="shop", as_of=as_of).hits]
+
+    assert order("blue boxes last week")[0] == "s0#1"
+    assert order(f"blue boxes on {NOW - timedelta(weeks=60):%Y-%m-%d}")[0] == "s2#1"
+    assert sorted(order("blue boxes last week")) == ["s0#1", "s1#1", "s2#1"]
+    assert order("blue boxes last week", as_of=NOW - timedelta(weeks=29))[0] == "s1#1"
+    traced = store.recall("blue boxes last week", channel="shop", explain=True).trace["candidates"]
+    assert {one["unit"]: one["priors"] for one in traced} == {"s0#1": {"time": 3.0}, "s1#1": {}, "s2#1": {}}
+
+
+def test_a_memory_of_another_time_that_answers_much_better_stays_ahead() -> None:
+    added = priors_of(of("2026-05-10"), NONE, NONE, "What did we choose in May?", 3, NOW, PriorSettings())
+    assert np.abs(added["time"]).max() <= PriorSettings().time
+
+
+def test_a_word_that_few_hold_is_looked_up() -> None:
+    keyword = np.array([0.0, 2.0, 1.0])
+    said = of(None, None, None)
+    added = priors_of(said, keyword, NONE, "Lindqvist", 1, NOW, PriorSettings(words=4.0))["words"]
+    assert added.tolist() == [0.0, 4.0, 2.0]
+    assert priors_of(said, keyword, NONE, "who paid the Lindqvist invoice", 3, NOW, PriorSettings()) == {}
+    many = np.ones(50)
+    assert priors_of(of(*[None] * 50), many, NONE, "bakery", 1, NOW, PriorSettings()) == {}
+
+
+def test_the_only_memory_that_holds_a_name_comes_first(store: MemoryStore) -> None:
+    turns = [NewTurn("user", f"Hi, my name is Tomas Berger and I run a pottery, part {n}.", NOW) for n in range(9)]
+    store.observe(SessionHead("s", "shop", started_at=NOW), turns).result()
+    store.remember("Boxes come from Ratioform; the contact there is Petra Lindqvist.", channel="shop").result()
+    assert store.settle(30)
+    assert "Lindqvist" in store.recall("Lindqvist", channel="shop").hits[0].text
+
+
+def test_trust_moves_within_its_bound() -> None:
+    trust = np.array([0.05, -0.1, 0.9, 0.0])
+    added = priors_of(of(*[None] * 4), np.zeros(4), trust, "which box did we choose", 3, NOW, PriorSettings())["trust"]
+    assert added.tolist() == pytest.approx([0.2, -0.4, 0.6, 0.0])
+
+
+def test_what_a_person_judged_changes_places_with_its_neighbour(store: MemoryStore) -> None:
+    store.remember("Blue boxes for bread come from Ratioform in Munich.", channel="shop").result()
+    store.remember("Red boxes for bread come from Ratioform in Hamburg.", channel="shop").result()
+    store.remember("The kiln is fired at night.", channel="shop").result()
+    assert store.settle(30)
+    asked = "Where do boxes for bread come from?"
+    first, second, *rest = [hit.node_id for hit in store.recall(asked, channel="shop").hits]
+    store.feedback(second, "useful")
+    store.feedback(first, "not-useful")
+    judged = [hit.node_id for hit in store.recall(asked, channel="shop").hits]
+    assert judged == [second, first, *rest]
+    for _ in range(20):
+        store.feedback(second, "not-useful")
+        for one in rest:
+            store.feedback(one, "useful")
+    assert store.recall(asked, channel="shop").hits[0].node_id == first
