@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
 from ..llm.budget import Allowance, asker_for
 from ..store.find.embedding.embedding import Embedder, embedder_for
+from ..store.find.search.scorer import weights_in_use
 from ..store.keep.ledger.records import LINK
 from . import run
 from .gate.gate import Gate
 from .gate.shadow_index import ShadowIndex
 from .pause_signal import PauseListener
 from .protocol import SPENT, Done, Progress, RunKind, RunRequest
-from .registry import COMPACTION, Stage
+from .registry import COMPACTION, DEFAULT_SWITCHES, Stage
 from .report.finish import finish
 from .report.outcome import ModelUse
 from .steps import OnProgress, Steps
@@ -35,11 +37,11 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
     snapshot = Snapshot(request.folder, request.vault, request.index, request.ledger)
     with ExitStack() as closing:
         closing.callback(snapshot.close)
-        if cache := cache_copy(request.embeddings, request.folder, embedder):
-            closing.callback(cache.close)
+        if known := cache_copy(request.embeddings, request.folder, embedder):
+            closing.callback(known.close)
         if memo := Memo(request.checkpoint) if request.checkpoint else None:
             closing.callback(memo.close)
-        embed = CachedEmbedder(embedder, cache, lambda done, total: view.steps.detail("embedding", done, total), memo)
+        embed = CachedEmbedder(embedder, known, lambda done, total: view.steps.detail("embedding", done, total), memo)
         view = View(snapshot, snapshot.history(), embed, request.run_id, request.pipelines)
         view.memo, view.steps = memo, Steps(_with_spending(on_progress, view, request.folder / SPENT))
         view.model, why_not = asker_for(request.llm, _left(request))
@@ -47,7 +49,9 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
             closing.callback(view.model.release)
             if listener is not None:
                 listener.before_pausing(view.model.abort)
-        open_shadow = lambda: closing.enter_context(_shadow(request, view, embedder))  # noqa: E731
+        open_shadow = cache(lambda: closing.enter_context(_shadow(request, view, embedder)))
+        if request.store.search.is_learned:
+            view.candidates = lambda probe: open_shadow().candidates(probe)
         gate = Gate(open_shadow, view, request.pipelines.gate, request.now)
         outcome = run.plan(view, request.now, _stages(request), weekly=request.kind == "weekly", gate=gate)
         outcome.model = ModelUse.of(view.model, why_not)
@@ -89,7 +93,10 @@ def _shadow(request: RunRequest, view: View, embedder: Embedder) -> ShadowIndex:
     """Open the copy's own copy, in which the gate tries what is proposed."""
     hidden = {key.removeprefix("turn:") for key in view.history.tombstones if key.startswith("turn:")}
     index = request.folder / "index.db"
-    return ShadowIndex(index, request.vault, request.store, embedder, view.vectors, request.now, hidden)
+    shadow = ShadowIndex(index, request.vault, request.store, embedder, view.vectors, request.now, hidden)
+    shadow.weigh(weights_in_use(view.history.ranking))
+    shadow.trust(view.history.feedback)
+    return shadow
 
 
 def _stages(request: RunRequest) -> dict[Stage, bool]:
@@ -97,4 +104,4 @@ def _stages(request: RunRequest) -> dict[Stage, bool]:
     stages = request.pipelines.stages
     if request.kind != "compaction":
         return stages
-    return {stage: stages.get(stage, True) and stage in COMPACTION for stage in Stage}
+    return {stage: stages.get(stage, DEFAULT_SWITCHES[stage]) and stage in COMPACTION for stage in Stage}

@@ -66,8 +66,8 @@ class DreamResult:
 
     @property
     def actions(self) -> dict[str, int]:
-        """The number of actions that each stage proposed."""
-        return dict(Counter(action.stage for action in self.changeset.actions))
+        """The number of changes that each stage proposed."""
+        return self.changeset.changes_by_stage
 
 
 class Dreamer:
@@ -364,12 +364,12 @@ class Dreamer:
         summary = {
             **done.report,
             **self._spent(began_s),
-            "actions": dict(Counter(action.stage for action in changeset.actions)),
+            "actions": changeset.changes_by_stage,
             "created": kinds[ActionKind.CREATE],
             "replaced": kinds[ActionKind.REPLACE],
             "deleted": kinds[ActionKind.DELETE],
         }
-        recheck = Recheck(self._store, done.checks if changeset.actions else (), lambda: self._store.is_busy)
+        recheck = Recheck(self._store, done.checks if changeset.changes_something else (), lambda: self._store.is_busy)
         applied = self._apply(request, changeset, summary)
         reasons: Sequence[str] = ()
         with _failure_logged(request, "looking at recall again"):

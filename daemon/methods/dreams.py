@@ -161,6 +161,7 @@ class DreamMethods:
         return {
             "run_id": undone.run_id,
             "restored": undone.restored,
+            "ranking": undone.ranking,
             "conflicts": _conflicts(undone.skipped),
             "already": already,
         }

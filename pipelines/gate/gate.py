@@ -19,6 +19,7 @@ from ...store.model import Action, NodeId
 from ..protocol import Check
 from ..settings import GateSettings
 from ..workspace.diff import Difference
+from ..workspace.proposals import ProposedRanking
 from ..workspace.view import View
 from .action_checks import ActionChecker
 from .probes import ProbeCase, ProbeGenerator, Score, Touched, ask, spread
@@ -93,14 +94,12 @@ class Gate:
         """
         if not actions:
             return []
-        if self._shadow is None:
-            self._shadow = self._open_shadow()
-            self._begin(self._shadow)
+        shadow = self._opened()
         reasons, losses = self._checker.check(actions)
         kept, scores = list[Action](), self._after
         if not reasons:
-            trial = Trial(self._shadow, actions)
-            reasons, scores = self._try(self._shadow, trial)
+            trial = Trial(shadow, actions)
+            reasons, scores = self._try(shadow, trial)
             kept = trial.kept
             if reasons and kept:  # the rest must keep the rules by itself
                 still, losses = self._checker.check(kept)
@@ -112,6 +111,30 @@ class Gate:
         if kept:
             self._after, self._checker.losses = scores, losses
         return kept
+
+    def passes_ranking(self, stage: str, proposed: ProposedRanking) -> bool:
+        """Try weights of the ranking on the questions that they were not learned from, and on all others.
+
+        They hold in the copy from here on if nothing is worse by them; otherwise the reason is recorded.
+        """
+        shadow = self._opened()
+        held_out = [] if self._generator is None else self._generator.real(proposed.held_out)
+        then = [ask(shadow, case) for case in held_out]
+        before = shadow.weigh(proposed.ranking.weights)
+        now = [ask(shadow, case) for case in self._view.steps.counted(held_out, "asking what was left out")]
+        scores = [ask(shadow, case) for case in self._view.steps.counted(self._asked, "asking again")]
+        if reasons := worse(then, now) or worse(self._before, scores) or worse(self._after, scores):
+            shadow.weigh(before)
+            self._dropped.append(Dropped(stage, "; ".join(reasons), 1, 1))
+            return False
+        self._after = scores
+        return True
+
+    def _opened(self) -> ShadowIndex:
+        if self._shadow is None:
+            self._shadow = self._open_shadow()
+            self._begin(self._shadow)
+        return self._shadow
 
     def _try(self, shadow: ShadowIndex, trial: Trial) -> tuple[list[str], list[Score]]:
         """Overlay a stage and ask again; return the reasons against all of it, and the scores of what is kept.

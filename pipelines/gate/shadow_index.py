@@ -8,16 +8,21 @@ from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
+
 from ...store.find.backends.interface import Vector
 from ...store.find.embedding.embedding import Embedder
 from ...store.find.index.opening import OpenIndex
 from ...store.find.index.projection import is_turn
+from ...store.find.search.judged import trusted
+from ...store.find.search.query_text import read_query
 from ...store.find.search.search import BY_DEFAULT, Question, Ranking, Search
 from ...store.keep.files.disk import Disk
 from ...store.keep.files.vault import FileStamp, Vault
+from ...store.keep.ledger.questions import Probe
 from ...store.model import Level, NodeId, NotFound
 from ...store.settings import StoreSettings
-from ..workspace.view import Embed
+from ..workspace.view import Candidates, Embed
 
 APPLIED_AT_ONCE = 256
 
@@ -68,7 +73,8 @@ class ShadowIndex:
         opened = OpenIndex(path, self._overlay, embedder, settings, lambda: now, frozenset(hidden).__contains__)
         self._closing.callback(opened.close)
         self._index, self.catalog = opened.index, opened.catalog
-        self._search = Search(opened.catalog, opened.index.backend, CachedQueries(embedder), settings.search)
+        queries = CachedQueries(embedder)
+        self._search = Search(opened.catalog, opened.index.backend, queries, settings.search, lambda: now)
         self._closing.callback(self._search.close)
 
     def __enter__(self) -> ShadowIndex:
@@ -106,6 +112,24 @@ class ShadowIndex:
         """Rank the nodes that answer a question."""
         return self._search.rank(question)
 
+    def weigh(self, weights: Mapping[str, float]) -> Mapping[str, float]:
+        """Rank by these weights from here on; return those of before."""
+        before, self._search.weights = self._search.weights, weights
+        return before
+
+    def trust(self, feedback: Mapping[NodeId, Mapping[str, int]]) -> None:
+        """Rank by this feedback from here on."""
+        self._search.trusted = trusted(feedback)
+
+    def candidates(self, probe: Probe) -> Candidates | None:
+        """Return the features of a past question's candidates; None without one, or where there are no vectors."""
+        ranking = self.rank(Question(text=probe.text, channel=probe.channel))
+        if not ranking.candidates or ranking.vector is None:
+            return None
+        features = self._search.features(ranking, read_query(probe.text).words)
+        gold = set(self.catalog.units(set(probe.gold), ranking.scope).values())
+        return Candidates(features, np.array([one.unit in gold for one in ranking.candidates]))
+
     def _embed_ranking(self, paths: Sequence[str]) -> None:
         """Embed the facts that are ranked themselves; one that is found by its turn needs no vector."""
         found = [node for path in paths for node in self.catalog.nodes_of_file(path) if node.level is Level.FACT]
@@ -130,6 +154,11 @@ class CachedQueries:
     def model_id(self) -> str:
         """The name of the model."""
         return self._embedder.model_id
+
+    @property
+    def made_by(self) -> str:
+        """The name of what makes the vectors now."""
+        return self._embedder.made_by
 
     @property
     def dimension(self) -> int:

@@ -21,16 +21,18 @@ MOST_LEAKS = 100
 
 def finish(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run], linked: int = 0) -> Done:
     """Write the changeset into the run's folder and return what the daemon is to know of the run."""
-    changeset = Changeset(run_id=request.run_id, actions=tuple(view.actions), cursors=view.cursors)
+    changeset = Changeset(
+        run_id=request.run_id, actions=tuple(view.actions), cursors=view.cursors, ranking=view.ranking
+    )
     path = request.folder / "changeset.jsonl"
-    if changeset.actions or changeset.cursors:
+    if changeset.changes_something or changeset.cursors:
         write_changeset(path, changeset)
     report = RunReport.of(view, request, outcome, runs, linked)
     written, shown = markdown.path_of(request.local_date), html.path_of(request.local_date)
     text = markdown.render(report, _text(view, written))
     derived = {}
     # A run that changes nothing writes nothing; but what the gate left out, and why, is said once a day.
-    if changeset.actions or (outcome.gate and outcome.gate.dropped and view.read(written) is None):
+    if changeset.changes_something or (outcome.gate and outcome.gate.dropped and view.read(written) is None):
         derived = {written: text, shown: html.render(report, _text(view, shown))}
     return Done(
         changeset_path=path if path.exists() else None,
@@ -49,7 +51,7 @@ def _numbers(view: View, changeset: Changeset, outcome: Outcome) -> dict[str, An
     """Return what `runs` shows: numbers and ids, no texts. A run that did nothing says so."""
     return {
         "actions": len(changeset.actions),
-        "did_nothing": not changeset.actions,
+        "did_nothing": not changeset.changes_something,
         "stages": outcome.counts,
         "seconds": {name: round(seconds, 3) for name, seconds in outcome.seconds.items()},
         "findings": len(outcome.findings),

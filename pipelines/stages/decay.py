@@ -17,6 +17,7 @@ from ...store.keep import okf
 from ...store.keep.ledger.ledger import Usage
 from ...store.model import Action, Kind, Level, Memory, NodeId, Status
 from ...store.text.dates import format_date
+from ...store.trust import trust
 from ..settings import DecaySettings
 from ..workspace.proposals import Planned, is_curated
 from ..workspace.view import History, View
@@ -37,8 +38,6 @@ TAU_OF = {
 }
 """The time constant of each kind; every other kind fades like a fact."""
 
-_TRUST = {"used": 0.05, "useful": 0.05, "not_useful": -0.10, "rejected": -0.02}
-_MOST_TRUST = 2.0
 PROGRESS_EVERY = 1000
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -243,12 +242,6 @@ def preview(
 def most_per_run(living: int, settings: DecaySettings) -> int:
     """Return how many memories may fade in one run."""
     return max(settings.least_per_run, int(living * settings.share_per_run))
-
-
-def trust(feedback: Mapping[str, int]) -> float:
-    """Return the feedback on a memory as a factor in [0, _MOST_TRUST], 1 where there is none."""
-    factor = 1.0 + sum(_TRUST.get(kind, 0.0) * times for kind, times in feedback.items())
-    return min(_MOST_TRUST, max(0.0, factor))
 
 
 def reinforcements(memory: Memory, history: History) -> int:

@@ -11,7 +11,8 @@ from ...store.changes.edits import BY_HAND as BY_HAND
 from ...store.changes.edits import body_hash as body_hash
 from ...store.changes.runs import fingerprint
 from ...store.keep import okf
-from ...store.model import Action, ActionKind, Memory, NodeId, Status
+from ...store.keep.ledger.questions import Probe
+from ...store.model import Action, ActionKind, FittedRanking, Memory, NodeId, Status
 from .view import View
 
 PUT_AWAY_BY = "archived_by"
@@ -28,6 +29,14 @@ def most_superseded(known: int) -> int:
     return max(SUPERSEDED_AT_LEAST, int(SUPERSEDED_SHARE * known))
 
 
+@dataclass(frozen=True, slots=True)
+class ProposedRanking:
+    """Weights of the ranking, and the questions to try them on, from which they were not learned."""
+
+    ranking: FittedRanking
+    held_out: tuple[Probe, ...]
+
+
 @dataclass(slots=True)
 class Planned:
     """The proposals of a stage. `counts` and `notes` go into the run's report; notes hold no person's text."""
@@ -36,6 +45,7 @@ class Planned:
     cursors: dict[tuple[str, str], int] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    ranking: ProposedRanking | None = None
 
     def count(self, what: str, by: int = 1) -> None:
         """Add to a number of the report."""

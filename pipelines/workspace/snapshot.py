@@ -11,11 +11,13 @@ from typing import Any
 from ...store.channel import channel_of_folder
 from ...store.find.index.catalog import Catalog
 from ...store.find.index.projection import Node
+from ...store.find.search.scorer import SCORER
 from ...store.keep import okf
 from ...store.keep.database import Connections, backup, open_database
 from ...store.keep.files.disk import Disk
 from ...store.keep.files.vault import Vault
 from ...store.keep.ledger.ledger import Ledger
+from ...store.keep.ledger.ranking import last_refusal, standing
 from ...store.keep.okf import session
 from ...store.model import AWAITS_REVIEW, InvalidInput, Kind, Level, Memory, NodeId, Status, StoreError, Turn
 from ...store.text.controls import without_controls
@@ -50,6 +52,7 @@ class Snapshot:
 
     def history(self) -> History:
         """Read the parts of the ledger that stages need."""
+        rankings = self.ledger.rankings()
         return History(
             tombstones=frozenset(self.ledger.tombstones()),
             cursors=self.ledger.every_cursor(),
@@ -60,6 +63,8 @@ class Snapshot:
             gaps=self.ledger.gaps(),
             feedback=self.ledger.feedback(),
             reinforced=self.ledger.reinforced(),
+            ranking=standing(rankings, SCORER),
+            ranking_undone_at=last_refusal(rankings, SCORER),
         )
 
     def sessions(self) -> list[SessionState]:

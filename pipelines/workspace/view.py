@@ -5,8 +5,9 @@ Later stages see what earlier ones propose; the person's memory is not touched.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
@@ -20,7 +21,7 @@ from ...store.keep import okf
 from ...store.keep.ledger.ledger import Reinforced, Usage
 from ...store.keep.ledger.questions import Gap, Probe
 from ...store.keep.redaction import places_of_secrets
-from ...store.model import Action, Level, Memory, NodeId, Turn
+from ...store.model import Action, FittedRanking, Level, Memory, NodeId, Turn
 from ..settings import PipelineSettings
 from ..steps import Steps
 from .checkpoint import Memo
@@ -52,6 +53,16 @@ class History:
     gaps: Sequence[Gap] = ()
     feedback: Mapping[NodeId, Mapping[str, int]] = field(default_factory=dict)
     reinforced: Mapping[NodeId, Reinforced] = field(default_factory=dict)
+    ranking: FittedRanking | None = None
+    ranking_undone_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The candidates of a question in the copy: their features by name, and which of them are its gold."""
+
+    features: Mapping[str, NDArray[np.float64]]
+    gold: NDArray[np.bool_]
 
 
 class Source(Protocol):
@@ -117,6 +128,9 @@ class View:
         self.memo: Memo | None = None
         self.model: Asker | None = None
         self.steps = Steps(lambda at: None)
+        self.candidates: Callable[[Probe], Candidates | None] | None = None
+        """Finds the candidates of a past question; None where the learned scorer does not rank."""
+        self.ranking: FittedRanking | None = None
         self.actions: list[Action] = []
         self.cursors: dict[tuple[str, str], int] = {}
         self._files: dict[str, bytes | None] = {}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from datetime import time
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from dreamd.daemon.settings import Settings, SettingsError, default_config_path, known_keys, load
+from dreamd.store.presets import PRESETS
+from dreamd.store.score_stages import StageName
 
 
 @pytest.fixture(autouse=True)
@@ -128,6 +131,27 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError, match="cannot be read"):
         load(file)
+
+
+def test_the_page_of_presets_names_every_one_and_its_example_is_followed(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "presets.md").read_text()
+    stages = load(write(tmp_path, page.partition("```toml")[2].partition("```")[0])).store.search.pipeline()
+    assert stages is not None
+    assert stages.names() == (
+        *PRESETS["aleph"].without("time_decay", "near_duplicates").names(),
+        "mmr",
+        "near_duplicates",
+    )
+    assert all(f"| `{name}` |" in page for name in (*PRESETS, *get_args(StageName)))
+
+
+def test_a_preset_of_the_environment_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DREAMD_STORE__SEARCH__PRESET", "jcode")
+    monkeypatch.setenv("DREAMD_STORE__SEARCH__WITHOUT", '["cascade"]')
+    assert load().store.search.pipeline() == PRESETS["jcode"].without("cascade")
+    monkeypatch.setenv("DREAMD_STORE__SEARCH__PRESET", "jcod")
+    with pytest.raises(SettingsError, match="'jcode'"):
+        load()
 
 
 def test_every_key_is_known() -> None:

@@ -49,6 +49,23 @@ sys.stdout.flush()
 """
 
 
+FITTING = """
+import sys
+from dreamd.pipelines.changeset_file import *
+from dreamd.pipelines.protocol import *
+from dreamd.store.find.search.scorer import SCORER
+from dreamd.store.find.search.weights import WEIGHTS
+from dreamd.store.model import *
+request = RunRequest.model_validate_json(sys.stdin.buffer.readline())
+file = request.folder / "changeset.jsonl"
+ranking = FittedRanking(scorer=SCORER, weights={**WEIGHTS, "length": 1.0}, questions=%s)
+write_changeset(file, Changeset(run_id=request.run_id, ranking=ranking))
+sys.stdout.buffer.write(encode(Done(changeset_path=file, digest="")))
+sys.stdout.flush()
+"""
+"""A child that proposes nothing but weights of the ranking."""
+
+
 @pytest.fixture
 def paths(tmp_path: Path) -> StorePaths:
     return StorePaths(tmp_path / "vault", tmp_path / "l.db", tmp_path / "i.db", tmp_path / "e.db", tmp_path / "runs")
@@ -69,9 +86,9 @@ def memories(paths: StorePaths) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (paths.vault / "facts").glob("*.md") if path.name != "index.md"}
 
 
-def dreamt(store: MemoryStore, paths: StorePaths, change: str) -> DreamResult:
+def dreamt(store: MemoryStore, paths: StorePaths, change: str, child: str = CHILD) -> DreamResult:
     settings = cast(Settings, SimpleNamespace(pipelines=PipelineSettings(), store=Settings().store, llm=Settings().llm))
-    command = (sys.executable, "-P", "-c", CHILD % change)
+    command = (sys.executable, "-P", "-c", child % change)
     return asyncio.run(Dreamer(store, paths, settings, lambda: NOW, Activity(), command).dream())
 
 
@@ -94,6 +111,15 @@ def test_a_dream_that_does_not_make_recall_worse_stays(store: MemoryStore, paths
     assert result.state == "applied"
     digest = (paths.vault / "digests" / "2026-11-21.md").read_text()
     assert digest == f"# The night\n\n<!-- dream {result.run_id} -->\nAll went well.\n"
+
+
+def test_a_dream_that_only_fits_the_ranking_is_applied_and_undone(store: MemoryStore, paths: StorePaths) -> None:
+    result = dreamt(store, paths, "50", FITTING)
+    assert (result.state, result.actions) == ("applied", {"ranking": 1})
+    assert store.runs()[0].summary["actions"] == {"ranking": 1}
+    assert store.status()["ranking_fitted_to"] == 50
+    assert store.undo(result.run_id).ranking
+    assert (store.runs()[0].state, store.status()["ranking_fitted_to"]) == ("undone", 0)
 
 
 def test_the_recheck_waits_for_requests_but_not_for_ever(store: MemoryStore) -> None:

@@ -14,6 +14,7 @@ from dreamd.store.keep import okf
 from dreamd.store.keep.ledger.ledger import Reinforced, Usage
 from dreamd.store.keep.ledger.questions import Probe
 from dreamd.store.model import Kind, Level, Memory
+from dreamd.store.trust import trust
 
 from tests.memories import fact
 from tests.pipelines.fakes import MAY_8, NOW, FakeSource
@@ -81,10 +82,10 @@ def test_confidence_never_exceeds_one() -> None:
 
 
 def test_feedback_moves_trust_within_bounds() -> None:
-    assert decay.trust({}) == 1.0
-    assert decay.trust({"used": 1, "not_useful": 1, "rejected": 1}) == pytest.approx(0.93)
-    assert decay.trust({"not_useful": 99}) == 0.0
-    assert decay.trust({"used": 99}) == 2.0
+    assert trust({}) == 1.0
+    assert trust({"used": 1, "not_useful": 1, "rejected": 1}) == pytest.approx(0.93)
+    assert trust({"not_useful": 99}) == 0.0
+    assert trust({"used": 99}) == 2.0
 
 
 def test_answering_a_question_raises_trust() -> None:

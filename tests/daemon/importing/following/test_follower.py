@@ -111,6 +111,7 @@ def test_sub_agents_observers_and_our_own_sessions_are_left_out(followed: Follow
     for name, content in write.items():
         (followed.folder / name).write_bytes(content)
     followed.start()
+    followed.wait_for("Look.", session="s5")
     assert [followed.said(f"s{number}") for number in range(2, 7)] == [[], [], [], ["Look."], []]
 
 

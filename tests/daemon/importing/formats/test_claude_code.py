@@ -283,7 +283,7 @@ class TestSelfIngestion:
         assert texts(read(jsonl(line("user", said)))) == ["Add a test."]
 
     def test_recalled_text_that_was_cut_short_is_cut_to_its_end(self, jsonl: Write) -> None:
-        assert texts(read(jsonl(line("user", "Hello. <dreamd-memory>Ines prefers")))) == ["Hello."]
+        assert texts(read(jsonl(line("user", 'Hello. <dreamd-memory id="0a1b2c">Ines prefers')))) == ["Hello."]
 
     def test_calls_of_our_own_memory_are_no_turns(self, jsonl: Write) -> None:
         path = jsonl(
