@@ -10,7 +10,7 @@ PYTEST_FLAGS ?= -n 2 --dist loadgroup
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint style types mypy contracts wheel-check test quick test-llm test-agents test-adapters demo bench lock format clean
+.PHONY: help venv lint style types mypy contracts wheel-check test quick test-llm test-agents test-adapters demo bench bench-peers lock format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,6 +118,19 @@ demo: $(STAMP)  ## import a sample, ask, dream, ask again, undo: on temporary fo
 bench: $(STAMP)  ## measure every promise; one table under bench-results/ (FLAGS="--quick", "--only latency", …)
 	@$(BIN)/python -m tests.bench $(FLAGS)
 
+# Other memories, some 2 GB from PyPI by number, each in an environment of its own: nothing of it is in the product.
+PEERS_INSTALLED ?= $(CURDIR)/.peers
+
+bench-peers: $(STAMP)  ## install other memories and measure them beside this one (FLAGS="--only mem0ai --set locomo", …)
+	@for pins in tests/bench/peers/packages/*.txt; do \
+	    folder="$(PEERS_INSTALLED)/$$(basename "$$pins" .txt)"; \
+	    cmp -s "$$pins" "$$folder/.pins" || { rm -rf "$$folder"; \
+	        $(BIN)/uv venv --quiet --python $(BIN)/python "$$folder" && \
+	        $(BIN)/uv pip sync --quiet --python "$$folder/bin/python" "$$pins" && cp "$$pins" "$$folder/.pins"; } || { \
+	        rm -rf "$$folder"; echo "$$pins cannot be installed from here: skipped."; }; \
+	done
+	@PEERS_INSTALLED="$(PEERS_INSTALLED)" $(BIN)/python -m tests.bench.peers $(FLAGS)
+
 lock: $(STAMP)  ## pin every dependency again, with hashes
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 $(LOCK_FLAGS) \
 	    pyproject.toml -o requirements.lock
@@ -134,5 +147,5 @@ format: $(STAMP)  ## make the code look as `make lint` wants it
 	$(BIN)/ruff check --fix .
 
 clean:  ## remove what was built and cached, the environment too
-	rm -rf $(VENV) $(LLM_VENV) $(ADAPTERS_INSTALLED) build dist *.egg-info bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(LLM_VENV) $(ADAPTERS_INSTALLED) $(PEERS_INSTALLED) build dist *.egg-info bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

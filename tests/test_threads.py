@@ -19,6 +19,7 @@ from pathlib import Path, PurePath
 from threading import Barrier
 from typing import Any
 
+import numpy as np
 import pytest
 from dreamd.ipc import protocol
 from dreamd.pipelines import protocol as messages
@@ -235,7 +236,7 @@ SHARED = {
 PLAIN = (
     int, float, str, bytes, range, type(None), tuple, frozenset, re.Pattern, enum.Enum, type, types.FunctionType,
     types.ModuleType, types.BuiltinFunctionType, types.GenericAlias, PurePath, date, timedelta, type(UTC),
-    _lru_cache_wrapper,
+    _lru_cache_wrapper, np.generic,
 )  # fmt: skip
 
 

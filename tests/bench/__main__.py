@@ -15,7 +15,9 @@ from . import (
     busy,
     damage,
     disk_full,
+    embedding,
     fairness,
+    filters,
     following,
     gate,
     grounding,
@@ -26,12 +28,15 @@ from . import (
     openings,
     planning,
     preemption,
+    query_cache,
     redaction,
     relays,
     survival,
     threads,
     vault_away,
 )
+from .ablation import suite as ablation
+from .growth import suite as growth
 from .options import Options
 from .quality import suite as quality
 from .readers import suite as readers
@@ -40,8 +45,12 @@ from .table import Row, write
 
 SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "quality": quality.measure,
+    "ablation": ablation.measure,
     "readers": readers.measure,
+    "embedding": embedding.measure,
     "latency": latency.measure,
+    "growth": growth.measure,
+    "filters": filters.measure,
     "fairness": fairness.measure,
     "following": following.measure,
     "memory": memory.measure,
@@ -56,6 +65,7 @@ SUITES: dict[str, Callable[[Options], Iterator[Row]]] = {
     "grounding": grounding.measure,
     "gate": gate.measure,
     "model_dreams": model_dreams.measure,
+    "query_cache": query_cache.measure,
     "preemption": preemption.measure,
     "nights": many_dreams.measure,
     "planning": planning.measure,

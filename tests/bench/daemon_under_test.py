@@ -75,7 +75,8 @@ def request(method: str, **params: Any) -> bytes:
 class DaemonUnderTest:
     """A context in which a daemon runs; its folder goes with it, unless it was given.
 
-    No dream starts by itself, and nothing of the person's own settings is seen. Vectors are taken from `kept` and, once
+    No dream starts by itself, a question that is asked again is answered anew (the query cache is off), and nothing of
+    the person's own settings is seen. Vectors are taken from `kept` and, once
     it was stopped, left there for the next run: what was embedded once is not embedded again.
     """
 
@@ -94,6 +95,7 @@ class DaemonUnderTest:
             "DREAMD_DATA_DIR": str(self.folder / "data"),
             "DREAMD_SOCKET": self.socket_path,
             "DREAMD_PIPELINES__SCHEDULE__ENABLED": "false",
+            "DREAMD_STORE__SEARCH__CACHE__ENTRIES": "0",
             **(environ or {}),
         }
         self.process: subprocess.Popen[bytes] | None = None

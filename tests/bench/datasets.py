@@ -52,6 +52,17 @@ def locomo(file: Path, scratch: Path, conversations: int | None = None) -> Datas
     return Dataset("LoCoMo", (file,), "locomo", tuple(q for sample in samples for q in _locomo_questions(sample)))
 
 
+def locomo_turns(file: Path, conversations: int | None = None) -> dict[str, str]:
+    """Return what each turn says, after its speaker, by "CHANNEL/TURN"."""
+    return {
+        f"{sample['sample_id']}/{turn['dia_id']}": f"{turn['speaker']}: {turn['text']}"
+        for sample in json.loads(file.read_text())[:conversations]
+        for session in sample["conversation"].values()
+        if isinstance(session, list)
+        for turn in session
+    }
+
+
 def _locomo_questions(sample: dict[str, Any]) -> Iterator[Question]:
     sessions = [value for value in sample["conversation"].values() if isinstance(value, list)]
     known = {turn["dia_id"] for session in sessions for turn in session}

@@ -194,7 +194,8 @@ class StandIn:
     ready = True
 
     def __init__(self, model: Embedder, texts: Sequence[str]) -> None:
-        self.model_id, self.dimension = model.model_id, model.dimension
+        self.model_id = self.made_by = model.model_id
+        self.dimension = model.dimension
         counts = Counter(word for text in texts for word in set(_WORD.findall(text.lower())))
         known = [word for word, _ in counts.most_common(12_000)]
         vectors = np.stack(model.embed_passages(known))

@@ -69,6 +69,23 @@ def test_what_is_remembered_is_recalled_at_once(shared: DaemonUnderTest) -> None
     assert shared.call("context", query="deploy key")["slots"][0]["node_id"] == node_id
 
 
+def test_a_question_asked_again_shares_what_was_found_until_something_changes(make: Make) -> None:
+    daemon = make(DREAMD_STORE__SEARCH__CACHE__ENTRIES="256")
+    daemon.start()
+    daemon.wait_until_it_answers()
+    safe = daemon.call("remember", text="The deploy key lies in the green safe.")["node_id"]
+    settle(daemon)
+    first = daemon.call("recall", query="Where is the deploy key?")["hits"]
+    until(lambda: daemon.call("status")["query_cache"]["entries"] == 1)
+    assert daemon.call("recall", query="Where is the deploy key?")["hits"] == first
+    assert daemon.call("status")["query_cache"]["hits"] == 1
+    daemon.call("forget", node_id=safe)
+    assert daemon.call("recall", query="Where is the deploy key?")["hits"] == []
+    assert daemon.call("status")["query_cache"] | {"misses": 2, "rechecked": 0} == {
+        "entries": 0, "hits": 1, "misses": 2, "rechecked": 0, "false_hits": 0
+    }  # fmt: skip
+
+
 def test_importing_twice_adds_nothing(shared: DaemonUnderTest, tmp_path: Path) -> None:
     file = chat(tmp_path / "chat.jsonl")
     first = shared.call("import", paths=[str(file)])

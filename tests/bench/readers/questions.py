@@ -158,13 +158,13 @@ def _ask(daemon: AnyDaemon, questions: Sequence[dict[str, Any]], budget: int) ->
     channels = daemon.call("status")["channels"]
     answers = []
     for question in questions:
-        channel = _channel_of(question["project"], channels)
+        channel = channel_of(question["project"], channels)
         got = daemon.call("context", query=question["question"], budget_tokens=budget, channel=channel)
         answers.append(Answer(question, got["text"], got["abstained"]))
     return Answers(answers)
 
 
-def _channel_of(project: str, channels: Sequence[str]) -> str:
+def channel_of(project: str, channels: Sequence[str]) -> str:
     """Return the channel that a project's folder became: its name, and six characters that tell it from its like."""
     name = PurePosixPath(project).name.lower()
     return next((one for one in channels if one.lower().rpartition("-")[0] == name), name)

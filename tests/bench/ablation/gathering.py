@@ -1,0 +1,89 @@
+"""What the arms find for every question, read once: each pipeline then ranks the same candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from dreamd.daemon.clock import utc_now
+from dreamd.pipelines.learning.listwise import Example
+from dreamd.store import MemoryStore
+from dreamd.store.find.search.search import Question, Ranking, Search
+from dreamd.store.find.search.stages.pipeline import run
+from dreamd.store.find.search.stages.reading import PoolReader
+from dreamd.store.model import Kind, NodeId
+from dreamd.store.score_stages import Stages
+from dreamd.store.settings import SearchSettings
+
+from .. import datasets
+from ..datasets import Dataset
+from .variants import ONE_EACH, variants
+
+HITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with the first turns by each pipeline, as its set names them, best first.
+
+    `candidates` are all that the default ranks, in its order; `example` has what a learned default weighs of each, in
+    the same order; None where the default is not learned.
+    """
+
+    question: datasets.Question
+    candidates: tuple[str, ...]
+    found: Mapping[str, tuple[str, ...]]
+    example: Example | None
+
+
+def ask(store: MemoryStore, data: Dataset) -> Iterator[Asked]:
+    """Ask every question once of the arms, and once as the store's own settings rank.
+
+    Ages count from the last turn of a question's channel.
+    """
+    catalog, backend = store.parts.catalog, store.parts.index.backend
+    reader = PoolReader(catalog, backend, ONE_EACH)
+    ends = {channel: _end(store, channel) for channel in {question.channel for question in data.questions}}
+    arms = Search(catalog, backend, store.parts.embedder, SearchSettings(stages=Stages()), utc_now)
+    try:
+        for question in data.questions:
+            asked = Question(text=question.text, limit=HITS, channel=question.channel)
+            gathered = arms.rank(asked).candidates
+            scores = {one.unit: one.scores for one in gathered}
+            chunks = {one.unit: next(iter(one.matched.values())) for one in gathered}
+            at = ends[question.channel]
+            pool = reader.read(scores, chunks, asked.scope, at)
+            ranking = store.parts.search.rank(asked)
+            names = _names(store, {*pool.units, *(one.unit for one in ranking.candidates)})
+            found = {
+                variant.name: tuple(names[unit] for unit, _ in run(pool, variant.stages, at, HITS)[:HITS])
+                for variant in variants()
+            }
+            candidates = tuple(names[one.unit] for one in ranking.candidates)
+            yield Asked(question, candidates, found, _example(store, data, question, ranking, candidates))
+    finally:
+        arms.close()
+
+
+def _example(
+    store: MemoryStore, data: Dataset, question: datasets.Question, ranking: Ranking, names: tuple[str, ...]
+) -> Example | None:
+    if store.parts.settings.search.scorer != "learned" or not names:
+        return None
+    features = np.stack(list(store.parts.search.features(ranking, question.text).values()), 1)
+    gold = np.array([name in question.gold for name in names])
+    return Example(data.name, f"{data.name} {question.channel}", features, gold, len(question.gold))
+
+
+def _end(store: MemoryStore, channel: str) -> datetime:
+    last = store.parts.catalog.listing(channel, kind=Kind.TURN, limit=1)
+    at = last[0].created_at if last else None
+    return at or utc_now()
+
+
+def _names(store: MemoryStore, units: Collection[NodeId]) -> dict[NodeId, str]:
+    """Return the names that the set gives to turns; of anything else its own."""
+    nodes = store.parts.catalog.nodes(units)
+    return {unit: nodes[unit].external_id or unit if unit in nodes else unit for unit in units}
