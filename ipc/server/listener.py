@@ -166,13 +166,20 @@ def _remove_stale(path: Path) -> None:
 
 
 def _bind(path: Path) -> socket.socket:
-    """Bind, narrow, and only then listen: until `listen` no client can connect, so the wide mode is never in use."""
+    """Bind beside the place, narrow, listen, and only then take the place: who sees the socket there can connect.
+
+    Until `listen` no client can connect, so the wide mode is never in use. The name beside the place is as long as the
+    place's own, which has been found short enough; the lock is held, so what lies there is of a start that died.
+    """
+    beside = path.with_name(path.name[:-1] + ("~" if path.name[-1] != "~" else "-"))
     sock = socket.socket(socket.AF_UNIX)
     try:
-        sock.bind(str(path))
-        path.chmod(0o600)
+        beside.unlink(missing_ok=True)
+        sock.bind(str(beside))
+        beside.chmod(0o600)
         sock.listen(BACKLOG)
         sock.setblocking(False)
+        beside.rename(path)
     except OSError as error:
         sock.close()
         raise ListenerError(f"cannot listen at {path}: {error}", "set DREAMD_SOCKET to another path") from error

@@ -37,6 +37,20 @@ def test_folder_and_socket_are_the_owner_s_alone(opened: Listener, path: Path) -
     assert stat.S_ISSOCK(path.stat().st_mode)
 
 
+def test_a_socket_that_is_seen_can_be_connected_to(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen_before_it_listens: list[bool] = []
+
+    class SlowToListen(socket.socket):
+        def listen(self, backlog: int = 0, /) -> None:
+            seen_before_it_listens.append(path.exists())
+            super().listen(backlog)
+
+    monkeypatch.setattr(socket, "socket", SlowToListen)
+    open_listener(path).close()
+    assert seen_before_it_listens == [False]
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name + ".lock"]
+
+
 def test_our_own_folder_is_made_narrow_again(path: Path) -> None:
     path.parent.mkdir(mode=0o755)
     path.parent.chmod(0o755)
