@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from ...text.dates import format_short_date, with_days
 from ...text.fence import fenced, speaker_name, unmarked
 from ...text.normal_form import folded_words
 from ...text.replies import read_reply
+from ...text.sentences import joined_sentences
 from ..index.catalog import Catalog
 from ..index.projection import Node
 from ..index.scope import Scope
@@ -38,6 +39,13 @@ USUAL_TOKENS = 500
 
 WIDENED_RELEVANCE = 0.5
 """A sentence is widened where its relevance is this share of the best one's."""
+
+AS_GOOD = 0.5
+"""While nothing is told because the best does not fit, another takes its place only at this share of its odds: a short
+line of another matter is worse than none, which asks for a larger budget."""
+
+MOST_PARTS = 20
+"""Sentences of a text that does not fit which are weighed one by one."""
 
 SAME_WORDS = 0.6
 """A fact that an older dream worded by itself stands for a sentence that holds this share of its words."""
@@ -104,12 +112,13 @@ def envelope(
     if only_sure:
         told = [one for one in told if passages.is_sure(one.sentence)]
     room = max(1.0, budget_tokens / USUAL_TOKENS)
-    choice = _Choice(budget_tokens - FENCE_TOKENS, states, ranking.scope, room)
+    choice = _Choice(budget_tokens - FENCE_TOKENS, passages, states, ranking.scope, room)
     choice.fill(told)
-    choice.left = budget_tokens - _tokens_of(_render(choice, now))  # parts are estimated more dearly than the whole
-    choice.fill(told)
+    if choice.lines:
+        choice.left = budget_tokens - _tokens_of(_render(choice, now))  # parts are estimated more dearly than the whole
+        choice.fill(told)
     if budget_tokens > USUAL_TOKENS and not only_sure:
-        choice.widen(passages, budget_tokens - USUAL_TOKENS, given)
+        choice.widen(budget_tokens - USUAL_TOKENS, given)
     rendered = _render(choice, now)
     return Envelope(
         _text_of(rendered),
@@ -204,8 +213,9 @@ class _Line:
 class _Choice:
     """The lines of one envelope, chosen greedily by relevance. `left` are the tokens that are not spent yet."""
 
-    def __init__(self, left: int, states: States, scope: Scope, room: float) -> None:
+    def __init__(self, left: int, passages: Passages, states: States, scope: Scope, room: float) -> None:
         self.left = left
+        self._passages = passages
         self._scope = scope
         self._room = room
         self.lines: dict[NodeId, _Line] = {}
@@ -229,20 +239,30 @@ class _Choice:
                 break
             if (now_spent := self._spent(one.unit)) != spent:
                 heapq.heappush(heap, (-one.relevance * self._worn(now_spent), number, now_spent))
-            else:
-                self._take(one)
+            elif not self._take(one) and not self.lines:
+                least = max(least, _at_odds(one.relevance, AS_GOOD))
+                self._take_part(one, least)
 
     def _worn(self, spent_tokens: int) -> float:
         """Return the factor of a turn's next sentence, of which so many tokens are told already."""
         return float(0.5 ** (max(0.0, spent_tokens - FREE_TOKENS * self._room) / (HALVING_TOKENS * self._room)))
 
-    def widen(self, passages: Passages, tokens: int, given: Sequence[str]) -> None:
+    def _take_part(self, one: _Told, least: float) -> None:
+        """Tell the most relevant sentence that fits, at least so relevant, of a turn that would be told whole."""
+        parts = [part.text for part in joined_sentences(one.sentence.text)]
+        weighed = [(self._passages.relevance(one.sentence.passage, text), text) for text in parts[:MOST_PARTS]]
+        for relevance, text in sorted(weighed, key=lambda part: -part[0]):
+            part = replace(one.sentence, text=text, relevance=relevance)
+            if relevance < least or self._take(one._replace(relevance=relevance, sentence=part)):
+                return
+
+    def widen(self, tokens: int, given: Sequence[str]) -> None:
         """Tell what stands around the sentences that were chosen of long texts, spending at most `tokens`.
 
         The most relevant text first, each up to the section budget (at four characters a token) and inside its nearest
         sections, by a sentence on either side of each run in turn.
         """
-        long = {one.unit: one for one in passages.passages if one.sections}
+        long = {one.unit: one for one in self._passages.passages if one.sections}
         parents_chars = [len(one.node.text) for one in long.values()]
         least = WIDENED_RELEVANCE * self.best
         lines = [line for line in self.lines.values() if line.unit in long and line.relevance >= least]
@@ -275,15 +295,20 @@ class _Choice:
     def _spent(self, unit: NodeId) -> int:
         return self.lines[unit].tokens if unit in self.lines else 0
 
-    def _take(self, one: _Told) -> None:
-        """Tell a sentence, after what took its place and before what it contradicts; none where not all of it fits."""
-        if _cost(one.sentence.text) > self.left or self._says(one.unit, one.sentence.text):
-            return
+    def _take(self, one: _Told) -> bool:
+        """Tell a sentence, after what took its place and before what it contradicts; none where not all of it fits.
+
+        Return True if it is told, by this or before.
+        """
+        if self._says(one.unit, one.sentence.text):
+            return True
+        if _cost(one.sentence.text) > self.left:
+            return False
         ahead = self._untold(one.state.ahead if one.state else ())
         behind = self._untold(set(one.state.opposed) - set(one.state.ahead) if one.state else ())
         own = self._cost(one)
         if own + sum(map(self._cost_of_fact, ahead + behind)) > self.left:
-            return
+            return False
         for fact in ahead:
             self._add_fact(fact)
         line = self._add(
@@ -296,6 +321,7 @@ class _Choice:
             self._add_fact(fact)
         if one.state is not None:
             self._note(line, one.state)
+        return True
 
     def _note(self, line: _Line, state: FactState) -> None:
         """Note beside a line what became of its fact, and beside the others that they dispute it."""
@@ -351,6 +377,11 @@ class _Choice:
 
     def _unit_of(self, node: Node) -> NodeId:
         return self._states.unit_of.get(node.node_id, node.node_id)
+
+
+def _at_odds(relevance: float, share: float) -> float:
+    """Return the relevance whose odds are this share of those of a relevance in [0, 1]."""
+    return share * relevance / (1.0 - relevance + share * relevance)
 
 
 def _words_of(fact: Node) -> tuple[str, str]:

@@ -32,7 +32,9 @@ def fact(store: MemoryStore, name: str, text: str, turn: str, said: datetime, **
 
 def test_of_a_long_turn_the_sentences_that_answer_are_told_whole(store: MemoryStore) -> None:
     talk(store, LONG)
-    (slot,) = store.context("What is the hull of the Anna made of?", channel="shop", budget_tokens=40).slots
+    envelope = store.context("What is the hull of the Anna made of?", channel="shop", budget_tokens=50)
+    (slot,) = envelope.slots
+    assert envelope.tokens <= 50
     assert "The hull of the Anna is oak, laid down in 1961." in slot.words
     assert "soup" not in slot.words
     assert not slot.words.endswith("…")
@@ -150,3 +152,35 @@ def test_an_accepted_proposal_is_told_as_what_was_replied_and_to_what(store: Mem
         'ok do that (to "I suggest pier 9 for the mooring.")' in text or 'ok do that (to assistant: "I suggest' in text
     )
     assert "> I" not in text
+
+
+ROLLBACK = (
+    "Production deploys go through the blue cluster, and the rollback of the payments service is one command, which takes "
+    "about four minutes because the probe waits until the queue is empty."
+)
+
+
+@pytest.mark.parametrize("budget_tokens", [25, 42, 60])
+def test_a_short_line_of_another_matter_does_not_stand_for_one_that_does_not_fit(
+    store: MemoryStore, budget_tokens: int
+) -> None:
+    for text in ("We deploy on Fridays.", ROLLBACK):
+        store.remember(text, channel="shop").result()
+    question = "How does the rollback of the payments service work when we deploy?"
+
+    small = store.context(question, channel="shop", budget_tokens=budget_tokens)
+
+    assert (small.text, small.abstained, small.notes) == ("", True, (packing.TOO_SMALL,))
+    assert ROLLBACK in store.context(question, channel="shop", budget_tokens=100).text
+
+
+def test_of_a_short_turn_that_does_not_fit_the_sentence_that_answers_is_told(store: MemoryStore) -> None:
+    answer = "The printer in the hall is jammed by label paper."
+    whole = f"I talked to Ute this morning. {answer} We need toner by March."
+    store.remember(whole, channel="shop").result()
+    told: dict[str, None] = {}
+    for budget_tokens in range(20, 80, 2):
+        envelope = store.context("Why is the printer in the hall jammed?", channel="shop", budget_tokens=budget_tokens)
+        assert envelope.tokens <= budget_tokens
+        told |= {slot.words: None for slot in envelope.slots}
+    assert list(told) == [answer, whole]
