@@ -155,8 +155,8 @@ def test_an_accepted_proposal_is_told_as_what_was_replied_and_to_what(store: Mem
 
 
 ROLLBACK = (
-    "Production deploys go through the blue cluster, and the rollback of the payments service is one command, which takes "
-    "about four minutes because the probe waits until the queue is empty."
+    "Production deploys go through the blue cluster, and the rollback of the payments service is one command, which "
+    "takes about four minutes because the probe waits until the queue is empty."
 )
 
 
