@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from datetime import date
+from functools import cache
 
-from .languages import words_in
-from .stems import stems_of
+from .dates import find_asked
+from .languages import entries, language_of, words_in
+from .stems import stem, stems_of
+from .vocabulary import SHORT_MONTHS
 
 WORD = re.compile(r"[^\W_]+(?:[-_./:'’][^\W_]+)*", re.UNICODE)
 """A word with what may stand inside one: identifiers, paths, versions and error codes stay whole."""
+
+_BEGINS = re.compile(r"(?:^|[.!?:\n])\W*\Z")
+"""What stands before the first word of a sentence."""
+
+ASKED_CHARS = 300
+_ANY_DAY = date(2000, 1, 1)
+"""Which days a question names depends on the day it is asked, that it names some does not."""
 
 
 def query_terms(text: str, limit: int = 64) -> list[str]:
@@ -22,3 +34,40 @@ def query_terms(text: str, limit: int = 64) -> list[str]:
 def term_stems(text: str) -> frozenset[str]:
     """Return the stems of a text's terms."""
     return stems_of(query_terms(text))
+
+
+def names_in(question: str, stems: Collection[str]) -> list[str]:
+    """Return the words of a question that name one thing, of those with these stems: names, identifiers, and numbers.
+
+    A word within a sentence that begins with a capital, where the language keeps these for names, or a word of two
+    characters or more with a digit. No times, no abbreviations, and none in a text that is all capitals or longer than
+    ASKED_CHARS: it is pasted rather than asked.
+    """
+    if len(question) > ASKED_CHARS:
+        return []
+    words = list(WORD.finditer(question))
+    asked = [word for word in words if stem(word.group().lower()) in stems and word.group().lower() not in _times()]
+    numbers = {word for word in asked if len(word.group()) > 1 and any(map(str.isdigit, word.group()))}
+    names = {word for word in asked if _is_name(word.group()) and not _BEGINS.search(question, 0, word.start())}
+    if names and not _names_have_capitals(question):
+        names = set()
+    if not (named := [word for word in words if word in names | numbers]):
+        return []
+    times = [(one.start, one.end) for one in find_asked(question, _ANY_DAY)]
+    return [word.group() for word in named if not any(start <= word.start() < end for start, end in times)]
+
+
+def _names_have_capitals(question: str) -> bool:
+    """Check that a capital says something: not in German, and not where every word has one."""
+    starts = [word.group()[0] for word in WORD.finditer(question)]
+    return "names" in entries(language_of(question), "capitals") and any(map(str.islower, starts))
+
+
+@cache
+def _times() -> frozenset[str]:
+    return words_in("months") | words_in("weekdays") | {month.lower() for month in SHORT_MONTHS}
+
+
+def _is_name(word: str) -> bool:
+    """Check for a capital before a small letter: "Anna", "BigDecimal", no "API" and no "I"."""
+    return word[0].isupper() and any(map(str.islower, word))

@@ -44,7 +44,8 @@ def answer(ranking: Ranking, catalog: Catalog, limit: int) -> Recalled:
         return Recalled([], True, ranking.notes)
     states, links = put_newest_first(ranking, passages, catalog, limit)
     found = hits(ranking, states, links, passages, catalog, limit)
-    return Recalled(found, False, ranking.notes, confidence=max((hit.confidence for hit in found), default=0.0))
+    notes = [*ranking.notes, *([passages.note] if found and passages.note else [])]
+    return Recalled(found, False, notes, confidence=max((hit.confidence for hit in found), default=0.0))
 
 
 def put_newest_first(ranking: Ranking, passages: Passages, catalog: Catalog, limit: int) -> tuple[States, Links]:

@@ -125,8 +125,12 @@ def envelope(
         _tokens_of(rendered) if rendered else 0,
         _slots(rendered, catalog, ranking),
         abstained=not rendered,
-        notes=(*ranking.notes, *([TOO_SMALL] if told and not rendered else [])),
-        confidence=round(choice.best, 3),
+        notes=(
+            *ranking.notes,
+            *([passages.note] if rendered and passages.note else []),
+            *([TOO_SMALL] if told and not rendered else []),
+        ),
+        confidence=round(passages.trust * choice.best, 3),
     )
 
 

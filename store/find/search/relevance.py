@@ -22,7 +22,8 @@ from ...text.chunking import estimate_tokens
 from ...text.fence import speaker_name, unmarked
 from ...text.sentences import FEWEST_WORDS, joined_sentences
 from ...text.sentences import Sentence as Piece
-from ...text.stems import stem
+from ...text.stems import stem, without_possessive
+from ...text.terms import names_in
 from ..index.catalog import Catalog
 from ..index.projection import Node
 from .search import Candidate, Ranking
@@ -55,6 +56,13 @@ WORTH_OF_ASSISTANT = 0.75
 
 ENOUGH_WORDS = 3
 """A text with so many of a question's words is near it, however long the question is."""
+
+OF_ANOTHER = 0.3
+"""The share of the confidence that is left where the question names what nothing that was read names: Anna's dog may
+be Berta's, but hardly is. Of the readers' 115 questions that have an answer one (in German) names such a word."""
+
+NAME_BEGINS = 4
+"""A name is read where a word begins as it does, by so many letters or three quarters of it: Postgres, PostgreSQL."""
 
 LEAST_SHARE = 0.02
 """A sentence is told while it is at least this share as relevant as the best one."""
@@ -136,8 +144,8 @@ class Sentence:
 class Passages:
     """The passages that are read for a question, and how near the nearest is.
 
-    `nodes` are all that were read, by id. `cosine` is None without vectors; `cover` is the best share of the
-    question's words, `shared_words` their number.
+    `nodes` are all that were read, by id; `unread` are the names in the question that none of them holds. `cosine` is
+    None without vectors; `cover` is the best share of the question's words, `shared_words` their number.
     """
 
     passages: Sequence[Passage]
@@ -147,6 +155,17 @@ class Passages:
     cosine: float | None
     cover: float
     shared_words: int
+    unread: Sequence[str] = ()
+
+    @property
+    def trust(self) -> float:
+        """Return the share of a confidence that is left in view of the names that nothing holds."""
+        return OF_ANOTHER if self.unread else 1.0
+
+    @property
+    def note(self) -> str:
+        """Return what an asker must know of these names, "" if there are none."""
+        return f"nothing that was found names {', '.join(map(without_possessive, self.unread))}" if self.unread else ""
 
     @property
     def is_far(self) -> bool:
@@ -158,7 +177,7 @@ class Passages:
     def confidence(self) -> dict[NodeId, float]:
         """Return how probably each unit answers, 0 to 1."""
         return {
-            one.unit: round(_probability(one.logit, one.node.text, self.rarity.share(one.said)), 3)
+            one.unit: round(self.trust * _probability(one.logit, one.node.text, self.rarity.share(one.said)), 3)
             for one in self.passages
         }
 
@@ -344,7 +363,16 @@ class _Reading:
             max(cosines.values(), default=None),
             max(map(rarity.share, shared), default=0.0),
             max(map(len, shared), default=0),
+            self._unread(said.values()),
         )
+
+    def _unread(self, said: Iterable[frozenset[str]]) -> list[str]:
+        """Return the question's names that no text read, nor its speaker, title, channel or year, holds a word like."""
+        missing = self.ranking.terms.difference(*said)
+        if not missing or not (names := names_in(self.ranking.words, missing)):
+            return []
+        texts = [" ".join((one.text, one.role, one.title, one.channel, _year(one))) for one in self.nodes.values()]
+        return [name for name in names if not any(map(_begins_like(name).search, texts))]
 
     def _before(self, unit: NodeId) -> Node | None:
         return self.nodes.get(turn_beside(unit, -1) or "")
@@ -368,6 +396,15 @@ class _Reading:
         cosines = {one.unit: one.scores["vector"] for one in candidates if "vector" in one.scores}
         missing = (beside & self.shown.keys()) - cosines.keys()
         return cosines | (self.ranking.cosines(missing) if missing else {})
+
+
+def _begins_like(name: str) -> re.Pattern[str]:
+    name = without_possessive(name)
+    return re.compile(rf"(?<!\w){re.escape(name[: max(NAME_BEGINS, 3 * len(name) // 4)])}", re.IGNORECASE)
+
+
+def _year(node: Node) -> str:
+    return str(node.created_at.year) if node.created_at else ""
 
 
 def _speaker(node: Node) -> float:

@@ -115,13 +115,15 @@ class Candidate:
 class Ranking:
     """The candidates, best first, and how they were found.
 
-    `terms` are the stems of the question's content words. `shows_facts`: turns stand for the facts drawn from them.
+    `words` are the question's, and `terms` the stems of those that say what it asks for. `shows_facts`: turns stand for
+    the facts drawn from them.
     `scope` is what may be brought in beside them, but nothing of `session`. `cosines` returns how near other chunks are
     to the question; {} without vectors.
     """
 
     candidates: list[Candidate]
     terms: frozenset[str] = frozenset()
+    words: str = ""
     shows_facts: bool = False
     scope: Scope = EVERYTHING
     session: NodeId | None = None
@@ -278,7 +280,7 @@ class Search:
 
     @staticmethod
     def _begun(question: Question, query: QueryText, terms: Sequence[str]) -> Ranking:
-        ranking = Ranking([], stems_of(terms), shows_facts=question.shows_facts, scope=question.scope)
+        ranking = Ranking([], stems_of(terms), query.words, shows_facts=question.shows_facts, scope=question.scope)
         ranking.notes += [query.note] if query.note else []
         ranking.notes += [NO_PAGES_THEN] if question.as_of is not None and {*question.levels} & {*PAGES} else []
         return ranking

@@ -139,6 +139,28 @@ def test_an_answer_says_how_sure_it_is(store: MemoryStore) -> None:
     assert hits.confidence == max(hit.confidence for hit in hits.hits) > 0.5
 
 
+@pytest.mark.parametrize(
+    ("question", "unread"),
+    [
+        ("What is the hull of the Berta made of?", "Berta"),
+        ("What is the hull of the Anna with the number 4711 made of?", "4711"),
+        ("What is the hull of the Annabel made of?", "Annabel"),
+        ("What is the hull of the Anna made of?", ""),
+        ("Was the hull of the Anna laid down in 1961?", ""),
+        ("What did Ann say of the hull of the Anna in 2026?", ""),
+    ],
+)
+def test_an_answer_is_unsure_where_nothing_has_the_name_that_was_asked_for(
+    store: MemoryStore, question: str, unread: str
+) -> None:
+    talk(store, LONG)
+    envelope, recalled = store.context(question, channel="shop"), store.recall(question, channel="shop")
+    note = [f"nothing that was found names {unread}"] if unread else []
+    assert "The hull of the Anna is oak" in envelope.text
+    assert (list(envelope.notes), recalled.notes) == (note, note)
+    assert (envelope.confidence < 0.35, recalled.confidence < 0.35) == (bool(unread), bool(unread))
+
+
 def test_an_accepted_proposal_is_told_as_what_was_replied_and_to_what(store: MemoryStore) -> None:
     later = datetime(2026, 11, 9, tzinfo=UTC)
     talk(store, "The Anna is moored at pier 4.")

@@ -1,0 +1,30 @@
+"""The words of a question that name one thing."""
+
+from __future__ import annotations
+
+import pytest
+from dreamd.store.text.stems import stems_of
+from dreamd.store.text.terms import names_in, query_terms
+
+
+@pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("What does Anna's dog eat?", ["Anna's"]),
+        ("Tell me: did we take NATS, or Kafka v2.3 with CX22 machines?", ["Kafka", "v2.3", "CX22"]),
+        ("¿Dónde vive Lucía?", ["Lucía"]),
+        ("Which order is 4711, and where are the 3 others?", ["4711"]),
+        ("what does anna's dog eat", []),
+        ("What did we choose on 12 May 2023, on Monday or last week?", []),
+        ("Was frisst der Hund auf der Reise?", []),
+        ("WHAT DOES ANNA EAT", []),
+        ("What Did Anna Choose", []),
+        ("Who asked for Kafka? " + "It was a long day. " * 20, []),
+    ],
+)
+def test_names_are_told_from_other_words(question: str, named: list[str]) -> None:
+    assert names_in(question, stems_of(query_terms(question))) == named
+
+
+def test_only_words_with_a_wanted_stem_are_names() -> None:
+    assert names_in("Does Anna know Berta?", stems_of(["berta"])) == ["Berta"]
