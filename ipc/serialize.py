@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, cast
 
 from .. import __version__
@@ -15,6 +16,7 @@ from .answers import (
     EvidenceAnswer,
     HelloAnswer,
     HitAnswer,
+    RecallAnswer,
     ShowAnswer,
     SlotAnswer,
     TraceAnswer,
@@ -84,23 +86,44 @@ def trace_answer(trace: Mapping[str, Any]) -> TraceAnswer:
     return cast("TraceAnswer", plain(trace))
 
 
-def why_not(node: Shown, asked: RecallParams, channel: str, trace: Mapping[str, Any]) -> WhyNotAnswer:
-    """Return the place of a memory in the search, from 1, or the reason why it was not in it."""
+def why_not(
+    node: Shown,
+    asked: RecallParams,
+    answer: RecallAnswer,
+    trace: Mapping[str, Any],
+    ruled_out_by: Mapping[str, Sequence[str]],
+) -> WhyNotAnswer:
+    """Return the place of a memory in the search, from 1, or the reason why it was not in it.
+
+    `ruled_out_by` are the fields by which the filter leaves it out, with its own values.
+    """
     candidates: Sequence[Mapping[str, Any]] = trace.get("candidates") or ()
-    places = [
-        i for i, candidate in enumerate(candidates, 1) if node.node_id in (candidate["unit"], *candidate["nodes"])
-    ]
-    if places:
-        reason = "it is among the answers" if places[0] <= asked.limit else f"the limit was {asked.limit}"
+    place = next(
+        (i for i, one in enumerate(candidates, 1) if node.node_id in (one["unit"], *one["nodes"])),
+        None,
+    )
+    if place is not None:
+        reason = f"the limit was {asked.limit}" if place > asked.limit else "it is among the answers"
+        reason = "nothing that was found is near enough to answer" if answer["abstained"] else reason
     elif not node.live and not asked.include_archived:
         reason = "it is archived, or a newer one has taken its place (include_archived looks there too)"
     elif asked.levels and node.level not in asked.levels:
         reason = f"its level is {node.level}"
-    elif channel not in (ALL_CHANNELS, node.channel) and node.channel != GLOBAL_CHANNEL:
+    elif answer["channel"] not in (ALL_CHANNELS, node.channel) and node.channel != GLOBAL_CHANNEL:
         reason = f"its channel is {node.channel}"
+    elif ruled_out_by:
+        reason = f"the filter leaves it out: {', '.join(starmap(_held, ruled_out_by.items()))}"
     else:
         reason = f"neither its words nor its meaning were among the nearest; {len(candidates)} others were looked at"
-    return {"node_id": node.node_id, "place": places[0] if places else None, "reason": reason}
+    return {"node_id": node.node_id, "place": place, "reason": reason}
+
+
+def _held(field: str, values: Sequence[str]) -> str:
+    """Say what a memory has in a field: "its kind is note", "it has no tags"."""
+    if not values:
+        return f"it has no {field}"
+    shown = [datetime.fromtimestamp(int(value), UTC).isoformat() for value in values] if field == "time" else values
+    return f"its {field} {'is' if len(shown) == 1 else 'are'} {', '.join(shown)}"
 
 
 def instant(at: datetime | None) -> str | None:

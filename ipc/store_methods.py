@@ -92,7 +92,9 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         if params.explain:
             answer["trace"] = trace_answer(found.trace)
         if params.why_not is not None:
-            answer["why_not"] = why_not(store.show(params.why_not, wanted=False), params, channel, found.trace)
+            node = store.show(params.why_not, wanted=False)
+            ruled_out_by = store.ruled_out_by(params.why_not, _where(params.filter))
+            answer["why_not"] = why_not(node, params, answer, found.trace, ruled_out_by)
         return answer
 
     def context(params: ContextParams, call: Call) -> ContextAnswer:

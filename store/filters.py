@@ -90,6 +90,24 @@ def _holds(payload: Mapping[str, object], clause: Clause) -> bool:
     )
 
 
+def unmet(payload: Mapping[str, object], where: Filter) -> tuple[str, ...]:
+    """Return the fields by which a payload fails a filter, each once; () if it passes."""
+    return tuple(dict.fromkeys(field for clause in where for field in _failed(payload, clause)))
+
+
+def _failed(payload: Mapping[str, object], clause: Clause) -> Iterator[str]:
+    if _holds(payload, clause):
+        return
+    if isinstance(clause, Condition):
+        yield clause.field
+        return
+    yield from unmet(payload, clause.must)
+    if clause.should and not any(_holds(payload, one) for one in clause.should):
+        yield from unmet(payload, clause.should)
+    held = tuple(one for one in clause.must_not if _holds(payload, one))
+    yield from (condition.field for condition in conditions_of(held))
+
+
 def values_of(value: Any) -> tuple[Scalar, ...]:
     """Return the values of a payload field, () for null."""
     if value is None:

@@ -76,6 +76,7 @@ class MemoryStore:
         self.elsewhere = parts.recall.elsewhere
         self.rank = parts.recall.rank
         self.show = parts.recall.show
+        self.ruled_out_by = parts.recall.ruled_out_by
         self.list = parts.recall.list
         self.channels = parts.recall.channels
         self.feedback = parts.feedback.feedback

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from ..background.activity import Activity
 from ..changes.outgoing import outgoing, outgoing_envelope, outgoing_hit
-from ..filters import Filter
+from ..filters import Filter, unmet, values_of
 from ..find.embedding.embedding import Embedder
 from ..find.index import scope
 from ..find.index.catalog import Catalog
@@ -216,6 +216,12 @@ class Recall:
             later=self._named(self._catalog.links(node_id, LATER), scope.living_beside(node.channel)),
             contradicts=self._named(opposed, scope.living_beside(node.channel)),
         )
+
+    @repeated_after_repair
+    def ruled_out_by(self, node_id: NodeId, where: Filter) -> dict[str, tuple[str, ...]]:
+        """Return the fields by which a filter leaves a memory out, with its own values. Raises NotFound."""
+        payload = self._visibility.node(node_id).payload()
+        return {field: tuple(map(str, values_of(payload.get(field)))) for field in unmet(payload, where)}
 
     @repeated_after_repair
     def list(

@@ -144,9 +144,28 @@ def test_explain_tells_how_and_why_not(client: Client) -> None:
     assert "level is L1" in answer["why_not"]["reason"]
     answer = client.call("recall", {"query": "tabs spaces", "channel": "work", "why_not": other})
     assert "channel is home" in answer["why_not"]["reason"]
+    answer = client.call("recall", {"query": "Where do penguins sleep?", "why_not": first})
+    assert answer["abstained"]
+    assert "among the answers" not in answer["why_not"]["reason"]
     with pytest.raises(DaemonError) as caught:
         client.call("recall", {"query": "tabs", "why_not": "nobody"})
     assert caught.value.code == NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        ({"field": "kind", "eq": "decision"}, "its kind is note"),
+        ({"must_not": [{"field": "tags", "eq": "style"}]}, "its tags are layout, style"),
+        ({"should": [{"field": "agent", "eq": "x"}, {"field": "user", "eq": "y"}]}, "it has no agent, it has no user"),
+        ({"field": "time", "range": {"lt": "2001-01-01"}}, "its time is 20"),
+    ],
+)
+def test_why_not_names_what_the_filter_left_out(client: Client, wanted: dict[str, Any], reason: str) -> None:
+    node_id = client.call("remember", {"text": "Tabs are four spaces wide.", "tags": ["layout", "style"]})["node_id"]
+    answer = client.call("recall", {"query": "tabs spaces", "filter": wanted, "why_not": node_id})
+    assert answer["why_not"]["place"] is None
+    assert answer["why_not"]["reason"].startswith(f"the filter leaves it out: {reason}")
 
 
 def test_list_answers_in_pages_until_none_is_left(client: Client) -> None:
