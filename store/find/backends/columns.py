@@ -1,4 +1,4 @@
-"""Columns of a collection in memory, for scans: signs of vectors, sizes, ids, and the fields that filters test."""
+"""Columns of a collection in memory: vectors and their signs, sizes, ids, and the fields that filters test."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ from numpy.typing import NDArray
 
 from ...filters import Condition, Filter, Group, Payload, conditions_of
 from .fields import FieldColumn, grown
+from .interface import Vector
 from .signs import Signs
-from .vectors import Mask, Rows, VectorCache
+from .vectors import Mask, QuantizedVectors, Rows, unit
 
 SCOPES_KEPT = 16
 """Filters whose rows are cached between two changes: an agent asks with the same one again and again."""
 
+
+COSINE_DIGITS = 6
+"""Digits of a cosine that are the same however many are computed at a time."""
+
+NO_VECTOR = -2.0
+"""Below every cosine: the score of a row that has no vector."""
 
 GROWTH = 4
 """Room is made for a fourth more rows than are needed: each row is copied five times at most, on the average."""
@@ -77,10 +84,9 @@ class Scope(NamedTuple):
 
 
 class Columns:
-    """A collection's columns, indexed by row number; about 130 bytes a row.
+    """A collection's columns, indexed by row number; about 520 bytes a row.
 
     One thread changes them or asks for a scope: the owner locks. What was read of a scope may be scanned meanwhile.
-    `vectors` are those of some rows: the ones that were compared lately.
     """
 
     def __init__(self, dimension: int, fields: Sequence[str]) -> None:
@@ -94,7 +100,7 @@ class Columns:
         self.signs = Signs(dimension)
         self._fields = {name: FieldColumn() for name in fields}
         self._ids = IdColumn()
-        self.vectors = VectorCache(dimension)
+        self._vectors = QuantizedVectors(dimension)
         self._scopes: dict[Filter, Scope] = {}
 
     @property
@@ -123,7 +129,6 @@ class Columns:
         self.signs.remove(rows)
         self.sizes[rows] = 0
         self._ids.remove(rows)
-        self.vectors.drop(rows)
         self._changed(len(rows))
 
     def ids(self, rows: Rows) -> list[str]:
@@ -145,22 +150,37 @@ class Columns:
         rows: Rows,
         ids: Sequence[str],
         sizes: Sequence[int],
-        codes: Sequence[bytes | None],
+        vectors: Sequence[bytes | None],
         payloads: Sequence[Mapping[str, Payload]],
     ) -> None:
-        """Hold rows as they are now."""
+        """Hold rows as they are now; a vector as its floats' bytes."""
         if not len(rows):
             return
         if (needed := int(rows.max()) + 1) > self.capacity:
             self.reserve(max(1024, needed + needed // GROWTH))
         self._alive[rows] = True
         self._ids.put(rows, ids)
-        self.vectors.drop(rows)
         self.sizes[rows] = sizes
         for name, column in self._fields.items():
             column.put(rows, [payload.get(name) for payload in payloads])
-        self.signs.put(rows, codes)
+        has_one = np.array([vector is not None for vector in vectors], bool)
+        if has_one.any():
+            floats = np.frombuffer(b"".join([vector for vector in vectors if vector is not None]), np.float32)
+            self._vectors.put(rows[has_one], floats.reshape(-1, self._dimension))
+            self.signs.put(rows[has_one], floats.reshape(-1, self._dimension))
+        self.signs.remove(rows[~has_one])
         self._changed(len(rows))
+
+    def cosines(self, rows: Rows, vector: Vector) -> NDArray[np.float32]:
+        """Return the cosines of rows with a vector, NO_VECTOR for those that have none or are not held.
+
+        They are rounded: they do not depend on what else is asked for.
+        """
+        cosines = np.full(len(rows), NO_VECTOR, np.float32)
+        known = rows < self.capacity
+        known[known] = self.signs.held[rows[known]]
+        cosines[known] = np.round(self._vectors.cosines(rows[known], unit(vector)), COSINE_DIGITS)
+        return cosines
 
     def scope(self, where: Filter) -> Scope:
         """Return the rows for which a filter holds, all of whose fields are held; cached until a change."""
@@ -211,15 +231,20 @@ class Columns:
             return
         self._alive = grown(self._alive, capacity, False)
         self.signs.grow(capacity)
+        self._vectors.grow(capacity)
         self.sizes = grown(self.sizes, capacity, 0)
         self._ids.grow(capacity)
         for column in self._fields.values():
             column.grow(capacity)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all that is held, by name, but for vectors; most are views of what changes."""
+        """Return all that is held, by name; most are views of what changes."""
         rows = int(np.max(np.flatnonzero(self._alive), initial=-1)) + 1
-        parts: dict[str, Mapping[str, NDArray[Any]]] = {"ids": self._ids.arrays(rows), "signs": self.signs.arrays(rows)}
+        parts: dict[str, Mapping[str, NDArray[Any]]] = {
+            "ids": self._ids.arrays(rows),
+            "signs": self.signs.arrays(rows),
+            "vectors": self._vectors.arrays(rows),
+        }
         parts |= {f"field {name}": column.arrays(rows) for name, column in self._fields.items()}
         named = {f"{part}/{name}": array for part, held in parts.items() for name, array in held.items()}
         return {"alive": self._alive[:rows], "sizes": self.sizes[:rows], **named}
@@ -239,6 +264,7 @@ class Columns:
         self._alive, self.sizes = arrays["alive"], arrays["sizes"]
         self._ids.restore(parts["ids"])
         self.signs.restore(parts["signs"])
+        self._vectors.restore(parts["vectors"])
         for name, column in self._fields.items():
             column.restore(self.capacity, parts.get(f"field {name}", {}), about["texts"][name])
         self.stamp = about["stamp"]

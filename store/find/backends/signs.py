@@ -1,8 +1,8 @@
 """The signs of vectors in memory, for a coarse scan: the nearest by signs are then compared exactly.
 
 A vector's code has one bit a dimension, set where the number is above 0; the more bits two codes share, the smaller the
-angle between the vectors (random hyperplanes, Charikar 2002). The engine rescores the few rows that are left by their
-exact cosines.
+angle between the vectors (random hyperplanes, Charikar 2002). The engine ranks the few rows that are left by their
+cosines.
 
 Codes are stored column-major: `_codes[w]` holds word w (64 dimensions) of every row. A scan takes a block of rows that
 stays in the processor's cache through all words, `popcount(column ^ word of the query)`, and sums: three words in bytes
@@ -17,7 +17,7 @@ Row 0 is the nearest and, with keep=1, returned alone; if row 1 had distance 1 t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -44,10 +44,10 @@ OUTSIDE = np.uint16(2**15)
 Distances = NDArray[np.uint16]
 
 
-def code_of(vector: Vector) -> bytes:
-    """Return the vector's signs, one bit a dimension, padded to whole 64-bit words."""
-    bits = np.packbits(vector > 0.0)
-    return bits.tobytes() + bytes(-len(bits) % 8)
+def codes_of(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
+    """Return the signs of vectors, a row each: one bit a dimension, padded to whole 64-bit words."""
+    bits = np.packbits(vectors > 0.0, axis=1)
+    return np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8))).view(np.uint64)
 
 
 class Signs:
@@ -66,13 +66,10 @@ class Signs:
         held[: len(self.held)] = self.held
         self._codes, self.held = codes, held
 
-    def put(self, rows: Rows, codes: Sequence[bytes | None]) -> None:
-        """Set the codes of many rows; None for a row that has no vector."""
-        has_one = np.array([code is not None for code in codes], bool)
-        if has_one.any():
-            packed = np.frombuffer(b"".join([code for code in codes if code is not None]), np.uint64)
-            self._codes[:, rows[has_one]] = packed.reshape(-1, len(self._codes)).T
-        self.held[rows] = has_one
+    def put(self, rows: Rows, vectors: NDArray[np.float32]) -> None:
+        """Set the codes of rows by their vectors."""
+        self._codes[:, rows] = codes_of(vectors).T
+        self.held[rows] = True
 
     def remove(self, rows: Rows) -> None:
         """Forget the codes of rows."""
@@ -89,13 +86,13 @@ class Signs:
         for number in range(len(self._codes)):
             self._codes[number] = arrays[f"word {number}"]
 
-    def nearest(self, code: bytes, keep: int, mask: Mask, count: int) -> Rows:
-        """Return the rows of a mask, of `count` rows, whose signs differ least from the code: at least `keep`, if any.
+    def nearest(self, vector: Vector, keep: int, mask: Mask, count: int) -> Rows:
+        """Return the rows of a mask, of `count` rows, whose signs differ least from a vector's, at least `keep`.
 
         Rows as near as the last one are returned too, up to four times `keep`: only their vectors can rank them. Every
         row of the mask has a code. The module's docstring has the method and an example.
         """
-        words = np.frombuffer(code, np.uint64)
+        words = codes_of(vector[np.newaxis])[0]
         if count <= keep:
             return np.flatnonzero(mask)
         if FEW * count <= len(mask):

@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS {name}_columns(
 )
 """
 
-VERSION = 1
+VERSION = 2
 HEAD = ""
 PIECE_BYTES = 2**21
 

@@ -24,7 +24,7 @@ from ..table import say
 from .bulk import File, Filling, adopt
 from .sentences import Saying, Sentences
 
-VERSION = 1
+VERSION = 2
 """Raise it with every change of what is made here."""
 
 SESSION_TURNS, TURNS_A_FACT = 40, 10

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dreamd.store.find.backends import signs
 from dreamd.store.find.backends.interface import Vector
-from dreamd.store.find.backends.signs import Signs, code_of
+from dreamd.store.find.backends.signs import Signs
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ def _vectors(count: int, seed: int = 1) -> NDArray[np.float32]:
 def _held(vectors: NDArray[np.float32], capacity: int) -> Signs:
     held = Signs(DIMENSION)
     held.grow(capacity)
-    held.put(np.arange(len(vectors)), [code_of(vector) for vector in vectors])
+    held.put(np.arange(len(vectors)), vectors)
     return held
 
 
@@ -41,16 +41,16 @@ def test_the_nearest_are_those_of_a_plain_scan(keep: int, share: float, seed: in
     mask = np.zeros(1000, bool)
     mask[:700] = np.random.default_rng(seed).random(700) < share
     mask[0] = True
-    found = _held(vectors, 1000).nearest(code_of(asked), keep, mask, int(mask.sum()))
+    found = _held(vectors, 1000).nearest(asked, keep, mask, int(mask.sum()))
     assert sorted(found.tolist()) == _plain(vectors, asked, keep, mask)
 
 
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors, asked = _vectors(500), _vectors(1, 5)[0]
     held, mask = _held(vectors, 500), np.ones(500, bool)
-    whole = held.nearest(code_of(asked), 20, mask, 500)
+    whole = held.nearest(asked, 20, mask, 500)
     monkeypatch.setattr(signs, "BLOCK_ROWS", 64)
-    assert held.nearest(code_of(asked), 20, mask, 500).tolist() == whole.tolist()
+    assert held.nearest(asked, 20, mask, 500).tolist() == whole.tolist()
 
 
 @given(keep=st.integers(1, 60), seed=st.integers(0, 9))
@@ -65,13 +65,14 @@ def test_the_least_of_many_are_those_of_a_sort(keep: int, seed: int) -> None:
 
 def test_of_many_that_tie_some_are_returned() -> None:
     same = np.repeat(_vectors(1), 500, axis=0)
-    found = _held(same, 500).nearest(code_of(same[0]), 20, np.ones(500, bool), 500)
+    found = _held(same, 500).nearest(same[0], 20, np.ones(500, bool), 500)
     assert found.tolist() == list(range(80))
 
 
 def test_a_row_without_a_vector_has_no_code() -> None:
     held = _held(_vectors(3), 8)
-    held.put(np.array([1, 4]), [None, code_of(_vectors(1)[0])])
+    held.put(np.array([4]), _vectors(1))
+    held.remove(np.array([1]))
     assert held.held.tolist() == [True, False, True, False, True, False, False, False]
     held.remove(np.array([0]))
     assert np.flatnonzero(held.held).tolist() == [2, 4]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from dreamd.store.filters import Condition, Payload
-from dreamd.store.find.backends import sqlite_vec
+from dreamd.store.find.backends import snapshot, sqlite_vec
 from dreamd.store.find.backends.columns import Columns
 from dreamd.store.find.backends.interface import Point, Vector
 from dreamd.store.find.backends.sqlite_vec import SqliteVecStore
 from dreamd.store.keep.database import Connections, open_database, transaction
+from hypothesis import given
+from hypothesis import strategies as st
 
 NAME, DIMENSION = "chunks", 64
 ONLY_X = (Condition("channel", "in", ("x",)),)
@@ -116,6 +119,7 @@ def test_what_has_hardly_changed_is_not_written_again(first: Opened, monkeypatch
     "damage",
     [
         "UPDATE chunks_columns SET data = zeroblob(length(data)) WHERE part = 'signs/word 0'",
+        "UPDATE chunks_columns SET data = zeroblob(length(data)) WHERE part = 'vectors/numbers'",
         "UPDATE chunks_columns SET data = zeroblob(length(data)) WHERE part = ''",
         "DELETE FROM chunks_columns WHERE part = 'ids/bytes'",
         "DELETE FROM chunks_columns WHERE part = ''",
@@ -150,6 +154,72 @@ def test_what_changes_meanwhile_is_not_kept(first: Opened, path: Path) -> None:
     assert reads == 1
     assert first.keep()
     assert _answers_of_another(path) == (first.answers(), 0)
+
+
+ids = st.integers(0, 12)
+steps = st.one_of(
+    st.tuples(st.just("upsert"), ids),
+    st.tuples(st.just("give"), ids),
+    st.tuples(st.just("delete"), ids),
+    st.tuples(st.just("keep"), ids),
+    st.tuples(st.just("break off"), ids),
+    st.tuples(st.just("reopen"), ids),
+)
+
+
+class BrokenOff(Exception):
+    pass
+
+
+@given(st.lists(steps, max_size=25))
+def test_vectors_are_in_step_whatever_happens(taken: list[tuple[str, int]]) -> None:
+    with TemporaryDirectory() as folder, patch.object(sqlite_vec, "KEPT_AFTER", 1):
+        path = Path(folder) / "index.db"
+        opened, expected = Opened(path), dict[str, Vector | None]()
+        for number, (what, place) in enumerate(taken):
+            opened = _taken(opened, path, what, f"p{place}", _vector(number), expected)
+            asked = _vector(number + 1000)
+            cosines = {name: _cosine(vector, asked) for name, vector in expected.items() if vector is not None}
+            found = {match.id: match.score for match in opened.store.search_vector(NAME, asked, 99)}
+            assert found == pytest.approx(cosines, abs=0.004)
+            assert opened.store.cosines(NAME, asked, expected) == found
+        opened.close()
+
+
+def _taken(
+    opened: Opened, path: Path, what: str, point_id: str, vector: Vector, expected: dict[str, Vector | None]
+) -> Opened:
+    """Take a step; return the store to go on with."""
+    if what == "upsert":
+        opened.store.upsert(NAME, [Point(point_id, f"apples {vector[0]}")])
+        expected[point_id] = None
+    elif what == "give":
+        opened.store.set_vectors(NAME, {point_id: vector})
+        expected |= {point_id: vector} if point_id in expected else {}
+    elif what == "delete":
+        opened.store.delete(NAME, [point_id])
+        expected.pop(point_id, None)
+    elif what == "keep":
+        assert opened.keep()
+    elif what == "break off":
+        _break_off(opened, point_id, vector)
+    else:
+        opened.close()
+        return Opened(path)
+    return opened
+
+
+def _break_off(opened: Opened, point_id: str, vector: Vector) -> None:
+    """Roll a change back, and end the snapshot after its first piece."""
+    with suppress(BrokenOff), opened.batch():
+        opened.store.upsert(NAME, [Point(point_id, "pears", vector=vector)])
+        raise BrokenOff
+    with patch.object(snapshot, "_put", side_effect=[None, BrokenOff]), suppress(BrokenOff):
+        opened.keep()
+
+
+def _cosine(vector: Vector, asked: Vector) -> float:
+    return float(vector @ asked / (np.linalg.norm(vector) * np.linalg.norm(asked)))
 
 
 def test_compacting_leaves_nothing_of_it(first: Opened, path: Path) -> None:
