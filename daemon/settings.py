@@ -125,10 +125,18 @@ def _read_toml(file: Path, *, must_exist: bool) -> dict[str, Any]:
 
 def _absolute(settings: Settings) -> Settings:
     """Resolve `~` and relative parts of the paths, so that no later change of folder moves them."""
-    places = {"data_dir": settings.data_dir, "vault_dir": settings.vault_dir}
     return settings.model_copy(
-        update={name: place.expanduser().absolute() for name, place in places.items() if place is not None}
+        update={
+            "data_dir": _whole(settings.data_dir),
+            "vault_dir": _whole(settings.vault_dir),
+            "log": settings.log.model_copy(update={"file": _whole(settings.log.file)}),
+            "llm": settings.llm.model_copy(update={"api_key_file": _whole(settings.llm.api_key_file)}),
+        }
     )
+
+
+def _whole(place: Path | None) -> Path | None:
+    return place.expanduser().absolute() if place is not None else None
 
 
 def _explain(error: ValidationError, file: Path, values: Mapping[str, Any]) -> SettingsError:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import time
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
+from pydantic_core import PydanticCustomError
 
 from .registry import DEFAULT_SWITCHES, Stage
 
@@ -23,6 +24,24 @@ class ScheduleSettings(BaseModel):
     compaction_gap_h: float = Field(3, gt=0, description="at least so long after any other dream")
     first_backoff_s: float = Field(900, gt=0)
     longest_backoff_s: float = Field(6 * 3600, gt=0)
+
+    @field_validator("daily_at", mode="before")
+    @classmethod
+    def _is_a_time(cls, given: object) -> object:
+        try:
+            return given if isinstance(given, time) else time.fromisoformat(str(given))
+        except ValueError:
+            raise PydanticCustomError("time", 'it takes a local time of the day, such as "03:00"') from None
+
+    @field_validator("allowed_hours", mode="before")
+    @classmethod
+    def _are_hours(cls, given: object) -> object:
+        hours = list(given) if isinstance(given, list | tuple) else []
+        if len(hours) != 2 or not all(type(hour) is int and 0 <= hour <= 24 for hour in hours):
+            raise PydanticCustomError(
+                "hours", "it takes two whole hours from 0 to 24, the first and that which ends it, such as [22, 8]"
+            )
+        return given
 
 
 class IdleSettings(BaseModel):

@@ -121,6 +121,15 @@ def test_a_value_is_not_repeated_in_the_message(tmp_path: Path) -> None:
     assert "hunter2" not in str(raised.value)
 
 
+def test_the_home_folder_is_known_in_every_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / "dreamd.toml"
+    file.write_text('vault_dir = "~/notes"\n[log]\nfile = "~/dreamd.log"\n[llm]\napi_key_file = "~/key"\n')
+    settings = load(file)
+    assert settings.vault == tmp_path / "notes"
+    assert (settings.log.file, settings.llm.api_key_file) == (tmp_path / "dreamd.log", tmp_path / "key")
+
+
 def test_broken_toml_names_the_line(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"is not TOML: .*line 2"):
         load(write(tmp_path, "a = 1\nb = = 2\n"))

@@ -26,7 +26,17 @@ def test_settings_that_work_are_not_complained_of(config: Path) -> None:
     [
         (
             "[pipelines.schedule]\nallowed_hours = [22]\n",
-            "dreamd.toml: pipelines.schedule.allowed_hours: it has too few values.",
+            "dreamd.toml: pipelines.schedule.allowed_hours: it takes two whole hours from 0 to 24, the first and that "
+            "which ends it, such as [22, 8].",
+        ),
+        ("[pipelines.schedule]\nallowed_hours = [22, 30]\n", "allowed_hours: it takes two whole hours from 0 to 24"),
+        (
+            '[pipelines.schedule]\ndaily_at = "3am"\n',
+            'pipelines.schedule.daily_at: it takes a local time of the day, such as "03:00".',
+        ),
+        (
+            "[pipelines.schedule]\ndaily_at = 3\n",
+            'pipelines.schedule.daily_at: it takes a local time of the day, such as "03:00".',
         ),
         (
             '[store.embedding]\nmodel = "BAAI/bge-small-en-v1.5"\n',
@@ -44,7 +54,7 @@ def test_each_unworkable_setting_is_one_sentence(config: Path, content: str, say
 
 def test_a_list_in_the_environment_is_named_by_its_variable(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DREAMD_PIPELINES__SCHEDULE__ALLOWED_HOURS", "[22]")
-    assert complaints()[0].startswith("DREAMD_PIPELINES__SCHEDULE__ALLOWED_HOURS: it has too few values.")
+    assert complaints()[0].startswith("DREAMD_PIPELINES__SCHEDULE__ALLOWED_HOURS: it takes two whole hours")
 
 
 def test_a_model_that_may_be_fetched_or_was_is_let_pass(
