@@ -264,6 +264,7 @@ class ImportAnswer(TypedDict):
     turns_known: int
     turns_purged: int
     notes: int
+    notes_known: int
     redacted: int
     contents_left_out: int
     skipped: list[SkippedAnswer]

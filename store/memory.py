@@ -43,6 +43,7 @@ class MemoryStore:
         # What comes in: operations/intake
         self.remember = parts.intake.remember
         self.keep = parts.intake.keep
+        self.take_note = parts.intake.take_note
         self.observe = parts.intake.observe
 
         self.reflect = parts.intake.reflect

@@ -201,7 +201,7 @@ def import_code(answer: ImportAnswer) -> int:
     refusals = {piece["refused"] for piece in answer["skipped"]}
     if "unreadable" in refusals:
         return NO_INPUT
-    nothing = not answer["sessions"] and not answer["notes"]
+    nothing = not answer["sessions"] and not answer["notes"] and not answer["notes_known"]
     return BAD_DATA if nothing or "unsupported" in refusals else 0
 
 
@@ -230,8 +230,9 @@ def _taken(answer: ImportAnswer) -> str:
     parts = [f"{count(added, 'new turn')} from {count(answer['sessions'], 'session')}"] if answer["sessions"] else []
     parts += [count(answer["notes"], "note")] if answer["notes"] else []
     taken = f"Took {listing(parts)}" if parts else "Nothing was taken"
-    if known:
-        taken += f"; {count(known, 'turn')} {'was' if known == 1 else 'were'} known already"
+    for number, what in ((known, "turn"), (answer["notes_known"], "note")):
+        if number:
+            taken += f"; {count(number, what)} {'was' if number == 1 else 'were'} known already"
     if purged:
         taken += f"; {count(purged, 'turn')} that {'was' if purged == 1 else 'were'} purged stay away"
     return taken + "."

@@ -13,6 +13,7 @@ from ...ipc.answers import ImportAnswer, SkippedAnswer
 from ...ipc.call import Call
 from ...store.channel import channel_of_folder
 from ...store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NodeId, StoreBusy, StoreReadOnly
+from ...store.results import Kept
 from .detect import read
 from .reading.items import Item, NoteRead, Remark, SessionRead, Skipped, UnreadableFile, UnsupportedFile
 
@@ -38,6 +39,7 @@ class Account:
     turns_known: int = 0
     turns_purged: int = 0
     notes: int = 0
+    notes_known: int = 0
     redacted: int = 0
     contents_left_out: int = 0
     refused: list[Skipped] = field(default_factory=list)
@@ -64,6 +66,7 @@ class Account:
             "turns_known": self.turns_known,
             "turns_purged": self.turns_purged,
             "notes": self.notes,
+            "notes_known": self.notes_known,
             "redacted": self.redacted,
             "contents_left_out": self.contents_left_out,
             "skipped": [_skipped(one) for one in (*self.refused, *self.skipped)[:MAX_SKIPPED]],
@@ -157,20 +160,19 @@ class Importer:
         self.account.sessions.add(item.head.session_id)
         return self._store.observe(replace(item.head, channel=channel), item.turns)
 
-    def _remember(self, note: NoteRead) -> Future[NodeId]:
+    def _remember(self, note: NoteRead) -> Future[Kept]:
         """Keep a note where the import keeps notes: its author does not choose its channel, unless trusted."""
         channel, kind = self._channel or self._folders_channel, Kind.NOTE
         asked = (self._channel or note.channel or channel, note.kind or kind)
         if self._trust_frontmatter:
             channel, kind = asked
-        kept_as = self._store.remember(
+        kept = self._store.take_note(
             note.text, kind=kind, channel=channel, tags=note.tags, title=note.title, created_at=note.created_at
         )
         self.account.channels.add(channel)
-        self.account.notes += 1
         if asked != (channel, kind):
             self.account.remark(Remark(note.path, UNTRUSTED))
-        return kept_as
+        return kept
 
     def _finish_oldest(self) -> None:
         """Wait for the oldest batch and count what came of it."""
@@ -180,6 +182,10 @@ class Importer:
         except InvalidInput as error:
             self.account.skip(Skipped(path, None, str(error)))
             return
+        if isinstance(result, Kept):
+            is_new = result.novelty != "known"
+            self.account.notes += is_new
+            self.account.notes_known += not is_new
         self.account.turns_added += getattr(result, "added", 0)
         self.account.turns_known += getattr(result, "known", 0)
         self.account.turns_purged += getattr(result, "purged", 0)

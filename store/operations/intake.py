@@ -103,10 +103,17 @@ class Intake:
         with the same `idempotency_key`, it is answered as before and is not counted as said again.
         Raises InvalidInput for an empty text or a curated one too long, StoreReadOnly while learning is paused.
         """
-        learned = {"learned_at": self._now().isoformat()} if created_at else {}
         memory = _curated(self._memory(text, kind, channel, tags, agent_id, title, created_at), curated)
-        memory = replace(memory, extra={**learned, **memory.extra})
         return self._keep(memory, said_now=created_at is None, key=idempotency_key)[0]
+
+    def take_note(
+        self, text: str, *, kind: Kind, channel: str, tags: Sequence[str], title: str, created_at: datetime | None
+    ) -> Future[Kept]:
+        """Keep what was written down elsewhere as `remember` does; the future resolves to what is known of it then."""
+        memory = self._memory(text, kind, channel, tags, None, title, created_at)
+        acknowledged, remembering = self._keep(memory, said_now=created_at is None)
+        redacted = _redacted(memory, text)
+        return _kept(acknowledged, lambda node_id: Kept(node_id, channel, remembering.novelty, redacted))
 
     def keep(
         self,
@@ -127,22 +134,14 @@ class Intake:
         memory = _curated(self._memory(text, kind, channel, tags, agent_id), curated)
         memory, is_said = self._trusted(memory, session)
         acknowledged, remembering = self._keep(memory, key=idempotency_key, is_said=is_said)
-        redacted = max(0, memory.text.count(REDACTED) - text.count(REDACTED))
-        kept: Future[Kept] = Future()
-        kept.add_done_callback(lambda answer: acknowledged.cancel() if answer.cancelled() else None)
+        redacted = _redacted(memory, text)
 
-        def tell(done: Future[NodeId]) -> None:
-            if done.cancelled() or not kept.set_running_or_notify_cancel():
-                kept.cancel()
-            elif error := done.exception():
-                kept.set_exception(error)
-            else:
-                is_new = remembering.novelty == "new"
-                waits = memory.is_waiting if is_new else remembering.found_waiting and not is_said
-                kept.set_result(Kept(done.result(), channel, remembering.novelty, redacted, waits))
+        def answer(node_id: NodeId) -> Kept:
+            is_new = remembering.novelty == "new"
+            waits = memory.is_waiting if is_new else remembering.found_waiting and not is_said
+            return Kept(node_id, channel, remembering.novelty, redacted, waits)
 
-        acknowledged.add_done_callback(tell)
-        return kept
+        return _kept(acknowledged, answer)
 
     def reflect(
         self,
@@ -193,6 +192,7 @@ class Intake:
         kept = self._door.statement(text)
         node_id = okf.fact_id(channel, kept)
         title = self._door.title(title) or title_of(kept, TITLE_CHARS)
+        learned = {"learned_at": self._now().isoformat()} if created_at else {}
         return Memory(
             node_id=node_id,
             level=Level.FACT,
@@ -206,7 +206,7 @@ class Intake:
             certainty=STATED_CERTAINTY,
             provenance="user_corrected" if kind is Kind.CORRECTION else STATED,
             path=okf.path_for(Level.FACT, title, node_id),
-            extra={"agent_id": self._door.name(agent_id)} if agent_id else {},
+            extra={**learned, **({"agent_id": self._door.name(agent_id)} if agent_id else {})},
         )
 
     def _keep(
@@ -326,6 +326,28 @@ class Intake:
             self._remembered(kept_as.result(), remembering.is_known)
             if is_said and remembering.found_waiting and (memory.kind in STEERING or CURATED in memory.extra):
                 self._vouched(replace(memory, node_id=kept_as.result()))
+
+
+def _redacted(memory: Memory, given: str) -> int:
+    """Count the secrets that were taken out of what was given."""
+    return max(0, memory.text.count(REDACTED) - given.count(REDACTED))
+
+
+def _kept(acknowledged: Future[NodeId], answer: Callable[[NodeId], Kept]) -> Future[Kept]:
+    """Return a future that resolves to the answer when a memory is acknowledged; cancelling it cancels that."""
+    kept: Future[Kept] = Future()
+    kept.add_done_callback(lambda one: acknowledged.cancel() if one.cancelled() else None)
+
+    def resolve(done: Future[NodeId]) -> None:
+        if done.cancelled() or not kept.set_running_or_notify_cancel():
+            kept.cancel()
+        elif error := done.exception():
+            kept.set_exception(error)
+        else:
+            kept.set_result(answer(done.result()))
+
+    acknowledged.add_done_callback(resolve)
+    return kept
 
 
 def _curated(memory: Memory, priority: int) -> Memory:

@@ -76,6 +76,14 @@ def test_an_empty_folder_is_65_and_what_is_known_is_0(shared: DaemonUnderTest, f
         assert said in done.stdout
 
 
+def test_a_note_that_is_known_is_not_taken_again(shared: DaemonUnderTest, folder: Path) -> None:
+    (folder / "cabin.md").write_text("The key of the cabin hangs behind the door.")
+    assert "Took 1 note." in plain(typed(shared, "import", folder).stdout)
+    again = typed(shared, "import", folder)
+    assert again.returncode == 0
+    assert "Nothing was taken; 1 note was known already." in plain(again.stdout)
+
+
 def test_a_note_does_not_choose_its_channel_and_kind_unless_it_is_trusted(
     shared: DaemonUnderTest, tmp_path: Path
 ) -> None:

@@ -129,6 +129,7 @@ ANSWERS: dict[str, Any] = {
         "turns_known": 0,
         "turns_purged": 0,
         "notes": 0,
+        "notes_known": 0,
         "remarks": [],
         "skipped_total": 0,
         "redacted": 0,
@@ -280,6 +281,12 @@ def test_options_become_the_filter_of_the_wire(daemon: FakeDaemon, run: Run) -> 
     run("list", "--since", "yesterday", "--until", "today")
     days = daemon.asked[-1][1]["filter"]["must"][0]["range"]
     assert datetime.fromisoformat(days["lt"]) - datetime.fromisoformat(days["gte"]) == timedelta(days=2)
+    for length, minutes in (("5m", 5), ("3h", 180), ("2d", 2 * 24 * 60), ("1w", 7 * 24 * 60)):
+        run("recall", "office", "--since", length)
+        at = datetime.fromisoformat(daemon.asked[-1][1]["filter"]["must"][0]["range"]["gte"])
+        assert timedelta(0) <= datetime.now().astimezone() - at - timedelta(minutes=minutes) < timedelta(minutes=1)
+    run("recall", "office", "--filter", '{"field": "kind", "eq": "note"}')
+    assert daemon.asked[-1][1]["filter"] == {"field": "kind", "eq": "note"}
 
 
 def test_without_a_channel_the_request_names_this_folder(
