@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any, get_args
 
 from loguru import logger
 from pydantic import BaseModel, ValidationError
@@ -69,19 +70,37 @@ def unknown_method(method: str, known: Iterable[str]) -> ProtocolError:
 def invalid_params(error: ValidationError, params: type[BaseModel]) -> ProtocolError:
     """Build the error that names the wrong parameters; their values are not repeated."""
     complaints: list[str] = []
-    unknown = False
+    hints: dict[str, None] = {}
     for detail in error.errors(include_url=False, include_input=False, include_context=False)[:5]:
         name = ".".join(str(part)[:64] for part in detail["loc"])
         if detail["type"] == "extra_forbidden":
-            unknown = True
+            hints[_known_at(params, detail["loc"][:-1])] = None
             complaints.append(f"there is no parameter {name!r}")
         elif detail["type"] == "missing":
             complaints.append(f"{name!r} is missing")
         else:
             complaints.append(f"{name!r}: {detail['msg'][:1].lower()}{detail['msg'][1:]}")
-    known = ", ".join(field.alias or name for name, field in params.model_fields.items()) or "none"
-    hint = f"parameters: {known}" if unknown or len(complaints) > 1 else ""
-    return ProtocolError("; ".join(complaints), hint, INVALID_PARAMS)
+    if len(complaints) > 1 and not hints:
+        hints[_known_at(params, ())] = None
+    return ProtocolError("; ".join(complaints), "; ".join(hints), INVALID_PARAMS)
+
+
+def _known_at(params: type[BaseModel], place: Sequence[int | str]) -> str:
+    """Name the parameters that there are at a place in a method's parameters; a list's places are numbers."""
+    model, at = params, [part for part in place if isinstance(part, str)]
+    for part in at:
+        fields = {field.alias or name: field for name, field in model.model_fields.items()}
+        model = next(_models_in(fields[part].annotation), model) if part in fields else model
+    known = ", ".join(field.alias or name for name, field in model.model_fields.items()) or "none"
+    return f"{f'parameters of {at[-1]}' if at else 'parameters'}: {known}"
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models that a type is made of: itself, a choice of several, or what a list holds."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def _place(error: BaseException) -> str:

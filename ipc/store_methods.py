@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import wraps
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..store import within
 from ..store.filters import Filter
-from ..store.model import Kind, NewTurn, SessionHead
+from ..store.model import ALL_CHANNELS, Kind, NewTurn, SessionHead
 from ..store.names import Name
 from .answers import ContextAnswer, FeedbackAnswer, LinkAnswer, ListAnswer, RecallAnswer, ShowAnswer
 from .call import Call, Handler
-from .channels import channel_of, channel_of_repository, found_elsewhere, not_looked_in
+from .channels import channel_of, channel_of_repository, found_elsewhere, not_looked_in, nothing_there
 from .filters import FilterParams
 from .params import (
     ContextParams,
@@ -46,6 +46,8 @@ from .serialize import (
 
 ANSWER_S = 20.0
 """A search or a page that takes longer is broken off; its client was answered before, or has left."""
+
+FILTERED = "only what the filter lets pass was looked at"
 
 if TYPE_CHECKING:
     from ..store import MemoryStore
@@ -86,7 +88,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             answer["notes"].append(more)
         if found.abstained:
             held = store.channels()
-            answer["notes"] += not_looked_in(channel, held)
+            answer["notes"] += why_nothing(params, channel, held)
             if params.channel is None and not held.get(channel) and not (params.filter or params.as_of):
                 answer["elsewhere"] = elsewhere_that_fits(store.elsewhere(params.query, params.limit))
         if params.explain:
@@ -110,7 +112,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         notes = list(envelope.notes)
         if envelope.abstained:
             held = store.channels()
-            notes += not_looked_in(channel, held)
+            notes += why_nothing(params, channel, held)
             if params.channel is None and not held.get(channel) and not (params.filter or params.as_of):
                 notes += found_elsewhere(store.elsewhere(params.query))
         return {
@@ -209,6 +211,15 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         "show": Handler(ShowParams, bounded(show), blocking=True),
         "list": Handler(ListParams, bounded(list_), blocking=True),
     }
+
+
+def why_nothing(params: RecallParams | ContextParams, channel: str, held: Mapping[str, int]) -> list[str]:
+    """Return notes on why a question found nothing: its filter, an empty channel that it named, or where it looked."""
+    if params.filter is not None:
+        return [FILTERED]
+    if params.channel is not None and (empty := nothing_there(channel, held)) and channel != ALL_CHANNELS:
+        return empty
+    return not_looked_in(channel, held)
 
 
 def bounded(answer: Callable[[AnyParams, Call], Any]) -> Callable[[AnyParams, Call], Any]:

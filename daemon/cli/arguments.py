@@ -35,6 +35,9 @@ def day(text: str) -> str:
         raise ArgumentTypeError(f"{text!r} is no day like 2026-11-21") from None
 
 
+MINUTES = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
+"""The minutes of each unit of a length of time."""
+
 FIELDS = ("level", "kind", "channel", "agent", "session", "task", "user", "tags", "entity")
 FILTER_EXAMPLES = """examples:
   --where kind=decision --since 30d           decisions of the last 30 days
@@ -58,7 +61,9 @@ def filter_arguments(parser: ArgumentParser) -> None:
         options.add_argument(
             option, dest=name, action="append", default=[], type=field_test, metavar="FIELD[=A,B]", help=does
         )
-    options.add_argument("--since", type=since, metavar="WHEN", help="said then or later: 2026-11-01, 7d, 12h, today")
+    options.add_argument(
+        "--since", type=since, metavar="WHEN", help="said then or later: 2026-11-01, today, 30m, 12h, 7d, 2w"
+    )
     options.add_argument("--until", type=until, metavar="WHEN", help="said by then, that day included")
     options.add_argument("--filter", type=wire_filter, metavar="JSON", help="a filter in the wire's own form")
     parser.epilog, parser.formatter_class = FILTER_EXAMPLES, RawDescriptionHelpFormatter
@@ -66,6 +71,10 @@ def filter_arguments(parser: ArgumentParser) -> None:
 
 def chosen_filter(options: Namespace) -> dict[str, Any] | None:
     """Return the wire's filter for the options, None without any."""
+    if options.filter is not None and not any(
+        (options.where, options.any_of, options.rule_out, options.since, options.until)
+    ):
+        return dict(options.filter)
     times = {name: at for name, at in (("gte", options.since), ("lt", options.until)) if at}
     must = [*options.where, *([{"field": "time", "range": times}] if times else [])]
     must += [options.filter] if options.filter is not None else []
@@ -122,13 +131,13 @@ def _moment(text: str) -> tuple[datetime, timedelta]:
     from datetime import datetime, timedelta
 
     now = datetime.now().astimezone()
-    if text[:-1].isdecimal() and len(text) <= 6 and text[-1] in "hdw":
-        return now - timedelta(hours=int(text[:-1]) * {"h": 1, "d": 24, "w": 168}[text[-1]]), timedelta()
+    if text[:-1].isdecimal() and len(text) <= 6 and text[-1] in MINUTES:
+        return now - timedelta(minutes=int(text[:-1]) * MINUTES[text[-1]]), timedelta()
     named_day = {"today": now, "yesterday": now - timedelta(days=1)}.get(text)
     written = named_day.date().isoformat() if named_day else text
     try:
         at = datetime.fromisoformat(written).astimezone()
     except ValueError:
-        known = "a day like 2026-11-21, an instant, today, yesterday, 12h, 7d or 2w"
+        known = "a day like 2026-11-21, an instant, today, yesterday, 30m (minutes), 12h, 7d or 2w"
         raise ArgumentTypeError(f"{text!r} is no time: give {known}") from None
     return at, timedelta(days=len(written) <= len("2026-11-21"))

@@ -131,7 +131,8 @@ class Recall:
         if not (as_of or where):
             self._feedback.answered(query, channel, session, ranking, [shown_slot(slot) for slot in envelope.slots])
         self.on_given(session, envelope.slots)
-        return outgoing_envelope(curated.with_curated(envelope, always)) if always else envelope
+        asked_tokens = 0 if only_sure else budget_tokens
+        return outgoing_envelope(curated.with_curated(envelope, always, asked_tokens)) if always else envelope
 
     def _curated(self, ranking: Ranking, budget_tokens: int, given: Sequence[str]) -> tuple[Slot, ...]:
         """Return the lines of every envelope in the question's scope, but for those given; none is ranked again."""

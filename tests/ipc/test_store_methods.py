@@ -152,6 +152,16 @@ def test_explain_tells_how_and_why_not(client: Client) -> None:
     assert caught.value.code == NOT_FOUND
 
 
+def test_an_abstention_says_what_was_left_out_and_where_nothing_is(client: Client) -> None:
+    for channel in ("kitchen", "garden"):
+        client.call("remember", {"text": "Tabs are four spaces wide.", "channel": channel})
+    filtered = {"query": "tabs", "channel": "kitchen", "filter": {"field": "kind", "eq": "decision"}}
+    unknown = {"query": "tabs", "channel": "kitchn"}
+    for method in ("recall", "context"):
+        assert client.call(method, filtered)["notes"] == ["only what the filter lets pass was looked at"]
+        assert client.call(method, unknown)["notes"] == ["nothing is kept in `kitchn` yet; did you mean `kitchen`?"]
+
+
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [

@@ -10,12 +10,14 @@ from ...model import Envelope, Slot
 from ...text.chunking import estimate_tokens
 from ...text.fence import fenced, speaker_name, unmarked
 from ..index.projection import Node
-from .packing import NOTE
+from .packing import NOTE, TOO_SMALL
 
 SHARE: Final = 0.2
 """The part of an envelope's budget that curated memories may take."""
 
 ALWAYS: Final = "always"
+
+NOTHING_ELSE: Final = "nothing else that is remembered answers this"
 
 
 def curated_slots(nodes: Sequence[Node], budget_tokens: int) -> tuple[Slot, ...]:
@@ -31,11 +33,18 @@ def curated_slots(nodes: Sequence[Node], budget_tokens: int) -> tuple[Slot, ...]
     return tuple(slots)
 
 
-def with_curated(envelope: Envelope, curated: tuple[Slot, ...]) -> Envelope:
-    """Return an envelope with curated lines before its own; one that abstains still says that it does."""
+def with_curated(envelope: Envelope, curated: tuple[Slot, ...], asked_tokens: int = 0) -> Envelope:
+    """Return an envelope with curated lines before its own; one that abstains still says that it does.
+
+    Its text says so too, where this fits into `asked_tokens`, the budget of a question; 0: nobody asked.
+    """
     if not curated:
         return envelope
     slots = (*curated, *envelope.slots)
-    text = fenced("\n".join(slot.text for slot in slots))
+    lines = [slot.text for slot in slots]
+    if envelope.abstained:
+        rest = f"- {TOO_SMALL if TOO_SMALL in envelope.notes else NOTHING_ELSE}"
+        lines += [rest] if estimate_tokens(fenced("\n".join([*lines, rest]))) <= asked_tokens else []
+    text = fenced("\n".join(lines))
     tokens = max(estimate_tokens(text), envelope.tokens + sum(slot.tokens for slot in curated))
     return replace(envelope, text=text, tokens=tokens, slots=slots)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.find.search.curated import SHARE
+from dreamd.store.find.search.curated import NOTHING_ELSE, SHARE
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Envelope, InvalidInput
 from hypothesis import given, settings
@@ -33,6 +33,17 @@ def test_it_stands_first_whatever_is_asked(store: MemoryStore) -> None:
     assert (far.abstained, [slot.words for slot in far.slots]) == (True, ["Sign as the bakery.", RULE])
     assert [slot.words for slot in envelope(store, channel="garden").slots] == ["Sign as the bakery."]
     assert sum(slot.node_id == node_id for slot in envelope(store, "in which language to answer, German").slots) == 1
+
+
+def test_a_question_without_an_answer_is_told_so_beside_it(store: MemoryStore) -> None:
+    store.remember(RULE, channel="shop", curated=5).result()
+    store.remember(OVEN, channel="shop").result()
+    assert envelope(store, "zxqv").text.endswith(f"\n- {NOTHING_ELSE}</dreamd-memory>")
+    assert NOTHING_ELSE not in envelope(store).text
+    unasked = store.context("zxqv", channel="shop", only_sure=True)
+    assert (len(unasked.slots), NOTHING_ELSE in unasked.text) == (1, False)
+    for budget_tokens in range(60, 200, 4):
+        assert envelope(store, "zxqv", budget_tokens=budget_tokens).tokens <= budget_tokens
 
 
 def test_what_an_agent_has_already_is_not_told_again(store: MemoryStore) -> None:
