@@ -16,7 +16,7 @@ WORD = re.compile(r"[^\W_]+(?:[-_./:'’][^\W_]+)*", re.UNICODE)
 """A word with what may stand inside one: identifiers, paths, versions and error codes stay whole."""
 
 _BEGINS = re.compile(r"(?:^|[.!?:\n])\W*\Z")
-"""What stands before the first word of a sentence."""
+"""The end of the text before the first word of a sentence."""
 
 ASKED_CHARS = 300
 _ANY_DAY = date(2000, 1, 1)
