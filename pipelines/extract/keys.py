@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import date
 
 from ...store.text.dates import days_in
-from ...store.text.languages import words_in
+from ...store.text.named import named
 from .places import Place
 
 MOST_NAMES = 6
-_CAPITAL = r"[^\W\d_a-zß-öø-ÿ][\w'’+#/-]*\w"
-_NAME = re.compile(rf"(?<=[^\W_][ ,(]|[,;)] )(?:{_CAPITAL})(?: (?:{_CAPITAL}))*")
-_THING = re.compile(r"`([^`\s]{2,40})`|\b([a-z]+[A-Z]\w+|\w+_\w+|[\w-]{1,80}\.[a-z]{2,4})\b(?!\.\w)")
 _WORD = re.compile(r"[^\W_][\w.+#/-]*[^\W_]|[^\W_]", re.UNICODE)
 
 
@@ -25,7 +22,7 @@ class Names:
         seen: Counter[str] = Counter()
         said: Counter[str] = Counter()
         for place in places:
-            seen.update(_named(place.text))
+            seen.update(named(place.text))
             said.update(_WORD.findall(place.text))
         self._spelling: dict[str, str] = {}
         for name, _ in seen.most_common():
@@ -47,17 +44,3 @@ class Names:
 def days_of(text: str, said_on: date | None) -> tuple[date, ...]:
     """Return the days that a text means; () where nobody knows when it was said."""
     return days_in(text, said_on) if said_on else ()
-
-
-def _named(text: str) -> Iterator[str]:
-    empty = words_in("function_words") | words_in("weekdays") | words_in("months") | {"i"}
-    for match in _NAME.finditer(text):
-        words = [
-            word for word in match.group().split() if word.lower().partition("'")[0].partition("’")[0] not in empty
-        ]
-        if words and any(len(word) > 1 for word in words):
-            yield re.sub(r"['’]s$", "", " ".join(words))
-    for code, plain in _THING.findall(text):
-        thing = code or plain
-        if sum(character.isalnum() for character in thing) > 2 and not (thing.isalpha() and thing.islower()):
-            yield thing

@@ -16,8 +16,9 @@ from ...keep.okf import session
 from ...model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, SessionHead, Turn
 from ...roles import Role
 from ...text.dates import format_date
+from ...text.named import entities_in
 
-PROJECTION_VERSION = 8
+PROJECTION_VERSION = 9
 """The version of these rules; raise it with every change, so that an index made by older rules is rebuilt."""
 
 NEIGHBOURS, NEIGHBOUR_CHARS = 2, 250
@@ -242,7 +243,7 @@ def memory_node(memory: Memory) -> Node:
         agent=_name(memory.extra.get("agent_id")),
         task=_name(memory.extra.get("task_id")),
         user=_name(memory.extra.get("user_id")),
-        entities=_entities(*memory.about, memory.slot.subject if memory.slot else "", memory.said_by or ""),
+        entities=_entities(*_named_in(memory), memory.slot.subject if memory.slot else "", memory.said_by or ""),
     )
 
 
@@ -347,6 +348,13 @@ def _said(turn: Node) -> str:
 def _keys(memory: Memory) -> str:
     """Return what a fact is found by beside its words: whom and what it is about, and the days that it means."""
     return "\n".join([*memory.about, *map(format_date, memory.days)])
+
+
+def _named_in(memory: Memory) -> tuple[str, ...]:
+    """Return what a memory says that it is about; of a statement that was kept by itself, what it names."""
+    if memory.about or memory.sources or memory.level is not Level.FACT or memory.kind is Kind.DOCUMENT:
+        return memory.about
+    return entities_in(memory.text)
 
 
 def _entities(*names: str) -> tuple[str, ...]:

@@ -139,6 +139,15 @@ def test_an_appended_turn_has_the_agent_of_its_session(filled: MemoryStore) -> N
     assert found(filled, field="entity", eq="INES") == {"s-codex#2"}
 
 
+def test_a_remembered_statement_is_of_what_it_names(store: MemoryStore) -> None:
+    named = store.remember("Berta's dog eats what Ines Vogel cooks.", channel="shop").result()
+    store.remember("The dog sleeps under the bench.", channel="shop").result()
+    for entity in ("berta", "ines vogel"):
+        assert [memory.node_id for memory in store.list(where=where(field="entity", eq=entity))] == [named]
+        (hit,) = store.recall("What does the dog eat?", channel="shop", where=where(field="entity", eq=entity)).hits
+        assert hit.node_id == named
+
+
 def test_a_document_that_is_not_searched_stays_out(filled: MemoryStore) -> None:
     filled.put_document(["notes"], "one", "The database that we use is a secret one.", channel="shop", searched=False)
     filled.put_document(["notes"], "two", "The database that we use is an open one.", channel="shop")
