@@ -151,6 +151,10 @@ class Ledger:
         try:
             with translated(self.path):
                 yield
+        except apsw.CantOpenError as error:
+            if self.damage is None:
+                raise
+            raise Corrupt(f"{self.path.name} was damaged, and another is being begun") from error
         except Corrupt as error:
             if self.damage is None and self._writing is not None:
                 self.damage = error

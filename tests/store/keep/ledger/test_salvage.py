@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -145,6 +146,13 @@ def test_damage_in_use_is_reported_and_a_new_ledger_begins(ledger: Ledger) -> No
     assert ledger.runs() == []
     ledger.commit([entry(78)])
     assert len(damaged_files(ledger.path)) == 1
+
+
+def test_a_question_while_another_is_begun_meets_damage_and_is_repeated(ledger: Ledger, path: Path) -> None:
+    ledger.damage = Corrupt("found by another thread")
+    path.rename(path.with_name("aside.db"))
+    with ThreadPoolExecutor(1) as other_thread, pytest.raises(Corrupt, match="another is being begun"):
+        other_thread.submit(ledger.counts).result()
 
 
 def test_a_ledger_that_is_deleted_in_use_is_written_again(ledger: Ledger, path: Path) -> None:
