@@ -13,7 +13,7 @@ from ..find.embedding.embedding import ModelUnavailable
 from ..find.index.catalog import Catalog
 from ..find.index.index import COLLECTION
 from ..find.index.projection import Node
-from ..find.search.search import CHUNK_MARK, node_of_chunk
+from ..find.search.gathering import CHUNK_MARK, node_of_chunk
 from ..model import Level, NodeId
 from ..text.state.judging import Candidate
 from ..text.terms import query_terms

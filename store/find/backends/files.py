@@ -7,6 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,10 @@ class FilesStore:
     def search_vector(self, name: str, vector: Vector, limit: int, where: Filter = ()) -> list[Match]:
         """Return nothing: there are no vectors here."""
         return []
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Hold nothing: each search reads by itself."""
+        return nullcontext()
 
     def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
         """None: there are no vectors here."""

@@ -88,6 +88,10 @@ class VectorStore(Protocol):
         """
         ...
 
+    def reading(self) -> AbstractContextManager[None]:
+        """Let all that this thread reads inside see one state of the collections."""
+        ...
+
     def search_vector(self, name: str, vector: Vector, limit: int, where: Filter = ()) -> list[Match]:
         """Return the nearest points by cosine."""
         ...

@@ -78,6 +78,20 @@ class _Lately(NamedTuple):
         return self.rows if self.columns is columns and self.stamp == stamp else {}
 
 
+class _Head(NamedTuple):
+    """A collection in a snapshot: its stamp, the dimension of its vectors, the fields held in memory."""
+
+    stamp: int
+    dimension: int
+    fields: list[str]
+
+
+class _Seen(threading.local):
+    """The heads that a thread has read in its open snapshot, by collection; None without one."""
+
+    heads: dict[str, _Head] | None = None
+
+
 class _Overtaken(Exception):
     """The columns changed while they were being kept."""
 
@@ -98,6 +112,7 @@ class SqliteVecStore:
         self._holding = threading.Lock()
         self._lately = _Lately(None, -1, {})
         self._words: dict[str, WordIndex] = {}
+        self._seen = _Seen()
 
     def capabilities(self) -> Capabilities:
         """Both ways of searching."""
@@ -203,6 +218,12 @@ class SqliteVecStore:
         with self._holding:
             held = self._held.get(name) == (file, columns) and columns.stamp == stamp
         return held and self._writer().filename == file
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let all that this thread reads inside see one state of the database, whatever else reads through it too."""
+        with self._reading():
+            yield
 
     def search_vector(self, name: str, vector: Vector, limit: int, where: Filter = ()) -> list[Match]:
         """Return the nearest points by cosine: a coarse scan by signs, then the cosines of the best."""
@@ -346,18 +367,30 @@ class SqliteVecStore:
             yield connection
             return
         connection.execute("BEGIN")
+        self._seen.heads = {}
         try:
             yield connection
         finally:
+            self._seen.heads = None
             connection.execute("ROLLBACK")
+
+    def _head(self, connection: apsw.Connection, name: str) -> _Head:
+        """Return what a collection is in the snapshot that this thread reads, with one statement for all of it."""
+        heads = self._seen.heads
+        if heads is not None and name in heads:
+            return heads[name]
+        row = connection.execute("SELECT stamp, dimension, fields FROM collection WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            raise NotFound(f"there is no collection {name}")
+        head = _Head(row[0], row[1], json.loads(row[2]))
+        if heads is not None:
+            heads[name] = head
+        return head
 
     @contextlib.contextmanager
     def _columns(self, connection: apsw.Connection, name: str) -> Iterator[Columns]:
         """Return the collection's columns, brought up to the snapshot (or newer, by another thread)."""
-        row = connection.execute("SELECT stamp, dimension, fields FROM collection WHERE name = ?", (name,)).fetchone()
-        if row is None:
-            raise NotFound(f"there is no collection {name}")
-        stamp, dimension, fields = row[0], row[1], json.loads(row[2])
+        stamp, dimension, fields = self._head(connection, name)
         with self._holding:
             file, columns = self._held.get(name, ("", None))
             with deadline.lifted():  # the next question would begin it from the start

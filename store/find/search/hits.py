@@ -10,8 +10,9 @@ from ...model import Evidence, Hit, Kind, NodeId
 from ..index.catalog import Catalog
 from ..index.projection import Node
 from ..index.scope import EVERYTHING, Scope
+from .gathering import Candidate, in_order, scores_by
 from .relevance import Passages, Words, passages_of, pieces_of
-from .search import Candidate, Ranking, in_order, scores_by
+from .search import Ranking
 from .sections import section_budget, sections_of, widened
 from .supersession import Links, States, links_of, newest_first, states_of
 

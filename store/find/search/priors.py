@@ -8,6 +8,7 @@ the tenth (medians).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
@@ -28,25 +29,33 @@ LOOKED_UP_TERMS, FEW_HOLD_IT = 2, 20
 stand beside one that does, make it a name rather than a subject."""
 
 
-def priors_of(
-    said: Sequence[Said],
-    keyword: Values,
-    trust: Values,
-    question: str,
-    terms: int,
-    now: datetime,
-    settings: PriorSettings,
-) -> Priors:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The form of a question: the number of its terms, and the spans of time that it asks about."""
+
+    terms: int = 0
+    spans: Sequence[Resolved] = ()
+
+
+NOTHING_ASKED = Asked()
+
+
+def asked_by(question: str, terms: int, now: datetime) -> Asked:
+    """Read what a question says of itself."""
+    return Asked(terms, find_asked(question[:LONGEST_CHARS], now.date()))
+
+
+def priors_of(said: Sequence[Said], keyword: Values, trust: Values, asked: Asked, settings: PriorSettings) -> Priors:
     """Return what each prior adds to the candidates' scores, by name; only those that say something.
 
     `keyword` are the candidates' bm25 scores, 0 where no term was found; `trust` is how much more or less than usual
-    each is trusted, -1 to 1; `terms` is the number of the question's.
+    each is trusted, -1 to 1.
     """
     priors: Priors = {"trust": np.clip(settings.trust * trust, -settings.most_trust, settings.most_trust)}
-    if settings.words and 0 < terms <= LOOKED_UP_TERMS and 0 < np.count_nonzero(keyword) <= FEW_HOLD_IT:
+    if settings.words and 0 < asked.terms <= LOOKED_UP_TERMS and 0 < np.count_nonzero(keyword) <= FEW_HOLD_IT:
         priors["words"] = settings.words * keyword / keyword.max()
-    if settings.time and (spans := find_asked(question[:LONGEST_CHARS], now.date())):
-        priors["time"] = settings.time * _time_fits(said, spans, settings)
+    if settings.time and asked.spans:
+        priors["time"] = settings.time * _time_fits(said, asked.spans, settings)
     return {name: added for name, added in priors.items() if added.any()}
 
 

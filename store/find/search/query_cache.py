@@ -24,8 +24,9 @@ from ...results import QueryCacheStatus
 from ...settings import QueryCacheSettings
 from ...text.normal_form import normal_form
 from ..backends.interface import Vector
+from .gathering import Candidate
 from .query_text import read_query
-from .search import Candidate, Question, Ranking, Search
+from .search import Question, Ranking, Search
 
 TOP = 10
 """The candidates by which a shared answer is compared with a fresh one."""

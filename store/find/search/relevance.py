@@ -26,7 +26,8 @@ from ...text.stems import stem, without_possessive
 from ...text.terms import names_in
 from ..index.catalog import Catalog
 from ..index.projection import Node
-from .search import Candidate, Ranking
+from .gathering import Candidate
+from .search import Ranking
 from .sections import Section, sections_of
 
 READ = 40

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,15 +23,16 @@ from ...text.stems import stems_of
 from ...text.terms import query_terms
 from ..backends.interface import Match, Vector, VectorStore
 from ..embedding.embedding import Embedder, ModelUnavailable
-from ..index.catalog import Catalog, Said
+from ..index.catalog import Catalog
 from ..index.index import COLLECTION
-from ..index.projection import FORGOTTEN, is_turn
+from ..index.projection import FORGOTTEN
 from ..index.scope import EVERYTHING, Scope
 from .features import Found, Values, features_of
-from .fusion import fuse_by_reciprocal_rank, fuse_by_score
-from .priors import Priors, priors_of
+from .gathering import Candidate, Gathering, in_order, scores_by, speakers_of
+from .priors import NOTHING_ASKED, Asked, Priors, asked_by, priors_of
 from .query_text import QueryText, read_query
 from .scorer import scores_of
+from .stages.fusion import fuse_by_reciprocal_rank, fuse_by_score
 from .stages.pipeline import run
 from .stages.reading import PAGES, PoolReader
 from .weights import WEIGHTS
@@ -50,13 +51,6 @@ KEYWORD_S = 1.0
 """The time limit of keyword search, after which vectors answer alone; at a million turns it takes .02 s."""
 
 NO_PAGES_THEN = "pages are written anew with what is learned, so turns and facts alone answer as of an earlier time"
-
-CHUNK_MARK = "#chunk-"
-
-NOBODY = Said()
-"""The speaker of a candidate that was removed since it was found."""
-
-NOTHING = (None, None, None, None)
 
 WEIGHED = 40
 """Candidates, at least, whose order is right in every respect: as many as are ever read for an answer."""
@@ -90,40 +84,18 @@ class Question:
 
 
 @dataclass(slots=True)
-class Candidate:
-    """One unit of evidence on its way through the pipeline: a turn with the facts that cite it, or a memory.
-
-    `matched` holds the nodes that matched, each with its best matching chunk: by vector if it did so, else by keyword.
-    `scores` are the best by arm, `priors` what was added to its learned score.
-    """
-
-    unit: NodeId
-    matched: dict[NodeId, NodeId] = field(default_factory=dict)
-    scores: dict[str, float] = field(default_factory=dict)
-    score: float = 0.0
-    priors: dict[str, float] = field(default_factory=dict)
-
-    def best(self) -> tuple[NodeId, NodeId]:
-        """Return the node that stands for it, a memory before the turn that it cites, and its matching chunk."""
-        if not self.matched:  # it was put before a candidate that it supersedes
-            return self.unit, self.unit
-        node_id = next((node_id for node_id in self.matched if not is_turn(node_id)), next(iter(self.matched)))
-        return node_id, self.matched[node_id]
-
-
-@dataclass(slots=True)
 class Ranking:
     """The candidates, best first, and how they were found.
 
-    `words` are the question's, and `terms` the stems of those that say what it asks for. `shows_facts`: turns stand for
-    the facts drawn from them.
-    `scope` is what may be brought in beside them, but nothing of `session`. `cosines` returns how near other chunks are
-    to the question; {} without vectors.
+    `words` are the question's, `terms` the stems of those that say what it asks for, `asked` its form. `shows_facts`:
+    turns stand for the facts drawn from them. `scope` is what may be brought in beside them, but nothing of `session`.
+    `cosines` returns how near other chunks are to the question; {} without vectors.
     """
 
     candidates: list[Candidate]
     terms: frozenset[str] = frozenset()
     words: str = ""
+    asked: Asked = NOTHING_ASKED
     shows_facts: bool = False
     scope: Scope = EVERYTHING
     session: NodeId | None = None
@@ -183,49 +155,65 @@ class Search:
         ranking = self._begun(question, query, terms)
         if not query.meant:
             return ranking
+        embedding = self._embedding.submit(self.embed, query.meant, ranking)  # neither holds Python up for long
+        with self._backend.reading():
+            vector = self._gather(ranking, question, query, terms, embedding)
+            if not ranking.candidates:
+                return ranking
+            if (stages := self._settings.pipeline()) is not None:
+                with ranking.timed("score"):
+                    self._score_by_stages(ranking, vector, question, stages)
+                return ranking
+            by_score = vector is not None and self._settings.fusion == "score"
+            if vector is not None and by_score:
+                with ranking.timed("cosines"):
+                    self._complete_cosines(ranking, vector)
+            if by_score and self._settings.scorer == "learned":
+                with ranking.timed("score"):
+                    self._score(ranking, query.words)
+                return ranking
+            with ranking.timed("fuse"):
+                self._fuse(ranking)
+            with ranking.timed("score"):
+                self._weigh_speakers(ranking, max(WEIGHED, question.limit))
+            return ranking
+
+    def _gather(
+        self,
+        ranking: Ranking,
+        question: Question,
+        query: QueryText,
+        terms: list[str],
+        embedding: Future[Vector | None],
+    ) -> Vector | None:
+        """Ask the arms for candidates; what does not need the question's vector is done while it is being made."""
         where = normalised_filter(question)
         reach = max(self._settings.reach, 3 * question.limit)
-        arms: dict[str, list[Match]] = {}
-        embedding = self._embedding.submit(self.embed, query.meant, ranking)  # neither holds Python up for long
+        gathering = Gathering(self._catalog, self._backend, ranking.scope)
         with ranking.timed("keyword"):
-            arms["keyword"] = self._search_keyword(terms, reach, where, ranking)
+            gathering.add("keyword", self._search_keyword(terms, reach, where, ranking))
+        with ranking.timed("read"):
+            ranking.asked = asked_by(query.words, len(ranking.terms), question.as_of or self._now())
         with ranking.timed("embed, beyond keyword"):
             vector = embedding.result()
         if vector is not None:
             self.use_vector(ranking, vector)
             with ranking.timed("vector"):
-                arms["vector"] = self._backend.search_vector(COLLECTION, vector, reach, where)
-        with ranking.timed("group"):
-            self._group(ranking, arms)
-        if (stages := self._settings.pipeline()) is not None:
-            with ranking.timed("score"):
-                self._score_by_stages(ranking, vector, question, stages)
-            return ranking
-        by_score = vector is not None and self._settings.fusion == "score"
-        if vector is not None and by_score:
-            with ranking.timed("cosines"):
-                self._complete_cosines(ranking, vector)
-        if by_score and self._settings.scorer == "learned" and ranking.candidates:
-            with ranking.timed("score"):
-                self._score(ranking, query.words, question.as_of or self._now())
-            return ranking
-        with ranking.timed("fuse"):
-            self._fuse(ranking)
-        with ranking.timed("score"):
-            self._weigh_speakers(ranking, max(WEIGHED, question.limit))
-        return ranking
+                gathering.add("vector", self._backend.search_vector(COLLECTION, vector, reach, where))
+        ranking.candidates = gathering.candidates()
+        return vector
 
     def features(self, ranking: Ranking, text: str) -> dict[str, Values]:
         """Return the features of the candidates, in the ranking's order; there is at least one."""
         return features_of(self._found(ranking), text)
 
-    def priors(self, ranking: Ranking, text: str, now: datetime) -> Priors:
+    def priors(self, ranking: Ranking) -> Priors:
         """Return what is added to the candidates' learned scores, in the ranking's order."""
-        return self._priors(self._found(ranking), ranking, text, now)
+        return self._priors(self._found(ranking), ranking)
 
-    def _priors(self, found: Found, ranking: Ranking, text: str, now: datetime) -> Priors:
+    def _priors(self, found: Found, ranking: Ranking) -> Priors:
         trust = np.array([self._trust_in(one) for one in ranking.candidates]) if self.trusted else np.zeros(1)
-        return priors_of(found.said, found.keyword, trust, text, len(ranking.terms), now, self._settings.priors)
+        return priors_of(found.said, found.keyword, trust, ranking.asked, self._settings.priors)
 
     def _trust_in(self, candidate: Candidate) -> float:
         """Return how much more or less than usual a candidate is trusted, with the facts that it was found by."""
@@ -237,41 +225,29 @@ class Search:
             [one.unit for one in ranking.candidates],
             np.array([one.scores.get("keyword", 0.0) for one in ranking.candidates]),
             np.array([one.scores.get("vector", np.nan) for one in ranking.candidates]),
-            self._said(ranking.candidates),
+            speakers_of(ranking.candidates, self._catalog),
         )
 
-    def _said(self, candidates: Sequence[Candidate]) -> list[Said]:
-        """Return the speakers of units: by the chunk of theirs that matched, else from the catalogue."""
-        chunk_of = {one.unit: one.matched[one.unit] for one in candidates if one.unit in one.matched}
-        held = self._backend.fields(COLLECTION, chunk_of.values(), ("role", "size", "asks", "time"))
-        said = {
-            unit: Said(str(role or ""), _whole(size) or 0, asks is not None, _whole(time_s))
-            for unit, (role, size, asks, time_s) in (
-                (unit, held.get(chunk, NOTHING)) for unit, chunk in chunk_of.items()
-            )
-        }
-        others = [one.unit for one in candidates if one.unit not in said]
-        said |= self._catalog.speakers(others) if others else {}
-        return [said.get(one.unit, NOBODY) for one in candidates]
-
-    def _score(self, ranking: Ranking, text: str, now: datetime) -> None:
-        """Order the candidates by the learned scorer and the priors.
+    def _score(self, ranking: Ranking, text: str) -> None:
+        """Order the candidates by the learned scorer and the priors, equals as the arms found them.
 
         Its scores say which of a question's candidates is better, not how good it is. So the best gets the highest of
         the fused scores, and so on: what is calibrated on these stays so.
         """
         found = self._found(ranking)
         features = features_of(found, text)
-        priors = self._priors(found, ranking, text, now)
+        priors = self._priors(found, ranking)
         of_vectors = self._settings.vector_weight
         fused = (features["keyword"] + of_vectors * features["vector"]) / (1.0 + of_vectors)
         fused *= 1.0 - (1.0 - self._settings.assistant_weight) * features["assistant"]
         learned = scores_of(features, self.weights) + sum(priors.values())
-        best_first = sorted(range(len(learned)), key=lambda place: (-learned[place], ranking.candidates[place].unit))
+        best_first = np.argsort(-learned, kind="stable").tolist()
         ranking.candidates = [ranking.candidates[place] for place in best_first]
-        for candidate, place, score in zip(ranking.candidates, best_first, np.sort(fused)[::-1].tolist(), strict=True):
+        for candidate, score in zip(ranking.candidates, np.sort(fused)[::-1].tolist(), strict=True):
             candidate.score = score
-            candidate.priors = {name: float(added[place]) for name, added in priors.items() if added[place]}
+        if priors:
+            for candidate, place in zip(ranking.candidates, best_first, strict=True):
+                candidate.priors = {name: float(added[place]) for name, added in priors.items() if added[place]}
 
     def begin(self, question: Question) -> Ranking:
         """Return a question's ranking without candidates yet."""
@@ -308,26 +284,6 @@ class Search:
         except ModelUnavailable as error:
             ranking.notes.append(f"found by keyword alone: {error}")
             return None
-
-    def _group(self, ranking: Ranking, arms: Mapping[str, Sequence[Match]]) -> None:
-        """Make units of matched chunks: the chunks of one node, and the facts of one turn, are one candidate.
-
-        An arm's matches come best first, so the first of a node is its best, and the vector's stand before others.
-        """
-        found = {
-            arm: [(node_of_chunk(match.id), match) for match in arms.get(arm, ())] for arm in ("vector", "keyword")
-        }
-        unit_of = self._catalog.units({node_id for pairs in found.values() for node_id, _ in pairs}, ranking.scope)
-        candidates: dict[NodeId, Candidate] = {}
-        for arm, pairs in found.items():
-            for node_id, match in pairs:
-                if (unit := unit_of.get(node_id)) is None:  # it was removed since the arm was asked
-                    continue
-                if (candidate := candidates.get(unit)) is None:
-                    candidate = candidates[unit] = Candidate(unit)
-                candidate.matched.setdefault(node_id, match.id)
-                candidate.scores.setdefault(arm, match.score)
-        ranking.candidates = list(candidates.values())
 
     def _score_by_stages(self, ranking: Ranking, vector: Vector | None, question: Question, stages: Stages) -> None:
         """Rank by the stages of a preset instead."""
@@ -391,20 +347,6 @@ class Search:
         ranking.candidates.sort(key=_score_last)
 
 
-def scores_by(arm: str, candidates: Iterable[Candidate]) -> dict[NodeId, float]:
-    """Return the scores of an arm, by unit."""
-    return {candidate.unit: candidate.scores[arm] for candidate in candidates if arm in candidate.scores}
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) else None
-
-
-def in_order(scores: Mapping[NodeId, float]) -> list[NodeId]:
-    """Return units by their score, the best first, ties by id."""
-    return sorted(scores, key=lambda unit: (-scores[unit], unit))
-
-
 def _score_last(candidate: Candidate) -> tuple[float, NodeId]:
     return (-candidate.score, candidate.unit)
 
@@ -431,8 +373,3 @@ def normalised_filter(question: Question) -> Filter:
     if question.as_of is not None or question.include_archived:
         conditions.append(Condition(FORGOTTEN, "is_null"))
     return tuple(conditions)
-
-
-def node_of_chunk(chunk_id: NodeId) -> NodeId:
-    """Return the id of the node that a chunk is a piece of."""
-    return chunk_id.split(CHUNK_MARK, 1)[0]

@@ -52,7 +52,7 @@ def _gather(daemon: DaemonInProcess, question: Question, found: Gathered) -> Non
     gold = np.array([one.unit in nodes and nodes[one.unit].external_id in question.gold for one in ranking.candidates])
     found.features = tuple(features)
     group, rows = f"{found.name} {question.channel}", np.stack(list(features.values()), axis=1)
-    prior = sum(parts.search.priors(ranking, question.text, daemon.store.parts.now()).values(), np.zeros(len(rows)))
+    prior = sum(parts.search.priors(ranking).values(), np.zeros(len(rows)))
     found.examples.append(Example(found.name, group, rows, gold, len(question.gold), prior=prior))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....score_stages import Fusion
-from ..fusion import fuse_by_reciprocal_rank, fuse_by_score
+from .fusion import fuse_by_reciprocal_rank, fuse_by_score
 from .pool import Pool, Scores, best_first
 
 LEAST_RRF_K = 20

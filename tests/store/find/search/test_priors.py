@@ -7,13 +7,15 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 from dreamd.store.find.index.catalog import Said
-from dreamd.store.find.search.priors import priors_of
+from dreamd.store.find.search.priors import asked_by, priors_of
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.settings import PriorSettings
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 NONE = np.zeros(1)
+IN_MAY = asked_by("What did we choose in May?", 3, NOW)
+AT_ANY_TIME = asked_by("Which boxes did we choose?", 3, NOW)
 TEXT = "The bakery chose the blue boxes for the bread"
 
 
@@ -24,15 +26,15 @@ def of(*days: str | None) -> list[Said]:
 
 def test_a_time_fits_within_is_soft_beside_and_softer_after() -> None:
     said = of("2026-05-10", "2026-04-29", "2026-06-02", "2025-05-10", None)
-    added = priors_of(said, NONE, NONE, "What did we choose in May?", 3, NOW, PriorSettings(time=1.0))["time"]
+    added = priors_of(said, NONE, NONE, IN_MAY, PriorSettings(time=1.0))["time"]
     assert added[[0, 3, 4]].tolist() == pytest.approx([1.0, 0.0, 0.0], abs=1e-6)
     assert 0.3 < added[1] < added[2] < 0.8
 
 
 def test_a_question_without_a_time_has_no_prior_nor_one_that_fits_nothing() -> None:
-    assert priors_of(of("2026-05-10"), NONE, NONE, "Which boxes did we choose?", 3, NOW, PriorSettings()) == {}
-    assert priors_of(of(None), NONE, NONE, "Which boxes did we choose in May?", 3, NOW, PriorSettings()) == {}
-    assert priors_of(of("2026-05-10"), NONE, NONE, "What did we choose in May?", 3, NOW, PriorSettings(time=0.0)) == {}
+    assert priors_of(of("2026-05-10"), NONE, NONE, AT_ANY_TIME, PriorSettings()) == {}
+    assert priors_of(of(None), NONE, NONE, IN_MAY, PriorSettings()) == {}
+    assert priors_of(of("2026-05-10"), NONE, NONE, IN_MAY, PriorSettings(time=0.0)) == {}
 
 
 def test_what_was_said_then_comes_first_and_nothing_is_lost(store: MemoryStore) -> None:
@@ -52,18 +54,18 @@ def test_what_was_said_then_comes_first_and_nothing_is_lost(store: MemoryStore) 
 
 
 def test_a_memory_of_another_time_that_answers_much_better_stays_ahead() -> None:
-    added = priors_of(of("2026-05-10"), NONE, NONE, "What did we choose in May?", 3, NOW, PriorSettings())
+    added = priors_of(of("2026-05-10"), NONE, NONE, IN_MAY, PriorSettings())
     assert np.abs(added["time"]).max() <= PriorSettings().time
 
 
 def test_a_word_that_few_hold_is_looked_up() -> None:
     keyword = np.array([0.0, 2.0, 1.0])
     said = of(None, None, None)
-    added = priors_of(said, keyword, NONE, "Lindqvist", 1, NOW, PriorSettings(words=4.0))["words"]
+    added = priors_of(said, keyword, NONE, asked_by("Lindqvist", 1, NOW), PriorSettings(words=4.0))["words"]
     assert added.tolist() == [0.0, 4.0, 2.0]
-    assert priors_of(said, keyword, NONE, "who paid the Lindqvist invoice", 3, NOW, PriorSettings()) == {}
+    assert priors_of(said, keyword, NONE, asked_by("who paid the Lindqvist invoice", 3, NOW), PriorSettings()) == {}
     many = np.ones(50)
-    assert priors_of(of(*[None] * 50), many, NONE, "bakery", 1, NOW, PriorSettings()) == {}
+    assert priors_of(of(*[None] * 50), many, NONE, asked_by("bakery", 1, NOW), PriorSettings()) == {}
 
 
 def test_the_only_memory_that_holds_a_name_comes_first(store: MemoryStore) -> None:
@@ -76,7 +78,7 @@ def test_the_only_memory_that_holds_a_name_comes_first(store: MemoryStore) -> No
 
 def test_trust_moves_within_its_bound() -> None:
     trust = np.array([0.05, -0.1, 0.9, 0.0])
-    added = priors_of(of(*[None] * 4), np.zeros(4), trust, "which box did we choose", 3, NOW, PriorSettings())["trust"]
+    added = priors_of(of(*[None] * 4), np.zeros(4), trust, AT_ANY_TIME, PriorSettings())["trust"]
     assert added.tolist() == pytest.approx([0.2, -0.4, 0.6, 0.0])
 
 

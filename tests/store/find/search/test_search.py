@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from dreamd.store.filters import Condition
-from dreamd.store.find.search.search import Question, node_of_chunk, normalised_filter
+from dreamd.store.find.search.gathering import node_of_chunk
+from dreamd.store.find.search.search import Question, normalised_filter
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Level, NewTurn, SessionHead
 from dreamd.store.text.chunking import estimate_tokens
