@@ -157,7 +157,7 @@ class Search:
             return ranking
         embedding = self._embedding.submit(self.embed, query.meant, ranking)  # neither holds Python up for long
         with self._backend.reading():
-            vector = self._gather(ranking, question, query, terms, embedding)
+            vector = self._gather(ranking, question, terms, embedding)
             if not ranking.candidates:
                 return ranking
             if (stages := self._settings.pipeline()) is not None:
@@ -170,7 +170,7 @@ class Search:
                     self._complete_cosines(ranking, vector)
             if by_score and self._settings.scorer == "learned":
                 with ranking.timed("score"):
-                    self._score(ranking, query.words)
+                    self._score(ranking)
                 return ranking
             with ranking.timed("fuse"):
                 self._fuse(ranking)
@@ -182,7 +182,6 @@ class Search:
         self,
         ranking: Ranking,
         question: Question,
-        query: QueryText,
         terms: list[str],
         embedding: Future[Vector | None],
     ) -> Vector | None:
@@ -193,7 +192,7 @@ class Search:
         with ranking.timed("keyword"):
             gathering.add("keyword", self._search_keyword(terms, reach, where, ranking))
         with ranking.timed("read"):
-            ranking.asked = asked_by(query.words, len(ranking.terms), question.as_of or self._now())
+            ranking.asked = asked_by(ranking.words, len(ranking.terms), question.as_of or self._now())
         with ranking.timed("embed, beyond keyword"):
             vector = embedding.result()
         if vector is not None:
@@ -228,14 +227,14 @@ class Search:
             speakers_of(ranking.candidates, self._catalog),
         )
 
-    def _score(self, ranking: Ranking, text: str) -> None:
+    def _score(self, ranking: Ranking) -> None:
         """Order the candidates by the learned scorer and the priors, equals as the arms found them.
 
         Its scores say which of a question's candidates is better, not how good it is. So the best gets the highest of
         the fused scores, and so on: what is calibrated on these stays so.
         """
         found = self._found(ranking)
-        features = features_of(found, text)
+        features = features_of(found, ranking.words)
         priors = self._priors(found, ranking)
         of_vectors = self._settings.vector_weight
         fused = (features["keyword"] + of_vectors * features["vector"]) / (1.0 + of_vectors)
