@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ...filters import Condition, Filter, Group, Payload, conditions_of
 from .fields import FieldColumn, grown
 from .interface import Vector
+from .postings import Postings
 from .signs import Signs
 from .vectors import Mask, QuantizedVectors, Rows, unit
 
@@ -101,6 +102,8 @@ class Columns:
         self._fields = {name: FieldColumn() for name in fields}
         self._ids = IdColumn()
         self._vectors = QuantizedVectors(dimension)
+        self.postings = Postings()
+        """What was listed of the words of these rows."""
         self._scopes: dict[Filter, Scope] = {}
 
     @property

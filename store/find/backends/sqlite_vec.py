@@ -30,6 +30,7 @@ from . import fts, snapshot
 from .columns import NO_VECTOR, Columns, Scope
 from .fts import WordIndex, rows_listed
 from .interface import Capabilities, Match, Point, Vector
+from .postings import CHANGED_AT_MOST, GONE, Listed, Postings, Word
 from .vectors import Rows
 
 RESCORED, RESCORED_OF = 1_000, 500
@@ -196,10 +197,11 @@ class SqliteVecStore:
             self._held.pop(name, None)
 
     def keep_columns(self, name: str, batch: Callable[[], AbstractContextManager[None]]) -> bool:
-        """Read the columns into memory, and keep a snapshot of them in the database where much of them has changed.
+        """Read the columns and what is often asked into memory, and keep a snapshot where much of them has changed.
 
         It is written in short transactions, each a `batch` of the owner's. False where changes overtook it.
         """
+        self._hold_often_said(name)
         with self._reading() as connection, self._columns(connection, name) as columns:
             if columns.unkept < max(KEPT_AFTER, columns.count // KEPT_SHARE):
                 return True
@@ -282,9 +284,29 @@ class SqliteVecStore:
         with self._reading() as connection:
             with self._columns(connection, name) as columns:
                 scope = self._scope(connection, name, columns, where)
-            rows, scores = self._word_index(name).scores(connection, terms, columns, scope)
+            rows, scores, listed = self._word_index(name).scores(connection, terms, columns, scope)
+            self._hold(connection, name, listed)
             best = _highest(scores, limit)
             return self._matches(name, columns, rows[best], scores[best], limit)
+
+    def _hold(self, connection: apsw.Connection, name: str, listed: Mapping[Word, Listed]) -> None:
+        """Hold what this snapshot lists, unless it is an old one: a row may have changed since."""
+        if not listed:
+            return
+        stamp = _one(connection, "SELECT stamp FROM collection WHERE name = ?", name)
+        with self._columns(connection, name) as columns:
+            if columns.stamp == stamp:
+                for word, rows in listed.items():
+                    columns.postings.hold(word, rows)
+
+    def _hold_often_said(self, name: str) -> None:
+        """List the words that many points have before a question asks for them."""
+        with self._reading() as connection, self._columns(connection, name) as columns:
+            pass
+        index = self._word_index(name)
+        for word, spelled in index.often_said(connection, columns):
+            with self._reading() as reading:
+                self._hold(reading, name, {word: index.listed(reading, word, spelled)})
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
         """Return the points that are there, in the order asked, with their vectors."""
@@ -404,9 +426,9 @@ class SqliteVecStore:
 
     def _bring_up(self, connection: apsw.Connection, name: str, columns: Columns) -> None:
         since = (columns.stamp,)
-        columns.remove(
-            rows_listed(_one(connection, f"SELECT group_concat(row) FROM {name}_gone WHERE stamp > ?", *since))
-        )
+        gone = rows_listed(_one(connection, f"SELECT group_concat(row) FROM {name}_gone WHERE stamp > ?", *since))
+        columns.remove(gone)
+        changes = [gone]
         changed = connection.execute(
             f"SELECT p.row, p.id, p.size, v.embedding, p.payload "
             f"FROM {name}_point AS p LEFT JOIN {name}_vector AS v ON v.row = p.row WHERE p.stamp > ?",
@@ -417,6 +439,16 @@ class SqliteVecStore:
         while some := list(islice(changed, READ_AT_ONCE)):
             rows, ids, sizes, vectors, payloads = zip(*some, strict=True)
             columns.put(np.array(rows), ids, sizes, vectors, [json.loads(payload) for payload in payloads])
+            changes.append(np.array(rows))
+        self._note_words(connection, name, columns.postings, np.concatenate(changes))
+
+    def _note_words(self, connection: apsw.Connection, name: str, postings: Postings, rows: Rows) -> None:
+        """Have what is held of words follow a change of rows."""
+        if len(rows) > CHANGED_AT_MOST:
+            postings.clear()
+        elif len(postings):
+            stems = self._word_index(name).stems(connection, rows)
+            postings.change({row: stems.get(row, GONE) for row in rows.tolist()})
 
     def _scope(self, connection: apsw.Connection, name: str, columns: Columns, where: Filter) -> Scope:
         if columns.knows(where):

@@ -6,7 +6,7 @@ The vectors are compared by their floats then, not by the bytes that memory hold
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from statistics import fmean
 from unittest.mock import patch
@@ -40,6 +40,7 @@ def overlap_at_10(index: Path, embedder: Embedder, questions: Sequence[str]) -> 
         backend = sqlite_vec.SqliteVecStore(readers.get, readers.get)
         search = Search(Catalog(readers.get), backend, embedder, SearchSettings(), utc_now)
         stack.callback(search.close)
+        backend.keep_columns(COLLECTION, nullcontext)  # as the daemon does; what it keeps is there
         bounded = [_best(search, question) for question in questions]
         with _unbounded(_Floats(readers.get())):
             whole = [_best(search, question) for question in questions]
