@@ -154,7 +154,7 @@ def _told(passages: Passages, states: States, scope: Scope) -> list[_Told]:
     told: list[_Told] = []
     covered: set[NodeId] = set()
     for one in passages.sentences():
-        state = _state_of(one.text, states.of(one.passage.unit))
+        state = _state_of(one, states.of(one.passage.unit))
         if state is not None:
             covered.add(state.fact.node_id)
         told.append(_Told(one.relevance, one, state))
@@ -181,13 +181,13 @@ def _said_at(node: Node) -> str:
     return node.created_at.isoformat() if node.created_at else ""
 
 
-def _state_of(text: str, states: Sequence[FactState]) -> FactState | None:
-    """Return the fact that a sentence is part of: a quote of it, or a paraphrase by an older dream."""
+def _state_of(sentence: Sentence, states: Sequence[FactState]) -> FactState | None:
+    """Return the fact that a sentence is part of: it is of it, quotes it, or was paraphrased by an older dream."""
     for state in states:
         fact = " ".join(state.fact.text.split())
-        if text in fact or fact in text:
+        if state.fact.node_id == sentence.passage.unit or sentence.text in fact or fact in sentence.text:
             return state
-    words = frozenset(text.lower().split())
+    words = frozenset(sentence.text.lower().split())
     for state in states:
         said = frozenset(state.fact.text.lower().split())
         if len(said & words) >= SAME_WORDS * len(said):

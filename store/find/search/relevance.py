@@ -17,12 +17,13 @@ from heapq import nlargest
 from typing import NamedTuple
 
 from ...model import NodeId
-from ...roles import Role
+from ...roles import MACHINES, Role
 from ...text.chunking import estimate_tokens
 from ...text.fence import speaker_name, unmarked
 from ...text.sentences import FEWEST_WORDS, joined_sentences
 from ...text.sentences import Sentence as Piece
 from ...text.stems import stem, without_possessive
+from ...text.tables import rows_in
 from ...text.terms import names_in
 from ..index.catalog import Catalog
 from ..index.projection import Node
@@ -110,9 +111,9 @@ class Passage:
     def sentences(self) -> Iterator[tuple[Piece, str]]:
         """Yield what can be told of it, in order, each with what it replies to where it is too short to be understood.
 
-        Nothing of a turn that says so little, and replies to nothing.
+        Nothing of a turn that says so little, and replies to nothing. Rows of tables only where no program made them.
         """
-        pieces = pieces_of(self.node.text)
+        pieces = [one for one in pieces_of(self.node.text) if one.shape != "row" or self.node.role not in MACHINES]
         if len(pieces) != 1 or len(pieces[0].text.split()) >= FEWEST_WORDS:
             yield from ((piece, "") for piece in pieces)
         elif self.before is not None and not _is_deed(self.before) and (asked := pieces_of(self.before.text)):
@@ -200,8 +201,10 @@ class Passages:
     def _sentences_of(self, passage: Passage) -> Iterator[Sentence]:
         for place, (piece, reply_to) in enumerate(passage.sentences()):
             is_opening = place < FIRST and not passage.sections
-            cover = self._cover_of(passage, piece.text, reply_to)
-            if cover > 0.0 or (is_opening and not piece.text.endswith("?")):
+            is_row = piece.shape == "row"  # every row has the words of the table's head
+            own = passage.node.text[piece.start : piece.end] if is_row else piece.text
+            cover = self._cover_of(passage, own, reply_to)
+            if cover > 0.0 or (is_opening and not is_row and not piece.text.endswith("?")):
                 logit = passage.logit + passage.gain(piece.start)
                 yield Sentence(passage, place, piece.text, reply_to, _probability(logit, piece.text, cover))
 
@@ -427,7 +430,7 @@ def pieces_of(text: str) -> tuple[Piece, ...]:
     line = " ".join(text.split())
     if not _MARKDOWN.search(text.strip()) and estimate_tokens(line) <= WHOLE_TOKENS:
         return (Piece(line, 0, len(text)),) if line else ()
-    return tuple(joined_sentences(text))
+    return tuple(sorted((*joined_sentences(text), *rows_in(text)), key=lambda piece: piece.start))
 
 
 def _is_deed(node: Node) -> bool:

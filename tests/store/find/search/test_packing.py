@@ -206,3 +206,26 @@ def test_of_a_short_turn_that_does_not_fit_the_sentence_that_answers_is_told(sto
         assert envelope.tokens <= budget_tokens
         told |= {slot.words: None for slot in envelope.slots}
     assert list(told) == [answer, whole]
+
+
+KEYS = "# Keys\n\nThe cabin has four of them.\n\n| room | key | spare |\n|------|----:|-------|\n" + "".join(
+    f"| {room} | {number} | {spare} |\n"
+    for room, number, spare in (("attic", 17, "Ute"), ("cellar", 23, ""), ("kitchen", 42, "Tom"), ("shed", 58, "Ines"))
+)
+
+
+def test_a_row_of_a_note_s_table_is_told_with_the_heads_of_its_columns(store: MemoryStore) -> None:
+    node_id = store.remember(KEYS, channel="shop").result()
+    (slot,) = store.context("Which key opens the cellar?", channel="shop").slots
+    assert slot.node_id == node_id
+    assert "room: cellar; key: 23" in slot.words
+    assert "kitchen" not in slot.words
+    assert "spare: Tom" in store.context("Who has the spare key of the kitchen?", channel="shop").text
+
+
+def test_a_table_that_a_program_made_is_not_told(store: MemoryStore) -> None:
+    turn = NewTurn("assistant", KEYS, AT, "1")
+    store.observe(SessionHead("s1", "shop", started_at=AT), [turn]).result()
+    text = store.context("Which key opens the cellar of the cabin?", channel="shop").text
+    assert "The cabin has four of them." in text
+    assert "23" not in text
