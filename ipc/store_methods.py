@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import wraps
@@ -88,7 +88,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             answer["notes"].append(more)
         if found.abstained:
             held = store.channels()
-            answer["notes"] += why_nothing(params, channel, held)
+            answer["notes"] += why_nothing(params, channel, held) + did_you_mean(store.meant(params.query, channel))
             if params.channel is None and not held.get(channel) and not (params.filter or params.as_of):
                 answer["elsewhere"] = elsewhere_that_fits(store.elsewhere(params.query, params.limit))
         if params.explain:
@@ -112,7 +112,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         notes = list(envelope.notes)
         if envelope.abstained:
             held = store.channels()
-            notes += why_nothing(params, channel, held)
+            notes += why_nothing(params, channel, held) + did_you_mean(store.meant(params.query, channel))
             if params.channel is None and not held.get(channel) and not (params.filter or params.as_of):
                 notes += found_elsewhere(store.elsewhere(params.query))
         return {
@@ -220,6 +220,11 @@ def why_nothing(params: RecallParams | ContextParams, channel: str, held: Mappin
     if params.channel is not None and (empty := nothing_there(channel, held)) and channel != ALL_CHANNELS:
         return empty
     return not_looked_in(channel, held)
+
+
+def did_you_mean(words: Sequence[str]) -> list[str]:
+    """Return a note that names the words that a question may have meant."""
+    return [f"did you mean {' and '.join(words)}?"] if words else []
 
 
 def bounded(answer: Callable[[AnyParams, Call], Any]) -> Callable[[AnyParams, Call], Any]:

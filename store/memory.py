@@ -75,6 +75,7 @@ class MemoryStore:
         self.recall = parts.recall.recall
         self.context = parts.recall.context
         self.elsewhere = parts.recall.elsewhere
+        self.meant = parts.recall.meant
         self.rank = parts.recall.rank
         self.show = parts.recall.show
         self.ruled_out_by = parts.recall.ruled_out_by

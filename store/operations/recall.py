@@ -14,7 +14,7 @@ from ..find.embedding.embedding import Embedder
 from ..find.index import scope
 from ..find.index.catalog import Catalog
 from ..find.index.projection import LATER, SUCCESSOR, Node
-from ..find.search import curated, hits, packing
+from ..find.search import curated, hits, packing, spelling
 from ..find.search.hits import Recalled
 from ..find.search.query_cache import QueryCache
 from ..find.search.search import Question, Ranking, Search
@@ -23,6 +23,7 @@ from ..keep.writer.writer import Writer
 from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, Kind, Level, NodeId, Slot
 from ..results import Elsewhere, Listed, Shown
 from ..text.fence import unmarked, unmarked_lines
+from ..text.terms import query_terms
 from .damage import Repairs, repeated_after_repair
 from .feedback import Feedback, shown_hit, shown_slot
 from .tombstones import Tombstones
@@ -33,6 +34,9 @@ FORGOTTEN = "[forgotten]"
 
 UNASKED_LIMIT = 10
 """Memories that are looked at for a turn that asked nothing."""
+
+MEMORIES_READ, CHANNELS_READ, QUESTION_CHARS = 300, 4, 300
+"""The newest facts and turns of a channel, and the channels, in which a misspelt word of a question is looked for."""
 
 MODEL_WAIT_S = 1.5
 """The longest wait of the first questions for the embedding model, before keywords answer alone."""
@@ -174,6 +178,18 @@ class Recall:
         for hit in self._answer(ranking, limit).hits:
             found.setdefault(hit.channel, []).append(hit)
         return [Elsewhere(channel, tuple(in_channel)) for channel, in_channel in found.items()]
+
+    @repeated_after_repair
+    def meant(self, query: str, channel: str) -> list[str]:
+        """Return words of a channel's newest memories that a question which found nothing may have meant."""
+        channels = [channel] if channel != ALL_CHANNELS else sorted(self._catalog.channels())[:CHANNELS_READ]
+        nodes = (
+            node
+            for name in dict.fromkeys((*channels, GLOBAL_CHANNEL))
+            for level, kind in ((Level.FACT, None), (Level.SESSION, Kind.TURN))
+            for node in self._catalog.listing(name, level, kind, MEMORIES_READ)
+        )
+        return spelling.meant(query_terms(query[:QUESTION_CHARS]), (self._text(node) for node in nodes if node.live))
 
     @repeated_after_repair
     def rank(self, question: Question) -> Ranking:

@@ -162,6 +162,15 @@ def test_an_abstention_says_what_was_left_out_and_where_nothing_is(client: Clien
         assert client.call(method, unknown)["notes"] == ["nothing is kept in `kitchn` yet; did you mean `kitchen`?"]
 
 
+def test_a_misspelt_question_that_finds_nothing_is_asked_back(client: Client) -> None:
+    client.call("remember", {"text": "The coffee at the corner costs 9.90."})
+    for method in ("recall", "context"):
+        answer = client.call(method, {"query": "cofee"})
+        assert answer["abstained"]
+        assert "did you mean coffee?" in answer["notes"]
+        assert not client.call(method, {"query": "coffee"})["notes"]
+
+
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [

@@ -1,0 +1,54 @@
+"""Words that a question may have meant."""
+
+from __future__ import annotations
+
+import pytest
+from dreamd.store.find.search.spelling import is_slip, meant
+from dreamd.store.memory import MemoryStore
+from dreamd.store.model import NewTurn, SessionHead
+from hypothesis import given
+from hypothesis import strategies as st
+
+TEXTS = ("The coffee at the corner costs 9.90.", "More coffee, and deploy to Frankfurt by Argo.", "A toffee for Ute.")
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        (["cofee"], ["coffee"]),
+        (["depoly", "frankfrt"], ["deploy", "frankfurt"]),
+        (["coffees", "deploys"], []),  # of the same stem
+        (["coffee", "toffee"], []),  # held
+        (["koffee"], ["coffee"]),  # the commoner of two
+        (["arg", "utes", "9.91"], []),
+        (["penguin"], []),
+    ],
+)
+def test_one_slip_is_seen_through(terms: list[str], words: list[str]) -> None:
+    assert meant(terms, TEXTS) == words
+
+
+@given(st.text("abc", min_size=1, max_size=6), st.data())
+def test_every_slip_is_one_both_ways(word: str, data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(word) - 1))
+    slips = [
+        word[:place] + word[place + 1 :],
+        word[:place] + "x" + word[place:],
+        word[:place] + "x" + word[place + 1 :],
+        word[:place] + word[place : place + 2][::-1] + word[place + 2 :],
+    ]
+    for slip in slips:
+        assert is_slip(word, slip) == is_slip(slip, word) == (slip != word)
+    assert not is_slip(word, word + "xy")
+
+
+def test_the_newest_memories_of_the_channel_are_read(store: MemoryStore) -> None:
+    store.remember("The coffee at the corner costs 9.90.", channel="shop").result()
+    turn = NewTurn("user", "We deploy to Frankfurt.", None, "1")
+    store.observe(SessionHead("s1", "shop"), [turn]).result()
+    secret = store.remember("The launch is called heron.", channel="shop").result()
+    store.remember("Tulips grow in the garden.", channel="garden").result()
+    store.forget(secret)
+    store.settle()
+    assert store.meant("cofee in frankfrt, tulps and herno", "shop") == ["coffee", "frankfurt"]
+    assert store.meant("tulps", "*") == ["tulips"]
