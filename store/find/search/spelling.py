@@ -26,7 +26,8 @@ def meant(terms: Sequence[str], texts: Iterable[str]) -> list[str]:
     for term in [one for one in terms if len(one) >= FEWEST_LETTERS and one.isalpha() and one not in words][
         :MOST_TERMS
     ]:
-        near = [word for word in words if is_slip(term, word)]
+        ends = [word for word in words if word[0] == term[0] or word[-1] == term[-1]]  # one slip leaves one end
+        near = [word for word in ends if is_slip(term, word)]
         if near and not any(stem(word) == stem(term) for word in near):
             found[max(near, key=lambda word: (words[word], word))] = None
     return list(found)
