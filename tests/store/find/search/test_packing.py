@@ -76,6 +76,15 @@ def test_nothing_is_told_where_the_best_is_hardly_relevant(store: MemoryStore, m
     assert (fainter.abstained, fainter.text, fainter.confidence) == (True, "", told.confidence)
 
 
+def test_what_is_hardly_relevant_fills_no_envelope(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk(store, "The hull of the Anna is oak.", "The hull of the barge is steel.", "Steel rusts in the harbour.")
+    question = "What is the hull of the Anna made of?"
+    told = store.context(question, channel="shop")
+    assert len(told.slots) == 2
+    monkeypatch.setattr(packing, "LEAST_RELEVANCE", told.confidence - 0.001)
+    assert len(store.context(question, channel="shop").slots) == 1
+
+
 def test_headings_and_code_are_never_told(store: MemoryStore) -> None:
     talk(
         store,
