@@ -14,7 +14,7 @@ from ..find.embedding.embedding import Embedder
 from ..find.index import scope
 from ..find.index.catalog import Catalog
 from ..find.index.projection import LATER, SUCCESSOR, Node
-from ..find.search import curated, hits, packing, spelling
+from ..find.search import curated, hits, packing
 from ..find.search.hits import Recalled
 from ..find.search.query_cache import QueryCache
 from ..find.search.search import Question, Ranking, Search
@@ -22,6 +22,7 @@ from ..keep.ledger import records
 from ..keep.writer.writer import Writer
 from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, Kind, Level, NodeId, Slot
 from ..results import Elsewhere, Listed, Shown
+from ..text import spelling
 from ..text.fence import unmarked, unmarked_lines
 from ..text.terms import query_terms
 from .damage import Repairs, repeated_after_repair

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ...text.stems import stem
-from ...text.terms import WORD
+from .stems import stem
+from .terms import WORD
 
 FEWEST_LETTERS = 4
 """A shorter word is one slip away from too many others."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.find.search.spelling import is_slip, meant
+from dreamd.store.text.spelling import is_slip, meant
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
 from hypothesis import given
