@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.text.spelling import is_slip, meant
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.text.spelling import is_slip, meant
 from hypothesis import given
 from hypothesis import strategies as st
 
