@@ -148,3 +148,16 @@ def test_the_order_of_sessions_does_not_matter() -> None:
             source.add(name, *SAID)
     assert consolidate.plan(one.view(), NOW).actions == consolidate.plan(two.view(), NOW).actions
     assert replace(consolidate.plan(one.view(), NOW)) == consolidate.plan(one.view(), NOW)
+
+
+def test_a_reply_is_titled_by_its_own_words_and_by_what_it_replies_to_where_these_say_little() -> None:
+    source = FakeSource()
+    source.add("s1", ("Ann", "Which city did you move to in 2019?"), ("Bob", "To Oslo, from Sweden, with Ann."))
+    proposed = "I'd take Postgres for the orders, so that one backup covers them all."
+    source.add("s2", ("user", "Where do the orders go?"), ("assistant", proposed), ("user", "ok, do that"))
+    planned = consolidate.plan(source.view(), NOW)
+    facts = [okf.to_memory(one.path, okf.parse(one.content or b"")) for one in planned.actions]
+    assert [fact.title for fact in facts if fact.text.startswith("> ")] == [
+        "To Oslo, from Sweden, with Ann",
+        "ok, do that: I'd take Postgres for the orders, so that one backup…",
+    ]
