@@ -103,7 +103,7 @@ class Columns:
         self._ids = IdColumn()
         self._vectors = QuantizedVectors(dimension)
         self.postings = Postings()
-        """What was listed of the words of these rows."""
+        """The lists of words of these rows that were asked for."""
         self._scopes: dict[Filter, Scope] = {}
 
     @property

@@ -60,7 +60,7 @@ GONE = Stems(frozenset(), frozenset())
 
 
 class Postings:
-    """What is held of the words of one collection. Any thread may read; the owner says when it may be written."""
+    """The held lists of the words of one collection. Any thread may read; the owner says when it may be written."""
 
     def __init__(self, size_bytes: int = HELD_BYTES) -> None:
         self._size_bytes = size_bytes
