@@ -47,7 +47,9 @@ Distances = NDArray[np.uint16]
 def codes_of(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
     """Return the signs of vectors, a row each: one bit a dimension, padded to whole 64-bit words."""
     bits = np.packbits(vectors > 0.0, axis=1)
-    return np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8))).view(np.uint64)
+    codes = np.zeros((len(bits), -(-bits.shape[1] // 8)), np.uint64)
+    codes.view(np.uint8)[:, : bits.shape[1]] = bits
+    return codes
 
 
 class Signs:

@@ -56,11 +56,12 @@ class QuantizedVectors:
         """Return the cosines of rows with a unit vector; 0 for a row without a direction."""
         numbers, factors = self._numbers, self._factors
         cosines = np.empty(len(rows), np.float32)
-        floats = np.empty((min(AT_ONCE, len(rows)), numbers.shape[1]), np.float32)
+        gathered = np.empty((min(AT_ONCE, len(rows)), numbers.shape[1]), np.int8)
+        floats = gathered.astype(np.float32)
         for start in range(0, len(rows), AT_ONCE):
             some = rows[start : start + AT_ONCE]
             block = floats[: len(some)]
-            block[:] = numbers[some]
+            block[:] = np.take(numbers, some, axis=0, out=gathered[: len(some)], mode="clip")  # all rows are held
             np.dot(block, vector, out=cosines[start : start + AT_ONCE])
         return cosines * factors[rows]
 

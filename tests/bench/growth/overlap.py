@@ -6,7 +6,7 @@ The vectors are compared by their floats then, not by the bytes that memory hold
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import fmean
 from unittest.mock import patch
@@ -22,7 +22,7 @@ from dreamd.store.find.embedding.embedding import Embedder
 from dreamd.store.find.index.catalog import Catalog
 from dreamd.store.find.index.index import COLLECTION
 from dreamd.store.find.search.search import Question, Search
-from dreamd.store.keep.database import Connections, open_database
+from dreamd.store.keep.database import Connections, open_database, transaction
 from dreamd.store.settings import SearchSettings
 from numpy.typing import NDArray
 
@@ -37,10 +37,12 @@ def overlap_at_10(index: Path, embedder: Embedder, questions: Sequence[str]) -> 
     with ExitStack() as stack:
         readers = Connections(lambda: open_database(index.resolve(), durable=False, read_only=True))
         stack.callback(readers.close)
-        backend = sqlite_vec.SqliteVecStore(readers.get, readers.get)
+        writer = open_database(index.resolve(), durable=False)
+        stack.callback(writer.close)
+        backend = sqlite_vec.SqliteVecStore(lambda: writer, readers.get)
         search = Search(Catalog(readers.get), backend, embedder, SearchSettings(), utc_now)
         stack.callback(search.close)
-        backend.keep_columns(COLLECTION, nullcontext)  # as the daemon does; what it keeps is there
+        backend.keep_columns(COLLECTION, lambda: transaction(writer))  # as the daemon does
         bounded = [_best(search, question) for question in questions]
         with _unbounded(_Floats(readers.get())):
             whole = [_best(search, question) for question in questions]
