@@ -7,7 +7,7 @@ are listed before a question asks for them. A word that more than COMMON of all 
 alone.
 
 Example, of a million points, and where "trip" is held: of "Otto's kayak trip for the team" kayak lists 400 rows, otto
-9,000, team 240,000 (texts and contexts together). Kayak (400) and otto (9,400) are listed; "team" would make 249,400,
+90,000, team 240,000 (texts and contexts together). Kayak (400) and otto (90,400) are listed; "team" would make 330,400,
 so it is left out; trip's 90,000 rows are there. The next question for the team has it as its first to be listed.
 """
 
@@ -30,8 +30,9 @@ from .vectors import Rows
 
 TOKENIZER = ("unicode61", "remove_diacritics", "2")
 
-MAX_POSTINGS = 150_000
-"""The most postings that a question lists for words that are not held: 15 ms. More frequent words are left out."""
+MAX_POSTINGS = 300_000
+"""The most postings that a question lists for words that are not held: 30 ms. More frequent words are left out. Of the
+first questions to a million points 95 % of the ten best by words are right then, of the same asked again 99.8."""
 
 OFTEN, SAMPLED, ROWS_A_WORD = 0.02, 500, 100
 """Words of at least this share of so many texts, evenly spread, are listed before they are asked for; while there
