@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import sys
 from pathlib import Path
@@ -24,6 +25,10 @@ EXIT_OS = 71
 # How long a thread may keep Python from the others. By default 5 ms, which an acknowledgement waited for twice while
 # a batch was being indexed or embedded: once for the loop, once for the writer.
 SWITCH_INTERVAL_S = 0.0005
+
+# Objects made, less those that ended, before Python looks for circles among them. With its own 700 it looked several
+# times during each recall, for a sixth of its time (10,000 memories: 7.7 ms of a processor, 6.6 with this).
+OBJECTS_BEFORE_CIRCLES = 50_000
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -49,6 +54,7 @@ def main(argv: list[str] | None = None) -> int:
     from .host import lock, logs
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.set_threshold(OBJECTS_BEFORE_CIRCLES)
     os.umask(0o077)  # whatever it makes is for its person alone
     logs.set_up(loaded.log)
     try:
