@@ -63,6 +63,9 @@ class Postings:
     """The held lists of the words of one collection. Any thread may read; the owner says when it may be written."""
 
     def __init__(self, size_bytes: int = HELD_BYTES) -> None:
+        self.is_prepared = False
+        """True once the words that are often said were listed, which takes seconds at a million points: they are not
+        listed again after a change of many rows, but when a question asks for them."""
         self._size_bytes = size_bytes
         self._used_bytes = 0
         self._held: dict[Word, tuple[_Packed, _Packed]] = {}  # the one asked for last is last

@@ -300,9 +300,11 @@ class SqliteVecStore:
                     columns.postings.hold(word, rows)
 
     def _hold_often_said(self, name: str) -> None:
-        """List the words that many points have before a question asks for them."""
+        """List the words that many points have before a question asks for them, once."""
         with self._reading() as connection, self._columns(connection, name) as columns:
-            pass
+            if columns.postings.is_prepared:
+                return
+            columns.postings.is_prepared = True
         index = self._word_index(name)
         for word, spelled in index.often_said(connection, columns):
             with self._reading() as reading:

@@ -171,6 +171,9 @@ def test_words_of_many_texts_are_listed_before_they_are_asked_for(
         assert listed.call_count == 0
         assert opened.found("kayak", "canoe") == before
         assert listed.call_count == 1
+        opened.store.upsert(NAME, [Point(f"q{n}", "a tower") for n in range(postings.CHANGED_AT_MOST + 1)])
+        assert opened.store.keep_columns(NAME, opened.batch)
+        assert listed.call_count == 1, "they are listed once, also where a change of many let them go"
 
 
 def test_what_is_not_held_is_bounded_and_held_words_are_not(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
