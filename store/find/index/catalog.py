@@ -167,6 +167,11 @@ class Catalog:
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE node_id IN (SELECT value FROM json_each(?))"
         return {row[0]: _node(row) for row in self._all_rows(sql, json.dumps(list(node_ids)))}
 
+    def beginnings(self, node_ids: Collection[NodeId], chars: int) -> dict[NodeId, str]:
+        """Map the nodes that are there to the first characters of their texts."""
+        sql = "SELECT node_id, substr(text, 1, ?) FROM node WHERE node_id IN (SELECT value FROM json_each(?))"
+        return dict(self._all_rows(sql, chars, json.dumps(list(node_ids))))
+
     def roles(self, node_ids: Collection[NodeId]) -> dict[NodeId, str]:
         """Map the nodes that are there to their speaker's name or role: "" for what is neither turn nor document."""
         sql = (

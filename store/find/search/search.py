@@ -27,7 +27,7 @@ from ..index.catalog import Catalog
 from ..index.index import COLLECTION
 from ..index.projection import FORGOTTEN
 from ..index.scope import EVERYTHING, Scope
-from .features import Found, Values, features_of
+from .features import READ_CHARS, Found, Values, features_of
 from .gathering import Candidate, Gathering, in_order, scores_by, speakers_of
 from .priors import NOTHING_ASKED, Asked, Priors, asked_by, priors_of
 from .query_text import QueryText, read_query
@@ -225,6 +225,7 @@ class Search:
             np.array([one.scores.get("keyword", 0.0) for one in ranking.candidates]),
             np.array([one.scores.get("vector", np.nan) for one in ranking.candidates]),
             speakers_of(ranking.candidates, self._catalog),
+            partial(self._catalog.beginnings, chars=READ_CHARS),
         )
 
     def _score(self, ranking: Ranking) -> None:

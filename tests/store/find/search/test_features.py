@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from dreamd.store.find.index.catalog import Said
-from dreamd.store.find.search.features import Found, features_of
+from dreamd.store.find.search.features import READ, Found, features_of
 from dreamd.store.find.search.scorer import scores_of
 from dreamd.store.find.search.weights import WEIGHTS
 
 
 def found(units: Sequence[str], keyword: Sequence[float], cosine: Sequence[float], **said: Said) -> Found:
     speakers = [said.get(f"at{place}", Said("user", 100)) for place in range(len(units))]
-    return Found(units, np.array(keyword), np.array(cosine), speakers)
+    return Found(units, np.array(keyword), np.array(cosine), speakers, lambda asked: {})
+
+
+def saying(texts: Mapping[str, str]) -> Found:
+    """Return turns that are alike but for what they say."""
+    count = len(texts)
+    alike = found([*texts], [1.0] * count, [0.5] * count)
+    return replace(alike, texts=lambda asked: {unit: texts[unit] for unit in asked})
 
 
 def test_every_weight_is_that_of_a_feature() -> None:
@@ -61,6 +69,32 @@ def test_a_speaker_is_named_by_any_part_of_the_name() -> None:
     nobody = features_of(found(units, [1.0] * 3, [0.5] * 3, **people), "What did the user say?")
     assert not nobody["speaker named"].any()
     assert not nobody["another named"].any()
+
+
+def test_of_two_who_are_named_the_first_is_asked_about() -> None:
+    people = {"at0": Said("Ines Moe", 100), "at1": Said("Otto", 100), "at2": Said("Ada", 100)}
+    features = features_of(found(["s#1", "s#2", "s#3"], [1.0] * 3, [0.5] * 3, **people), "What did Otto give Ines?")
+    assert features["speaker named"].tolist() == [1.0, 1.0, 0.0]
+    assert features["speaker named first"].tolist() == [0.0, 1.0, 0.0]
+    assert features["another named"].tolist() == [0.0, 0.0, 1.0]
+
+
+def test_phrases_are_adjacent_words_of_which_one_says_something() -> None:
+    texts = {"s#1": "The Weather App is done.", "s#5": "An app for the weather.", "t#1": "What is it?", "t#9": ""}
+    phrases = features_of(saying(texts), "What is the weather app called?")["phrases"]
+    assert np.expm1(phrases).tolist() == pytest.approx([2.0, 1.0, 0.0, 0.0])  # "the weather" and "weather app"
+
+
+def test_texts_are_read_of_the_best_alone() -> None:
+    texts = {f"s#{place}": "The weather app." for place in range(READ + 1)}
+    best_last = replace(saying(texts), keyword=np.arange(READ + 1.0))
+    phrases = features_of(best_last, "the weather app")["phrases"]
+    assert phrases[0] == 0.0
+    assert phrases[1:].all()
+
+
+def test_a_question_of_one_word_has_no_phrase() -> None:
+    assert not features_of(saying({"s#1": "weather"}), "weather")["phrases"].any()
 
 
 def test_of_turns_alike_the_one_alone_is_the_last() -> None:
