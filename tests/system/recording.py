@@ -233,5 +233,6 @@ class Recording:
         self.ask("purge", "a purge that is only shown", channel="kitchen", dry_run=True)
         self.ask("purge", "the past questions", probes=True)
         self.ask("purge", channel="kitchen")
+        until(lambda: self.daemon.call("status")["dream"] is None)  # one of its own may have begun
         self.ask("status", "status")
         self.ask("stop")
