@@ -13,12 +13,12 @@ _RULE = re.compile(r":?-+:?")
 
 
 def rows_in(text: str) -> list[Sentence]:
-    r"""Return the rows of the tables in a text, each cell behind the head of its column: "room: attic; key: 17".
+    r"""Return the rows of the tables in a text, each cell behind the head of its column: "room: attic; key: 17."
 
     `text[start:end]` is the row as it is written. Rules and heads are no rows; without a rule a table has no head.
 
     >>> [row.text for row in rows_in("| room | key |\n|---|---|\n| attic | 17 |")]
-    ['room: attic; key: 17']
+    ['room: attic; key: 17.']
     """
     return [row for table in _tables(text) for row in _rows_of(table)] if "|" in text else []
 
@@ -44,7 +44,7 @@ def _rows_of(table: list[re.Match[str]]) -> Iterator[Sentence]:
             f"{head}: {cell}" if head else cell for head, cell in zip(_padded(heads, row), row, strict=True) if cell
         )
         if said := "; ".join(named):
-            yield Sentence(said, line.start(), line.end(), "row")
+            yield Sentence(f"{said}.", line.start(), line.end(), "row")
 
 
 def _padded(heads: list[str], row: list[str]) -> list[str]:
