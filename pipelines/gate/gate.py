@@ -28,7 +28,7 @@ from .trial import Trial
 
 LOST_SHARE, LOST_AT_LEAST = 0.01, 1
 RECALL_DROP = 0.005
-"""The most that recall may drop, or as much as the LOST_AT_LEAST questions are: of 168, one is .006."""
+"""The most that recall may drop, or one question where it is no more than LOST_SHARE of them: 1 of 168 is .006."""
 
 ROUNDING = 1e-9
 FEWEST_ASKED = 20
@@ -254,7 +254,7 @@ def worse(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
         return []
     found = find_less(before, after)
     drop = fmean(score.recall for score in before) - fmean(score.recall for score in after)
-    if drop > max(RECALL_DROP, LOST_AT_LEAST / len(before)) + ROUNDING:
+    if drop > max(RECALL_DROP, min(LOST_SHARE, LOST_AT_LEAST / len(before))) + ROUNDING:
         found.append(f"recall would drop by {drop:.3f}")
     return found + tell_less(before, after)
 

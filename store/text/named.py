@@ -13,7 +13,7 @@ READ_CHARS, MOST = 4_000, 32
 _CAPITAL = r"[^\W\d_a-zß-öø-ÿ][\w'’+#/-]*\w"
 _NAME = re.compile(rf"(?<=[^\W_][ ,(]|[,;)] )(?:{_CAPITAL})(?: (?:{_CAPITAL}))*")
 _THING = re.compile(r"`([^`\s]{2,40})`|\b([a-z]+[A-Z]\w+|\w+_\w+|[\w-]{1,80}\.[a-z]{2,4})\b(?!\.\w)")
-_OPENING = re.compile(rf"(?:\A|[.!?\n][\W_]*)({_CAPITAL}(?: {_CAPITAL})*)")
+_OPENING = re.compile(rf"(?:\A|[.!?\n][\W_]{{0,9}})({_CAPITAL}(?: {_CAPITAL})*)")
 
 
 def named(text: str) -> Iterator[str]:
