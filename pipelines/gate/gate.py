@@ -28,8 +28,6 @@ from .trial import Trial
 
 LOST_SHARE, LOST_AT_LEAST = 0.01, 1
 RECALL_DROP = 0.005
-"""The most that recall may drop, or one question where it is no more than LOST_SHARE of them: 1 of 168 is .006."""
-
 ROUNDING = 1e-9
 FEWEST_ASKED = 20
 TOUCHED = 80
@@ -254,7 +252,7 @@ def worse(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
         return []
     found = find_less(before, after)
     drop = fmean(score.recall for score in before) - fmean(score.recall for score in after)
-    if drop > max(RECALL_DROP, min(LOST_SHARE, LOST_AT_LEAST / len(before))) + ROUNDING:
+    if drop > RECALL_DROP + ROUNDING:
         found.append(f"recall would drop by {drop:.3f}")
     return found + tell_less(before, after)
 
