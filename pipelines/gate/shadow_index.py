@@ -15,7 +15,6 @@ from ...store.find.embedding.embedding import Embedder
 from ...store.find.index.opening import OpenIndex
 from ...store.find.index.projection import is_turn
 from ...store.find.search.judged import trusted
-from ...store.find.search.query_text import read_query
 from ...store.find.search.search import BY_DEFAULT, Question, Ranking, Search
 from ...store.keep.files.disk import Disk
 from ...store.keep.files.vault import FileStamp, Vault
@@ -126,7 +125,7 @@ class ShadowIndex:
         ranking = self.rank(Question(text=probe.text, channel=probe.channel))
         if not ranking.candidates or ranking.vector is None:
             return None
-        features = self._search.features(ranking, read_query(probe.text).words)
+        features = self._search.features(ranking)
         gold = set(self.catalog.units(set(probe.gold), ranking.scope).values())
         return Candidates(features, np.array([one.unit in gold for one in ranking.candidates]))
 

@@ -293,9 +293,8 @@ class SqliteVecStore:
         """Hold what this snapshot lists, unless it is an old one: a row may have changed since."""
         if not listed:
             return
-        stamp = _one(connection, "SELECT stamp FROM collection WHERE name = ?", name)
         with self._columns(connection, name) as columns:
-            if columns.stamp == stamp:
+            if columns.stamp == self._head(connection, name).stamp:
                 for word, rows in listed.items():
                     columns.postings.hold(word, rows)
 

@@ -202,9 +202,9 @@ class Search:
         ranking.candidates = gathering.candidates()
         return vector
 
-    def features(self, ranking: Ranking, text: str) -> dict[str, Values]:
+    def features(self, ranking: Ranking) -> dict[str, Values]:
         """Return the features of the candidates, in the ranking's order; there is at least one."""
-        return features_of(self._found(ranking), text)
+        return features_of(self._found(ranking), ranking.words)
 
     def priors(self, ranking: Ranking) -> Priors:
         """Return what is added to the candidates' learned scores, in the ranking's order."""

@@ -72,7 +72,7 @@ def _example(
 ) -> Example | None:
     if store.parts.settings.search.scorer != "learned" or not names:
         return None
-    features = np.stack(list(store.parts.search.features(ranking, question.text).values()), 1)
+    features = np.stack(list(store.parts.search.features(ranking).values()), 1)
     gold = np.array([name in question.gold for name in names])
     return Example(data.name, f"{data.name} {question.channel}", features, gold, len(question.gold))
 

@@ -47,7 +47,7 @@ def _gather(daemon: DaemonInProcess, question: Question, found: Gathered) -> Non
     ranking: Ranking = parts.search.rank(Asked(text=question.text, channel=question.channel))
     if not ranking.candidates:
         return
-    features = parts.search.features(ranking, question.text)
+    features = parts.search.features(ranking)
     nodes = parts.catalog.nodes([one.unit for one in ranking.candidates])
     gold = np.array([one.unit in nodes and nodes[one.unit].external_id in question.gold for one in ranking.candidates])
     found.features = tuple(features)
