@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, cast
@@ -172,7 +171,7 @@ def hits_that_fit(hits: Iterable[Hit]) -> tuple[list[HitAnswer], int]:
         if left_out or (fit and len(text) < len(hit.text)):
             left_out += 1
             continue
-        fit.append(hit_answer(replace(hit, text=text)))
+        fit.append(hit_answer(hit) | {"text": text})
         left -= len(text.encode(errors="replace"))
     return fit, left_out
 

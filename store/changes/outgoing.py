@@ -8,11 +8,15 @@ What came in through the door holds neither; an older version's rules, or a pers
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from ..keep.redaction import redact
 from ..model import Envelope, Hit, Slot
 from ..text.controls import plain
 from ..text.fence import fenced, unmarked, unmarked_lines
+
+HITS_KEPT = 1024
+"""Titles and texts of hits that are kept as they were shown last: 2 MB at most, since a hit is a section."""
 
 
 def outgoing(text: str) -> str:
@@ -22,9 +26,17 @@ def outgoing(text: str) -> str:
 
 def outgoing_hit(hit: Hit) -> Hit:
     """Return a hit as it may be shown."""
-    text = outgoing(hit.text)  # what is part of a clean text is clean, and costs no second look
-    title = hit.title if text == hit.text and text.startswith(hit.title) else outgoing(hit.title)
-    return replace(hit, title=unmarked(title), text=unmarked_lines(text))
+    title, text = _shown(hit.title, hit.text)
+    return hit if title == hit.title and text == hit.text else replace(hit, title=title, text=text)
+
+
+@lru_cache(HITS_KEPT)
+def _shown(title: str, text: str) -> tuple[str, str]:
+    """Return the title and text of a hit as they may be shown. Kept for the next question: what is asked is near."""
+    clean = outgoing(text)  # what is part of a clean text is clean, and costs no second look
+    if clean != text or not clean.startswith(title):
+        title = outgoing(title)
+    return unmarked(title), unmarked_lines(clean)
 
 
 def outgoing_envelope(envelope: Envelope) -> Envelope:

@@ -432,7 +432,7 @@ class Index:
         hidden = {link.source for link in projection.links if link.kind == SUCCESSOR and self._holds_its_place(link)}
         if not hidden:
             return projection
-        nodes = (replace(node, live=node.live and node.node_id not in hidden) for node in projection.nodes)
+        nodes = (node._replace(live=node.live and node.node_id not in hidden) for node in projection.nodes)
         return replace(projection, nodes=tuple(nodes))
 
     def _holds_its_place(self, link: Link) -> bool:
@@ -491,7 +491,7 @@ class Index:
             return projection  # a query in one of two channels might not find the turn
         return replace(
             projection,
-            nodes=tuple(replace(node, ranks=node.level is not Level.FACT) for node in projection.nodes),
+            nodes=tuple(node._replace(ranks=node.level is not Level.FACT) for node in projection.nodes),
         )
 
     def _of_its_session(self, projection: Projection) -> Projection:
@@ -506,8 +506,7 @@ class Index:
         session = self._catalog.node(session_id) if session_id else None
         if session is None:
             return projection
-        own = replace(
-            node,
+        own = node._replace(
             session_id=session_id,
             agent=node.agent or session.agent,
             task=node.task or session.task,
@@ -543,7 +542,7 @@ class Index:
         """Write nodes whose digest is not the known one; chunks whose text is the same keep their vectors."""
         for given in nodes:
             is_hidden = given.live and self._is_hidden(given.node_id)
-            node = replace(given, live=False, forgotten=True) if is_hidden else given
+            node = given._replace(live=False, forgotten=True) if is_hidden else given
             digest = node.digest()
             if known is not None and known.get(node.node_id) == digest:
                 continue

@@ -6,9 +6,9 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ...filters import Payload, fold
 from ...keep import okf
@@ -70,9 +70,10 @@ _FOOTNOTE = re.compile(r"^\[\^[tm]\d{1,6}\]: \[[^\]\n]{0,400}\]\(/[^)\n]{1,1000}
 """A footnote of a page as a dream writes it: it says where a line comes from, which the page's links say as well."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(NamedTuple):
     """One thing that can be found and shown: a memory, a session or a turn.
+
+    A tuple, since a question reads forty: a frozen dataclass of so many fields takes five times as long to make.
 
     `ordinal` is a turn's place in its session, or a fact's among those of its turn. `text` is what is shown, `context`
     are its neighbours' words, which help keyword search alone. `live`: recall may return it without being asked for
@@ -173,8 +174,7 @@ class Node:
 
     def digest(self) -> str:
         """Return the hash of all that the index holds of this node."""
-        state = (*(getattr(self, name) for name in self.__dataclass_fields__),)
-        return hashlib.sha256(repr(state).encode()).hexdigest()
+        return hashlib.sha256(repr(tuple(self)).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ def project_appended(path: str, tail: bytes, head: SessionHead, before: Sequence
     """
     next_ordinal = before[-1].ordinal + 1 if before else 1
     parsed = session.parse(tail, from_offset=0, session_id=head.session_id, next_ordinal=next_ordinal)
-    turns = [replace(turn_node(turn, path, head), offset=turn.offset + from_offset) for turn in parsed.turns]
+    turns = [turn_node(turn, path, head)._replace(offset=turn.offset + from_offset) for turn in parsed.turns]
     problem = "its last turn is torn" if parsed.torn else None
     settled = max(0, len(before) - NEIGHBOURS)
     return Projection(tuple(with_neighbours([*before, *turns])[settled:]), (), from_offset + parsed.end, problem)
@@ -337,7 +337,7 @@ def with_neighbours(turns: Sequence[Node]) -> list[Node]:
     """Give each turn its neighbours' words: their speakers and beginnings."""
     said = [_said(turn) for turn in turns]
     around = ([*said[max(0, i - NEIGHBOURS) : i], *said[i + 1 : i + 1 + NEIGHBOURS]] for i in range(len(turns)))
-    return [replace(turn, context="\n".join(words)) for turn, words in zip(turns, around, strict=True)]
+    return [turn._replace(context="\n".join(words)) for turn, words in zip(turns, around, strict=True)]
 
 
 def _said(turn: Node) -> str:

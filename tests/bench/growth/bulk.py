@@ -8,7 +8,6 @@ import time
 import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -154,5 +153,5 @@ def _projection(file: File) -> Projection:
     if is_session(file.path):
         return project_session(file.path, file.data, read_head(file.path, file.data)[0])
     projection = project_memory(file.path, file.data, utc_now())
-    nodes = tuple(replace(node, ranks=False) for node in projection.nodes)
+    nodes = tuple(node._replace(ranks=False) for node in projection.nodes)
     return Projection(nodes, projection.links, projection.parsed_to, projection.problem)

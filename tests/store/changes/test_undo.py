@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -190,7 +190,7 @@ def index_of(store: MemoryStore) -> dict[str, Any]:
     store.parts.queue.drain()  # vectors come later; what they find is compared too
     nodes = store.catalog.listing()
     return {
-        "nodes": {node.node_id: replace(node, ordinal=0) for node in nodes},
+        "nodes": {node.node_id: node._replace(ordinal=0) for node in nodes},
         "links": {n.node_id: [store.catalog.links(n.node_id, kind) for kind in ("cites", "supersedes")] for n in nodes},
         "files": sorted(store.catalog.files()),
         "problems": store.catalog.problems(),
