@@ -118,8 +118,12 @@ class RelevanceFeedback:
         shown: Sequence[ShownMemory],
         at: datetime,
     ) -> None:
-        """Queue a question that was answered, with the memories shown for it."""
-        self._work.put(lambda: self._take_question(_Open(text, channel, session, at, shown), ranking))
+        """Queue a question that was answered, with the memories shown for it.
+
+        The ranking is read at once: those that wait, with all their candidates, took 30 MiB of a busy daemon.
+        """
+        is_near = _is_near(ranking, shown)
+        self._work.put(lambda: self._take_question(_Open(text, channel, session, at, shown), is_near))
 
     def on_turns(self, session_id: NodeId, channel: str, turns: Sequence[NewTurn], at: datetime) -> None:
         """Queue the assistant's turns of those that came in for a session."""
@@ -144,7 +148,7 @@ class RelevanceFeedback:
 
     # ---- the thread
 
-    def _take_question(self, question: _Open, ranking: Ranking) -> None:
+    def _take_question(self, question: _Open, is_near: bool) -> None:
         if len(question.text) > LONGEST_QUESTION_CHARS or len(query_terms(question.text)) < FEWEST_WORDS:
             return
         question.text = self._door.redacted(question.text).text
@@ -152,7 +156,7 @@ class RelevanceFeedback:
         question.words = term_stems(question.text)
         self._open.append(question)
         shown = [each.node_id for each in question.shown]
-        self._write(record_question(question.text, question.channel, shown, _is_near(ranking, shown), question.at))
+        self._write(record_question(question.text, question.channel, shown, is_near, question.at))
         self._kept += 1
         if self._kept % PRUNED_EVERY == 0:
             self._write(*prune_questions(question.at))
@@ -208,7 +212,7 @@ def _holds(said: frozenset[str], words: frozenset[str]) -> bool:
     return len(words) >= FEWEST_WORDS and len(words & said) >= HELD_SHARE * len(words)
 
 
-def _is_near(ranking: Ranking, shown: Sequence[NodeId]) -> bool:
+def _is_near(ranking: Ranking, shown: Sequence[ShownMemory]) -> bool:
     """Return True if a shown memory is near in meaning, or, without a model, if any was found by its words."""
     cosines = [candidate.scores["vector"] for candidate in ranking.candidates if "vector" in candidate.scores]
     return bool(shown) and (max(cosines) >= NEAR_COSINE if cosines else True)
