@@ -95,8 +95,21 @@ class Progress(BaseModel):
     model_s: float = 0.0
 
 
+class Foreseen(BaseModel):
+    """The result of a probe in the copy once all was tried: shares of its gold and words, and the details told."""
+
+    model_config = ConfigDict(frozen=True)
+
+    recall: float
+    coverage: float
+    told: frozenset[frozenset[str]] = frozenset()
+
+
 class Check(BaseModel):
-    """A probe that the daemon asks of the living store before and after applying: a question and its known answers."""
+    """A probe that the daemon asks of the living store before and after applying: a question and its known answers.
+
+    Without `foreseen` it may be no worse after than before.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -106,6 +119,7 @@ class Check(BaseModel):
     words: frozenset[str] = frozenset()
     details: frozenset[frozenset[str]] = frozenset()
     synthetic: bool = True
+    foreseen: Foreseen | None = None
 
 
 class Done(BaseModel):

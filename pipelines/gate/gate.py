@@ -16,7 +16,7 @@ from statistics import fmean
 
 from ...store.keep.ledger.questions import Probe
 from ...store.model import Action, NodeId
-from ..protocol import Check
+from ..protocol import Check, Foreseen
 from ..settings import GateSettings
 from ..workspace.diff import Difference
 from ..workspace.proposals import ProposedRanking
@@ -210,8 +210,9 @@ class Gate:
         return GateResult(len(self._before), round(before, 4), round(after, 4), lost, gained, dropped, synthetic)
 
     def checks(self) -> tuple[Check, ...]:
-        """Return up to CHECKS of the run's probes, a person's own first, for the check after applying."""
-        some = sorted(self._asked, key=lambda case: case.synthetic)[:CHECKS]
+        """Return up to CHECKS of the run's probes, a person's own first, with their results in the copy by now."""
+        asked = zip(self._asked, self._after, strict=True)
+        some = sorted(asked, key=lambda one: one[0].synthetic)[:CHECKS]
         return tuple(
             Check(
                 text=case.probe.text,
@@ -220,8 +221,9 @@ class Gate:
                 words=case.words,
                 details=case.details,
                 synthetic=case.synthetic,
+                foreseen=Foreseen(recall=score.recall, coverage=score.coverage, told=score.told),
             )
-            for case in some
+            for case, score in some
         )
 
     def _begin(self, shadow: ShadowIndex) -> None:
@@ -234,7 +236,7 @@ class Gate:
                 break
             self._before.append(ask(shadow, case))
             self._view.steps.detail("asking", number + 1, len(self._asked))
-        kept = [n for n, score in enumerate(self._before) if score.recall > 0 or not self._asked[n].synthetic]
+        kept = [n for n, score in enumerate(self._before) if score.is_firm or not self._asked[n].synthetic]
         self._asked = [self._asked[n] for n in kept]
         self._before = [self._before[n] for n in kept]
         self._after = list(self._before)

@@ -1,5 +1,8 @@
 """The check after applying: the gate's probes, asked of the living store before a changeset is applied and after.
 
+It undoes what the gate did not see: recall that is worse than it was, and worse than it became in the copy. The few of
+all probes that are asked here would else undo what the gate weighed and let pass, one lost for one gained.
+
 The only module of the gate that runs in the daemon's process; it sees the store through `Searchable` alone.
 """
 
@@ -24,18 +27,21 @@ class Recheck:
     def __init__(self, store: Searchable, checks: Sequence[Check], is_busy: Callable[[], bool]) -> None:
         self._store = store
         self._is_busy = is_busy
+        known = [one for one in checks if one.gold]
         self._asked = [
-            ProbeCase(Probe(one.text, one.channel, one.gold), one.words, one.synthetic, one.details)
-            for one in checks
-            if one.gold
+            ProbeCase(Probe(one.text, one.channel, one.gold), one.words, one.synthetic, one.details) for one in known
         ]
         self._before = self._ask_all()
+        self._foreseen = [
+            Score(one.foreseen.recall, one.foreseen.coverage, one.foreseen.told) if one.foreseen else before
+            for one, before in zip(known, self._before, strict=False)
+        ]
 
     def reasons(self) -> list[str]:
-        """Return in which ways recall is worse than when this was constructed, [] if in none that counts."""
+        """Return in which ways recall is worse than the gate foresaw, [] if in none or if it is as when constructed."""
         now = self._ask_all()
         both = min(len(self._before), len(now))  # there may have been time for more of them before, or after
-        return worse(self._before[:both], now[:both])
+        return worse(self._before[:both], now[:both]) and worse(self._foreseen[:both], now[:both])
 
     def _ask_all(self) -> list[Score]:
         """Ask as many probes as there is time for."""

@@ -15,7 +15,8 @@ from dreamd.daemon.dreaming.dreamer import Dreamer, DreamResult
 from dreamd.daemon.dreaming.idle import Activity
 from dreamd.daemon.settings import Settings
 from dreamd.pipelines.gate.post_apply import Recheck
-from dreamd.pipelines.protocol import Check
+from dreamd.pipelines.gate.probes import Score
+from dreamd.pipelines.protocol import Check, Foreseen
 from dreamd.pipelines.settings import PipelineSettings
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -132,6 +133,33 @@ def test_the_recheck_waits_for_requests_but_not_for_ever(store: MemoryStore) -> 
     check = Check(text="Who keeps the blue ladder?", channel="shop", gold=("none",))
     assert Recheck(store, [check], busy_for_a_while).reasons() == []
     assert len(glances) >= 5
+
+
+FOUND, LOST = Foreseen(recall=1.0, coverage=1.0), Foreseen(recall=0.0, coverage=1.0)
+
+
+@pytest.mark.parametrize(
+    ("foreseen", "found_before", "found_now", "is_worse"),
+    [
+        ([LOST, FOUND], [1.0, 1.0], [0.0, 1.0], False),  # the gate weighed it, and let it pass
+        ([LOST, FOUND], [1.0, 1.0], [0.0, 0.0], True),  # another than it saw
+        ([LOST, FOUND], [1.0, 0.0], [0.0, 0.0], True),  # what it weighed against the loss did not come
+        ([FOUND, FOUND], [1.0, 0.0], [1.0, 0.0], False),  # the copy found more: the dream took nothing
+        ([None, None], [1.0, 1.0], [0.0, 1.0], True),
+    ],
+)
+def test_what_the_gate_let_pass_is_not_undone_and_what_it_did_not_see_is(
+    foreseen: list[Foreseen | None],
+    found_before: list[float],
+    found_now: list[float],
+    is_worse: bool,
+    store: MemoryStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scores = iter([Score(recall, 1.0) for recall in (*found_before, *found_now)])
+    monkeypatch.setattr("dreamd.pipelines.gate.post_apply.ask", lambda store, case: next(scores))
+    checks = [Check(text=f"Question {n}?", channel="shop", gold=("n",), foreseen=one) for n, one in enumerate(foreseen)]
+    assert bool(Recheck(store, checks, lambda: False).reasons()) == is_worse
 
 
 def test_probes_without_a_result_before_do_not_count_after(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:

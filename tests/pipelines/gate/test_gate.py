@@ -278,6 +278,40 @@ def test_a_harmless_stage_passes(
     assert done.report["gate"]["probes"] >= 40
 
 
+@pytest.mark.parametrize("firm_before", [True, False])
+def test_a_made_up_question_counts_where_it_found_firmly(
+    firm_before: bool, paths: StorePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One question finds no more once the stage is tried: that counts unless it stood at the edge of the hits."""
+    texts: list[str] = []
+
+    def ask(shadow: ShadowIndex, case: ProbeCase) -> Score:
+        texts.append(case.probe.text)
+        if case.probe.text != texts[0]:
+            return probes.ask(shadow, case)
+        is_first = texts.count(texts[0]) == 1
+        return replace(probes.ask(shadow, case), recall=float(is_first), is_firm=firm_before)
+
+    monkeypatch.setattr(gate, "ask", ask)
+    done, _ = dreamt_with(other_formatting, paths, tmp_path, monkeypatch)
+    assert ("planted" in [dropped["stage"] for dropped in done.report["gate"]["dropped"]]) == firm_before
+
+
+def test_the_checks_say_what_the_gate_saw(paths: StorePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They hold the results of after the stage."""
+    scores: dict[str, Score] = {}
+
+    def ask(shadow: ShadowIndex, case: ProbeCase) -> Score:
+        score = replace(probes.ask(shadow, case), coverage=0.9 if case.probe.text in scores else 1.0)
+        return scores.setdefault(case.probe.text, score) if case.probe.text not in scores else score
+
+    monkeypatch.setattr(gate, "ask", ask)
+    done, _ = dreamt_with(other_formatting, paths, tmp_path, monkeypatch)
+    assert done.checks
+    foreseen = [check.foreseen for check in done.checks]
+    assert all(one and (one.recall, one.coverage) == (1.0, 0.9) for one in foreseen)
+
+
 # -- stages of which a part damages
 
 
