@@ -1,4 +1,4 @@
-"""The standing knowledge of a project, for the start of a session: what holds now, in a few lines, newest first.
+"""The standing knowledge of a project, for the start of a session: what holds now, in a few lines.
 
 The lines are those of the page that dreams keep, "What holds now": one of each of its headings in turn, and two of the
 standing instructions, which an agent breaks where it does not know them. What the page does not hold yet, such as what
@@ -31,6 +31,7 @@ HEADINGS = (
     "Pitfalls and findings",
     "Procedures",
     "Refused",
+    "Facts",
 )
 _KINDS = frozenset({Kind.PREFERENCE, Kind.DECISION, Kind.CORRECTION, Kind.PROCEDURE, Kind.NEGATIVE, Kind.NOTE})
 FACTS_READ = 40
@@ -72,7 +73,7 @@ def _page(store: MemoryStore, channel: str) -> str:
 
 
 def _of_page(text: str) -> Iterator[str]:
-    """Yield the lines of a page, of each heading the newest first, the headings in turn; not what was replaced."""
+    """Yield the lines of a page, a heading's in their order, the headings in turn; not what was replaced."""
     under: dict[str, list[str]] = {}
     heading = ""
     for line in text.splitlines():

@@ -1,16 +1,20 @@
-"""The present state of a channel: living facts one line each, newest first; below each, what it took the place of."""
+"""The present state of a channel: living facts one line each, of most worth first; below each, what it replaced."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from ...store.model import Kind, Memory, NodeId
 from ...store.roles import MACHINES
+from ...store.text.languages import phrases
+from ..extract.memories import read_memory
 from .quotes import dated, in_time, labels_of, line
 
-MOST_LINES = 12
-"""Lines under one heading; what was said again and what is newer comes first."""
+MOST_LINES, MOST_RULES = 12, 24
+"""Lines under one heading, and under those of what was decided, wished and refused: an agent breaks what it lacks."""
 
 MOST_EARLIER = 2
 
@@ -30,18 +34,32 @@ _OF_KIND = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The lines below a heading, and how many more there are for which it has no room."""
+
+    heading: str
+    facts: Sequence[Memory]
+    more: int = 0
+
+
 def heading_of(fact: Memory) -> str:
-    """Return under which heading a fact stands on a profile; "" for what only happened to a person among people."""
-    if heading := _OF_KIND.get(fact.kind):
+    """Return under which heading a fact stands on a profile.
+
+    "" for what only happened to a person among people, for a note that is a page of its own, and for a bare secret.
+    """
+    reading = read_memory(fact)
+    if reading is None or (fact.kind is Kind.NOTE and len(fact.text) > LONGEST_NOTE):
+        return ""
+    if heading := _OF_KIND.get(reading.kind):
         return heading
     if fact.said_by in MACHINES:
         return PITFALLS  # what an assistant did and found, beside a tool's outcome
-    if fact.tense == "future":
+    if reading.tense == "future" and phrases("tense.intended").search(fact.text):
         return OPEN
     if fact.kind is Kind.FACT and fact.slot is not None:
         return DECIDED
-    is_known = fact.kind is Kind.FACT or (fact.kind is Kind.NOTE and len(fact.text) <= LONGEST_NOTE)
-    return KNOWN if is_known else ""
+    return KNOWN if reading.kind in {Kind.FACT, Kind.NOTE} else ""
 
 
 def current(facts: Iterable[Memory]) -> list[Memory]:
@@ -50,15 +68,15 @@ def current(facts: Iterable[Memory]) -> list[Memory]:
     return [fact for fact in living.values() if not living.keys() & set(fact.later)]
 
 
-def chosen(facts: Iterable[Memory]) -> list[tuple[str, list[Memory]]]:
-    """Return the living facts under each heading that has some, newest first; of a relation always the newest."""
+def chosen(facts: Iterable[Memory]) -> list[Part]:
+    """Return the living facts under each heading that has some, those of most worth first; of a relation the newest."""
     every = list(facts)
     newer = {node_id for fact in every for node_id in (fact.superseded_by, *fact.later)}
     by_heading: dict[str, list[Memory]] = defaultdict(list)
     for fact in current(every):
         if heading := heading_of(fact) or (KNOWN if fact.node_id in newer else ""):
             by_heading[heading].append(fact)
-    return [(heading, _best(by_heading[heading])) for heading in HEADINGS if by_heading[heading]]
+    return [_part(heading, by_heading[heading]) for heading in HEADINGS if by_heading[heading]]
 
 
 def newest_first(facts: Sequence[Memory]) -> list[Memory]:
@@ -66,11 +84,16 @@ def newest_first(facts: Sequence[Memory]) -> list[Memory]:
     return in_time(facts)[::-1]
 
 
-def _best(facts: Sequence[Memory]) -> list[Memory]:
-    ordered = newest_first(facts)
-    weighty = sorted(ordered, key=lambda fact: -len({source.partition("#")[0] for source in fact.sources}))
-    kept = {fact.node_id for fact in weighty[:MOST_LINES]}
-    return [fact for fact in ordered if fact.node_id in kept]
+def _part(heading: str, facts: Sequence[Memory]) -> Part:
+    """Put facts in their order: by worth in whole steps, since its weights are set by hand, and in a step by age."""
+    ordered = sorted(newest_first(facts), key=lambda fact: -_worth(fact))
+    most = MOST_RULES if heading in {DECIDED, WISHED, REFUSED} else MOST_LINES
+    return Part(heading, ordered[:most], max(0, len(ordered) - most))
+
+
+def _worth(fact: Memory) -> int:
+    reading = read_memory(fact)
+    return math.floor(reading.worth) if reading else 0
 
 
 class Replaced:
@@ -94,13 +117,17 @@ class Replaced:
         return found
 
 
-def body(parts: Sequence[tuple[str, Sequence[Memory]]], replaced: Replaced) -> tuple[str, tuple[NodeId, ...]]:
-    """Render the parts of a page under their headings; return the text and the cited ids in order."""
-    cited = [one for _, facts in parts for fact in facts for one in (fact, *replaced.by(fact))]
+def body(parts: Sequence[Part], replaced: Replaced, rest: str) -> tuple[str, tuple[NodeId, ...]]:
+    """Render the parts of a page under their headings; return the text and the cited ids in order.
+
+    `rest` says where those lines are for which a heading had no room.
+    """
+    cited = [one for part in parts for fact in part.facts for one in (fact, *replaced.by(fact))]
     labels = labels_of(cited)
     lines: list[str] = []
-    for heading, facts in parts:
-        lines += [*([""] if lines else []), f"## {heading}", "", *_lines(facts, replaced, labels)]
+    for part in parts:
+        lines += [*([""] if lines else []), f"## {part.heading}", "", *_lines(part.facts, replaced, labels)]
+        lines += ["", f"… and {part.more:,} more: {rest}"] if part.more else []
     return "\n".join(lines), tuple(labels)
 
 

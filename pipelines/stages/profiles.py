@@ -15,7 +15,7 @@ from ...store.model import Action, Kind, Level, Memory, NodeId
 from ..pages import holding
 from ..pages.changes import plainly
 from ..pages.quotes import day_of, with_footnotes
-from ..pages.topics import topics_of
+from ..pages.topics import Topic, topics_of
 from ..workspace.proposals import (
     BY_HAND,
     Planned,
@@ -31,6 +31,7 @@ from ..workspace.view import View
 
 STAGE = "profiles"
 TITLE = "What holds now"
+SAID = "Said, newest first"
 SMALLEST = 3
 
 
@@ -40,11 +41,11 @@ class _Page:
 
     title: str
     description: str
-    parts: Sequence[tuple[str, Sequence[Memory]]]
+    parts: Sequence[holding.Part]
 
     @property
     def facts(self) -> list[Memory]:
-        return [fact for _, facts in self.parts for fact in facts]
+        return [fact for part in self.parts for fact in part.facts]
 
 
 def plan(view: View, now: datetime) -> Planned:
@@ -80,18 +81,27 @@ def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
 def _pages(facts: Sequence[Memory]) -> Iterator[_Page]:
     """Yield the pages that a channel is worth."""
     parts = holding.chosen(facts)
-    number = sum(len(facts) for _, facts in parts)
+    shown, more = sum(len(part.facts) for part in parts), sum(part.more for part in parts)
+    number = f"{shown} of {shown + more}" if more else f"{shown}"
     now = _Page(TITLE, f"{number} things that were decided, wished for and learned here, and hold.", parts)
     if len(now.facts) >= SMALLEST:
         yield now
     for topic in topics_of(facts):
-        living = holding.newest_first(holding.current(topic.facts))[: holding.MOST_LINES]
-        days = f"{day_of(living[-1])} to {day_of(living[0])}"
-        yield _Page(topic.name, f"{len(living)} facts, {days}, newest first.", [("Now", living)])
+        yield _of_topic(topic)
+
+
+def _of_topic(topic: Topic) -> _Page:
+    """Build a topic's page: what was said of it, which is not all still so."""
+    living = holding.newest_first(holding.current(topic.facts))
+    shown = living[: holding.MOST_LINES]
+    days = f"{day_of(shown[-1])} to {day_of(shown[0])}"
+    part = holding.Part(SAID, shown, len(living) - len(shown))
+    return _Page(topic.name, f"{len(shown)} facts, {days}, newest first.", [part])
 
 
 def _memory(view: View, channel: str, page: _Page, facts: Sequence[Memory], now: datetime) -> Memory:
-    text, ids = holding.body(page.parts, holding.Replaced(facts))
+    rest = f"`dreamctl list --channel {channel} --level {Level.FACT.value}` lists them with the others."
+    text, ids = holding.body(page.parts, holding.Replaced(facts), rest)
     text = with_footnotes(text, ids, facts)
     node_id = okf.fact_id(channel, f"profile {page.title.casefold()}")
     if view.holds(node_id) and (known := view.memory(node_id)):

@@ -1,4 +1,4 @@
-"""What holds now: one line a thing, newest first, what it replaced struck through below it."""
+"""What holds now: one line a thing, of most worth first, what it replaced struck through below it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.pipelines.pages.said import said
 
 
 def rendered(*facts: Memory) -> str:
-    return holding.body(holding.chosen(facts), holding.Replaced(facts))[0]
+    return holding.body(holding.chosen(facts), holding.Replaced(facts), "`dreamctl list` lists them.")[0]
 
 
 def test_each_kind_has_its_heading_and_what_only_happened_has_none() -> None:
@@ -46,11 +46,11 @@ def test_the_newest_comes_first_with_what_it_replaced_below() -> None:
     new = said("Make it 24.", "s3#1", Kind.DECISION)
     until = datetime(2026, 3, 4, tzinfo=UTC)
     old = replace(said("Two hours.", "s1#1", Kind.DECISION), superseded_by=new.node_id, valid_to=until)
-    other = said("We take Postgres.", "s2#1", Kind.DECISION)
+    other = said("Make it 12.", "s2#1", Kind.DECISION)
     assert rendered(old, other, new).splitlines()[2:] == [
         "- 4 March 2026: “Make it 24.” [^m1]",
         "  - ~~2 March 2026: “Two hours.”~~ (until 4 March 2026) [^m2]",
-        "- 3 March 2026: “We take Postgres.” [^m3]",
+        "- 3 March 2026: “Make it 12.” [^m3]",
     ]
 
 
@@ -77,7 +77,7 @@ def test_of_a_relation_the_newest_holds_whatever_its_kind(kind: Kind, link: str)
 
 
 def test_a_newer_one_that_has_no_room_does_not_bring_the_older_back() -> None:
-    many = [said(f"Rule {n}.", f"s{n}#1", Kind.DECISION) for n in range(5, holding.MOST_LINES + 6)]
+    many = [said(f"Rule {n}.", f"s{n}#1", Kind.DECISION) for n in range(5, holding.MOST_RULES + 6)]
     new = said("It opens on the 9th.", "s3#1", Kind.DECISION)
     old = replace(said("It opens on the 16th.", "s1#1", Kind.FACT), later=(new.node_id,))
     assert "16th" not in rendered(*many, old, new)
@@ -90,9 +90,67 @@ def test_a_chain_of_replacements_is_bounded() -> None:
 
 
 def test_what_was_said_again_stays_where_there_is_too_much() -> None:
-    many = [said(f"Rule {n}.", f"s{n}#1", Kind.PREFERENCE) for n in range(1, holding.MOST_LINES + 6)]
+    many = [said(f"Rule {n}.", f"s{n}#1", Kind.PREFERENCE) for n in range(1, holding.MOST_RULES + 6)]
     many[0] = replace(many[0], sources=("s1#1", "s9#4"))
     text = rendered(*many)
-    assert text.count("[^m") == holding.MOST_LINES
+    assert text.count("[^m") == holding.MOST_RULES
     assert "“Rule 1.”" in text
     assert "“Rule 2.”" not in text
+
+
+def test_what_has_no_room_is_counted_below_its_heading() -> None:
+    text = rendered(*(said(f"Shop {n} opens at {n}.", f"s{n}#1") for n in range(1, holding.MOST_LINES + 4)))
+    assert text.endswith("\n\n… and 3 more: `dreamctl list` lists them.")
+    assert "more" not in rendered(said("The shop opens at 7.", "s1#1"))
+
+
+def remembered(text: str, kind: Kind = Kind.NOTE) -> Memory:
+    return replace(said(text, "s9#1", kind, run=None), sources=(), session_id=None, said_by=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "heading"),
+    [
+        ("Never push to main directly; always open a pull request.", holding.WISHED),
+        ("We decided to keep SQLite, because the shop has one till.", holding.DECIDED),
+        ("I prefer tabs to spaces.", holding.WISHED),
+        ("Wir haben uns für Postgres entschieden.", holding.DECIDED),
+        ("Nunca desplegamos los viernes.", holding.WISHED),
+        ("The accountant is Synnøve Aas.", holding.KNOWN),
+    ],
+)
+@pytest.mark.parametrize("kind", [Kind.NOTE, Kind.FACT])
+def test_what_was_remembered_stands_where_a_session_would_have_put_it(text: str, heading: str, kind: Kind) -> None:
+    assert [part.heading for part in holding.chosen([remembered(text, kind)])] == [heading]
+
+
+def test_a_kind_that_was_given_stands() -> None:
+    given = remembered("Never push to main directly.", Kind.DECISION)
+    assert [part.heading for part in holding.chosen([given])] == [holding.DECIDED]
+
+
+def test_worth_goes_before_age() -> None:
+    facts = [remembered("lunch"), *(said(f"images, {n} MB", f"s{n}#1") for n in range(2, 30))]
+    rule = said("The levain is set at one, so the deadline is half past twelve in all shops.", "s1#1")
+    text = rendered(*facts, rule)
+    assert "levain" in text.splitlines()[2]
+    assert "lunch" not in text
+
+
+def test_a_bare_secret_is_no_line() -> None:
+    assert holding.chosen([remembered("api key is [redacted:anthropic]")]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "heading"),
+    [
+        ("We are going to write the importer next week.", holding.OPEN),
+        ("Wir werden im Mai umziehen.", holding.OPEN),
+        ("Voy a escribir el importador.", holding.OPEN),
+        ("vilde will be in Tromsø from 1 december, exchange term", holding.KNOWN),
+        ("mqtt no, otra pieza que se cae a las 3 de la mañana y nadie la entiende", holding.KNOWN),
+        ("Die Bäckerei ist am Morgen voll.", holding.KNOWN),
+    ],
+)
+def test_an_open_thread_is_what_its_speaker_means_to_do(text: str, heading: str) -> None:
+    assert [part.heading for part in holding.chosen([remembered(text)])] == [heading]
