@@ -73,8 +73,9 @@ def _example(
     if store.parts.settings.search.scorer != "learned" or not names:
         return None
     features = np.stack(list(store.parts.search.features(ranking).values()), 1)
+    prior = sum(store.parts.search.priors(ranking).values(), np.zeros(len(names)))
     gold = np.array([name in question.gold for name in names])
-    return Example(data.name, f"{data.name} {question.channel}", features, gold, len(question.gold))
+    return Example(data.name, f"{data.name} {question.channel}", features, gold, len(question.gold), prior=prior)
 
 
 def _end(store: MemoryStore, channel: str) -> datetime:
