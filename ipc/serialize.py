@@ -171,7 +171,9 @@ def hits_that_fit(hits: Iterable[Hit]) -> tuple[list[HitAnswer], int]:
         if left_out or (fit and len(text) < len(hit.text)):
             left_out += 1
             continue
-        fit.append(hit_answer(hit) | {"text": text})
+        answer = hit_answer(hit)
+        answer["text"] = text
+        fit.append(answer)
         left -= len(text.encode(errors="replace"))
     return fit, left_out
 
