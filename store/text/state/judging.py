@@ -17,9 +17,9 @@ from ..languages import phrases
 from ..normal_form import normal_form
 from ..replies import read_reply
 from ..sentences import sentences_of
-from .evidence import change_reasons, change_score, disputes, repeats
-from .reading import LONGEST_CHARS, Statement, read, shared
-from .slots import SENTENCES_MOST, other_value
+from .evidence import change_reasons, change_score, disputes, narrows, repeats
+from .reading import LONGEST_CHARS, SENTENCES_MOST, Statement, read, sentences_read, shared
+from .slots import other_value
 
 CERTAIN: Final = 0.68
 LIKELY: Final = 0.25
@@ -98,7 +98,7 @@ def rarity_of(later: str, candidates: Sequence[Candidate]) -> Mapping[str, float
 def _statements(text: str) -> tuple[Statement, ...]:
     """Return the sentences that are compared, read: of a reply its own, then what it accepts, which is open no more."""
     words, proposal = read_reply(text)
-    found = [read(sentence) for sentence in sentences_of(words) or [words]]
+    found = [statement for _, statement in sentences_read(words)]
     if proposal and not phrases("speech.reject").match(words):
         found += [replace(read(sentence), is_open=False) for sentence in sentences_of(proposal)]
     return tuple(found[:SENTENCES_MOST])
@@ -111,16 +111,20 @@ def _repeats(one: Candidate, later: str) -> bool:
 
 
 def _score(one: Candidate, later: str, rarity: Mapping[str, float]) -> float:
-    if read(later).is_change and other_value(one.text, later):
+    if read(later).is_change and _other_value(one.text, later):
         return 1.0
     pairs = list(product(_statements(one.text), _statements(later)))
     several = len(pairs) > 1
     return max(change_score(change_reasons(old, new, one.cosine, rarity, of_several=several)) for old, new in pairs)
 
 
+def _other_value(earlier: str, later: str) -> bool:
+    return other_value(earlier, later) and not narrows(read(earlier), read(later))
+
+
 def _disputes(one: Candidate, later: str) -> bool:
     is_plain = not any(read(text).is_change or read(text).is_brief for text in (one.text, later))
-    if is_plain and other_value(one.text, later):
+    if is_plain and _other_value(one.text, later):
         return True
     pairs = list(product(_statements(one.text), _statements(later)))
     return any(disputes(old, new, one.cosine, of_several=len(pairs) > 1) for old, new in pairs)

@@ -1,23 +1,35 @@
 """Reading: a statement taken apart for comparison: its content words, values, negation, and the signs of a change.
 
-Every language is read at once: which words carry grammar, deny, or speak of a change is data (`languages/`).
+A text is read by the sentence, each in view of the others: what one of them asks or doubts is open in all that speak of
+it. Every language is read at once: which words carry grammar, deny, or speak of a change is data (`languages/`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from functools import cache, lru_cache
+from typing import Final
 
+from ..dates import find
 from ..languages import entries, language_of, languages, phrases, words_in
+from ..replies import read_reply
+from ..sentences import sentences_of
 from ..stems import stem
 
 LONGEST_CHARS = 1_000
 """Characters of a statement that are read; what is longer is a document."""
 
+SENTENCES_MOST: Final = 4
+"""Sentences of a statement that are compared."""
+
 REACH = 3
 """Words between a sign of an end and the thing that has ended: "no longer goes through Twilio"."""
+
+ANY_DAY, SOON_CHARS = date(2026, 1, 1), 10
+"""A day to read days by where only their place counts, and the characters between "in" and one: "in the last week"."""
 
 SHORTEST_BEGINNING, LONGEST_ENDING = 4, 3
 """Two stems are of one word if one of so many letters begins the other, and so few letters follow."""
@@ -29,7 +41,13 @@ _CAPITAL = re.compile(r"[^\W\d_a-zß-öø-ÿ]")
 _TIME = re.compile(r"(\d{1,2}):(\d{2})(am|pm)?|(\d{1,2})(am|pm)")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)*%?")
 _CODE = re.compile(r"([^\W\d_][^\W\d]*)[-.]?(\d\S*)")
-_SIGNS = ("now", "act", "wrong", "gone", "dropped", "added", "open", "brief")
+_ASKS = re.compile(r"[?？]\W*(?:\s|$)")
+_OPEN = ("state.open", "doubt.idle")
+_SIGNS = (
+    "grounding.negation",
+    *_OPEN,
+    *(f"state.{s}" for s in ("now", "act", "wrong", "gone", "dropped", "added", "brief")),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +74,8 @@ class Statement:
 
     `frame` are the stems of the words that name something, in order, `content` each of them once, `names` those of the
     capitalised ones. `ended` is what a sign of an end stands beside, `denied` what follows a denial. `is_open`: it is
-    only thought of, wished or asked; `is_brief`: meant for the moment; `is_not_yet`: it was not so up to now.
+    only thought of, wished, asked or doubted; `is_brief`: meant for the moment; `is_not_yet`: it was not so up to now;
+    `is_within`: it begins with the part for which it holds ("on staging"), and no day.
     """
 
     words: tuple[str, ...]
@@ -76,6 +95,7 @@ class Statement:
     is_open: bool
     is_brief: bool
     is_not_yet: bool
+    is_within: bool
 
     @property
     def is_change(self) -> bool:
@@ -106,10 +126,24 @@ def read(text: str) -> Statement:
         is_end=_has("gone", line) or _has("dropped", line),
         is_undone=_has("undone", line),
         is_added=_has("added", line),
-        is_open=line.endswith("?") or _has("open", line),
+        is_open=_is_open(text, line),
         is_brief=_has("brief", line),
         is_not_yet=_has("not_yet", line),
+        is_within=_is_within(line),
     )
+
+
+def sentences_read(words: str) -> list[tuple[str, Statement]]:
+    """Return the sentences of a text, each with what it says; one that another sentence asks or doubts of is open.
+
+    A question before a statement is answered by it, and a request asks for nothing that it says.
+    """
+    said = [(sentence, read(sentence)) for sentence in sentences_of(words) or [words]]
+    found = []
+    for place, (sentence, one) in enumerate(said):
+        doubts = [other for at, (text, other) in enumerate(said) if other.is_open and _reaches(text, at - place)]
+        found.append((sentence, replace(one, is_open=one.is_open or any(_is_about(other, one) for other in doubts))))
+    return found[:SENTENCES_MOST]
 
 
 def shared(stems: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
@@ -124,6 +158,29 @@ def _alike(one: str, other: str) -> bool:
         return True
     short, long = sorted((one, other), key=len)
     return len(short) >= SHORTEST_BEGINNING and long.startswith(short) and len(long) - len(short) <= LONGEST_ENDING
+
+
+def _is_open(text: str, line: str) -> bool:
+    """Check for a question among a text's own words, or a sign that it is only thought of, wished or doubted."""
+    return bool(_ASKS.search(read_reply(text)[0])) or any(phrases(sign).search(line) for sign in _OPEN)
+
+
+def _is_within(line: str) -> bool:
+    """Check for a beginning that says where or of what, not when: "since last week" narrows nothing."""
+    begins = phrases("state.within").match(line)
+    return begins is not None and not any(day.start < begins.end() + SOON_CHARS for day in find(line, ANY_DAY))
+
+
+def _reaches(doubt: str, after: int) -> bool:
+    """Check that an open sentence that stands so many after another may ask or doubt what that says."""
+    if not _ASKS.search(doubt):
+        return True
+    return after > 0 and not phrases("speech.request").match(doubt)
+
+
+def _is_about(doubt: Statement, one: Statement) -> bool:
+    """Check that a doubt speaks of what another says, or names nothing of its own: "I really do not know if so"."""
+    return bool(shared(doubt.content, one.content)) or not (doubt.names or doubt.values)
 
 
 def _has(sign: str, text: str) -> bool:
@@ -205,6 +262,5 @@ def _value(word: str, language: str) -> tuple[str, str] | None:
 @cache
 def _signs() -> re.Pattern[str]:
     """Return a pattern of every sign, whole: no sign names what a statement is about."""
-    sections = ("grounding.negation", *(f"state.{sign}" for sign in _SIGNS))
-    listed = [entry for language in languages() for section in sections for entry in entries(language, section)]
+    listed = [entry for language in languages() for section in _SIGNS for entry in entries(language, section)]
     return re.compile("|".join(f"(?:{entry})" for entry in listed), re.IGNORECASE)

@@ -9,19 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ...model import StatementSlot
 from ..languages import entries, languages, phrases, table, words_in
 from ..replies import read_reply
-from ..sentences import sentences_of
-from .reading import read, shared
+from .reading import read, sentences_read, shared
 
 SUBJECT_WORDS, VALUE_WORDS = 6, 8
 """The longest subject and value, in words: what is longer says more than one thing."""
-
-SENTENCES_MOST: Final = 4
-"""Sentences of a statement that are read, each by itself."""
 
 MANY_VALUED = frozenset({"uses", "prefers"})
 """Attributes of which a subject may have many values at a time."""
@@ -41,10 +37,8 @@ class _Link(NamedTuple):
 def slot_of(text: str) -> StatementSlot | None:
     """Return the slot of a statement, the first that one of its sentences has; None for most."""
     words, _ = read_reply(text)
-    for sentence in sentences_of(words)[:SENTENCES_MOST] or [words]:
-        if (slot := next(_slots_in(sentence), None)) is not None:
-            return slot
-    return None
+    told = [sentence for sentence, statement in sentences_read(words) if not statement.is_open]
+    return next((slot for sentence in told for slot in _slots_in(sentence)), None)
 
 
 def other_value(earlier: str, later: str) -> bool:
@@ -56,8 +50,6 @@ def other_value(earlier: str, later: str) -> bool:
 
 
 def _slots_in(sentence: str) -> Iterator[StatementSlot]:
-    if sentence.endswith("?") or read(sentence).is_open:
-        return
     for clause in filter(None, _CLAUSE_END.split(sentence)):
         for noun in _nouns():
             if match := noun.match(clause):

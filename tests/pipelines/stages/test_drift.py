@@ -104,7 +104,7 @@ def test_a_second_run_without_new_turns_changes_nothing() -> None:
     assert drift.plan(source.view(history), datetime(2026, 12, 9, tzinfo=UTC)).actions == []
 
 
-LIKELY = ("older", "The rota is printed on paper."), ("newer", "The rota hangs in the kitchen now, next to the clock.")
+LIKELY = ("older", "The rota is printed on paper."), ("newer", "The rota is in the kitchen now, next to the clock.")
 
 
 def remembered(*said: tuple[str, str], channel: str = "proj") -> FakeSource:

@@ -58,6 +58,61 @@ def test_what_is_only_thought_of_or_was_undone_changes_nothing(later: str) -> No
 @pytest.mark.parametrize(
     ("earlier", "later"),
     [
+        ("The logo is blue.", "Is the logo green now? I don't know."),
+        ("The key rotates every 30 days.", "The key rotates every 60 days now? Not sure."),
+        ("The team lead is Ruth.", "Is the team lead Paul now? Please ask him."),
+        ("The meeting room is Aurora.", "Someone said the meeting room is now Borealis. I doubt it."),
+        ("The meeting room is Aurora.", "I am not sure of it. The meeting room is now Borealis."),
+        ("The quota is 1,000 calls.", "The quota is 1,200 calls now. I really do not know whether that is so."),
+        ("Der Drucker heißt Karl.", "Heißt der Drucker jetzt Otto? Keine Ahnung."),
+        ("Das Passwort läuft nach 90 Tagen ab.", "Das Passwort läuft jetzt nach 30 Tagen ab. Das glaube ich aber nicht."),
+        ("El límite es 40.", "El límite es 80 ahora. No estoy seguro."),
+    ],
+)  # fmt: skip
+def test_what_is_asked_or_doubted_changes_nothing(earlier: str, later: str) -> None:
+    assert relation(earlier, later) is None
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "The API timeout is 60 seconds now. Can you change the configuration?",
+        "The API timeout is 60 seconds now. Maybe we look at Redis some day.",
+        "Why did the job of last night stop so early? The API timeout is 60 seconds now.",
+    ],
+)
+def test_what_a_text_asks_or_doubts_beside_a_change_does_not_open_it(later: str) -> None:
+    assert relation("The API timeout is 30 seconds.", later) is Relation.UPDATES
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("We pay 40 euro for hosting.", "We do not pay 60 euro for hosting now, that was a typo."),
+        ("The demo password policy is 12 characters.", "On the staging site only, the demo password policy is 8 characters now."),
+        ("The limit is 40.", "In the test environment the limit is 80 now."),
+        ("Die Grenze ist 40.", "Auf dem Testserver ist die Grenze jetzt 80."),
+    ],
+)  # fmt: skip
+def test_another_value_that_is_denied_or_holds_for_a_part_changes_nothing(earlier: str, later: str) -> None:
+    assert relation(earlier, later) is None
+
+
+@pytest.mark.parametrize("when", ["Since last week", "On Monday", "In March", "From now on"])
+def test_a_beginning_that_says_when_is_no_part(when: str) -> None:
+    assert relation("The limit is 40.", f"{when} the limit was raised to 80.") is Relation.UPDATES
+
+
+def test_one_word_in_common_needs_nearness_as_well() -> None:
+    earlier, later = "Anna Schreiber is the product owner of the shop.", "The shop database is now MariaDB."
+    assert relation(earlier, later, 0.38) is None
+    assert relation("The shop opens at six.", "We moved the shop.", 0.5) is Relation.LATER
+    assert relation("Our backup runs at 04:00.", "Start it with systemctl. We used to run pm2 restart.", 0.26) is None
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
         ("The room of the first sprint review holds 12 people.", "The room of the second sprint review now holds 20 people."),
         ("Sprint 1 ends on April 1 with the login page.", "Sprint 2 now ends on April 19 with the login page."),
         ("Ana lives in Lisbon.", "Boris now lives in Porto."),
