@@ -54,6 +54,7 @@ class HitAnswer(TypedDict):
     evidence: list[EvidenceAnswer]
     contradicts: list[str]
     newer: list[str]
+    superseded_by: list[str]
     stale_after: str | None
     confidence: float
 

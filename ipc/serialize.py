@@ -56,6 +56,7 @@ def hit_answer(hit: Hit) -> HitAnswer:
         "evidence": evidence(hit.evidence),
         "contradicts": list(hit.contradicts),
         "newer": list(hit.newer),
+        "superseded_by": list(hit.superseded_by),
         "stale_after": instant(hit.stale_after),
         "confidence": hit.confidence,
     }

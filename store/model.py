@@ -259,7 +259,8 @@ class Hit:
     """One memory that recall found.
 
     `contradicts` are turns or memories that say otherwise; a person has to decide. `newer` took its place, or likely
-    did. It is out of date after `stale_after`. `confidence`, 0 to 1, is how probably it answers the question.
+    did; `superseded_by` are those of them that surely did. It is out of date after `stale_after`. `confidence`, 0 to 1,
+    is how probably it answers the question.
     """
 
     node_id: NodeId
@@ -273,6 +274,7 @@ class Hit:
     evidence: tuple[Evidence, ...]
     contradicts: tuple[NodeId, ...] = ()
     newer: tuple[NodeId, ...] = ()
+    superseded_by: tuple[NodeId, ...] = ()
     stale_after: datetime | None = None
     confidence: float = 0.0
 

@@ -206,8 +206,10 @@ def hits_in_words(hits: Iterable[HitAnswer], look: Look) -> list[str]:
 
 def _doubts(hit: HitAnswer) -> Iterator[str]:
     """Yield what a person must know before they rely on a hit."""
-    if hit["newer"]:
-        yield f"likely changed later: {clean(listing(hit['newer'], MOST_SOURCES))}"
+    if hit["superseded_by"]:
+        yield f"replaced by: {clean(listing(hit['superseded_by'], MOST_SOURCES))}"
+    if later := [one for one in hit["newer"] if one not in hit["superseded_by"]]:
+        yield f"likely changed later: {clean(listing(later, MOST_SOURCES))}"
     if hit["contradicts"]:
         yield f"disputed by {clean(listing(hit['contradicts'], MOST_SOURCES))}"
     if hit["stale_after"]:

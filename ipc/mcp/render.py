@@ -170,13 +170,15 @@ def _found(hits: Sequence[HitAnswer]) -> str:
 def _hit(hit: HitAnswer) -> str:
     text = hit["text"] or hit["title"]
     cut = f"\n(goes on: show {hit['node_id']})" if len(text) > LONGEST_HIT else ""
+    later = [one for one in hit["newer"] if one not in hit["superseded_by"]]
     head = (
         hit["kind"],
         _day(hit["created_at"]),
         hit["channel"],
         f"sure {hit['confidence']:.2f}",
         "out of date" if hit["stale_after"] else "",
-        f"likely changed later: {_names(hit['newer'])}" if hit["newer"] else "",
+        f"replaced by: {_names(hit['superseded_by'])}" if hit["superseded_by"] else "",
+        f"likely changed later: {_names(later)}" if later else "",
         f"disputed by {_names(hit['contradicts'])}" if hit["contradicts"] else "",
     )
     return unmarked_lines(f"[{hit['node_id']}] {', '.join(filter(None, head))}\n{text[:LONGEST_HIT].strip()}{cut}")

@@ -80,6 +80,7 @@ def test_what_was_remembered_is_recalled(client: Client) -> None:
             "evidence",
             "contradicts",
             "newer",
+            "superseded_by",
             "stale_after",
             "confidence",
         ),

@@ -404,6 +404,20 @@ def test_what_changes_an_older_memory_takes_its_place_at_once_and_can_be_undone(
     assert {hit.node_id for hit in store.recall("peer review draft deadline", channel="shop").hits} == {older, newer}
 
 
+@pytest.mark.parametrize("levels", [(), (Level.FACT,)])
+def test_what_was_replaced_is_marked_where_the_archive_is_searched(
+    store: MemoryStore, levels: tuple[Level, ...]
+) -> None:
+    said: list[str] = []
+    for seconds in (30, 60, 90):
+        text = f"The API timeout is {seconds} seconds{' now' if said else ''}."
+        said.append(store.remember(text, channel="shop").result())
+        assert store.settle_links()
+    hits = store.recall("API timeout of 30 seconds", channel="shop", levels=levels, include_archived=True).hits
+    marks = {hit.node_id: list(hit.superseded_by) for hit in hits}
+    assert marks == {said[0]: said[2:], said[1]: said[2:], said[2]: []}
+
+
 def test_what_contradicts_an_older_memory_is_told_beside_it_the_newest_first(store: MemoryStore) -> None:
     older = store.remember("I submitted my cover letter to Greg for a review.", channel="shop").result()
     newer = store.remember("I have never submitted my cover letter to Greg.", channel="shop").result()

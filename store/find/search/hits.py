@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from ...model import Evidence, Hit, Kind, NodeId
@@ -50,20 +51,20 @@ def answer(ranking: Ranking, catalog: Catalog, limit: int) -> Recalled:
 
 
 def put_newest_first(ranking: Ranking, passages: Passages, catalog: Catalog, limit: int) -> tuple[States, Links]:
-    """Let what took another's place, or contradicts it, stand right before it, found or not.
+    """Let what took another's place, or contradicts it, stand right before it, found or not; what likely did, if found.
 
     Return the facts of the `limit` best candidates, and the links between units. Those further down are not read: none
     of them can come before the best.
     """
-    if not ranking.shows_facts:
-        return States(), Links()
     top = ranking.candidates[:limit]
     states = states_of([candidate.unit for candidate in top], catalog, ranking.scope)
+    if not ranking.shows_facts:
+        return states.of_themselves(), Links()
     links = links_of(states, lambda text: bool(passages.words.found(text)))
-    if not links.newer and not links.opposed:
+    if not (links.newer or links.opposed or links.later):
         return states, links
     known = {candidate.unit: candidate for candidate in ranking.candidates}
-    order = newest_first([candidate.unit for candidate in top], links)
+    order = newest_first([candidate.unit for candidate in top], links, passages.confidence() if links.later else {})
     if ranking.scope.where:  # what a filter leaves out is named beside a hit, and is none
         order = [unit for unit in order if unit in known]
     known |= {unit: Candidate(unit) for unit in catalog.roles([unit for unit in order if unit not in known])}
@@ -93,6 +94,7 @@ def hits(ranking: Ranking, states: States, links: Links, passages: Passages, cat
             found.append((candidate, shown, chunk if shown.node_id == node_id else node_id))
     evidence = evidence_of([node for _, node, _ in found], catalog, ranking.scope)
     texts = _sections({chunk: node for _, node, chunk in found}, passages, ranking, catalog)
+    beside = {candidate.unit: _named_beside(candidate.unit, node, states, links) for candidate, node, _ in found}
     return [
         Hit(
             node_id=node.node_id,
@@ -105,12 +107,24 @@ def hits(ranking: Ranking, states: States, links: Links, passages: Passages, cat
             created_at=node.created_at,
             evidence=evidence[node.node_id],
             contradicts=links.disputes(candidate.unit),
-            newer=tuple(links.newer.get(candidate.unit, ())),
+            newer=tuple(dict.fromkeys(chain.from_iterable(beside[candidate.unit]))),
+            superseded_by=beside[candidate.unit][0],
             stale_after=node.stale_after if ranking.scope.is_past(node.stale_after) else None,
             confidence=confidence.get(candidate.unit, 0.0),
         )
         for candidate, node, chunk in found
     ]
+
+
+def _named_beside(
+    unit: NodeId, node: Node, states: States, links: Links
+) -> tuple[tuple[NodeId, ...], tuple[NodeId, ...]]:
+    """Return the units that took the place of the memory that is shown for a unit, and those that likely did."""
+    state = next((one for one in states.of(unit) if one.fact.node_id == node.node_id), None)
+    if state is None:
+        return tuple(links.newer.get(unit, ())), tuple(links.later.get(unit, ()))
+    newer, later = ((states.unit_of[one.node_id] for one in nodes) for nodes in (state.newer, state.later))
+    return tuple(dict.fromkeys(newer)), tuple(dict.fromkeys(later))
 
 
 def _nearest(node: Node, facts: Sequence[Node], asked: Words) -> Node:

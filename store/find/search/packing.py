@@ -25,7 +25,7 @@ from .hits import evidence_of
 from .relevance import LEAST_SHARE, Passage, Passages, Sentence, passages_of, with_sections
 from .search import Ranking
 from .sections import LONG_CHARS, section_budget
-from .supersession import FactState, States, states_of
+from .supersession import FactState, States, answers, states_of
 
 FREE_TOKENS, HALVING_TOKENS = 50, 20
 """One turn's words beyond the first count half as much with every so many tokens: a long answer leaves room for others.
@@ -230,6 +230,7 @@ class _Choice:
         self.best = 0.0
         self._states = states
         self._days: set[date | None] = set()
+        self._relevance: dict[NodeId, float] = {}
 
     def fill(self, told: Sequence[_Told]) -> None:
         """Take what is most relevant until the budget is full or relevance ends.
@@ -237,6 +238,10 @@ class _Choice:
         A turn's next sentence counts less the more of it is told already, so the heap holds each with the tokens that
         its turn had when it was put there, and puts it back where these have grown.
         """
+        for one in told:
+            if one.state is not None:
+                fact = one.state.fact.node_id
+                self._relevance[fact] = max(one.relevance, self._relevance.get(fact, 0.0))
         heap = [(-one.relevance, number, 0) for number, one in enumerate(told)]
         heapq.heapify(heap)
         least = max(LEAST_RELEVANCE, LEAST_SHARE * -heap[0][0]) if heap else 0.0
@@ -312,7 +317,7 @@ class _Choice:
             return True
         if _cost(one.sentence.text) > self.left:
             return False
-        ahead = self._untold(one.state.ahead if one.state else ())
+        ahead = self._untold((*one.state.ahead, *self._likely(one)) if one.state else ())
         behind = self._untold(set(one.state.opposed) - set(one.state.ahead) if one.state else ())
         own = self._cost(one)
         if own + sum(map(self._cost_of_fact, ahead + behind)) > self.left:
@@ -330,6 +335,12 @@ class _Choice:
         if one.state is not None:
             self._note(line, one.state)
         return True
+
+    def _likely(self, one: _Told) -> list[Node]:
+        """Return what likely took a fact's place and answers by itself."""
+        later = one.state.later if one.state else ()
+        relevance = self._relevance.get
+        return [f for f in later if answers(self._unit_of(f), one.unit, relevance(f.node_id, 0.0), one.relevance)]
 
     def _note(self, line: _Line, state: FactState) -> None:
         """Note beside a line what became of its fact, and beside the others that they dispute it."""

@@ -30,7 +30,7 @@ from tests.stand_in_daemon import StandIn
 HIT = {
     "node_id": "k2m4", "level": "L1", "kind": "fact", "title": "Linz", "text": "The office is in Linz.", "score": 0.9,
     "channel": "work", "created_at": None, "evidence": [{"node_id": "s#1", "external_id": None}],
-    "contradicts": [], "newer": [], "stale_after": None, "confidence": 0.8,
+    "contradicts": [], "newer": [], "superseded_by": [], "stale_after": None, "confidence": 0.8,
 }  # fmt: skip
 LISTED: dict[str, Any] = {
     "node_id": "k2m4", "level": "L1", "kind": "fact", "title": "Linz", "channel": "work", "created_at": None,

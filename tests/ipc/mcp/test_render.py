@@ -25,6 +25,7 @@ def hit(node_id: str, text: str, **changed: Any) -> Any:
         "evidence": [],
         "contradicts": [],
         "newer": [],
+        "superseded_by": [],
         "stale_after": None,
         "confidence": 0.9,
     }
@@ -66,9 +67,10 @@ def is_fenced_once(text: str) -> bool:
 
 
 def test_a_hit_stands_under_its_id_inside_the_fence() -> None:
-    text = render.recalled(recall(hit("n1", "We use Postgres.", contradicts=["n9"], newer=["n8"])), {})
+    beside = {"contradicts": ["n9"], "newer": ["n7", "n8"], "superseded_by": ["n7"]}
+    text = render.recalled(recall(hit("n1", "We use Postgres.", **beside)), {})
     assert is_fenced_once(text)
-    head = "[n1] fact, 2026-11-20, shop, sure 0.90, likely changed later: n8, disputed by n9"
+    head = "[n1] fact, 2026-11-20, shop, sure 0.90, replaced by: n7, likely changed later: n8, disputed by n9"
     assert f"{head}\nWe use Postgres." in text
 
 

@@ -109,7 +109,7 @@ def test_the_newest_day_stands_first(store: MemoryStore) -> None:
 def test_what_became_of_a_fact_is_told_beside_its_sentence(store: MemoryStore, link: str, note: str) -> None:
     later = datetime(2026, 11, 9, tzinfo=UTC)
     talk(store, "The Anna is moored at pier 4.")
-    turn = NewTurn("Ann", "Pier 9 from now on, says the harbour.", later)
+    turn = NewTurn("Ann", "The Anna is moored at pier 9 from now on.", later)
     store.observe(SessionHead("s2", "shop", started_at=later), [turn]).result()
     fact(
         store,
@@ -119,16 +119,29 @@ def test_what_became_of_a_fact_is_told_beside_its_sentence(store: MemoryStore, l
         AT,
         **{link: "new" if link == "superseded_by" else "[new]"},
     )
-    fact(store, "new", "Pier 9 from now on, says the harbour.", "s2#1", later)
+    fact(store, "new", "The Anna is moored at pier 9 from now on.", "s2#1", later)
     store.reconcile()
     newer, older = inside(store.context("At which pier is the Anna moored?", channel="shop").text).splitlines()
-    assert newer.endswith("Pier 9 from now on, says the harbour.")
+    assert newer.endswith("The Anna is moored at pier 9 from now on.")
     hits = {hit.node_id.partition("#")[0]: hit for hit in store.recall("pier of the Anna", channel="shop").hits}
     older_hit = hits.get("old") or hits["s1"]
     assert older_hit.newer == (() if link == "contradicts" else ("s2#1",))
     assert newer.startswith("9 Nov 2026, Ann")
     assert note in older
     assert older.endswith("The Anna is moored at pier 4.")
+
+
+def test_a_likely_change_that_answers_nothing_is_a_mark_and_takes_no_place(store: MemoryStore) -> None:
+    later = datetime(2026, 11, 9, tzinfo=UTC)
+    fact(store, "old", "The Anna is moored at pier 4.", "s1#1", AT, later="[new]")
+    fact(store, "new", "The galley has a stove now.", "s2#1", later)
+    store.reconcile()
+    asked = "At which pier is the Anna moored?"
+    assert [slot.node_id for slot in store.context(asked, channel="shop").slots] == ["old"]
+    assert "likely changed later 9 Nov 2026" in store.context(asked, channel="shop").text
+    (hit,) = store.recall(asked, channel="shop", limit=1).hits
+    assert (hit.node_id, hit.newer, hit.superseded_by) == ("old", ("s2#1",), ())
+    assert hit.confidence > 0
 
 
 def test_nothing_is_told_where_nothing_is_near(store: MemoryStore) -> None:
