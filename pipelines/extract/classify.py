@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...store.model import Kind
 from ...store.text.languages import phrases
+from .denials import denied_by
 from .own_words import without_marked
 from .places import Place, Speaker
 from .proposals import Reply
@@ -57,6 +58,8 @@ def _kind(quote: str, signs: frozenset[str], tense: str, place: Place, reply: Re
         for section, kind in _BY_WORDS:
             if phrases(section).search(own):
                 return kind
+        if denied_by(place):
+            return Kind.CORRECTION
     return Kind.EPISODE if place.speaker is Speaker.PEER and tense == "past" else Kind.FACT
 
 

@@ -13,11 +13,12 @@ from datetime import date, datetime
 from ...store.model import NodeId, Turn
 from ...store.text.replies import write_reply
 from .classify import FactAttributes, classify
+from .denials import denied_by
 from .keys import Names, days_of
 from .passages import Passage, joined, passages_of
 from .places import Place, Speaker, places_of
 from .proposals import Proposal, Reply, replied_to
-from .signs import opens, signs_of
+from .signs import signs_of
 from .worth import worth_of
 
 MOST_OF_TURN = {Speaker.USER: 2, Speaker.PEER: 2, Speaker.ASSISTANT: 1}
@@ -49,14 +50,19 @@ def drafts_of(turns: Sequence[Turn], new_from: int = 1) -> list[Draft]:
     """Return the facts of the turns from ordinal `new_from` on; the turns before are context."""
     places = places_of(turns)
     names = Names(places)
-    refused = {id(place.before) for place in places if place.before and _takes_back(place)}
-    new = [place for place in places if place.turn.ordinal >= new_from and id(place) not in refused]
-    return [draft for place in new for draft in _of_turn(place, names)]
+    denied = {id(place.before): denied_by(place) for place in places if place.before}
+    new = [place for place in places if place.turn.ordinal >= new_from]
+    return [
+        draft
+        for place in new
+        for draft in _of_turn(place, names)
+        if not _holds_any(draft.text, denied.get(id(place), ()))
+    ]
 
 
-def _takes_back(place: Place) -> bool:
-    """Check for a person who begins by refusing what the assistant said: that is no fact."""
-    return place.speaker is Speaker.USER and opens("speech.reject", place.text) and not replied_to(place)
+def _holds_any(text: str, sentences: Sequence[str]) -> bool:
+    said = " ".join(text.split())
+    return any(" ".join(sentence.split()) in said for sentence in sentences)
 
 
 def draft_of(text: str, place: Place, names: Names, proposal: Proposal | None = None) -> Draft:

@@ -237,3 +237,36 @@ def test_steps_that_may_come_from_the_web_are_no_procedure(call: str, kind: str)
     draft = only(("user", "how do we release?"), ("assistant", call), ("tool", "ok"), ("assistant", steps))
     assert draft.attributes.kind == kind
     assert draft.attributes.provenance == ("observed" if kind == "procedure" else "inferred")
+
+
+DONE = "I've put both into `docs/club.md`: Ada Holm for the boats, and Petra Lind as the IT contact."
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Petra is the treasurer, she has nothing to do with it. IT contact is me",
+        "that's wrong, Petra keeps the books",
+        "no, Petra keeps the books",
+        "Petra ist Kassenwartin und nicht der IT contact",
+    ],
+)
+def test_a_claim_that_is_put_right_in_the_next_turn_is_no_fact(reply: str) -> None:
+    found = drafts(("user", "write down who does what"), ("assistant", "[Edit /docs/club.md]"), ("assistant", DONE))
+    assert [draft.text for draft in found] == [DONE]
+    said = (("user", "write down who does what"), ("assistant", "[Edit /docs/club.md]"), ("assistant", DONE))
+    found = drafts(*said, ("user", reply))
+    assert {(draft.said_by, draft.attributes.kind) for draft in found} <= {("user", Kind.CORRECTION)}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "good. Petra is away in May, so Ada takes the boats",
+        "never push on a friday, we got burnt twice",
+        "is Petra not the treasurer?",
+    ],
+)
+def test_a_claim_beside_which_something_else_is_said_stays(reply: str) -> None:
+    said = (("user", "write down who does what"), ("assistant", "[Edit /docs/club.md]"), ("assistant", DONE))
+    assert DONE in [draft.text for draft in drafts(*said, ("user", reply))]
