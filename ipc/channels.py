@@ -52,8 +52,9 @@ def found_elsewhere(found: Sequence[Elsewhere]) -> list[str]:
 
 
 def nothing_there(channel: str, held: Mapping[str, int]) -> list[str]:
-    """Return a note on a channel that holds nothing, which may be a name mistyped."""
+    """Return a note on a channel that holds nothing, which may be a name mistyped, or a project's bare name."""
     if held.get(channel):
         return []
-    close = get_close_matches(channel, held, n=1)
+    of_project = (name for name in held if name.casefold().startswith(f"{channel.casefold()}-"))
+    close = [*of_project, *get_close_matches(channel, held, n=1)]
     return [f"nothing is kept in `{channel}` yet" + (f"; did you mean `{close[0]}`?" if close else "")]

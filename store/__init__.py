@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .results import Purged, PurgePreview
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
+    from .text.dates import find_asked
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.replies import read_reply
     from .text.vocabulary import MONTH_NUMBERS
@@ -57,6 +58,7 @@ __all__ = [
     "embedder_for",
     "estimate_tokens",
     "fenced",
+    "find_asked",
     "has_unreadable_date",
     "is_digest",
     "is_full",
@@ -97,6 +99,7 @@ _HOMES = {
     "embedder_for": "find.embedding.embedding",
     "estimate_tokens": "text.chunking",
     "fenced": "text.fence",
+    "find_asked": "text.dates",
     "has_unreadable_date": "keep.okf.notes",
     "is_digest": "keep.files.vault",
     "is_full": "keep.unwritable",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,19 +38,23 @@ def day(text: str) -> str:
 MINUTES = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
 """The minutes of each unit of a length of time."""
 
+LEVELS = ("L0", "L1", "L2", "L3")
+KINDS = (
+    *("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode"),
+    *("turn", "session", "scenario", "insight", "profile"),
+)
 FIELDS = ("level", "kind", "channel", "agent", "session", "task", "user", "tags", "entity")
-FILTER_EXAMPLES = """examples:
-  --where kind=decision --since 30d           decisions of the last 30 days
-  --where tags=db,cache --not kind=turn       tagged db or cache, and no turns
-  --any entity=Ines --any user=ines           about Ines, or of her sessions
-  --where tags --until 2026-05-31             tagged at all, and said by the end of May
-  --filter '{"must_not": [{"field": "kind", "in": ["turn", "fact"]}]}'
-                                              any filter of the wire (docs/protocol.md)
-"""
+FILTER_EXAMPLES = (
+    ("--where kind=decision --since 30d", "decisions of the last 30 days"),
+    ("--where tags=db,cache --not kind=turn", "tagged db or cache, and no turns"),
+    ("--any entity=Ines --any user=ines", "about Ines, or of her sessions"),
+    ("--where tags --until May", "tagged at all, and said by the end of May"),
+    ('--filter \'{"must_not": [{"field": "kind", "in": ["turn", "fact"]}]}\'', "any filter (docs/protocol.md)"),
+)
 
 
-def filter_arguments(parser: ArgumentParser) -> None:
-    """Declare the options that narrow what may be found."""
+def filter_arguments(parser: ArgumentParser, text: str = "") -> None:
+    """Declare the options that narrow what may be found; `text` stands in the examples for what is asked."""
     rule = f"given together, all must hold. A FIELD is one of\n  {', '.join(FIELDS)}"
     options = parser.add_argument_group("narrow it", rule)
     for option, name, does in (
@@ -62,11 +66,12 @@ def filter_arguments(parser: ArgumentParser) -> None:
             option, dest=name, action="append", default=[], type=field_test, metavar="FIELD[=A,B]", help=does
         )
     options.add_argument(
-        "--since", type=since, metavar="WHEN", help="said then or later: 2026-11-01, today, 30m, 12h, 7d, 2w"
+        "--since", type=since, metavar="WHEN", help="said then or later: 2026-11-01, May, last week, 30m, 12h, 7d"
     )
     options.add_argument("--until", type=until, metavar="WHEN", help="said by then, that day included")
     options.add_argument("--filter", type=wire_filter, metavar="JSON", help="a filter in the wire's own form")
-    parser.epilog, parser.formatter_class = FILTER_EXAMPLES, RawDescriptionHelpFormatter
+    lines = [f"  {parser.prog} {text}{options}\n      {finds}" for options, finds in FILTER_EXAMPLES]
+    parser.epilog, parser.formatter_class = "\n".join(["examples:", *lines]), RawDescriptionHelpFormatter
 
 
 def chosen_filter(options: Namespace) -> dict[str, Any] | None:
@@ -91,7 +96,17 @@ def field_test(text: str) -> dict[str, Any]:
     listed = [value.strip() for value in values.split(",") if value.strip()]
     if is_given and not listed:
         raise ArgumentTypeError(f"{text!r} names no value, such as {field}=A or {field}=A,B")
+    named = {"kind": KINDS, "level": LEVELS}.get(field)
+    if named and (unknown := [value for value in listed if value not in named]):
+        raise ArgumentTypeError(_no_such(field, unknown[0], named))
     return {"field": field, "in": listed} if listed else {"field": field, "exists": True}
+
+
+def _no_such(field: str, value: str, known: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(value, known, n=1)
+    return f"there is no {field} {value!r}; " + (f"did you mean {close[0]}?" if close else f"one of {', '.join(known)}")
 
 
 def wire_filter(text: str) -> dict[str, Any]:
@@ -138,6 +153,20 @@ def _moment(text: str) -> tuple[datetime, timedelta]:
     try:
         at = datetime.fromisoformat(written).astimezone()
     except ValueError:
-        known = "a day like 2026-11-21, an instant, today, yesterday, 30m (minutes), 12h, 7d or 2w"
-        raise ArgumentTypeError(f"{text!r} is no time: give {known}") from None
+        return _named_days(text, now)
     return at, timedelta(days=len(written) <= len("2026-11-21"))
+
+
+def _named_days(text: str, now: datetime) -> tuple[datetime, timedelta]:
+    """Read days as a question may name them: "last week", "May", "gestern"."""
+    from datetime import datetime, time, timedelta
+
+    from ...store import find_asked
+
+    for asked in (text, f"in {text}"):
+        for found in find_asked(asked, now.date()):
+            if (found.start, found.end) == (0, len(asked)):
+                lasts = found.last - found.first + timedelta(days=1)
+                return datetime.combine(found.first, time()).astimezone(), lasts
+    known = "a day like 2026-11-21, an instant, last week, May, 30m (minutes), 12h, 7d or 2w"
+    raise ArgumentTypeError(f"{text!r} is no time: give {known}")

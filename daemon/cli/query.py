@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from .arguments import as_of, chosen_filter, filter_arguments, whole
+from .arguments import KINDS, LEVELS, as_of, chosen_filter, filter_arguments, whole
 from .formatting import BOLD, DIM, YELLOW, Look, clean, clip, count, listing, table
 from .request import ask
 from .terminal import Terminal
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
         WhyNotAnswer,
     )
 
-LEVELS = ("L0", "L1", "L2", "L3")
-KINDS = (
-    *("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode"),
-    *("turn", "session", "scenario", "insight", "profile"),
-)
 CHANNEL_HELP = (
     "the channel: one project's memories, or '*' for all; by default this folder's. _global is always searched too"
 )
@@ -52,7 +47,7 @@ def recall_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--why-not", metavar="NODE", help="show where the memory with this id (a node) was dropped")
     parser.add_argument("--as-of", type=as_of, metavar="WHEN", help=AS_OF_HELP)
     parser.add_argument("--archived", action="store_true", help="look among what is archived or replaced, too")
-    filter_arguments(parser)
+    filter_arguments(parser, "TEXT ")
 
 
 def recall(options: Namespace, terminal: Terminal) -> int:
@@ -95,7 +90,7 @@ def context_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--channel", help=CHANNEL_HELP)
     parser.add_argument("--session", help="the id of the asking session; its own turns are left out")
     parser.add_argument("--as-of", type=as_of, metavar="WHEN", help=AS_OF_HELP)
-    filter_arguments(parser)
+    filter_arguments(parser, "TEXT ")
 
 
 def context(options: Namespace, terminal: Terminal) -> int:

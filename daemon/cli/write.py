@@ -69,7 +69,11 @@ def remember_arguments(parser: ArgumentParser) -> None:
 
 def remember(options: Namespace, terminal: Terminal) -> int:
     """Keep one memory."""
+    from .main import UsageError
+
     text = _standard_input() if options.text == ["-"] else " ".join(options.text)
+    if not text.strip():
+        raise UsageError("there is nothing to keep: the text is empty", 'say it in words: `dreamctl remember "…"`')
     channel = GLOBAL_CHANNEL if options.for_all else options.channel
     params = {"text": text, "kind": options.kind, "channel": channel, "tags": options.tag, **written_by(os.environ)}
     if options.always or options.priority:

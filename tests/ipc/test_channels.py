@@ -152,5 +152,7 @@ def test_the_channel_that_holds_most_is_named_first() -> None:
 
 def test_a_channel_that_holds_nothing_may_be_a_name_mistyped() -> None:
     assert nothing_there("kitchen", {"kitchen": 1}) == []
+    note = "nothing is kept in `deig` yet; did you mean `deig-41b172`?"
+    assert nothing_there("deig", {"dough": 9, "deig-41b172": 1}) == [note]
     assert nothing_there("kitchn", {"kitchen": 1}) == ["nothing is kept in `kitchn` yet; did you mean `kitchen`?"]
     assert nothing_there("new", {"kitchen": 1}) == ["nothing is kept in `new` yet"]
