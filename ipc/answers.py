@@ -606,10 +606,15 @@ class RunsAnswer(TypedDict):
 
 
 class UndoAnswer(TypedDict):
-    """The files that are restored, and those that were left as they were; `ranking`: its weights are as before."""
+    """The files that are restored, and those that were left as they were; `ranking`: its weights are as before.
+
+    `turns` are those that are no longer forgotten; `forbidden`: no dream proposes again what was undone.
+    """
 
     run_id: str
     restored: int
+    turns: int
+    forbidden: bool
     ranking: bool
     conflicts: list[ConflictAnswer]
     already: bool

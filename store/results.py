@@ -283,6 +283,7 @@ class StoreStatus(TypedDict):
     files: int
     turns: int
     turns_purged: int
+    turns_forgotten: int
     chunks: int
     channels: dict[str, int]
     pending_embeddings: int

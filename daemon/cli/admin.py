@@ -174,6 +174,8 @@ def memories_in_words(answer: StatusAnswer) -> str:
         parts[0] += " with " + count(answer["turns"], "turn")
     if purged := answer["turns_purged"]:
         parts.append(f"{count(purged, 'turn')} purged")
+    if forgotten := answer["turns_forgotten"]:
+        parts.append(f"{count(forgotten, 'turn')} forgotten")
     return ", ".join(parts) or "none yet; `dreamctl import` and `dreamctl remember` make some"
 
 

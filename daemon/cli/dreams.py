@@ -39,6 +39,11 @@ OUTCOMES: dict[str, str] = {
 }
 
 
+FORBIDDEN = (
+    "No dream proposes again what was undone; what was said is still found, and `dreamctl remember TEXT` keeps a "
+    "single fact of it."
+)
+
 STEERING = ("pause", "resume", "cancel")
 
 
@@ -106,6 +111,7 @@ def runs(options: Namespace, terminal: Terminal) -> int:
 def undo_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of undo."""
     parser.add_argument("run", help="a run's id, as runs prints it")
+    parser.epilog = f"An undo is not undone. {FORBIDDEN}"
 
 
 def undo(options: Namespace, terminal: Terminal) -> int:
@@ -113,7 +119,7 @@ def undo(options: Namespace, terminal: Terminal) -> int:
     with shown_progress(terminal, "Undoing") as on_progress:
         answer: UndoAnswer = ask(terminal, "undo", {"run_id": options.run}, on_progress, timeout_s=None)
     terminal.report(answer, undo_in_words(answer, terminal.look))
-    if answer["already"] or not (answer["restored"] or answer["conflicts"]):
+    if answer["already"] or not (answer["restored"] or answer["turns"] or answer["conflicts"]):
         return NOTHING_LEFT
     return 1 if answer["conflicts"] else 0
 
@@ -226,12 +232,15 @@ def undo_in_words(answer: UndoAnswer, look: Look) -> list[str]:
     """Count the restored files, and list those that later changes keep as they are."""
     if answer["already"]:
         return [f"Run {answer['run_id']} was undone before; nothing was changed."]
-    if not answer["restored"] and not answer["conflicts"] and not answer["ranking"]:
+    if not any(answer[what] for what in ("restored", "turns", "conflicts", "ranking")):
         return look.wrap(f"Nothing of run {answer['run_id']} can come back: it changed no file, or that was purged.")
-    files = f": {count(answer['restored'], 'file')} as before" if answer["restored"] else ""
-    lines = [f"Run {answer['run_id']} is undone{files}."]
+    files = [f"{count(answer['restored'], 'file')} as before"] if answer["restored"] else []
+    files += [f"{count(answer['turns'], 'turn')} found again"] if answer["turns"] else []
+    lines = look.wrap(f"Run {answer['run_id']} is undone{': ' if files else ''}{', '.join(files)}.")
     if answer["ranking"]:
         lines.append("Ranking has the weights of before.")
+    if answer["forbidden"]:
+        lines += look.wrap(FORBIDDEN)
     if conflicts := answer["conflicts"]:
         lines.append(
             f"{count(len(conflicts), 'file')} {'is left as it is' if len(conflicts) == 1 else 'are left as they are'}:"

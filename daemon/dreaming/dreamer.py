@@ -190,7 +190,8 @@ class Dreamer:
             "dream {} {}: {} actions, {} left out, {:.1f} s",
             *(request.run_id, state, len(changeset.actions), len(refused), seconds),
         )
-        return DreamResult(request.run_id, request.kind, state, changeset, seconds, done.digest, refused)
+        note = _held_in_words(done)
+        return DreamResult(request.run_id, request.kind, state, changeset, seconds, done.digest, refused, note)
 
     def _request(
         self, run_id: str, kind: RunKind, local_now: datetime, dry_run: bool, awaited: bool = False
@@ -369,6 +370,8 @@ class Dreamer:
             "replaced": kinds[ActionKind.REPLACE],
             "deleted": kinds[ActionKind.DELETE],
         }
+        if note := _held_in_words(done):
+            summary["note"] = note
         recheck = Recheck(self._store, done.checks if changeset.changes_something else (), lambda: self._store.is_busy)
         applied = self._apply(request, changeset, summary)
         reasons: Sequence[str] = ()
@@ -433,6 +436,13 @@ def _failure_logged(request: RunRequest, what: str) -> Iterator[None]:
         log = logger if isinstance(error, StoreError | OSError) else logger.opt(exception=True)
         _, reason = _state_and_reason(error)
         log.warning("dream {} is applied, and {} failed: {}", request.run_id, what, reason)
+
+
+def _held_in_words(done: Done) -> str:
+    """Count the pages that were left as their person edited them; "" for none."""
+    held = int(done.report.get("held", 0))
+    pages = "page that you edited was" if held == 1 else "pages that you edited were"
+    return f"{held:,} {pages} left alone; `dreamctl digest` names {'it' if held == 1 else 'them'}" if held else ""
 
 
 def _pages_with_left_out(applied: AppliedRun, done: Done) -> dict[str, str]:

@@ -161,6 +161,8 @@ class DreamMethods:
         return {
             "run_id": undone.run_id,
             "restored": undone.restored,
+            "turns": undone.turns,
+            "forbidden": undone.forbidden,
             "ranking": undone.ranking,
             "conflicts": _conflicts(undone.skipped),
             "already": already,

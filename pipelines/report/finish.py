@@ -31,8 +31,10 @@ def finish(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run
     written, shown = markdown.path_of(request.local_date), html.path_of(request.local_date)
     text = markdown.render(report, _text(view, written))
     derived = {}
-    # A run that changes nothing writes nothing; but what the gate left out, and why, is said once a day.
-    if changeset.changes_something or (outcome.gate and outcome.gate.dropped and view.read(written) is None):
+    # A run that changes nothing writes nothing; but what the gate left out, and why, is said once a day, and which
+    # pages its person has edited, whenever they would have changed.
+    is_refused = outcome.gate and outcome.gate.dropped and view.read(written) is None
+    if changeset.changes_something or view.held or is_refused:
         derived = {written: text, shown: html.render(report, _text(view, shown))}
     return Done(
         changeset_path=path if path.exists() else None,
@@ -55,6 +57,7 @@ def _numbers(view: View, changeset: Changeset, outcome: Outcome) -> dict[str, An
         "stages": outcome.counts,
         "seconds": {name: round(seconds, 3) for name, seconds in outcome.seconds.items()},
         "findings": len(outcome.findings),
+        "held": len(view.held),
         "leaks": [finding.node_id for finding in outcome.findings if finding.check == "secrets"][:MOST_LEAKS],
         "memories": {level.value: n for level, n in Counter(memory.level for memory in view.memories()).items()},
         "notes": outcome.notes,

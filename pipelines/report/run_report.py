@@ -25,9 +25,9 @@ class RunReport:
     """Everything that is reported of a run. `at` is the person's local time when it began.
 
     `model_note` says if a language model took part, and if not, why; `decisions` are pairs, the older first; `waiting`
-    is what agents wrote down and its person has not accepted; `gaps` are questions without an answer; `runs` are the
-    earlier ones, and `linked` counts the statements that were linked when they were remembered, since the last of
-    them; `used` is when each memory was last recalled.
+    is what agents wrote down and its person has not accepted; `held` are pages left as a person edited them; `gaps` are
+    questions without an answer; `runs` are the earlier ones, and `linked` counts the statements that were linked when
+    they were remembered, since the last of them; `used` is when each memory was last recalled.
     """
 
     day: date
@@ -47,6 +47,7 @@ class RunReport:
     calls: int = 0
     decisions: Sequence[tuple[Memory, Memory]] = ()
     waiting: Sequence[Memory] = ()
+    held: Sequence[Memory] = ()
     runs: Sequence[Run] = ()
     linked: int = 0
     used: Mapping[NodeId, datetime] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class RunReport:
             at=request.now.astimezone(timezone(timedelta(seconds=request.utc_offset_s))),
             decisions=open_pairs(view),
             waiting=view.waiting(),
+            held=[memory for memory in view.memories() if memory.node_id in view.held],
             runs=runs,
             linked=linked,
             used={node_id: usage.last_at for node_id, usage in view.history.usage.items()},

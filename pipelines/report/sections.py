@@ -180,6 +180,7 @@ def sections(report: RunReport, summary: ActionSummary) -> list[Section]:
         Section("Learned", list(_learned(summary.facts))),
         Section("Pages", _one(_new_pages(summary.pages, episodes=False))),
         Section("Changed", _noted(summary.changed)),
+        Section("Left alone", _held(report.held)),
         Section("In question", _noted(summary.contradicted) if not report.decisions else []),
         Section("Gone stale", _noted(summary.stale)),
         Section("Remembered", _one(_linked(report))),
@@ -237,6 +238,13 @@ def _new_pages(pages: Sequence[Memory], *, episodes: bool) -> Iterator[Line]:
         if (page.kind is Kind.SCENARIO) is episodes:
             about = [page.channel] if several else []
             yield Line(page.title, page.path, ", ".join([*about, page.description.rstrip(".")]))
+
+
+def _held(pages: Sequence[Memory]) -> list[Group]:
+    """Name the pages that the run would have written, had no person edited them."""
+    lines = [Line(_said(page), page.path, "you edited it") for page in pages]
+    hint = "to have one written again, keep what is yours with `dreamctl remember` and delete the file"
+    return _one(lines, hint=hint)
 
 
 def _newest(memories: Sequence[Memory]) -> list[Memory]:

@@ -69,13 +69,19 @@ def create(view: View, memory: Memory, stage: str, reason: str, paths: Mapping[N
 
 
 def replace_text(view: View, memory: Memory, stage: str, reason: str, paths: Mapping[NodeId, str]) -> Action | None:
-    """Build the action that rewrites a derived memory; None if unchanged, forbidden, or edited by a person."""
+    """Build the action that rewrites a derived memory; None if unchanged, forbidden, or edited by a person.
+
+    One that is left as its person edited it is noted in `view.held`.
+    """
     before = view.read(memory.path)
     tombstone_key = fingerprint(memory)
-    if before is None or view.is_forbidden(tombstone_key) or is_edited(before):
+    if before is None or view.is_forbidden(tombstone_key):
         return None
     old = okf.to_memory(memory.path, okf.parse(before))
     if (old.text, old.sources, old.title, old.is_live) == (memory.text, memory.sources, memory.title, memory.is_live):
+        return None
+    if is_edited(before):
+        view.held.add(memory.node_id)
         return None
     content = okf.from_memory(memory, paths)
     return Action.replacing(

@@ -132,6 +132,8 @@ class View:
         """Finds the candidates of a past question; None where the learned scorer does not rank."""
         self.ranking: FittedRanking | None = None
         self.actions: list[Action] = []
+        self.held: set[NodeId] = set()
+        """Pages that a stage would have rewritten, had no person edited them."""
         self.cursors: dict[tuple[str, str], int] = {}
         self._files: dict[str, bytes | None] = {}
         self._memories = {memory.node_id: memory for memory in source.memories()}

@@ -22,6 +22,12 @@ def body_hash(text: str) -> str:
     return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+def is_edited_page(data: bytes) -> bool:
+    """Check for a page that a dream wrote, and whose body a person has edited since."""
+    document = okf.parse(data)
+    return BY_HAND in document.meta and document.meta[BY_HAND] != body_hash(document.body)
+
+
 def edit_key(path: str, before: bytes | None, after: bytes | None) -> str | None:
     """Return the key of an edit by the words, evidence and status that it changes, not by the times that it sets.
 

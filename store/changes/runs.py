@@ -46,6 +46,9 @@ DELETED: Final = "deleted"
 EDIT: Final = "edit"
 """The kinds of run that a person starts: they leave their tombstones when applied and lift them when undone."""
 
+TURN_FORGOTTEN: Final = "turn"
+"""The key in the summary of a run that hides a turn, which is no file of its own."""
+
 PURGE: Final = "purge"
 """The kind of run that says that something was purged, and nothing of what it was."""
 
@@ -97,13 +100,16 @@ class AppliedRun:
 class Undone:
     """The outcome of an undo: the number of restored files, and those that stay as they are.
 
-    `ranking`: the weights of the ranking are those of before.
+    `ranking`: the weights of the ranking are those of before. `turns`: the number of turns that are found again.
+    `forbidden`: tombstones keep dreams from proposing it again.
     """
 
     run_id: str
     restored: int
     skipped: tuple[SkippedAction, ...] = ()
     ranking: bool = False
+    turns: int = 0
+    forbidden: bool = False
 
 
 _run_numbers = itertools.count(secrets.randbelow(2**16))
@@ -257,7 +263,7 @@ class Changes:
             if step.refusal is None:
                 touched.add(action.path)
                 changes.append(_change(action, run.run_id, step.ordinal))
-        if not changes and changeset.ranking is None:
+        if not changes and changeset.ranking is None and TURN_FORGOTTEN not in run.summary:
             run = replace(run, state="nothing")
         writes = [records.record_run(run)]
         if changeset.ranking is not None:
@@ -323,7 +329,8 @@ class Changes:
             self._writer.write(records.run_undone(run_id, "partly_undone", now)).result()
         if ranking:
             self._on_ranking()
-        return Undone(run_id, len(restored), refused, ranking)
+        forbidden = bool(restored) and run.kind not in _PERSONAL
+        return Undone(run_id, len(restored), refused, ranking, forbidden=forbidden)
 
     def _reversal(self, path: str, chain: Sequence[RecordedAction]) -> _Reversal:
         """Plan the reversal of one path that a run changed, from its own file alone."""

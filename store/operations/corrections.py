@@ -11,7 +11,7 @@ from ..changes.decisions import Choice, Decision, Decisions, pair_key, restoring
 from ..changes.deletions import Deletions, bringing_back
 from ..changes.link_edits import LinkEdits
 from ..changes.outgoing import outgoing
-from ..changes.runs import EDIT, FORGET, REVIEW, AppliedRun, Changes, fingerprint, new_run_id
+from ..changes.runs import EDIT, FORGET, REVIEW, TURN_FORGOTTEN, AppliedRun, Changes, fingerprint, new_run_id
 from ..changes.standing import last_successor
 from ..door import Door
 from ..find.index.catalog import LONGEST_CURATED
@@ -109,6 +109,7 @@ class Corrections:
         now = self._now()
         run_id = new_run_id(now, FORGET)
         summary = {"node_id": node_id, "note": f"forgot {node_id}"}
+        summary |= {TURN_FORGOTTEN: node_id} if node.kind is Kind.TURN else {}
         self._changes.apply(Changeset(run_id=run_id, actions=actions), kind=FORGET, now=now, summary=summary)
         if node.kind is Kind.TURN:  # after the run: a turn that is hidden was forgotten whole
             self._writer.write(records.leave_tombstone(f"{TURN}{node_id}", run_id, now, reason)).result()
@@ -118,11 +119,13 @@ class Corrections:
     def restore(self, node_id: NodeId) -> Restored:
         """Bring a memory back that is archived, or whose file or successor is gone, as a run that `undo` can undo.
 
-        It counts as used now. Raises NotFound, InvalidInput for one that is not archived, or whose place another one
-        has taken, and Conflict when something else has the place of a deleted file.
+        It counts as used now. Raises NotFound, InvalidInput for one that is not archived, that was forgotten, or whose
+        place another one has taken, and Conflict when something else has the place of a deleted file.
         """
         self._visibility.settle()
         deleted = self._deletions.find(node_id)
+        if deleted is None and (gone := self._forgotten_before(node_id)) is not None:
+            raise InvalidInput(f"{node_id} was forgotten", hint=f"`dreamctl undo {gone.run_id}` brings it back.")
         if deleted is None:
             node = self._visibility.node(node_id)
             path, lifted = node.path, None

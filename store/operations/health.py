@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..background.embedding import EmbedQueue
 from ..changes.deletions import Deletions
+from ..changes.edits import is_edited_page
 from ..changes.runs import DELETED
 from ..find.embedding.embedding import Embedder
 from ..find.index.indexer import Indexer
@@ -40,6 +41,15 @@ LEAK_HINT = (
 LEFTOVER = (
     "a write that was interrupted left it, and what it holds is nowhere else: it may be what somebody saved at that"
     " moment; move it to where it belongs, or remove it"
+)
+
+
+PAGES = ("profiles/", "scenarios/")
+"""The folders of the pages that dreams write."""
+
+HELD = (
+    "you edited it, so dreams leave it as it is; to have it written again, keep what is yours with"
+    " `dreamctl remember` and delete the file: the next dream that learns something there writes it"
 )
 
 
@@ -100,6 +110,7 @@ class Health:
             "files": counts["files"],
             "turns": counts["turns"],
             "turns_purged": counts["turns_purged"],
+            "turns_forgotten": counts["turns_forgotten"],
             "chunks": counts["chunks"],
             "channels": self._opened.catalog.channels(),
             "pending_embeddings": counts["embedding_queue"],
@@ -124,6 +135,8 @@ class Health:
                 "they are back or `dreamctl check --accept`."
             )
         yield from self._delays()
+        if waiting := len(self._opened.catalog.waiting()):
+            yield f"{_to_review(waiting)}."
         if self._is_purging():
             yield "A purge is under way, or waits to be finished; dreams wait for it."
         if conflicts:
@@ -178,6 +191,9 @@ class Health:
         if absence is None:
             problems += notes_on(self._derived.foreign())
             problems += self._secrets()
+            problems += self._held()
+        if waiting := len(self._opened.catalog.waiting()):
+            problems.append(Problem("", _to_review(waiting), "note"))
         in_ledger = (*history_problems(self._ledger_path, self._ledger), *self._ledger.look_through())
         problems += [Problem("ledger.db", problem, "error") for problem in in_ledger]
         problems += [
@@ -196,6 +212,12 @@ class Health:
         if leaks:
             yield Problem("", LEAK_HINT, "note")
 
+    def _held(self) -> Iterator[Problem]:
+        """Yield the pages that no dream writes any more, since a person edited them."""
+        for path in (stamp.path for stamp in self._vault.walk()):
+            if path.startswith(PAGES) and is_edited_page(self._vault.read_if_any(path) or b""):
+                yield Problem(path, HELD, "note")
+
     def _accept(self) -> Sequence[Problem]:
         """Believe that what is gone is meant to be gone, and return which run takes that back."""
         before = {run.run_id for run in self._ledger.runs(kinds=[DELETED])}
@@ -213,6 +235,11 @@ class Health:
             if path and data and (places := places_of_secrets(data)):
                 found.append(Leak(node_id, path, tuple(places)))
         return found
+
+
+def _to_review(number: int) -> str:
+    """Count what agents wrote down and its person has not accepted yet."""
+    return f"{number:,} {'note waits' if number == 1 else 'notes wait'} for review: `dreamctl review`"
 
 
 def _listed(paths: Sequence[str], most: int = 3) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,7 @@ class Runs:
                 records.lift_tombstone(f"{TURN}{turn}"), records.run_undone(run_id, "undone", self._now())
             ).result()
             self._tombstones.read_and_hide(self._opened, [turn])
+            undone = replace(undone, turns=1)
         return undone
 
     def record_run(self, run: Run) -> None:

@@ -123,6 +123,9 @@ def test_a_forgotten_turn_stays_in_its_file_and_is_found_no_more(
     talk(store, "s1", "shop", "The wifi password is on the fridge")
     before = files(store)
     forgotten = store.forget("s1#1")
+    assert store.run(forgotten.run_id).state == "applied"
+    status = store.status()
+    assert (status["turns"], status["turns_purged"], status["turns_forgotten"]) == (0, 0, 1)
     assert found(store, "wifi fridge") == []
     assert files(store) == before
     store.rebuild()
@@ -130,7 +133,8 @@ def test_a_forgotten_turn_stays_in_its_file_and_is_found_no_more(
     store.close()
     store = open_store()
     assert found(store, "wifi fridge") == []
-    store.undo(forgotten.run_id)
+    assert store.undo(forgotten.run_id).turns == 1
+    assert store.status()["turns_forgotten"] == 0
     assert found(store, "wifi fridge") == ["s1#1"]
 
 
@@ -142,6 +146,14 @@ def test_what_was_forgotten_of_a_session_is_shown_and_listed_nowhere(store: Memo
     assert {turn.title for turn in store.list(kind=Kind.TURN)} == {"[forgotten]", "The kettle is on the left"}
     store.undo(forgotten.run_id)
     assert "4711" in store.show("s1").text
+
+
+def test_restore_of_what_was_forgotten_names_the_undo(store: MemoryStore) -> None:
+    node_id = store.remember("Lunch is at noon", channel="shop").result()
+    run_id = store.forget(node_id).run_id
+    with pytest.raises(InvalidInput) as caught:
+        store.restore(node_id)
+    assert (str(caught.value), run_id in caught.value.hint) == (f"{node_id} was forgotten", True)
 
 
 def test_what_was_forgotten_can_be_remembered_again(store: MemoryStore) -> None:

@@ -483,12 +483,15 @@ class Catalog:
     def counts(self) -> dict[str, int]:
         """Return the numbers of files, memories by level, turns, chunks, and chunks that wait for a vector.
 
-        A turn that was purged is counted as that alone, and a session of nothing else not at all.
+        A turn that was purged or forgotten is counted as that alone, and a session of nothing else not at all.
         """
         sql = "SELECT level, count(*) FROM node WHERE kind NOT IN ('turn', 'document') GROUP BY level"
         levels = dict(self._rows(sql))
-        sql = "SELECT session_id, count(*) FROM node WHERE kind = 'turn' AND NOT live GROUP BY session_id"
-        erased = dict(self._rows(sql))
+        sql = (
+            "SELECT session_id, sum(text = ?), count(*) FROM node WHERE kind = 'turn' AND NOT live GROUP BY session_id"
+        )
+        erased = {session: (purged, all_) for session, purged, all_ in self._rows(sql, (ERASED,))}
+        purged, hidden = (sum(column) for column in zip(*erased.values(), strict=True)) if erased else (0, 0)
         sql = "SELECT DISTINCT session_id FROM node WHERE kind = 'turn' AND live AND session_id IN (SELECT value FROM"
         gone = erased.keys() - {name for (name,) in self._rows(f"{sql} json_each(?))", (json.dumps(list(erased)),))}
         return {
@@ -497,8 +500,9 @@ class Catalog:
             "facts": levels.get("L1", 0),
             "scenarios": levels.get("L2", 0),
             "profiles": levels.get("L3", 0),
-            "turns": (self._one("SELECT count(*) FROM node WHERE kind = 'turn'") or 0) - sum(erased.values()),
-            "turns_purged": sum(erased.values()),
+            "turns": (self._one("SELECT count(*) FROM node WHERE kind = 'turn'") or 0) - hidden,
+            "turns_purged": purged,
+            "turns_forgotten": hidden - purged,
             "chunks": self._one("SELECT count(*) FROM chunk") or 0,
             "embedding_queue": self._one("SELECT count(*) FROM chunk WHERE embedded = 0") or 0,
             "near_vectors": self._one("SELECT count(*) FROM chunk WHERE embedded = 2") or 0,

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,11 +19,13 @@ from typing import Any
 import pytest
 from dreamd import __version__
 from dreamd.daemon.cli import admin, main
+from dreamd.daemon.cli.arguments import since, until
 from dreamd.daemon.cli.progress import Bars, PlainLines
 from dreamd.ipc import answers as declared
 from dreamd.ipc.call import Call
 from dreamd.ipc.filters import BoundedFilter
 from dreamd.ipc.protocol import NOT_FOUND, ProtocolError, Refused
+from freezegun import freeze_time
 
 from tests.answer_types import faults
 from tests.stand_in_daemon import StandIn
@@ -44,6 +47,7 @@ SHOWN = {
 STATUS = {
     "version": __version__, "pid": 4242, "protocol": 1, "uptime_s": 3.0, "vault": "/v", "files": 0, "turns": 0,
     "turns_purged": 0,
+    "turns_forgotten": 0,
     "memories": {"L0": 0, "L1": 0, "L2": 0, "L3": 0}, "chunks": 0, "channels": {}, "pending_embeddings": 0,
     "embedding": {"model": "stub", "ready": True},
     "query_cache": {"entries": 0, "hits": 0, "misses": 0, "rechecked": 0, "false_hits": 0},
@@ -70,6 +74,7 @@ GOAL: dict[str, Any] = {
     "thread_since": "2026-11-21T13:00:00+00:00",
 }  # fmt: skip
 DIGEST: dict[str, Any] = {"date": "d", "path": "/v/d.md", "page": None, "text": "", "undone": []}
+WHOLE = {"turns": 0, "forbidden": False}
 ANSWERS: dict[str, Any] = {
     "hello": {"version": __version__, "pid": 4242, "protocol": 1},
     "status": STATUS,
@@ -142,7 +147,7 @@ ANSWERS: dict[str, Any] = {
     "dream_resume": {"run_id": "r1", "state": "running"},
     "dream_cancel": {"run_id": "r1", "state": "cancelled"},
     "runs": {"runs": []},
-    "undo": {"run_id": "r1", "restored": 2, "ranking": False, "conflicts": [], "already": False},
+    "undo": {"run_id": "r1", "restored": 2, **WHOLE, "ranking": False, "conflicts": [], "already": False},
     "digest": {
         "date": "2026-11-21",
         "path": "/v/digests/2026-11-21.md",
@@ -360,7 +365,10 @@ def test_an_error_of_the_daemon_is_exit_code_1_with_its_hint(daemon: FakeDaemon,
         (("recall", "x", "--where", "kin=fact"), "there is no field 'kin'; there are level, kind,"),
         (("recall", "x", "--where", "time=2026"), "for time --since and --until"),
         (("list", "--not", "kind="), "names no value, such as kind=A or kind=A,B"),
-        (("list", "--since", "May"), "'May' is no time: give a day like 2026-11-21"),
+        (("list", "--since", "soonish"), "'soonish' is no time: give a day like 2026-11-21"),
+        (("recall", "x", "--where", "kind=decison"), "there is no kind 'decison'; did you mean decision?"),
+        (("list", "--not", "level=L9"), "there is no level 'L9'; one of L0, L1, L2, L3"),
+        (("remember", " "), "there is nothing to keep"),
         (("context", "x", "--filter", "kind"), "it is not JSON"),
         (("context", "x", "--filter", "[]"), "it is not a JSON object"),
         (("recall", "x", "--lim", "3"), "unrecognized arguments"),
@@ -377,6 +385,31 @@ def test_a_bad_command_line_is_exit_code_2(run: Run, words: tuple[str, ...], say
     assert (code, out) == (2, "")
     error = json.loads(err)["error"]
     assert says.lower() in f"{error['message']} {error['hint']}".lower()
+
+
+@freeze_time("2026-11-23T12:00:00Z")
+@pytest.mark.parametrize(
+    ("named", "first", "last"),
+    [
+        ("May", "2026-05-01", "2026-06-01"),
+        ("last week", "2026-11-16", "2026-11-23"),
+        ("letzte Woche", "2026-11-16", "2026-11-23"),
+        ("October 2026", "2026-10-01", "2026-11-01"),
+    ],
+)
+def test_a_filter_s_time_may_be_said_as_in_a_question(named: str, first: str, last: str) -> None:
+    assert (since(named)[:10], until(named)[:10]) == (first, last)
+
+
+def test_examples_of_a_filter_are_whole_commands(daemon: FakeDaemon, run: Run) -> None:
+    for command, text in (("recall", "TEXT "), ("context", "TEXT "), ("list", "")):
+        examples = run(command, "--help")[1].partition("examples:")[2]
+        shown = [shlex.split(line) for line in examples.splitlines() if line.strip().startswith("dreamctl")]
+        assert len(shown) == 5
+        for words in shown:
+            assert words[:2] == ["dreamctl", command]
+            assert ("TEXT" in words) is bool(text)
+            assert run(*words[1:])[0] in (0, 4)
 
 
 def test_help_names_every_command_and_each_has_its_own(run: Run) -> None:
@@ -571,14 +604,37 @@ def test_check_s_problems_are_exit_code_1(daemon: FakeDaemon, run: Run) -> None:
 
 
 def test_an_undo_that_brings_nothing_back_says_so(daemon: FakeDaemon, run: Run) -> None:
-    daemon.answers["undo"] = {"run_id": "r1", "restored": 0, "ranking": False, "conflicts": [], "already": False}
+    daemon.answers["undo"] = {
+        "run_id": "r1",
+        "restored": 0,
+        **WHOLE,
+        "ranking": False,
+        "conflicts": [],
+        "already": False,
+    }
     assert run("undo", "r1")[:2] == (4, "Nothing of run r1 can come back: it changed no file, or that was purged.\n")
+
+
+def test_an_undo_names_the_turns_that_are_found_again(daemon: FakeDaemon, run: Run) -> None:
+    undone = {"run_id": "r1", "restored": 0, "turns": 1, "forbidden": False, "ranking": False}
+    daemon.answers["undo"] = {**undone, "conflicts": [], "already": False}
+    assert run("undo", "r1")[:2] == (0, "Run r1 is undone: 1 turn found again.\n")
+
+
+def test_an_undo_of_a_dream_says_that_none_proposes_it_again(daemon: FakeDaemon, run: Run) -> None:
+    undone = {"run_id": "r1", "restored": 3, "turns": 0, "forbidden": True, "ranking": False}
+    daemon.answers["undo"] = {**undone, "conflicts": [], "already": False}
+    said = " ".join(run("undo", "r1")[1].split())
+    assert "No dream proposes again what was undone" in said
+    assert "`dreamctl remember TEXT`" in said
+    assert "No dream proposes again" in " ".join(run("undo", "--help")[1].split())
 
 
 def test_an_undo_with_conflicts_is_exit_code_1(daemon: FakeDaemon, run: Run) -> None:
     daemon.answers["undo"] = {
         "run_id": "r1",
         "restored": 1,
+        **WHOLE,
         "ranking": True,
         "conflicts": [{"path": "facts/a.md", "reason": "edited"}],
         "already": False,

@@ -109,7 +109,10 @@ def test_pages_that_a_person_edited_are_left_alone() -> None:
     for path in mine:
         source.files[path] += b"\nMy own words.\n"
     source.keep(*(said(f"The {thing} is blue.", f"{s}#9") for s, thing in (("s1", "boat"), ("s20", "piano"))))
-    assert not {action.path for action in dreamt(source, history, "run-2").actions} & set(mine)
+    again = dreamt(source, history, "run-2")
+    assert not {action.path for action in again.actions} & set(mine)
+    assert {memory.path for memory in again.memories() if memory.node_id in again.held} <= set(mine)
+    assert again.held
 
 
 def test_pages_whose_facts_are_gone_are_put_away_and_come_back_with_them() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dreamd.store.changes.edits import body_hash
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep.derived import DerivedFiles, is_catalogue
 from dreamd.store.keep.files.disk import Disk
@@ -178,3 +179,18 @@ def test_what_recall_leaves_out_is_told_unless_it_is_a_table_of_contents(store: 
 )
 def test_a_table_of_contents_is_told_from_a_note(path: str, text: str, catalogue: bool) -> None:
     assert is_catalogue(path, text.encode()) is catalogue
+
+
+def test_a_dreams_page_that_a_person_edited_is_noted_until_it_is_as_it_was(
+    store: MemoryStore, paths: StorePaths
+) -> None:
+    page = paths.vault / "profiles" / "shop" / "what-holds-now.md"
+    page.parent.mkdir(parents=True)
+    head = f'---\ntype: Profile\nbody_sha256: "{body_hash("One.")}"\n---\n\n'
+    page.write_text(f"{head}One.\n")
+    assert "profiles/shop/what-holds-now.md" not in notes(store)
+    page.write_text(f"{head}One.\nMine.\n")
+    (note,) = notes(store)["profiles/shop/what-holds-now.md"]
+    assert "delete the file" in note
+    page.write_text(f"{head}One.\n")
+    assert "profiles/shop/what-holds-now.md" not in notes(store)
