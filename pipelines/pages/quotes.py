@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from ...store.keep import okf
-from ...store.model import Memory, NodeId
+from ...store.model import Kind, Memory, NodeId
 from ...store.roles import Role
 from ...store.text.dates import format_date
 from ...store.text.replies import read_reply
@@ -31,12 +31,18 @@ def place_of(fact: Memory) -> tuple[str, int]:
 
 
 def quoted(fact: Memory) -> str:
-    """Return what a fact says, as the quote that it is; what was not said by anyone stands without marks."""
+    """Return what a fact says, as the quote that it is; what was not said by anyone stands without marks.
+
+    A reply comes after what it replies to; one that puts that right, or refuses it, comes first.
+    """
     words, reply_to = read_reply(fact.text)
     said = [" ".join(_ITEM.sub("", part).split()) for part in (reply_to, words) if part]
     if fact.said_by is None:
         return " ".join(said)
-    return " – ".join(f"“{part.strip('“”')}”" for part in said)
+    marked = [f"“{part.strip('“”')}”" for part in said]
+    if fact.kind in {Kind.CORRECTION, Kind.NEGATIVE}:
+        return ", said to ".join(reversed(marked))
+    return " – ".join(marked)
 
 
 def with_days(fact: Memory) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
+import pytest
 from dreamd.pipelines.pages import quotes
+from dreamd.store.model import Kind
 
 from tests.memories import fact
 from tests.pipelines.pages.said import said
@@ -37,6 +39,12 @@ def test_others_than_the_person_are_named() -> None:
 def test_a_proposal_and_its_acceptance_are_two_quotes() -> None:
     text = "> Shall I take\n> `uv` for it?\n\nyes do that"
     assert quotes.quoted(said(text)) == "“Shall I take `uv` for it?” – “yes do that”"
+
+
+@pytest.mark.parametrize("kind", [Kind.CORRECTION, Kind.NEGATIVE])
+def test_what_holds_comes_before_what_it_puts_right_or_refuses(kind: Kind) -> None:
+    text = "> Both go to Nuremberg.\n\nno, Helsinki"
+    assert quotes.quoted(said(text, kind=kind)) == "“no, Helsinki”, said to “Both go to Nuremberg.”"
 
 
 def test_what_was_written_by_hand_has_no_marks() -> None:
