@@ -6,9 +6,10 @@ import re
 from collections.abc import Collection
 from datetime import date
 from functools import cache
+from typing import NamedTuple
 
 from .dates import find_asked
-from .languages import entries, language_of, words_in
+from .languages import entries, language_of, phrases, words_in
 from .stems import stem, stems_of
 from .vocabulary import SHORT_MONTHS
 
@@ -18,7 +19,12 @@ WORD = re.compile(r"[^\W_]+(?:[-_./:'’][^\W_]+)*", re.UNICODE)
 _BEGINS = re.compile(r"(?:^|[.!?:\n])\W*\Z")
 """The end of the text before the first word of a sentence."""
 
+_MARK = re.compile(r"[,;:.!?]")
+
 ASKED_CHARS = 300
+EVENT_WORDS = 2
+"""The first terms behind "before" name the event: "the release", "Anna left". What follows may be the question's."""
+
 _ANY_DAY = date(2000, 1, 1)
 """Which days a question names depends on the day it is asked, that it names some does not."""
 
@@ -34,6 +40,31 @@ def query_terms(text: str, limit: int = 64) -> list[str]:
 def term_stems(text: str) -> frozenset[str]:
     """Return the stems of a text's terms."""
     return stems_of(query_terms(text))
+
+
+class Event(NamedTuple):
+    """The stems of the words that name an event, and if a question asks about the time before it, or after."""
+
+    stems: frozenset[str]
+    is_before: bool
+
+
+def event_in(question: str) -> Event | None:
+    """Return the event that a question asks about the time before or after, as "before the release"; None for none.
+
+    Its words go up to the next mark. Not a day or a month, which `find_asked` reads, and none in a long text.
+    """
+    if len(question) > ASKED_CHARS or find_asked(question, _ANY_DAY):
+        return None
+    found = [
+        (match.end(), side) for side in ("before", "after") if (match := phrases(f"events.{side}").search(question))
+    ]
+    for end, side in sorted(found):
+        named = _MARK.split(question[end:], 1)[0]
+        words = [match.group().lower() for match in WORD.finditer(named)]
+        if terms := [word for word in words if word not in words_in("question_words")]:
+            return Event(stems_of(terms[:EVENT_WORDS]), side == "before")
+    return None
 
 
 def names_in(question: str, stems: Collection[str]) -> list[str]:

@@ -15,14 +15,19 @@ import numpy as np
 
 from ...settings import PriorSettings
 from ...text.dates import Resolved, find_asked
+from ...text.stems import stems_of
+from ...text.terms import Event, event_in, query_terms
 from ..index.catalog import Said
-from .features import Values
+from .features import READ, Found, Values
 
 LONGEST_CHARS = 300
 """Beyond this length a text is pasted rather than asked, and the dates in it are not what is asked about."""
 
 Priors = dict[str, Values]
 
+
+MOST_WORDS = 400
+"""The distinct words of a text in which an event is looked for."""
 
 LOOKED_UP_TERMS, FEW_HOLD_IT = 2, 20
 """A question of so few terms looks them up; so few candidates that hold one, or
@@ -31,10 +36,11 @@ stand beside one that does, make it a name rather than a subject."""
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The form of a question: the number of its terms, and the spans of time that it asks about."""
+    """The form of a question: the number of its terms, and the spans of time or the event that it asks about."""
 
     terms: int = 0
     spans: Sequence[Resolved] = ()
+    event: Event | None = None
 
 
 NOTHING_ASKED = Asked()
@@ -42,20 +48,23 @@ NOTHING_ASKED = Asked()
 
 def asked_by(question: str, terms: int, now: datetime) -> Asked:
     """Read what a question says of itself."""
-    return Asked(terms, find_asked(question[:LONGEST_CHARS], now.date()))
+    spans = find_asked(question[:LONGEST_CHARS], now.date())
+    return Asked(terms, spans, None if spans else event_in(question))
 
 
-def priors_of(said: Sequence[Said], keyword: Values, trust: Values, asked: Asked, settings: PriorSettings) -> Priors:
+def priors_of(found: Found, trust: Values, asked: Asked, settings: PriorSettings) -> Priors:
     """Return what each prior adds to the candidates' scores, by name; only those that say something.
 
-    `keyword` are the candidates' bm25 scores, 0 where no term was found; `trust` is how much more or less than usual
-    each is trusted, -1 to 1.
+    `trust` is how much more or less than usual each is trusted, -1 to 1.
     """
+    said, keyword = found.said, found.keyword
     priors: Priors = {"trust": np.clip(settings.trust * trust, -settings.most_trust, settings.most_trust)}
     if settings.words and 0 < asked.terms <= LOOKED_UP_TERMS and 0 < np.count_nonzero(keyword) <= FEW_HOLD_IT:
         priors["words"] = settings.words * keyword / keyword.max()
     if settings.time and asked.spans:
         priors["time"] = settings.time * _time_fits(said, asked.spans, settings)
+    if settings.event and asked.event and (day := day_of_event(asked.event, found)) is not None:
+        priors["event"] = settings.event * _side_fits(said, day, asked.event, settings)
     return {name: added for name, added in priors.items() if added.any()}
 
 
@@ -64,7 +73,7 @@ def _time_fits(said: Sequence[Said], spans: Sequence[Resolved], settings: PriorS
 
     What is said after a time often tells of it, so the end is softer than the beginning.
     """
-    days = [None if one.time_s is None else datetime.fromtimestamp(one.time_s, UTC).date() for one in said]
+    days = list(map(_day_of, said))
     fits = {day: max(_fit(day, span, settings) for span in spans) for day in {*days} if day is not None}
     return np.array([0.0 if day is None else fits[day] for day in days])
 
@@ -73,3 +82,25 @@ def _fit(day: date, span: Resolved, settings: PriorSettings) -> float:
     early = max(span.first - day, timedelta()).days
     late = max(day - span.last, timedelta()).days
     return float(np.exp(-early / settings.days_before - late / settings.days_after))
+
+
+def day_of_event(event: Event, found: Found) -> date | None:
+    """Return the day of the candidate that tells of an event: the one with most of its words, the best by keyword."""
+    by_keyword = np.argsort(-found.keyword, kind="stable")[: min(READ, int(np.count_nonzero(found.keyword)))].tolist()
+    texts = found.texts([found.units[place] for place in by_keyword])
+    held = {
+        place: len(event.stems & stems_of(query_terms(texts.get(found.units[place], ""), MOST_WORDS)))
+        for place in by_keyword
+    }
+    best = max(by_keyword, key=lambda place: held[place], default=None)
+    return _day_of(found.said[best]) if best is not None and held[best] else None
+
+
+def _side_fits(said: Sequence[Said], day: date, event: Event, settings: PriorSettings) -> Values:
+    """Return how the time of each candidate fits the one before or after a day, 0 to 1; the day itself is both."""
+    span = Resolved(0, 0, date.min, day) if event.is_before else Resolved(0, 0, day, date.max)
+    return _time_fits(said, [span], settings)
+
+
+def _day_of(said: Said) -> date | None:
+    return None if said.time_s is None else datetime.fromtimestamp(said.time_s, UTC).date()

@@ -212,7 +212,7 @@ class Search:
 
     def _priors(self, found: Found, ranking: Ranking) -> Priors:
         trust = np.array([self._trust_in(one) for one in ranking.candidates]) if self.trusted else np.zeros(1)
-        return priors_of(found.said, found.keyword, trust, ranking.asked, self._settings.priors)
+        return priors_of(found, trust, ranking.asked, self._settings.priors)
 
     def _trust_in(self, candidate: Candidate) -> float:
         """Return how much more or less than usual a candidate is trusted, with the facts that it was found by."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from dreamd.store.text.stems import stems_of
-from dreamd.store.text.terms import names_in, query_terms
+from dreamd.store.text.terms import event_in, names_in, query_terms
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,21 @@ def test_names_are_told_from_other_words(question: str, named: list[str]) -> Non
 
 def test_only_words_with_a_wanted_stem_are_names() -> None:
     assert names_in("Does Anna know Berta?", stems_of(["berta"])) == ["Berta"]
+
+
+@pytest.mark.parametrize(
+    ("question", "event", "is_before"),
+    [
+        ("What did we use before the release?", "release", True),
+        ("What changed after Anna left, and why?", "anna left", False),
+        ("Was nutzten wir vor dem Umzug?", "dem umzug", True),
+        ("¿Qué usábamos después del lanzamiento?", "lanzamiento", False),
+    ],
+)
+def test_a_question_names_an_event_before_or_after_which_it_asks(question: str, event: str, is_before: bool) -> None:
+    assert event_in(question) == (stems_of(event.split()), is_before)
+
+
+@pytest.mark.parametrize("question", ["Did we meet before?", "What changed after 12 May 2023?", "Who was there?"])
+def test_a_day_is_no_event_nor_is_nothing(question: str) -> None:
+    assert event_in(question) is None

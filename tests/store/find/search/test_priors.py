@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 from dreamd.store.find.index.catalog import Said
+from dreamd.store.find.search.features import Found
 from dreamd.store.find.search.priors import asked_by, priors_of
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
@@ -19,22 +21,27 @@ AT_ANY_TIME = asked_by("Which boxes did we choose?", 3, NOW)
 TEXT = "The bakery chose the blue boxes for the bread"
 
 
-def of(*days: str | None) -> list[Said]:
+def of(*days: str | None, keyword: Sequence[float] = (), texts: Sequence[str] = ()) -> Found:
+    """Return candidates that were said on these days; without a score the keyword arm found none of them."""
     times = [day and int(datetime.fromisoformat(f"{day}T09:00:00+00:00").timestamp()) for day in days]
-    return [Said("user", 100, time_s=time_s or None) for time_s in times]
+    units = [f"s#{place}" for place in range(len(days))]
+    scores, cosines = np.array([*keyword] or [0.0] * len(days)), np.full(len(days), np.nan)
+    said = [Said("user", 100, time_s=time_s or None) for time_s in times]
+    of_units = dict(zip(units, texts, strict=False))
+    return Found(units, scores, cosines, said, lambda wanted: {unit: of_units[unit] for unit in wanted})
 
 
 def test_a_time_fits_within_is_soft_beside_and_softer_after() -> None:
     said = of("2026-05-10", "2026-04-29", "2026-06-02", "2025-05-10", None)
-    added = priors_of(said, NONE, NONE, IN_MAY, PriorSettings(time=1.0))["time"]
+    added = priors_of(said, NONE, IN_MAY, PriorSettings(time=1.0))["time"]
     assert added[[0, 3, 4]].tolist() == pytest.approx([1.0, 0.0, 0.0], abs=1e-6)
     assert 0.3 < added[1] < added[2] < 0.8
 
 
 def test_a_question_without_a_time_has_no_prior_nor_one_that_fits_nothing() -> None:
-    assert priors_of(of("2026-05-10"), NONE, NONE, AT_ANY_TIME, PriorSettings()) == {}
-    assert priors_of(of(None), NONE, NONE, IN_MAY, PriorSettings()) == {}
-    assert priors_of(of("2026-05-10"), NONE, NONE, IN_MAY, PriorSettings(time=0.0)) == {}
+    assert priors_of(of("2026-05-10"), NONE, AT_ANY_TIME, PriorSettings()) == {}
+    assert priors_of(of(None), NONE, IN_MAY, PriorSettings()) == {}
+    assert priors_of(of("2026-05-10"), NONE, IN_MAY, PriorSettings(time=0.0)) == {}
 
 
 def test_what_was_said_then_comes_first_and_nothing_is_lost(store: MemoryStore) -> None:
@@ -54,18 +61,41 @@ def test_what_was_said_then_comes_first_and_nothing_is_lost(store: MemoryStore) 
 
 
 def test_a_memory_of_another_time_that_answers_much_better_stays_ahead() -> None:
-    added = priors_of(of("2026-05-10"), NONE, NONE, IN_MAY, PriorSettings())
+    added = priors_of(of("2026-05-10"), NONE, IN_MAY, PriorSettings())
     assert np.abs(added["time"]).max() <= PriorSettings().time
 
 
+MOVED = of(
+    *("2026-03-01", "2026-05-10", "2026-05-10", "2026-07-01", None),
+    keyword=[1.0, 3.0, 2.0, 0.0, 0.5],
+    texts=["We print labels.", "The fair went well.", "We moved to the new house today.", "", "A label."],
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "fits"),
+    [
+        ("Which labels did we print before the move?", [1.0, 1.0, 1.0, 0.0, 0.0]),
+        ("Which labels did we print after we moved house?", [0.0, 1.0, 1.0, 1.0, 0.0]),
+        ("Welche Etiketten hatten wir vor dem Move?", [1.0, 1.0, 1.0, 0.0, 0.0]),
+        ("Which labels did we print before the wedding?", None),
+        ("Did we print labels before?", None),
+    ],
+)
+def test_the_time_before_or_after_an_event_is_that_of_who_tells_of_it(question: str, fits: list[float] | None) -> None:
+    added = priors_of(MOVED, NONE, asked_by(question, 3, NOW), PriorSettings(event=1.0))
+    assert added.keys() == ({"event"} if fits else set())
+    if fits:
+        assert added["event"].tolist() == pytest.approx(fits, abs=1e-2)
+
+
 def test_a_word_that_few_hold_is_looked_up() -> None:
-    keyword = np.array([0.0, 2.0, 1.0])
-    said = of(None, None, None)
-    added = priors_of(said, keyword, NONE, asked_by("Lindqvist", 1, NOW), PriorSettings(words=4.0))["words"]
+    found = of(None, None, None, keyword=[0.0, 2.0, 1.0])
+    added = priors_of(found, NONE, asked_by("Lindqvist", 1, NOW), PriorSettings(words=4.0))["words"]
     assert added.tolist() == [0.0, 4.0, 2.0]
-    assert priors_of(said, keyword, NONE, asked_by("who paid the Lindqvist invoice", 3, NOW), PriorSettings()) == {}
-    many = np.ones(50)
-    assert priors_of(of(*[None] * 50), many, NONE, asked_by("bakery", 1, NOW), PriorSettings()) == {}
+    assert priors_of(found, NONE, asked_by("who paid the Lindqvist invoice", 3, NOW), PriorSettings()) == {}
+    many = of(*[None] * 50, keyword=[1.0] * 50)
+    assert priors_of(many, NONE, asked_by("bakery", 1, NOW), PriorSettings()) == {}
 
 
 def test_the_only_memory_that_holds_a_name_comes_first(store: MemoryStore) -> None:
@@ -78,7 +108,7 @@ def test_the_only_memory_that_holds_a_name_comes_first(store: MemoryStore) -> No
 
 def test_trust_moves_within_its_bound() -> None:
     trust = np.array([0.05, -0.1, 0.9, 0.0])
-    added = priors_of(of(*[None] * 4), np.zeros(4), trust, AT_ANY_TIME, PriorSettings())["trust"]
+    added = priors_of(of(*[None] * 4), trust, AT_ANY_TIME, PriorSettings())["trust"]
     assert added.tolist() == pytest.approx([0.2, -0.4, 0.6, 0.0])
 
 
