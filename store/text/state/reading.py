@@ -216,10 +216,13 @@ def _ended(line: str) -> frozenset[str]:
 
 
 def _denied(line: str) -> frozenset[str]:
-    """Return the stems after a denial, to the end of its clause."""
-    clauses = _CLAUSE_END.split(line)
-    found = ((clause, phrases("grounding.negation").search(clause)) for clause in clauses)
-    return frozenset(stem for clause, sign in found if sign for stem in _content(_words(clause[sign.end() :])))
+    """Return the stems after a denial, to its clause's end; after a seam all of it ("weil am Freitag niemand …")."""
+    found: set[str] = set()
+    for clause in _CLAUSE_END.split(line):
+        if sign := phrases("grounding.negation").search(clause):
+            is_whole = phrases("grounding.seams").match(clause)
+            found.update(_content(_words(clause if is_whole else clause[sign.end() :])))
+    return frozenset(found)
 
 
 def _named(words: Sequence[str]) -> list[str]:
