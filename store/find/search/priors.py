@@ -86,7 +86,8 @@ def _fit(day: date, span: Resolved, settings: PriorSettings) -> float:
 
 def day_of_event(event: Event, found: Found) -> date | None:
     """Return the day of the candidate that tells of an event: the one with most of its words, the best by keyword."""
-    by_keyword = np.argsort(-found.keyword, kind="stable")[: min(READ, int(np.count_nonzero(found.keyword)))].tolist()
+    found_by_it = min(READ, int(np.count_nonzero(found.keyword)))
+    by_keyword: list[int] = np.argsort(-found.keyword, kind="stable")[:found_by_it].tolist()
     texts = found.texts([found.units[place] for place in by_keyword])
     held = {
         place: len(event.stems & stems_of(query_terms(texts.get(found.units[place], ""), MOST_WORDS)))
