@@ -184,13 +184,19 @@ class Recall:
     def meant(self, query: str, channel: str) -> list[str]:
         """Return words of a channel's newest memories that a question which found nothing may have meant."""
         channels = [channel] if channel != ALL_CHANNELS else sorted(self._catalog.channels())[:CHANNELS_READ]
-        nodes = (
+        nodes = [
             node
             for name in dict.fromkeys((*channels, GLOBAL_CHANNEL))
             for level, kind in ((Level.FACT, None), (Level.SESSION, Kind.TURN))
             for node in self._catalog.listing(name, level, kind, MEMORIES_READ)
-        )
-        return spelling.meant(query_terms(query[:QUESTION_CHARS]), (self._text(node) for node in nodes if node.live))
+            if node.live and not self._tombstones.is_hidden(node.node_id)
+        ]
+        words = spelling.meant(query_terms(query[:QUESTION_CHARS]), (node.text for node in nodes))
+        return [word for word in words if self._is_outgoing(word, nodes)]
+
+    def _is_outgoing(self, word: str, nodes: Sequence[Node]) -> bool:
+        """Check that a text holds a word still after its secrets are taken out."""
+        return any(word in self._text(node).lower() for node in nodes if word in node.text.lower())
 
     @repeated_after_repair
     def rank(self, question: Question) -> Ranking:

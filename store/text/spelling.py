@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from anyascii import anyascii
+
+from .languages import words_in
 from .stems import stem
 from .terms import WORD
 
@@ -15,18 +18,24 @@ MOST_TERMS, MOST_WORDS = 8, 20_000
 """The words of a question that are looked at, and of the memories: 10 ms."""
 
 
+_MARKS = ".,;:!?…()[]{}<>\"'’‘“”„«»*_`#"
+
+
 def meant(terms: Sequence[str], texts: Iterable[str]) -> list[str]:
     """Return for each term that no text holds the commonest word that one slip away makes, if there is one.
+
+    No word that names nothing: who asks for "Sand" did not mean "and".
 
     A slip is a letter too many, too few, wrong, or two neighbours in each other's place (Damerau). Terms and words are
     in lower case; a word of the same stem is no slip.
     """
     words = _words(texts)
+    others = words.keys() - words_in("state.particles") - words_in("function_words") - words_in("question_words")
     found: dict[str, None] = {}
     for term in [one for one in terms if len(one) >= FEWEST_LETTERS and one.isalpha() and one not in words][
         :MOST_TERMS
     ]:
-        ends = [word for word in words if word[0] == term[0] or word[-1] == term[-1]]  # one slip leaves one end
+        ends = [word for word in others if word[0] == term[0] or word[-1] == term[-1]]  # one slip leaves one end
         near = [word for word in ends if is_slip(term, word)]
         if near and not any(stem(word) == stem(term) for word in near):
             found[max(near, key=lambda word: (words[word], word))] = None
@@ -43,6 +52,38 @@ def _words(texts: Iterable[str]) -> Counter[str]:
         if left <= 0:
             break
     return counted
+
+
+def unnamed(names: Sequence[str], texts: Iterable[str]) -> list[str]:
+    """Return those of some names that no word of the texts begins like in plain letters, or is one slip away from.
+
+    "Torbjorn" is Torbjørn, "Ana" Anna: one with the same first letter, of four letters or more, and a name by its
+    capital. A slip in a number or an identifier is another.
+    """
+    pieces = {piece for text in texts for piece in text.split() if not piece.isascii() or not piece[0].islower()}
+    words = {_plain(word): word for word in (piece.strip(_MARKS).partition("'")[0] for piece in pieces) if word}
+    capital = [word for word, written in words.items() if written[0].isupper()]
+    return [name for name in names if not _is_among(_plain(name), words, capital)]
+
+
+def _is_among(name: str, words: Iterable[str], capital: Iterable[str]) -> bool:
+    begun = beginning_of_name(name)
+    return any(word.startswith(begun) for word in words) or (
+        name.isalpha()
+        and any(
+            word[0] == name[0] and max(len(word), len(name)) >= FEWEST_LETTERS and is_slip(name, word)
+            for word in capital
+        )
+    )
+
+
+def beginning_of_name(name: str) -> str:
+    """Return what a word begins with that stands for a name, three quarters of it or more: Postgres, PostgreSQL."""
+    return name[: max(FEWEST_LETTERS, 3 * len(name) // 4)]
+
+
+def _plain(word: str) -> str:
+    return (word if word.isascii() else anyascii(word)).lower()
 
 
 def is_slip(one: str, other: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
-from dreamd.store.text.spelling import is_slip, meant
+from dreamd.store.text.spelling import is_slip, meant, unnamed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,10 +22,28 @@ TEXTS = ("The coffee at the corner costs 9.90.", "More coffee, and deploy to Fra
         (["koffee"], ["coffee"]),  # the commoner of two
         (["arg", "utes", "9.91"], []),
         (["penguin"], []),
+        (["sand"], []),  # "and" names nothing
     ],
 )
 def test_one_slip_is_seen_through(terms: list[str], words: list[str]) -> None:
     assert meant(terms, TEXTS) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "is_named"),
+    [
+        ("Torbjorn", True),
+        ("Jose", True),
+        ("Ana", True),
+        ("Schriber", True),
+        ("Anton", False),
+        ("Bert", False),  # "best" is no name
+        ("4712", False),
+    ],
+)
+def test_a_name_is_named_by_its_plain_letters_or_one_slip_away(name: str, is_named: bool) -> None:
+    texts = ["torbjørn asked José", "That is best, said Anna Schreiber's friend.", "Room 4711"]
+    assert unnamed([name], texts) == ([] if is_named else [name])
 
 
 @given(st.text("abc", min_size=1, max_size=6), st.data())
@@ -52,3 +70,11 @@ def test_the_newest_memories_of_the_channel_are_read(store: MemoryStore) -> None
     store.settle()
     assert store.meant("cofee in frankfrt, tulps and herno", "shop") == ["coffee", "frankfurt"]
     assert store.meant("tulps", "*") == ["tulips"]
+
+
+def test_a_secret_is_not_suggested(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.remember("The launch is called heron, and coffee is free.", channel="shop").result()
+    store.settle()
+    monkeypatch.setattr("dreamd.store.operations.recall.outgoing", lambda text: text.replace("heron", "[REDACTED]"))
+    assert store.meant("herno", "shop") == []
+    assert store.meant("cofee", "shop") == ["coffee"]
