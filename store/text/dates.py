@@ -95,6 +95,12 @@ def last_named(text: str, said_on: date) -> date | None:
     return max((one.last for one in find(text, said_on)), default=None)
 
 
+def is_of(day: date, text: str, spans: Collection[Resolved]) -> bool:
+    """Check for a text that was said on a day of some spans, or that names one."""
+    named = [(day, day), *((one.first, one.last) for one in find(text, day))]
+    return any(first <= span.last and span.first <= last for first, last in named for span in spans)
+
+
 @lru_cache(maxsize=4096)
 def with_days(text: str, said_on: date) -> str:
     """Write the day that a relative date means beside it: "yesterday [6 Nov 2026]", "last month [Oct 2026]"."""
@@ -112,6 +118,18 @@ def _short(one: Resolved) -> str:
     if days > 7:
         return f"{SHORT_MONTHS[one.first.month - 1]} {one.first.year}"
     return f"{'' if one.is_day else 'week of '}{format_short_date(one.first)}"
+
+
+def format_span(one: Resolved) -> str:
+    """Format a span as its day, month or year, else by its first and its last day."""
+    first, last = one.first, one.last
+    if one.is_day:
+        return format_date(first)
+    if (first.day, last) == (1, add_months(first, 1) - timedelta(days=1)):
+        return f"{MONTHS[first.month - 1]} {first.year}"
+    if (first, last) == (date(first.year, 1, 1), date(first.year, 12, 31)):
+        return f"{first.year}"
+    return f"{format_date(first)} to {format_date(last)}"
 
 
 def format_date(day: date) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -29,6 +29,8 @@ _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+")
 _ITEM = re.compile(r"^\s*(?:[-*+•–]|\d{1,3}[.)]|[a-zA-Z][.)](?=\s+[A-Z]))\s+(?:\[[ xX]\]\s+)?")
 _QUOTE = re.compile(r"^\s{0,3}>\s?")
 _FIRST_WORD = re.compile(r"\s*([^\W_]{1,64})")
+_NUMBER = re.compile(r"(\d{1,3})[.)]\s+(?:\[[ xX]\]\s+)?\Z")
+_CLOSING = "\"'`”“’»)]*_"
 _ASIDE = re.compile(r"\s*[/×*=+<>–)%&|,;-]")
 _DAY = re.compile(r"(?<!\S)\d{1,2}\.\s*\Z")
 
@@ -46,6 +48,10 @@ class Sentence:
     shape: Shape = "prose"
     block: int = 0
     """The number of its paragraph, item or heading in the text, from 0."""
+    step: int = 0
+    """The number that opens a list's item, in its first sentence alone; 0 for what has none."""
+    steps: int = 0
+    """The length of the list that a step was told apart from; 0 for what is told whole."""
 
 
 LONGEST_BLOCK = 20_000
@@ -65,8 +71,18 @@ def split(text: str) -> list[Sentence]:
             continue
         for part in range(start, end, LONGEST_BLOCK):
             cut = _cut(text, part, min(end, part + LONGEST_BLOCK))
-            sentences += [Sentence(text[a:b], a, b, shape, number) for a, b in cut]
+            step = _step(text, start) if shape == "item" and part == start else 0
+            for a, b in cut:
+                sentences.append(Sentence(text[a:b], a, b, shape, number, step))
+                step = 0
     return sentences
+
+
+def _step(text: str, start: int) -> int:
+    """Return the number before an item that starts there, 0 for a bullet."""
+    line = text.rfind("\n", 0, start) + 1
+    marker = _NUMBER.search(text, line, start)
+    return int(marker[1]) if marker else 0
 
 
 def _is_led_to(before: Sequence[Sentence], code: str) -> bool:
@@ -87,17 +103,23 @@ def sentences_of(text: str) -> list[str]:
 
 def joined_sentences(text: str) -> list[Sentence]:
     """Return the same sentences with their places in the text."""
-    joined: list[Sentence] = []
+    return joined(split(text))
+
+
+def joined(pieces: Iterable[Sentence]) -> list[Sentence]:
+    """Return pieces of a text as sentences that can be told: no headings or rows, and none too short, but for steps."""
+    whole: list[Sentence] = []
     waiting: Sentence | None = None
-    for piece in split(text):
+    for piece in pieces:
         if piece.shape in {"prose", "item", "code"}:
             waiting = _after(waiting, replace(piece, text=told(piece)))
-            if len(waiting.text.split()) >= FEWEST_WORDS and not waiting.text.endswith((":", ",", ";", "(")):
-                joined.append(waiting)
+            is_long = len(waiting.text.split()) >= FEWEST_WORDS
+            if waiting.steps or (is_long and not waiting.text.endswith((":", ",", ";", "("))):
+                whole.append(waiting)
                 waiting = None
     if waiting is not None:
-        joined[-1:] = [_after(joined[-1] if joined else None, waiting)]
-    return joined
+        whole[-1:] = [_after(whole[-1] if whole else None, waiting)]
+    return whole
 
 
 def told(sentence: Sentence) -> str:
@@ -107,11 +129,16 @@ def told(sentence: Sentence) -> str:
 
 
 def _after(before: Sentence | None, piece: Sentence) -> Sentence:
-    """Return a piece after another, apart where that ends without a mark: the items of a list."""
     if before is None:
         return piece
-    mark = ";" if before.text[-1:].isalnum() else ""
-    return replace(piece, text=f"{before.text}{mark} {piece.text}", start=before.start)
+    step, steps = (piece.step, piece.steps) if piece.steps else (before.step, before.steps)
+    return replace(piece, text=side_by_side(before.text, piece.text), start=before.start, step=step, steps=steps)
+
+
+def side_by_side(before: str, text: str) -> str:
+    """Return two sentences as one text, apart where the first ends without a mark: the items of a list."""
+    mark = ";" if before.rstrip(_CLOSING)[-1:].isalnum() else ""
+    return f"{before}{mark} {text}"
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, Shape]]:

@@ -10,7 +10,7 @@ from ...model import Envelope, Slot
 from ...text.chunking import estimate_tokens
 from ...text.fence import fenced, speaker_name, unmarked
 from ..index.projection import Node
-from .packing import NOTE, TOO_SMALL
+from .packing import NOTE, SPECIAL_TOKENS, TOO_SMALL
 
 SHARE: Final = 0.2
 """The part of an envelope's budget that curated memories may take."""
@@ -26,7 +26,7 @@ def curated_slots(nodes: Sequence[Node], budget_tokens: int) -> tuple[Slot, ...]
     slots = []
     for node in nodes:
         text = f"{ALWAYS}, {speaker_name(node.role) or NOTE}: {unmarked(node.text)}"
-        tokens = estimate_tokens(text)
+        tokens = estimate_tokens(text) - SPECIAL_TOKENS  # they are the fence's
         if tokens <= left:
             left -= tokens
             slots.append(Slot(node.node_id, text, (), tokens, words=" ".join(node.text.split())))

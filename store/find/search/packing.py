@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -13,10 +13,12 @@ from typing import NamedTuple
 from ...model import Envelope, Evidence, NodeId, Slot
 from ...roles import MACHINES
 from ...text.chunking import estimate_tokens
-from ...text.dates import format_short_date, with_days
+from ...text.dates import format_short_date, format_span, is_of, with_days
 from ...text.fence import fenced, speaker_name, unmarked
 from ...text.normal_form import folded_words
+from ...text.quoting.quotes import leading, leans, quote
 from ...text.replies import read_reply
+from ...text.sentences import Sentence as Piece
 from ...text.sentences import joined_sentences
 from ..index.catalog import Catalog
 from ..index.projection import Node
@@ -52,6 +54,7 @@ SAME_WORDS = 0.6
 
 CHARS_A_TOKEN = 4
 DAY_TOKENS, SPEAKER_TOKENS, SPECIAL_TOKENS = 4, 3, 2
+GAP_TOKENS, STEPS_TOKENS = 1, 7
 FENCE_TOKENS = estimate_tokens(fenced("."))
 JOIN_TOKENS, SMALLEST_TOKENS = 1, 8
 
@@ -132,6 +135,7 @@ def envelope(
         notes=(
             *ranking.notes,
             *([passages.note] if rendered and passages.note else []),
+            *_note_of_time([one.line for one in rendered], ranking),
             *([TOO_SMALL] if told and not rendered else []),
         ),
         confidence=round(passages.trust * choice.best, 3),
@@ -141,6 +145,15 @@ def envelope(
 def _is_given(one: _Told, given: Sequence[str]) -> bool:
     text = " ".join(one.sentence.text.split())
     return any(text in words for words in given)
+
+
+def _note_of_time(lines: Sequence[_Line], ranking: Ranking) -> list[str]:
+    """Return a note where a question asks for a time, and no line was said then or names it."""
+    spans = ranking.asked.spans
+    told = [(line.day, " ".join(line.texts.values())) for line in lines if line.day is not None]
+    if not lines or not spans or any(is_of(day, text, spans) for day, text in told):
+        return []
+    return [f"nothing that was found is from {' or '.join(map(format_span, spans))}"]
 
 
 def _text_of(rendered: Sequence[_Rendered]) -> str:
@@ -205,6 +218,7 @@ class _Line:
 
     node: Node
     unit: NodeId
+    pieces: Sequence[Piece] = ()
     texts: dict[int, str] = field(default_factory=dict)
     reply_to: str = ""
     facts: list[Node] = field(default_factory=list)
@@ -226,6 +240,7 @@ class _Choice:
         self._passages = passages
         self._scope = scope
         self._room = room
+        self._of_unit = {one.unit: one for one in passages.passages}
         self.lines: dict[NodeId, _Line] = {}
         self.best = 0.0
         self._states = states
@@ -252,7 +267,7 @@ class _Choice:
                 break
             if (now_spent := self._spent(one.unit)) != spent:
                 heapq.heappush(heap, (-one.relevance * self._worn(now_spent), number, now_spent))
-            elif not self._take(one) and not self.lines:
+            elif not self._take(one) and not self.lines and not self._take(one, exact=True):
                 least = max(least, _at_odds(one.relevance, AS_GOOD))
                 self._take_part(one, least)
 
@@ -261,10 +276,15 @@ class _Choice:
         return float(0.5 ** (max(0.0, spent_tokens - FREE_TOKENS * self._room) / (HALVING_TOKENS * self._room)))
 
     def _take_part(self, one: _Told, least: float) -> None:
-        """Tell the most relevant sentence that fits, at least so relevant, of a turn that would be told whole."""
-        parts = [part.text for part in joined_sentences(one.sentence.text)]
-        weighed = [(self._passages.relevance(one.sentence.passage, text), text) for text in parts[:MOST_PARTS]]
-        for relevance, text in sorted(weighed, key=lambda part: -part[0]):
+        """Tell the most relevant sentence that fits, at least so relevant, of a turn that would be told whole.
+
+        None where no sentence holds a word of the question: nobody knows then which of them answers.
+        """
+        pieces = joined_sentences(one.sentence.text)[:MOST_PARTS]
+        texts = [quote({**leading(pieces, place), place: part.text}, pieces) for place, part in enumerate(pieces)]
+        weighed = [(self._passages.relevance(one.sentence.passage, text), text) for text in texts]
+        wordless = self._passages.relevance(one.sentence.passage, "")
+        for relevance, text in sorted((part for part in weighed if part[0] > wordless), key=lambda part: -part[0]):
             part = replace(one.sentence, text=text, relevance=relevance)
             if relevance < least or self._take(one._replace(relevance=relevance, sentence=part)):
                 return
@@ -286,14 +306,14 @@ class _Choice:
             tokens -= before - self.left
 
     def _grow(self, line: _Line, passage: Passage, tokens: int, given: Sequence[str]) -> None:
-        placed = [piece for piece, _ in passage.sentences()]
+        placed = passage.pieces()
         pieces = [piece.text for piece in placed]
         far = {place for place, piece in enumerate(placed) if passage.gain(piece.start) == -math.inf}
         chosen = {place for place, text in line.texts.items() if 0 <= place < len(pieces) and pieces[place] == text}
         passed: set[int] = set()
         while edges := _edges(chosen | passed, len(pieces)) - far:
             for place in sorted(edges):
-                cost = _cost(_dated(pieces[place], line.node))
+                cost = _cost(_dated(pieces[place], line.node)) + STEPS_TOKENS * (placed[place].steps > 0)
                 if cost > min(tokens, self.left):
                     return
                 if self._says(line.unit, pieces[place]) or any(pieces[place] in text for text in given):
@@ -308,10 +328,11 @@ class _Choice:
     def _spent(self, unit: NodeId) -> int:
         return self.lines[unit].tokens if unit in self.lines else 0
 
-    def _take(self, one: _Told) -> bool:
+    def _take(self, one: _Told, *, exact: bool = False) -> bool:
         """Tell a sentence, after what took its place and before what it contradicts; none where not all of it fits.
 
-        Return True if it is told, by this or before.
+        Return True if it is told, by this or before. `exact`: measure the whole text, as its parts are estimated more
+        dearly; only while nothing else is told.
         """
         if self._says(one.unit, one.sentence.text):
             return True
@@ -319,14 +340,13 @@ class _Choice:
             return False
         ahead = self._untold((*one.state.ahead, *self._likely(one)) if one.state else ())
         behind = self._untold(set(one.state.opposed) - set(one.state.ahead) if one.state else ())
-        own = self._cost(one)
+        texts = {place: text for place, text in _with_leading(one).items() if not self._says(one.unit, text)}
+        own = self._cost_alone(one, texts) if exact else self._cost(one, texts.values())
         if own + sum(map(self._cost_of_fact, ahead + behind)) > self.left:
             return False
         for fact in ahead:
             self._add_fact(fact)
-        line = self._add(
-            one.unit, one.node, one.sentence.place, one.sentence.text, one.state.fact if one.state else None, own
-        )
+        line = self._add(one.unit, one.node, texts, one.state.fact if one.state else None, own)
         line.reply_to = one.sentence.reply_to
         line.relevance = max(line.relevance, one.relevance)
         self.best = max(self.best, one.relevance)
@@ -359,22 +379,31 @@ class _Choice:
             and (not self._scope.where or self._scope.admits(fact))
         ]
 
-    def _cost(self, one: _Told) -> int:
+    def _cost(self, one: _Told, texts: Iterable[str]) -> int:
         note = sum(_cost(note) + JOIN_TOKENS for note in _notes(one.state)) if one.state is not None else 0
-        text = f"{_dated(one.sentence.text, one.node)} {one.sentence.reply_to}"
-        return _cost(text) + self._head(one.unit, one.node) + note
+        text = f"{_dated(' '.join(texts), one.node)} {one.sentence.reply_to}"
+        marks = GAP_TOKENS * (one.unit in self.lines) + STEPS_TOKENS * one.sentence.is_step
+        return _cost(text) + marks + self._head(one.unit, one.node) + note
+
+    def _cost_alone(self, one: _Told, texts: Mapping[int, str]) -> int:
+        line = _Line(one.node, one.unit, one.sentence.passage.pieces(), dict(texts), one.sentence.reply_to)
+        line.notes += _notes(one.state) if one.state is not None else []
+        return _tokens_of([_rendered(line, is_new_day=True, now=None)]) - FENCE_TOKENS
 
     def _cost_of_fact(self, fact: Node) -> int:
         return _cost(f"{_dated(fact.text, fact)} (to)") + self._head(self._unit_of(fact), fact)
 
     def _add_fact(self, fact: Node) -> None:
         words, reply_to = _words_of(fact)
-        line = self._add(self._unit_of(fact), fact, -1, words, fact, self._cost_of_fact(fact))
+        line = self._add(self._unit_of(fact), fact, {-1: words}, fact, self._cost_of_fact(fact))
         line.reply_to = reply_to
 
-    def _add(self, unit: NodeId, node: Node, place: int, text: str, fact: Node | None, tokens: int) -> _Line:
-        line = self.lines.setdefault(unit, _Line(node, unit))
-        line.texts[place] = text
+    def _add(self, unit: NodeId, node: Node, texts: Mapping[int, str], fact: Node | None, tokens: int) -> _Line:
+        if unit not in self.lines:
+            passage = self._of_unit.get(unit)
+            self.lines[unit] = _Line(node, unit, passage.pieces() if passage else ())
+        line = self.lines[unit]
+        line.texts.update(texts)
         line.tokens += tokens
         self.left -= tokens
         self._days.add(line.day)
@@ -396,6 +425,16 @@ class _Choice:
 
     def _unit_of(self, node: Node) -> NodeId:
         return self._states.unit_of.get(node.node_id, node.node_id)
+
+
+def _with_leading(one: _Told) -> dict[int, str]:
+    """Return a sentence by its place, and those before it without which it only points."""
+    place, text = one.sentence.place, one.sentence.text
+    if place < 1 or not leans(text):
+        return {place: text}
+    pieces = one.sentence.passage.pieces()
+    is_piece = place < len(pieces) and pieces[place].text == text
+    return {**(leading(pieces, place) if is_piece else {}), place: text}
 
 
 def _at_odds(relevance: float, share: float) -> float:
@@ -457,12 +496,15 @@ def _render(choice: _Choice, now: datetime | None) -> list[_Rendered]:
     rendered: list[_Rendered] = []
     day: date | None = None
     for line in sorted(choice.lines.values(), key=_newest_last, reverse=True):
-        words = " ".join(line.texts[place] for place in sorted(line.texts))
-        shown = unmarked(_dated(words, line.node)) + (f" ({line.reply_to})" if line.reply_to else "")
-        is_new_day = line.day != day or not rendered
-        rendered.append(_Rendered(line, words, _line_text(line, shown, is_new_day=is_new_day, now=now)))
+        rendered.append(_rendered(line, is_new_day=line.day != day or not rendered, now=now))
         day = line.day
     return rendered
+
+
+def _rendered(line: _Line, *, is_new_day: bool, now: datetime | None) -> _Rendered:
+    words = quote(line.texts, line.pieces)
+    shown = unmarked(_dated(words, line.node)) + (f" ({line.reply_to})" if line.reply_to else "")
+    return _Rendered(line, words, _line_text(line, shown, is_new_day=is_new_day, now=now))
 
 
 def _slots(rendered: Sequence[_Rendered], catalog: Catalog, ranking: Ranking) -> tuple[Slot, ...]:

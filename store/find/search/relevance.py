@@ -20,8 +20,10 @@ from ...model import NodeId
 from ...roles import MACHINES, Role
 from ...text.chunking import estimate_tokens
 from ...text.fence import speaker_name, unmarked
-from ...text.sentences import FEWEST_WORDS, joined_sentences
+from ...text.quoting.steps import with_steps
+from ...text.sentences import FEWEST_WORDS, joined, split
 from ...text.sentences import Sentence as Piece
+from ...text.spelling import beginning_of_name, unnamed
 from ...text.stems import stem, without_possessive
 from ...text.tables import rows_in
 from ...text.terms import names_in
@@ -63,9 +65,6 @@ OF_ANOTHER = 0.3
 """The share of the confidence that is left where the question names what nothing that was read names: Anna's dog may
 be Berta's, but hardly is. Of the readers' 115 questions that have an answer one (in German) names such a word."""
 
-NAME_BEGINS = 4
-"""A name is read where a word begins as it does, by so many letters or three quarters of it: Postgres, PostgreSQL."""
-
 LEAST_SHARE = 0.02
 """A sentence is told while it is at least this share as relevant as the best one."""
 
@@ -77,6 +76,9 @@ SECTIONS = 3
 
 WHOLE_TOKENS = 40
 """A turn of one paragraph up to this long is told whole."""
+
+STEPS_TOKENS = 160
+"""So is a numbered list: a procedure without one of its steps is a wrong one."""
 
 _MARKDOWN = re.compile(r"\n\s*\n|^\s*(?:#|```|~~~|\||[-*+] )", re.MULTILINE)
 """Signs that a text is more than a paragraph."""
@@ -121,6 +123,10 @@ class Passage:
             reply_to = f'{f"to {speaker_name(self.before.role)}:" if other else "after"} "{unmarked(asked[-1].text)}"'
             yield pieces[0], reply_to
 
+    def pieces(self) -> list[Piece]:
+        """Return what can be told of it, in order."""
+        return [piece for piece, _ in self.sentences()]
+
     def gain(self, place: int) -> float:
         """Return how much more probably than its text a sentence at this place answers, as a logit.
 
@@ -140,6 +146,7 @@ class Sentence:
     text: str
     reply_to: str
     relevance: float
+    is_step: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +174,7 @@ class Passages:
     @property
     def note(self) -> str:
         """Return what an asker must know of these names, "" if there are none."""
-        return f"nothing that was found names {', '.join(map(without_possessive, self.unread))}" if self.unread else ""
+        return f"nothing that was found names {', '.join(self.unread)}" if self.unread else ""
 
     @property
     def is_far(self) -> bool:
@@ -206,7 +213,9 @@ class Passages:
             cover = self._cover_of(passage, own, reply_to)
             if cover > 0.0 or (is_opening and not is_row and not piece.text.endswith("?")):
                 logit = passage.logit + passage.gain(piece.start)
-                yield Sentence(passage, place, piece.text, reply_to, _probability(logit, piece.text, cover))
+                yield Sentence(
+                    passage, place, piece.text, reply_to, _probability(logit, piece.text, cover), piece.steps > 0
+                )
 
     def weighed(self, passage: Passage, sections: Sequence[Section]) -> list[Weighed]:
         """Return the sections that are nearest to the question, at most SECTIONS, each with its gain."""
@@ -376,7 +385,8 @@ class _Reading:
         if not missing or not (names := names_in(self.ranking.words, missing)):
             return []
         texts = [" ".join((one.text, one.role, one.title, one.channel, _year(one))) for one in self.nodes.values()]
-        return [name for name in names if not any(map(_begins_like(name).search, texts))]
+        unread = [name for name in names if not any(map(_begins_like(name).search, texts))]
+        return unnamed([*map(without_possessive, unread)], texts) if unread else []
 
     def _before(self, unit: NodeId) -> Node | None:
         return self.nodes.get(turn_beside(unit, -1) or "")
@@ -403,8 +413,7 @@ class _Reading:
 
 
 def _begins_like(name: str) -> re.Pattern[str]:
-    name = without_possessive(name)
-    return re.compile(rf"(?<!\w){re.escape(name[: max(NAME_BEGINS, 3 * len(name) // 4)])}", re.IGNORECASE)
+    return re.compile(rf"(?<!\w){re.escape(beginning_of_name(without_possessive(name)))}", re.IGNORECASE)
 
 
 def _year(node: Node) -> str:
@@ -430,7 +439,8 @@ def pieces_of(text: str) -> tuple[Piece, ...]:
     line = " ".join(text.split())
     if not _MARKDOWN.search(text.strip()) and estimate_tokens(line) <= WHOLE_TOKENS:
         return (Piece(line, 0, len(text)),) if line else ()
-    return tuple(sorted((*joined_sentences(text), *rows_in(text)), key=lambda piece: piece.start))
+    told = joined(with_steps(split(text), STEPS_TOKENS))
+    return tuple(sorted((*told, *rows_in(text)), key=lambda piece: piece.start))
 
 
 def _is_deed(node: Node) -> bool:

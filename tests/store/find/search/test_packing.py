@@ -252,3 +252,56 @@ def test_a_table_that_a_program_made_is_not_told(store: MemoryStore) -> None:
     text = store.context("Which key opens the cellar of the cabin?", channel="shop").text
     assert "The cabin has four of them." in text
     assert "23" not in text
+
+
+HANDOVER = (
+    "Back on the boats after a long pause. Torbjørn has left, since the first of October Emil Rønning runs operations "
+    "at the yard. So questions about the hull rules go to him from now on. The crane is painted yellow this week."
+)
+
+
+def test_a_sentence_that_only_points_is_told_with_the_one_before(store: MemoryStore) -> None:
+    talk(store, HANDOVER)
+    for budget_tokens in range(30, 120, 5):
+        text = inside(
+            store.context("To whom do questions about hull rules go?", channel="shop", budget_tokens=budget_tokens).text
+        )
+        assert ("go to him" in text) <= ("Emil Rønning" in text)
+
+
+def test_a_part_that_holds_no_word_of_the_question_does_not_stand_for_the_turn(store: MemoryStore) -> None:
+    text = "Twilio is out, too expensive for Norwegian numbers. We send through 46elks now, the account is made."
+    question = "Which SMS provider do you like best?"
+    talk(store, question, text)
+    told = {
+        slot.words
+        for budget_tokens in range(20, 120, 4)
+        for slot in store.context("Which SMS provider?", channel="shop", budget_tokens=budget_tokens).slots
+    }
+    assert told == {question, text}
+
+
+def test_what_fits_with_curated_lines_at_a_large_budget_fits_at_its_own_size(store: MemoryStore) -> None:
+    store.remember("Answer in English.", channel="_global", curated=5).result()
+    office = "Our office is in Trondheim, Innherredsveien 7, third floor, behind the bakery in the yard."
+    store.remember(office, channel="shop").result()
+    whole = store.context("Where is our office?", channel="shop", budget_tokens=300)
+    assert office in whole.text
+    exact = store.context("Where is our office?", channel="shop", budget_tokens=whole.tokens)
+    assert (exact.text.partition(">")[2], exact.tokens) == (whole.text.partition(">")[2], whole.tokens)
+
+
+@pytest.mark.parametrize(
+    ("question", "note"),
+    [
+        ("What did the hull of the Anna cost in May 2025?", "nothing that was found is from May 2025"),
+        ("What is the hull of the Anna like in May 2026?", "nothing that was found is from May 2026"),
+        ("What is the hull of the Anna made of?", ""),
+        ("What of the hull of the Anna in 1961?", ""),
+    ],
+)
+def test_a_question_for_a_time_of_which_nothing_is_told_says_so(store: MemoryStore, question: str, note: str) -> None:
+    talk(store, "The hull of the Anna is oak, laid in 1961, and was painted with a new coat.")
+    envelope = store.context(question, channel="shop")
+    assert envelope.slots
+    assert [one for one in envelope.notes if " is from " in one] == ([note] if note else [])
