@@ -128,7 +128,8 @@ class Recall:
         always = self._curated(ranking, budget_tokens, given)
         left_tokens = budget_tokens - sum(slot.tokens for slot in always)
         at = as_of or self._now()
-        packed = packing.envelope(ranking, self._catalog, left_tokens, at, given=given, only_sure=only_sure)
+        with self._search.alone.held():
+            packed = packing.envelope(ranking, self._catalog, left_tokens, at, given=given, only_sure=only_sure)
         if only_sure and not packed.slots:
             return outgoing_envelope(curated.with_curated(packed, always))
         envelope = outgoing_envelope(packed)
@@ -276,8 +277,9 @@ class Recall:
         ]
 
     def _answer(self, ranking: Ranking, limit: int) -> Recalled:
-        found = hits.answer(ranking, self._catalog, limit)
-        return replace(found, hits=[outgoing_hit(hit) for hit in found.hits])
+        with self._search.alone.held():
+            found = hits.answer(ranking, self._catalog, limit)
+            return replace(found, hits=[outgoing_hit(hit) for hit in found.hits])
 
     def _rank(self, question: Question) -> Ranking:
         settled = self._visibility.settle(runs=False)
