@@ -120,12 +120,17 @@ bench: $(STAMP)  ## measure every promise; one table under bench-results/ (FLAGS
 
 # Other memories, some 2 GB from PyPI by number, each in an environment of its own: nothing of it is in the product.
 PEERS_INSTALLED ?= $(CURDIR)/.peers
+# One of them loads an extension into Python's own SQLite, which not every Python is built for.
+LOADS_EXTENSIONS = import sqlite3; sqlite3.connect(":memory:").enable_load_extension(True)
 
 bench-peers: $(STAMP)  ## install other memories and measure them beside this one (FLAGS="--only mem0ai --set locomo", …)
-	@for pins in tests/bench/peers/packages/*.txt; do \
+	@python=$(BIN)/python; for each in $(BIN)/python /usr/bin/python3; do \
+	    if $$each -c '$(LOADS_EXTENSIONS)' 2>/dev/null; then python=$$each; break; fi; \
+	done; \
+	for pins in tests/bench/peers/packages/*.txt; do \
 	    folder="$(PEERS_INSTALLED)/$$(basename "$$pins" .txt)"; \
 	    cmp -s "$$pins" "$$folder/.pins" || { rm -rf "$$folder"; \
-	        $(BIN)/uv venv --quiet --python $(BIN)/python "$$folder" && \
+	        $(BIN)/uv venv --quiet --python "$$python" "$$folder" && \
 	        $(BIN)/uv pip sync --quiet --python "$$folder/bin/python" "$$pins" && cp "$$pins" "$$folder/.pins"; } || { \
 	        rm -rf "$$folder"; echo "$$pins cannot be installed from here: skipped."; }; \
 	done

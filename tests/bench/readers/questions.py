@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -21,6 +22,7 @@ CURRENT, WITH_STALE = 0.85, ("current_value", "correction")
 UNASKED_FOR = ("unanswerable", "other_project")
 ABSTAINED, WRONGLY_ABSTAINED = 0.75, 0.03
 MOST_TOKENS, USABLE = 350, 0.97
+_TAG = re.compile(r'<dreamd-memory id="[0-9a-f]{6}">|</dreamd-memory>')
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +39,21 @@ class Answer:
         return str(self.question["kind"])
 
     @property
+    def words(self) -> str:
+        """The envelope without its tag, whose id may hold a short value ("b2") by chance."""
+        return _TAG.sub("", self.text)
+
+    @property
     def right(self) -> bool:
         """Whether a reader of the envelope knows what was asked for; of what cannot be answered, that it cannot."""
         match self.kind:
             case "unanswerable":
                 return self.abstained
             case "other_project":
-                return self.abstained or not is_told(self.text, self.question["gold"])
+                return self.abstained or not is_told(self.words, self.question["gold"])
             case "current_value" | "correction":
-                return holds_now(self.text, self.question["gold"], self.question.get("stale", ()))
-        return is_told(self.text, self.question["gold"])
+                return holds_now(self.words, self.question["gold"], self.question.get("stale", ()))
+        return is_told(self.words, self.question["gold"])
 
     def __str__(self) -> str:
         verdict = "right" if self.right else "WRONG"
