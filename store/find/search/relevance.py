@@ -241,8 +241,13 @@ class Passages:
         passage = Passage(node.node_id, node, None, whole, 0.0)
         nearest = self.weighed(passage, sections)[0]
         inside = [one for one in pieces_of(node.text) if nearest.start <= one.start < nearest.end]
-        best = max(inside, key=lambda one: self.rarity.share(self.words.found(one.text, whole or None)), default=None)
-        return (nearest.start, nearest.end) if best is None else (best.start, best.end)
+        if not inside:
+            return nearest.start, nearest.end
+        first = inside[0].start
+        held = self.words.places(node.text[first : max(one.end for one in inside)], whole)
+        shares = [self.rarity.share({stem for at, stem in held if one.start <= first + at < one.end}) for one in inside]
+        best = inside[shares.index(max(shares))]
+        return best.start, best.end
 
     def is_sure(self, sentence: Sentence) -> bool:
         """Return True if a sentence holds so much of a prompt that it is worth telling without being asked for."""
@@ -279,21 +284,32 @@ class Words:
     def found(self, text: str, among: Iterable[str] | None = None) -> frozenset[str]:
         """Return the stems that a text holds a word of, of all or `among` some."""
         text = text.lower()
-        return frozenset(one for one in among or self._begun if _has_word(text, self._begun[one], one))
+        return frozenset(one for one in among or self._begun if _find_word(text, self._begun[one], one) >= 0)
+
+    def places(self, text: str, among: Iterable[str]) -> list[tuple[int, str]]:
+        """Return where a text holds words with some stems, each with its stem."""
+        text = text.lower()
+        found: list[tuple[int, str]] = []
+        for one in among:
+            at = _find_word(text, self._begun[one], one)
+            while at >= 0:
+                found.append((at, one))
+                at = _find_word(text, self._begun[one], one, at + 1)
+        return found
 
 
-def _has_word(text: str, begun: str, stem_of_it: str) -> bool:
-    """Check for a word that begins so and has this stem; twenty times as fast as a pattern with a look behind."""
-    start = text.find(begun)
+def _find_word(text: str, begun: str, stem_of_it: str, start: int = 0) -> int:
+    """Return where the first word begins so and has this stem, -1 for none; a pattern takes twenty times as long."""
+    start = text.find(begun, start)
     while start >= 0:
         end = start + len(begun)
         if start == 0 or not text[start - 1].isalnum():
             while end < len(text) and text[end].isalnum():
                 end += 1
             if stem(text[start:end]) == stem_of_it:
-                return True
+                return start
         start = text.find(begun, end)
-    return False
+    return -1
 
 
 class Rarity:
