@@ -12,6 +12,7 @@ from ..index.catalog import Catalog
 from ..index.projection import Node
 from ..index.scope import EVERYTHING, Scope
 from .gathering import Candidate, in_order, scores_by
+from .priors import note_of_time
 from .relevance import Passages, Words, passages_of, pieces_of
 from .search import Ranking
 from .sections import section_budget, sections_of, widened
@@ -46,7 +47,11 @@ def answer(ranking: Ranking, catalog: Catalog, limit: int) -> Recalled:
         return Recalled([], True, ranking.notes)
     states, links = put_newest_first(ranking, passages, catalog, limit)
     found = hits(ranking, states, links, passages, catalog, limit)
-    notes = [*ranking.notes, *([passages.note] if found and passages.note else [])]
+    notes = [
+        *ranking.notes,
+        *([passages.note] if found and passages.note else []),
+        *note_of_time([(hit.created_at and hit.created_at.date(), hit.text) for hit in found], ranking.asked),
+    ]
     return Recalled(found, False, notes, confidence=max((hit.confidence for hit in found), default=0.0))
 
 

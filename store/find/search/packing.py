@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ...model import Envelope, Evidence, NodeId, Slot
 from ...roles import MACHINES
 from ...text.chunking import estimate_tokens
-from ...text.dates import format_short_date, format_span, is_of, with_days
+from ...text.dates import format_short_date, with_days
 from ...text.fence import fenced, speaker_name, unmarked
 from ...text.normal_form import folded_words
 from ...text.quoting.quotes import leading, leans, quote
@@ -24,6 +24,7 @@ from ..index.catalog import Catalog
 from ..index.projection import Node
 from ..index.scope import Scope
 from .hits import evidence_of
+from .priors import note_of_time
 from .relevance import LEAST_SHARE, Passage, Passages, Sentence, passages_of, with_sections
 from .search import Ranking
 from .sections import LONG_CHARS, section_budget
@@ -135,7 +136,7 @@ def envelope(
         notes=(
             *ranking.notes,
             *([passages.note] if rendered and passages.note else []),
-            *_note_of_time([one.line for one in rendered], ranking),
+            *note_of_time([(one.line.day, " ".join(one.line.texts.values())) for one in rendered], ranking.asked),
             *([TOO_SMALL] if told and not rendered else []),
         ),
         confidence=round(passages.trust * choice.best, 3),
@@ -145,15 +146,6 @@ def envelope(
 def _is_given(one: _Told, given: Sequence[str]) -> bool:
     text = " ".join(one.sentence.text.split())
     return any(text in words for words in given)
-
-
-def _note_of_time(lines: Sequence[_Line], ranking: Ranking) -> list[str]:
-    """Return a note where a question asks for a time, and no line was said then or names it."""
-    spans = ranking.asked.spans
-    told = [(line.day, " ".join(line.texts.values())) for line in lines if line.day is not None]
-    if not lines or not spans or any(is_of(day, text, spans) for day, text in told):
-        return []
-    return [f"nothing that was found is from {' or '.join(map(format_span, spans))}"]
 
 
 def _text_of(rendered: Sequence[_Rendered]) -> str:

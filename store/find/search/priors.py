@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 
 from ...settings import PriorSettings
-from ...text.dates import Resolved, find_asked
+from ...text.dates import Resolved, find_asked, format_span, is_of
 from ...text.stems import stems_of
 from ...text.terms import Event, event_in, query_terms
 from ..index.catalog import Said
@@ -66,6 +66,19 @@ def priors_of(found: Found, trust: Values, asked: Asked, settings: PriorSettings
     if settings.event and asked.event and (day := day_of_event(asked.event, found)) is not None:
         priors["event"] = settings.event * _side_fits(said, day, asked.event, settings)
     return {name: added for name, added in priors.items() if added.any()}
+
+
+def note_of_time(told: Sequence[tuple[date | None, str]], asked: Asked) -> list[str]:
+    """Return a note where a question asks for a time, and nothing of what is told was said then or names it.
+
+    `told` are texts, each with its day.
+    """
+    dated = [(day, text) for day, text in told if day is not None]
+    if not told or not asked.spans or any(span.first <= day <= span.last for day, _ in dated for span in asked.spans):
+        return []
+    if any(is_of(day, text, asked.spans) for day, text in dated):
+        return []
+    return [f"nothing that was found is from {' or '.join(map(format_span, asked.spans))}"]
 
 
 def _time_fits(said: Sequence[Said], spans: Sequence[Resolved], settings: PriorSettings) -> Values:
