@@ -10,11 +10,11 @@ from ...store.model import Memory, NodeId
 from ...store.roles import MACHINES
 from ...store.text.replies import read_reply
 from ...store.text.sentences import sentences_of
-from ...store.text.state.evidence import change_reasons, change_score
+from ...store.text.state.evidence import RELATED_FROM, change_reasons, change_score
 from ...store.text.state.reading import read
 
-NO_COSINE = 0.0
-"""A change that is shown must be in the words: how near two statements are in meaning does not count."""
+LINKED_COSINE = RELATED_FROM
+"""A change that is shown must be in the words: how near two statements are in meaning let them be linked, no more."""
 
 SHORT_CHARS = 200
 """Words that are read at a glance, in a table of two columns."""
@@ -34,7 +34,7 @@ def is_plain(older: Memory, newer: Memory) -> bool:
     """Check that a person ends what the older names ("from SQLite to Postgres"), or gives it another value."""
     if older.said_by in MACHINES or newer.said_by in MACHINES:
         return False
-    reasons = (change_reasons(read(old), read(new), NO_COSINE, {}) for old, new in _pairs(older, newer))
+    reasons = (change_reasons(read(old), read(new), LINKED_COSINE, {}) for old, new in _pairs(older, newer))
     return any(found and (found["ended"] or found["value"]) for found in reasons)
 
 
@@ -42,7 +42,7 @@ def told_by(older: Memory, newer: Memory) -> tuple[Memory, Memory]:
     """Return both, a long one from the sentence on that shows the change best; whole where no sentence shows it."""
 
     def score(pair: tuple[str, str]) -> float:
-        return change_score(change_reasons(read(pair[0]), read(pair[1]), NO_COSINE, {}))
+        return change_score(change_reasons(read(pair[0]), read(pair[1]), LINKED_COSINE, {}))
 
     pairs = list(_pairs(older, newer))
     best = max(pairs, key=score, default=None)
