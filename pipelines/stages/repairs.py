@@ -12,7 +12,7 @@ from typing import Any
 from ...store.keep import okf
 from ...store.keep.redaction import redact
 from ...store.model import Action, InvalidInput, Kind, NodeId
-from ..workspace.proposals import BY_HAND, body_hash, is_curated, is_edited
+from ..workspace.proposals import BY_HAND, body_hash, is_curated, is_edited_page
 from ..workspace.view import View
 
 LINK = re.compile(r"(?<!!)\[[^\]\n]{0,400}\]\((/[^)\s#]{1,400}\.md)(?:#[^)\s]{0,400})?\)")
@@ -61,8 +61,7 @@ class File:
 def read(path: str, data: bytes, places: Mapping[NodeId, str], known: Set[str]) -> File:
     """Parse a file for the repairs."""
     document = okf.parse(data)
-    is_page = BY_HAND in document.meta
-    is_dreamt = bool(document.meta.get("run")) and not document.problem and not (is_page and is_edited(data))
+    is_dreamt = bool(document.meta.get("run")) and not document.problem and not is_edited_page(data)
     return File(path, data, document, is_dreamt, places, known)
 
 

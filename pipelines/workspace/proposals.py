@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from ...store.changes.edits import BY_HAND as BY_HAND
 from ...store.changes.edits import body_hash as body_hash
+from ...store.changes.edits import is_edited_page as is_edited_page
 from ...store.changes.runs import fingerprint
 from ...store.keep import okf
 from ...store.keep.ledger.questions import Probe

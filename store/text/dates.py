@@ -95,10 +95,9 @@ def last_named(text: str, said_on: date) -> date | None:
     return max((one.last for one in find(text, said_on)), default=None)
 
 
-def is_of(day: date, text: str, spans: Collection[Resolved]) -> bool:
-    """Check for a text that was said on a day of some spans, or that names one."""
-    named = [(day, day), *((one.first, one.last) for one in find(text, day))]
-    return any(first <= span.last and span.first <= last for first, last in named for span in spans)
+def names_one_of(text: str, said_on: date, spans: Collection[Resolved]) -> bool:
+    """Check for a text that names a day of some spans."""
+    return any(one.first <= span.last and span.first <= one.last for one in find(text, said_on) for span in spans)
 
 
 @lru_cache(maxsize=4096)

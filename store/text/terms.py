@@ -54,11 +54,13 @@ def event_in(question: str) -> Event | None:
 
     Its words go up to the next mark. Not a day or a month, which `find_asked` reads, and none in a long text.
     """
-    if len(question) > ASKED_CHARS or find_asked(question, _ANY_DAY):
+    if len(question) > ASKED_CHARS:
         return None
     found = [
         (match.end(), side) for side in ("before", "after") if (match := phrases(f"events.{side}").search(question))
     ]
+    if not found or find_asked(question, _ANY_DAY):  # most questions name no event, and dates cost more to look for
+        return None
     for end, side in sorted(found):
         named = _MARK.split(question[end:], 1)[0]
         words = [match.group().lower() for match in WORD.finditer(named)]

@@ -55,7 +55,7 @@ SAME_WORDS = 0.6
 
 CHARS_A_TOKEN = 4
 DAY_TOKENS, SPEAKER_TOKENS, SPECIAL_TOKENS = 4, 3, 2
-GAP_TOKENS, STEPS_TOKENS = 1, 7
+GAP_TOKENS, SHARE_TOKENS = 1, 7
 FENCE_TOKENS = estimate_tokens(fenced("."))
 JOIN_TOKENS, SMALLEST_TOKENS = 1, 8
 
@@ -305,7 +305,7 @@ class _Choice:
         passed: set[int] = set()
         while edges := _edges(chosen | passed, len(pieces)) - far:
             for place in sorted(edges):
-                cost = _cost(_dated(pieces[place], line.node)) + STEPS_TOKENS * (placed[place].steps > 0)
+                cost = _cost(_dated(pieces[place], line.node)) + SHARE_TOKENS * (placed[place].steps > 0)
                 if cost > min(tokens, self.left):
                     return
                 if self._says(line.unit, pieces[place]) or any(pieces[place] in text for text in given):
@@ -374,7 +374,7 @@ class _Choice:
     def _cost(self, one: _Told, texts: Iterable[str]) -> int:
         note = sum(_cost(note) + JOIN_TOKENS for note in _notes(one.state)) if one.state is not None else 0
         text = f"{_dated(' '.join(texts), one.node)} {one.sentence.reply_to}"
-        marks = GAP_TOKENS * (one.unit in self.lines) + STEPS_TOKENS * one.sentence.is_step
+        marks = GAP_TOKENS * (one.unit in self.lines) + SHARE_TOKENS * one.sentence.is_step
         return _cost(text) + marks + self._head(one.unit, one.node) + note
 
     def _cost_alone(self, one: _Told, texts: Mapping[int, str]) -> int:

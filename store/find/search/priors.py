@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 
 from ...settings import PriorSettings
-from ...text.dates import Resolved, find_asked, format_span, is_of
+from ...text.dates import Resolved, find_asked, format_span, names_one_of
 from ...text.stems import stems_of
 from ...text.terms import Event, event_in, query_terms
 from ..index.catalog import Said
@@ -76,7 +76,7 @@ def note_of_time(told: Sequence[tuple[date | None, str]], asked: Asked) -> list[
     dated = [(day, text) for day, text in told if day is not None]
     if not told or not asked.spans or any(span.first <= day <= span.last for day, _ in dated for span in asked.spans):
         return []
-    if any(is_of(day, text, asked.spans) for day, text in dated):
+    if any(names_one_of(text, day, asked.spans) for day, text in dated):
         return []
     return [f"nothing that was found is from {' or '.join(map(format_span, asked.spans))}"]
 

@@ -77,7 +77,7 @@ SECTIONS = 3
 WHOLE_TOKENS = 40
 """A turn of one paragraph up to this long is told whole."""
 
-STEPS_TOKENS = 160
+WHOLE_LIST_TOKENS = 160
 """So is a numbered list: a procedure without one of its steps is a wrong one."""
 
 _MARKDOWN = re.compile(r"\n\s*\n|^\s*(?:#|```|~~~|\||[-*+] )", re.MULTILINE)
@@ -455,7 +455,7 @@ def pieces_of(text: str) -> tuple[Piece, ...]:
     line = " ".join(text.split())
     if not _MARKDOWN.search(text.strip()) and estimate_tokens(line) <= WHOLE_TOKENS:
         return (Piece(line, 0, len(text)),) if line else ()
-    told = joined(with_steps(split(text), STEPS_TOKENS))
+    told = joined(with_steps(split(text), WHOLE_LIST_TOKENS))
     return tuple(sorted((*told, *rows_in(text)), key=lambda piece: piece.start))
 
 
