@@ -12,6 +12,7 @@ from .languages import entries, languages, phrases, table
 from .vocabulary import MONTHS, SHORT_MONTHS
 
 _MOST_YEARS = 150  # "4000 years ago" is history, not a date of a person's life
+_WORD_START = r"(?<!\w)"
 _ISO = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 _RECENT_DAYS = 120
 """A day without a year that lies no longer back is the one that was: "since 1 October" said on the 6th.
@@ -46,8 +47,7 @@ class Resolved:
 
 def find(text: str, said_on: date) -> list[Resolved]:
     """Return the days and spans that a text names, in order; of two that overlap the longer."""
-    found = [reading for language in languages() for reading in _in_language(text, language, said_on, _KINDS)]
-    return _longest([*found, *_written_as_numbers(text)])
+    return _longest([*_in_words(text, said_on, _KINDS), *_written_as_numbers(text)])
 
 
 def find_asked(question: str, asked_on: date) -> list[Resolved]:
@@ -55,10 +55,7 @@ def find_asked(question: str, asked_on: date) -> list[Resolved]:
 
     A day or month without a year is the last one that has begun, unless the question speaks of what will be.
     """
-    kinds = (*_KINDS, *_ASKED)
-    found = [
-        reading for language in languages() for reading in _in_language(question, language, asked_on, kinds, asks=True)
-    ]
+    found = _in_words(question, asked_on, (*_KINDS, *_ASKED), asks=True)
     return _longest([*found, *_written_as_numbers(question)])
 
 
@@ -176,7 +173,21 @@ def _patterns(language: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
 def _compiled(template: str, parts: Mapping[str, str]) -> re.Pattern[str]:
     for place, pattern in parts.items():
         template = template.replace(place, pattern)
-    return re.compile(rf"(?<!\w){template}(?!\w)", re.IGNORECASE)
+    return re.compile(rf"{_WORD_START}{template}(?!\w)", re.IGNORECASE)
+
+
+@cache
+def _any_pattern() -> re.Pattern[str]:
+    """Return a pattern that matches where one of any language does: one pass over a text instead of fifty."""
+    patterns = (pattern.pattern.removeprefix(_WORD_START) for name in languages() for _, pattern in _patterns(name))
+    unnamed = (re.sub(r"\?P<\w+>", "?:", pattern) for pattern in patterns)
+    return re.compile(f"{_WORD_START}(?:{'|'.join(unnamed)})", re.IGNORECASE)
+
+
+def _in_words(text: str, said_on: date, kinds: Collection[str], *, asks: bool = False) -> list[Resolved]:
+    if not _any_pattern().search(text):
+        return []
+    return [one for name in languages() for one in _in_language(text, name, said_on, kinds, asks=asks)]
 
 
 def _in_language(
