@@ -213,11 +213,18 @@ def _speak_of_two(earlier: Statement, later: Statement) -> bool:
 
 
 def _replaced(earlier: Statement, later: Statement) -> int:
-    """Return the number of spans of a frame that the two fill differently; 0 where they are no one frame."""
-    frames = SequenceMatcher(None, earlier.frame, later.frame, autojunk=False)
+    """Return the number of spans of a frame that the two fill differently; 0 where they are no one frame.
+
+    What has ended fills none: "keep 21 instead of 14" has one value.
+    """
+    frames = SequenceMatcher(None, _filled(earlier), _filled(later), autojunk=False)
     if frames.ratio() < FRAME_ALIKE:
         return 0
     return sum(tag == "replace" for tag, *_ in frames.get_opcodes())
+
+
+def _filled(statement: Statement) -> list[str]:
+    return [stem for stem in statement.frame if stem not in statement.ended]
 
 
 def _change_hands(earlier: Statement, later: Statement) -> bool:

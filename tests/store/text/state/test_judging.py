@@ -24,6 +24,7 @@ def relation(earlier: str, later: str, cosine: float = NEAR) -> Relation | None:
         ("The deadline of the peer review draft is April 20.", "The deadline of the peer review draft was extended to April 25."),
         ("The API timeout is 30 seconds.", "The API timeout is 60 seconds now."),
         ("We use Postgres for billing.", "We switched billing to MySQL."),
+        ("We keep 14 daily backups, please remember that.", "We keep 21 daily backups instead of 14."),
         ("Jørgen signs the invoices.", "Jørgen has left, Åse signs them."),
         ("The quota is 1,000 calls a day.", "The quota is 1,200 calls a day now."),
         ("SQLite it is for now.", "We moved from SQLite to Postgres."),
