@@ -204,7 +204,7 @@ class ActionChecker:
                 counts.never("facts that hold again though a newer one replaced them: {n}")
         for node_id in set(new.later) - set(old.later):
             newer = after.get(node_id) or self._view.memory(node_id)
-            if newer is None or _said_at(newer) < _said_at(old):
+            if newer is None or _since(newer) < _since(old):
                 counts.never("facts said to be changed by older ones: {n}")
 
     def _check_retired(
@@ -232,7 +232,7 @@ class ActionChecker:
         if newer is None or newer.level is not Level.FACT or newer.channel != old.channel:
             counts.never("facts superseded by a missing memory: {n}")
             return
-        if _said_at(newer) < _said_at(old):
+        if _since(newer) < _since(old):
             counts.never("newer facts superseded by older ones: {n}")
         counts.seldom(
             "{n} of {of} facts are superseded by ones of another subject",
@@ -322,9 +322,8 @@ class ActionChecker:
         return {(a.node_id, b.node_id) for (a, b), near in zip(pairs, cosines, strict=True) if near >= SAME_SUBJECT}
 
 
-def _said_at(memory: Memory) -> float:
-    at = memory.created_at or memory.valid_from
-    return at.timestamp() if at else 0.0
+def _since(memory: Memory) -> float:
+    return memory.since.timestamp() if memory.since else 0.0
 
 
 def _used(view: View, since: datetime) -> set[NodeId]:

@@ -13,10 +13,8 @@ from functools import partial
 
 from ...store.keep import okf
 from ...store.model import Level, Memory, NodeId, Turn
-from ...store.text.replies import read_reply
-from ...store.text.sentences import FEWEST_WORDS
 from ...store.text.state.slots import slot_of
-from ...store.text.titles import title_of
+from ...store.text.titles import title_of_fact
 from ..extract.duplicates import Known
 from ..extract.facts import Draft, drafts_of
 from ..grounding import claims as extraction
@@ -25,7 +23,6 @@ from ..workspace.proposals import Planned, add_sources, create
 from ..workspace.view import SessionState, View
 
 STAGE = "consolidate"
-TITLE_CHARS = 72
 
 
 def plan(view: View, now: datetime) -> Planned:
@@ -136,7 +133,7 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
 
     Its time is when it was said; the time of learning is kept beside.
     """
-    title = _title(*read_reply(draft.text))
+    title = title_of_fact(draft.text)
     return Memory(
         node_id=node_id,
         level=Level.FACT,
@@ -160,12 +157,6 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
         path=okf.path_for(Level.FACT, title, node_id, session.channel),
         extra={"ordinal": ordinal, "learned_at": now.isoformat()},
     )
-
-
-def _title(words: str, reply_to: str) -> str:
-    """Return the beginning of a fact's own words; where these say too little alone, and of what they say it."""
-    alone = not reply_to or len(words.split()) >= FEWEST_WORDS
-    return title_of(words if alone else f"{words}: {reply_to}", TITLE_CHARS).rstrip(".!")
 
 
 def _chosen_by(memory: Memory, model: str, now: datetime) -> Memory:

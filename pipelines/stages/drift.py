@@ -9,7 +9,8 @@ agrees with the words where these are sure.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
@@ -27,6 +28,7 @@ from ..grounding.changes import judge_by_model
 from ..language.shared_words import SharedWords
 from ..workspace.checkpoint import once
 from ..workspace.proposals import Planned, most_superseded
+from ..workspace.reworded import dated, reworded
 from ..workspace.view import View
 
 STAGE = "drift"
@@ -84,8 +86,9 @@ def plan(view: View, now: datetime) -> Planned:
         if whole:
             planned.cursors[STAGE, channel] = int(now.timestamp())
         unasked = _unasked(view, channel, facts)
-        if fresh or unasked:
-            compared[channel] = _Comparing(view, planned, facts, fresh | unasked, unasked)
+        by_hand = reworded(view, facts)
+        if fresh or unasked or by_hand:
+            compared[channel] = _Comparing(view, planned, facts, fresh | unasked | by_hand.keys(), unasked, by_hand)
             compared[channel].run(now)
     is_believed = _is_believed(view, planned, [one for of in compared.values() for one in of.sure])
     for channel, of in compared.items():
@@ -127,33 +130,41 @@ def _unasked(view: View, channel: str, facts: Sequence[Memory]) -> set[NodeId]:
 
 
 def _by_channel(view: View) -> dict[str, list[Memory]]:
-    """Return the facts by channel, in the order in which they were said."""
+    """Return the facts by channel."""
     facts: dict[str, list[Memory]] = defaultdict(list)
     for fact in view.memories(Level.FACT):
         if fact.channel not in view.history.channels_off:
             facts[fact.channel].append(fact)
-    for channel in facts:
-        facts[channel].sort(key=_said)
     return facts
 
 
-def _said(fact: Memory) -> tuple[float, str, int, NodeId]:
-    """Return the sort key of a fact: when it was said; within a session, the order of turns."""
+def _since(fact: Memory) -> tuple[float, str, int, NodeId]:
+    """Return the sort key of a fact: since when it holds; within a session, the order of turns."""
     turn = fact.sources[0] if fact.sources else ""
     session, _, ordinal = turn.partition("#")
-    at = fact.created_at.timestamp() if fact.created_at else 0.0
+    at = fact.since.timestamp() if fact.since else 0.0
     return at, session, int(ordinal) if ordinal.isdigit() else 0, fact.node_id
 
 
 class _Comparing:
-    """The facts of one channel, in the order in which they were said, each judged against those before it."""
+    """The facts of one channel, in the order since when they hold, each judged against those before it.
+
+    `reworded` says when their person changed the words of some.
+    """
 
     def __init__(
-        self, view: View, planned: Planned, facts: Sequence[Memory], fresh: set[NodeId], unasked: set[NodeId]
+        self,
+        view: View,
+        planned: Planned,
+        facts: Sequence[Memory],
+        fresh: set[NodeId],
+        unasked: set[NodeId],
+        reworded: Mapping[NodeId, datetime],
     ) -> None:
         self._view = view
         self._planned = planned
-        self._facts = facts
+        self._reworded = reworded
+        self._facts = facts = sorted(map(self._dated, facts), key=_since)
         self._place = {fact.node_id: place for place, fact in enumerate(facts)}
         self._vectors = view.vectors([fact.text for fact in facts])
         self._words = SharedWords([fact.text for fact in facts])
@@ -167,6 +178,10 @@ class _Comparing:
 
     def run(self, now: datetime) -> None:
         """Judge every fact if it is fresh, or against the fresh ones alone; what a model may add is left open."""
+        for fact in self._facts:
+            if at := self._reworded.get(fact.node_id):
+                self._edits.edit(fact, dated(self._view, fact, at), "reworded by hand")
+                self._planned.count("reworded by hand")
         for place, newer in enumerate(self._view.steps.counted(self._facts, "facts compared")):
             candidates = self._candidates(place)
             judged = judge(newer.text, candidates)
@@ -212,6 +227,11 @@ class _Comparing:
         known = {said.node_id for said in found}
         return found + [said for said in one.judged if said.node_id not in known]
 
+    def _dated(self, fact: Memory) -> Memory:
+        """Return a fact as it holds: its person's words since they were written, and no other's."""
+        at = self._reworded.get(fact.node_id)
+        return fact if at is None else replace(fact, valid_from=at, said_by=None, tags=())
+
     def _candidates(self, place: int) -> list[Candidate]:
         """Return the older facts that hold, nearest by meaning and by words, and may be about the same thing."""
         among = self._holds[:place] if self._is_fresh[place] else self._holds[:place] & self._is_fresh[:place]
@@ -238,9 +258,10 @@ class _Comparing:
 
     def _propose(self, found: Judgement, old: int, new: int, now: datetime) -> None:
         """Turn a judgement into edits of both files; a fact that a person looked at is not touched."""
-        older, newer = self._view.memory(self._facts[old].node_id), self._view.memory(self._facts[new].node_id)
+        older, newer = (self._view.memory(self._facts[place].node_id) for place in (old, new))
         if older is None or newer is None or not (self._holds[old] and self._holds[new]):
             return
+        newer = self._dated(newer)
         if is_reviewed(older.extra) or is_reviewed(newer.extra):
             return
         relation = self._bounded(found.relation, old, new)

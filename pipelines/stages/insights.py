@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from ...store.keep import okf
+from ...store.keep.okf.wording import BY_HAND, body_hash
 from ...store.model import Action, Kind, Level, Memory
 from ..pages import recurring
 from ..pages.quotes import with_footnotes
-from ..workspace.proposals import BY_HAND, archive, body_hash, brought_back, create, may_come_back, newest, replace_text
+from ..workspace.proposals import archive, brought_back, create, may_come_back, newest, replace_text
 from ..workspace.view import View
 
 TITLE = "What comes up again"

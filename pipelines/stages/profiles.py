@@ -11,16 +11,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ...store.keep import okf
+from ...store.keep.okf.wording import BY_HAND, body_hash
 from ...store.model import Action, Kind, Level, Memory, NodeId
 from ..pages import holding
 from ..pages.changes import plainly
 from ..pages.quotes import day_of, with_footnotes
 from ..pages.topics import Topic, topics_of
 from ..workspace.proposals import (
-    BY_HAND,
     Planned,
     archive,
-    body_hash,
     brought_back,
     create,
     may_come_back,

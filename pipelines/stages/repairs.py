@@ -10,9 +10,10 @@ from hashlib import sha256
 from typing import Any
 
 from ...store.keep import okf
+from ...store.keep.okf.wording import BY_HAND, body_hash, has_known_words, is_edited_page
 from ...store.keep.redaction import redact
-from ...store.model import Action, InvalidInput, Kind, NodeId
-from ..workspace.proposals import BY_HAND, body_hash, is_curated, is_edited_page
+from ...store.model import Action, InvalidInput, Kind, Level, NodeId
+from ..workspace.proposals import is_curated
 from ..workspace.view import View
 
 LINK = re.compile(r"(?<!!)\[[^\]\n]{0,400}\]\((/[^)\s#]{1,400}\.md)(?:#[^)\s]{0,400})?\)")
@@ -43,9 +44,9 @@ class File:
     @property
     def is_ours(self) -> bool:
         """True if a dream wrote the file and no person has edited its text since."""
-        if not self.is_dreamt or BY_HAND in self.meta:
-            return self.is_dreamt
-        return not is_curated(okf.to_memory(self.path, self.document))
+        if self.meta.get("level") != Level.FACT:
+            return self.is_dreamt and BY_HAND in self.meta
+        return self.is_dreamt and not is_curated(okf.to_memory(self.path, self.document))
 
     @property
     def node_id(self) -> NodeId:
@@ -117,7 +118,7 @@ def _secrets(file: File) -> None:
     if not file.is_dreamt or not redacted.found:
         return
     clean = redacted.text.encode()
-    if BY_HAND in file.meta:
+    if has_known_words(okf.to_memory(file.path, file.document)):
         clean = okf.edit(clean, {BY_HAND: body_hash(okf.parse(clean).body)})
     file.change(clean, f"a secret was removed ({', '.join(sorted(set(redacted.found)))})")
 

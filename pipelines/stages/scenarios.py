@@ -16,6 +16,7 @@ import numpy as np
 
 from ...llm.model import LlmError
 from ...store.keep import okf
+from ...store.keep.okf.wording import BY_HAND, body_hash
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
 from ..pages import episode_page, narration, titles
 from ..pages.changes import plainly
@@ -23,10 +24,8 @@ from ..pages.episodes import SMALLEST, Episode, distinction, episodes_of
 from ..pages.quotes import day_of, labels_of, place_of, with_footnotes
 from ..workspace.checkpoint import once
 from ..workspace.proposals import (
-    BY_HAND,
     Planned,
     archive,
-    body_hash,
     brought_back,
     create,
     cursor_of,

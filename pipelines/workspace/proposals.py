@@ -7,12 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 
-from ...store.changes.edits import BY_HAND as BY_HAND
-from ...store.changes.edits import body_hash as body_hash
-from ...store.changes.edits import is_edited_page as is_edited_page
 from ...store.changes.runs import fingerprint
 from ...store.keep import okf
 from ...store.keep.ledger.questions import Probe
+from ...store.keep.okf.wording import BY_HAND, body_hash
 from ...store.model import Action, ActionKind, FittedRanking, Memory, NodeId, Status
 from .view import View
 

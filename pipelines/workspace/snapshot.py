@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,11 @@ class Snapshot:
     def read(self, path: str) -> bytes | None:
         """Return a file of the vault, or None."""
         return self._vault.read_if_any(path)
+
+    def written_at(self, path: str) -> datetime | None:
+        """Return when a file of the vault was last written, None where there is none."""
+        stamp = self._vault.stamp(path)
+        return None if stamp is None else datetime.fromtimestamp(stamp.mtime_ns / 1e9, UTC)
 
     def paths(self) -> Collection[str]:
         """Return the path of every kept file of the vault."""

@@ -88,6 +88,10 @@ class Source(Protocol):
         """Return a file of the vault, or None."""
         ...
 
+    def written_at(self, path: str) -> datetime | None:
+        """Return when a file of the vault was last written, None where there is none."""
+        ...
+
     def paths(self) -> Collection[str]:
         """Return the path of every kept file of the vault."""
         ...
@@ -204,6 +208,10 @@ class View:
     def read(self, path: str) -> bytes | None:
         """Return a file as this run would leave it, None if there is none."""
         return self._files[path] if path in self._files else self._source.read(path)
+
+    def written_at(self, path: str) -> datetime | None:
+        """Return when a file was last written, before this run; None for one that was not there."""
+        return self._source.written_at(path)
 
     def paths(self) -> set[str]:
         """Return the path of every kept file as this run would leave them."""

@@ -8,24 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ..keep import okf
+from ..keep.okf.wording import BY_HAND, EDITED_AT
 from ..text.normal_form import folded_words
 
-_TIMES: Final = frozenset({"timestamp", "generated", "valid_from", "valid_to", "archived_at", "learned_at", "at"})
-BY_HAND: Final = "body_sha256"
-"""The frontmatter key that holds the hash of a body that a dream wrote: another body was edited by a person."""
-
+_TIMES: Final = frozenset(
+    {"timestamp", "generated", "valid_from", "valid_to", "archived_at", "learned_at", EDITED_AT, "at"}
+)
 _OF_THE_RUN: Final = frozenset({"run", BY_HAND})
-
-
-def body_hash(text: str) -> str:
-    """Hash the body of a page, as it is kept under BY_HAND."""
-    return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def is_edited_page(data: bytes) -> bool:
-    """Check for a page that a dream wrote, and whose body a person has edited since."""
-    document = okf.parse(data)
-    return BY_HAND in document.meta and document.meta[BY_HAND] != body_hash(document.body)
 
 
 def edit_key(path: str, before: bytes | None, after: bytes | None) -> str | None:

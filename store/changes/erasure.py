@@ -17,9 +17,9 @@ from ..keep import okf
 from ..keep.files.vault import is_derived
 from ..keep.okf import session
 from ..keep.okf.session import ERASED
+from ..keep.okf.wording import BY_HAND, body_hash, has_known_words
 from ..keep.redaction import redact
 from ..model import InvalidInput, Level, NodeId
-from .edits import BY_HAND, body_hash
 from .erased_words import ErasedWords, words_of
 from .reverting import LISTS
 from .standing import SAME_AS, released
@@ -211,16 +211,16 @@ class Erasure:
             data = session.with_texts(data, lambda turn: self.cleaned(turn.text))
             title = session.head_of(path, okf.parse(data)).title
             return _edited(data, {"title": clean} if (clean := self.cleaned(title)) != title else {})
-        return self._redacted_memory(data)
+        return self._redacted_memory(path, data)
 
-    def _redacted_memory(self, data: bytes) -> bytes:
+    def _redacted_memory(self, path: str, data: bytes) -> bytes:
         document = okf.parse(data)
         changes = {key: _mapped(document.meta[key], self.cleaned) for key in _SAID if key in document.meta}
         changes["sources"] = _mapped(document.meta.get("sources"), self.renamed)  # they name files
         changes = {key: value for key, value in changes.items() if value != document.meta.get(key)}
         body = self.cleaned(document.body)
         if body != document.body:
-            is_ours = document.meta.get(BY_HAND) == body_hash(document.body)
+            is_ours = has_known_words(okf.to_memory(path, document))
             data = _with_body(data, body)
             changes |= {BY_HAND: body_hash(body)} if is_ours else {}
         return _edited(data, changes)

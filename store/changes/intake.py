@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import count
+from itertools import islice
 
 from ..door import Door
 from ..keep import okf
@@ -207,6 +207,5 @@ class Remembering:
         """Yield the memory under its own id, then under others: a file with that id may hold another text."""
         memory = self._memory
         yield memory
-        for number in count(2):
-            node_id = okf.fact_id(memory.channel, f"{memory.text}\0{number}")
+        for node_id in islice(okf.fact_ids(memory.channel, memory.text), 1, None):
             yield replace(memory, node_id=node_id, path=okf.path_for(memory.level, memory.title, node_id))

@@ -15,9 +15,9 @@ from ..find.index.projection import Node, is_session, is_turn, memory_node, proj
 from ..keep import okf
 from ..keep.ledger.work import Work
 from ..keep.okf import session
+from ..keep.okf.wording import BY_HAND, body_hash
 from ..keep.redaction import redact
 from ..model import InvalidInput, Kind, Level, NodeId, NotFound
-from .edits import BY_HAND, body_hash
 from .erased_words import GRAM, ErasedWords, longest_common, passages_of, traces_among, words_of
 from .erasure import Erasure, cited_in
 

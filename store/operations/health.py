@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ..background.embedding import EmbedQueue
 from ..changes.deletions import Deletions
-from ..changes.edits import is_edited_page
 from ..changes.runs import DELETED
 from ..find.embedding.embedding import Embedder
 from ..find.index.indexer import Indexer
@@ -18,6 +17,7 @@ from ..keep.derived import DerivedFiles, notes_on
 from ..keep.files.leftovers import Leftovers
 from ..keep.files.vault import Vault
 from ..keep.ledger.ledger import Ledger
+from ..keep.okf.wording import is_edited_page
 from ..keep.redaction import places_of_secrets, redact
 from ..keep.writer.writer import Writer
 from ..model import IndexDamaged, Level, NodeId

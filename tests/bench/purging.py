@@ -35,7 +35,6 @@ if __name__ == "__main__":  # run as a script: the folder that holds `tests`
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no threads in the parent: it forks
 
 import apsw
-from dreamd.store.changes.edits import BY_HAND, body_hash
 from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.find.embedding.cache import EmbeddingCache
 from dreamd.store.find.embedding.embedding import StubEmbedder
@@ -45,6 +44,7 @@ from dreamd.store.keep.files.intent import Intent
 from dreamd.store.keep.ledger.ledger import Ledger
 from dreamd.store.keep.ledger.records import unpacked
 from dreamd.store.keep.okf import session
+from dreamd.store.keep.okf.wording import BY_HAND, body_hash
 from dreamd.store.keep.writer.writer import Writer
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Kind, Level, Memory, NewTurn, SessionHead, StoreError

@@ -46,6 +46,7 @@ class FakeSource:
         self.titles: dict[NodeId, str] = {}
         self.said: dict[NodeId, list[Turn]] = {}
         self.files: dict[str, bytes] = {}
+        self.written: dict[str, datetime] = {}
         self.problems: dict[str, str | None] = {}
         self.failing: set[NodeId] = set()
         self.waiting = 0
@@ -80,6 +81,17 @@ class FakeSource:
 
     def read(self, path: str) -> bytes | None:
         return self.files.get(path)
+
+    def written_at(self, path: str) -> datetime | None:
+        return self.written.get(path)
+
+    def reword(self, old: str, new: str, at: datetime) -> None:
+        """Change words of a memory's file as its person does in an editor."""
+        for path, data in self.files.items():
+            if old.encode() in data:
+                head, fence, body = data.rpartition(b"---\n")
+                self.files[path] = head + fence + body.replace(old.encode(), new.encode())
+                self.written[path] = at
 
     def paths(self) -> Collection[str]:
         return [*self.files, *(session.path for session in self.sessions())]

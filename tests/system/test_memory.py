@@ -151,6 +151,30 @@ def _load() -> float:
     return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
+def test_a_fact_that_is_reworded_in_an_editor_replaces_what_was_said_before(daemon: DaemonUnderTest) -> None:
+    said = "The access token of the shop expires after 24 hours."
+    turn = {"role": "user", "text": said, "at": "2026-05-01T09:00:00+00:00"}
+    daemon.call("observe", session={"session_id": "s-1", "channel": "shop"}, turns=[turn])
+    settle(daemon)
+    assert daemon.call("dream", wait=True)["state"] == "applied"
+    (fact,) = (daemon.folder / "data" / "vault" / "facts").glob("*--*.md")
+    fact.write_text(fact.read_text().replace(said, "The access token of the shop expires after 2 hours."))
+    asked = {"query": "When does the access token of the shop expire?", "channel": "shop"}
+    until(lambda: "2 hours" in daemon.call("context", **asked)["text"])
+
+    for _ in range(2):
+        new, old = daemon.call("context", **asked)["text"].partition(">")[2].splitlines()
+        assert "after 2 hours" in new
+        assert "after 24 hours" in old
+        assert "until" in old
+        first = daemon.call("recall", **asked)["hits"][0]
+        assert fact.name.endswith(f"--{first['node_id']}.md")
+        assert first["newer"] == []
+        settle(daemon)
+        assert daemon.call("dream", wait=True)["state"] in ("applied", "nothing")
+        settle(daemon)
+
+
 def test_a_note_from_elsewhere_is_found_and_never_rewritten(shared: DaemonUnderTest) -> None:
     vault = shared.folder / "data" / "vault"
     note = vault / "projects" / "garden.md"

@@ -16,7 +16,7 @@ from ...keep.database import Migration
 from ...keep.okf.session import ERASED
 from ...model import Evidence, Kind, Level, NodeId, SessionHead
 from .node_filter import node_filter
-from .projection import AWAITS, FORGOTTEN, THE_PERSON, Node, is_turn
+from .projection import AWAITS, FORGOTTEN, REWORDS, THE_PERSON, Node, is_turn
 from .scope import EVERYTHING, Scope
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -135,6 +135,13 @@ class Said(NamedTuple):
     size_bytes: int = 0
     asks: bool = False
     time_s: int | None = None
+
+
+class Drawn(NamedTuple):
+    """A fact that was drawn from a turn, or, `is_reworded`, whose person put other words in place of the turn's."""
+
+    fact: Node
+    is_reworded: bool
 
 
 class FactLink(NamedTuple):
@@ -346,25 +353,25 @@ class Catalog:
                 units[node_id] = target if target is not None and is_in_scope else node_id
         return units
 
-    def facts_drawn(self, units: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, list[Node]]:
+    def facts_drawn(self, units: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, list[Drawn]]:
         """Return the facts whose first evidence is each turn, and the units that are facts themselves, live or not.
 
         In the order of the turn's text; only those of the scope's channels.
         """
         columns = ", ".join(f"node.{name.strip()}" for name in NODE_COLUMNS.split(","))
         sql = (
-            f"SELECT {columns}, link.target FROM link JOIN node ON node.node_id = link.source"
-            " WHERE link.target IN (SELECT value FROM json_each(?1)) AND link.kind = 'cites' AND link.rank = 0"
-            " AND node.level = 'L1'"
-            f" UNION ALL SELECT {columns}, node.node_id FROM node"
+            f"SELECT {columns}, link.target, link.kind FROM link JOIN node ON node.node_id = link.source"
+            " WHERE link.target IN (SELECT value FROM json_each(?1)) AND link.kind IN ('cites', 'rewords')"
+            " AND link.rank = 0 AND node.level = 'L1'"
+            f" UNION ALL SELECT {columns}, node.node_id, 'cites' FROM node"
             " WHERE node.node_id IN (SELECT value FROM json_each(?1)) AND node.level = 'L1'"
         )
-        facts: dict[NodeId, list[Node]] = {}
+        facts: dict[NodeId, list[Drawn]] = {}
         for row in self._all_rows(sql, json.dumps(list(units))):
-            if scope.holds((fact := _node(row[:-1])).channel):
-                facts.setdefault(row[-1], []).append(fact)
+            if scope.holds((fact := _node(row[:-2])).channel):
+                facts.setdefault(row[-2], []).append(Drawn(fact, row[-1] == REWORDS))
         for listed in facts.values():
-            listed.sort(key=lambda fact: (fact.ordinal, fact.node_id))
+            listed.sort(key=lambda drawn: (drawn.fact.ordinal, drawn.fact.node_id))
         return facts
 
     def fact_links(self, facts: Collection[NodeId]) -> list[FactLink]:

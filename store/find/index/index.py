@@ -485,7 +485,7 @@ class Index:
         evidence recall@10 from .771 to .740 (LoCoMo, two conversations); shown for the turns that rank, .771 stays, and
         an envelope of 500 tokens holds .791 of the evidence instead of .759.
         """
-        drawn_from = next((link.target for link in projection.links if link.kind == "cites"), None)
+        drawn_from = next((link.target for link in projection.links[:1] if link.kind == "cites"), None)
         turn = self._catalog.node(drawn_from) if drawn_from and is_turn(drawn_from) else None
         if turn is None or not turn.live or any(node.channel != turn.channel for node in projection.nodes):
             return projection  # a query in one of two channels might not find the turn

@@ -6,19 +6,20 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
 from ...filters import Payload, fold
 from ...keep import okf
 from ...keep.okf import session
+from ...keep.okf.wording import reworded_at
 from ...model import GLOBAL_CHANNEL, Kind, Level, Memory, NodeId, SessionHead, Turn
 from ...roles import Role
 from ...text.dates import format_date
 from ...text.named import entities_in
 
-PROJECTION_VERSION = 9
+PROJECTION_VERSION = 10
 """The version of these rules; raise it with every change, so that an index made by older rules is rebuilt."""
 
 NEIGHBOURS, NEIGHBOUR_CHARS = 2, 250
@@ -42,6 +43,10 @@ SUCCESSOR = "superseded_by"
 
 LATER = "later"
 """The arrow from a memory to one that probably took its place; both are kept."""
+
+REWORDS = "rewords"
+"""The first arrow of a fact whose words its person changed, to the turn that it was drawn from: they hold instead of
+what was said there."""
 
 AWAITS, THE_PERSON = "awaits", "person:"
 """The arrow from a memory that waits for review, and what it points at, which is no node."""
@@ -181,7 +186,7 @@ class Node(NamedTuple):
 class Link:
     """`source` points at `target`: it `cites` it as evidence, `supersedes` or `contradicts` it, `relates` to it.
 
-    It was `superseded_by` it, one arrow at most, or probably so: `later`.
+    It was `superseded_by` it, one arrow at most, or probably so: `later`. It `rewords` what was said in it.
     """
 
     source: NodeId
@@ -209,12 +214,19 @@ def is_session(path: str) -> bool:
     return path.startswith(SESSIONS)
 
 
-def project_memory(path: str, data: bytes, created_at: datetime) -> Projection:
-    """Read a concept file; a broken one is kept searchable by its text, its `problem` said."""
+def project_memory(path: str, data: bytes, written_at: datetime) -> Projection:
+    """Read a concept file; a broken one is kept searchable by its text, its `problem` said.
+
+    A fact that its person reworded is of the time when they did, and stands for itself instead of for its turn.
+    """
     document = okf.parse(data)
-    memory = okf.to_memory(path, document, created_at)
+    memory = okf.to_memory(path, document, written_at)
     problem = document.problem or (STRAY_SESSION if memory.kind is Kind.SESSION else None)
-    return Projection((memory_node(memory),), tuple(memory_links(memory)), len(data), problem)
+    links = tuple(memory_links(memory))
+    if (at := reworded_at(memory, written_at)) is not None:
+        memory = replace(memory, created_at=at, valid_from=at)
+        links = (*(Link(memory.node_id, turn, REWORDS) for turn in memory.sources[:1]), *links)
+    return Projection((memory_node(memory),), links, len(data), problem)
 
 
 def memory_node(memory: Memory) -> Node:

@@ -94,7 +94,8 @@ def hits(ranking: Ranking, states: States, links: Links, passages: Passages, cat
     found: list[tuple[Candidate, Node, NodeId]] = []
     for candidate, node_id, chunk in best:
         if (node := nodes.get(node_id)) is not None:  # else it was forgotten since it was ranked
-            facts = [one.fact for one in states.of(node_id) if ranking.scope.admits(one.fact)]
+            drawn = (one.fact for one in states.of(node_id) if not one.is_reworded)
+            facts = [fact for fact in drawn if ranking.scope.admits(fact)]
             shown = _nearest(node, facts, passages.words)
             found.append((candidate, shown, chunk if shown.node_id == node_id else node_id))
     evidence = evidence_of([node for _, node, _ in found], catalog, ranking.scope)

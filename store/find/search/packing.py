@@ -169,7 +169,7 @@ def _told(passages: Passages, states: States, scope: Scope) -> list[_Told]:
         told.append(_Told(one.relevance, one, state))
     for passage in passages.passages:
         for place, state in enumerate(states.of(passage.unit)):
-            if state.fact.node_id not in covered and scope.admits(state.fact):
+            if state.fact.node_id not in covered and not state.is_reworded and scope.admits(state.fact):
                 text, reply_to = _words_of(state.fact)
                 sentence = Sentence(passage, place, text, reply_to, passages.relevance(passage, f"{text} {reply_to}"))
                 told.append(_Told(sentence.relevance, sentence, state))
@@ -338,7 +338,8 @@ class _Choice:
             return False
         for fact in ahead:
             self._add_fact(fact)
-        line = self._add(one.unit, one.node, texts, one.state.fact if one.state else None, own)
+        said = one.state.fact if one.state and not one.state.is_reworded else None
+        line = self._add(one.unit, one.node, texts, said, own)
         line.reply_to = one.sentence.reply_to
         line.relevance = max(line.relevance, one.relevance)
         self.best = max(self.best, one.relevance)

@@ -31,12 +31,16 @@ NAMED_BESIDE = 3
 
 @dataclass(frozen=True, slots=True)
 class FactState:
-    """A fact and what became of it: what took its place, what probably did, what says otherwise."""
+    """A fact and what became of it: what took its place, what probably did, what says otherwise.
+
+    `is_reworded`: its person put its words in place of those of the turn, and it stands for itself.
+    """
 
     fact: Node
     newer: tuple[Node, ...] = ()
     later: tuple[Node, ...] = ()
     opposed: tuple[Node, ...] = ()
+    is_reworded: bool = False
 
     @property
     def is_marked(self) -> bool:
@@ -82,7 +86,7 @@ def states_of(units: Collection[NodeId], catalog: Catalog, scope: Scope = EVERYT
     scope only what held then has taken a place.
     """
     facts = catalog.facts_drawn(units, scope)
-    known = [fact.node_id for listed in facts.values() for fact in listed]
+    known = [drawn.fact.node_id for listed in facts.values() for drawn in listed]
     held = replace(scope, where=(), include_archived=False)  # what a filter leaves out is named as well
     links, others = _followed(catalog.fact_links(known), catalog, held)
     beside: dict[NodeId, list[FactLink]] = defaultdict(list)
@@ -91,10 +95,13 @@ def states_of(units: Collection[NodeId], catalog: Catalog, scope: Scope = EVERYT
             beside[link.fact].append(link)
     states: dict[NodeId, list[FactState]] = {}
     for unit, listed in facts.items():
-        for fact in listed:
+        for fact, is_reworded in listed:
             state = _state(fact, beside[fact.node_id], others)
+            if is_reworded and not state.newer and held.admits(fact):
+                others = {**others, fact.node_id: fact}
+                state = replace(state, newer=(fact,))
             if scope.admits(fact) or state.newer:
-                states.setdefault(unit, []).append(state)
+                states.setdefault(unit, []).append(replace(state, is_reworded=True) if is_reworded else state)
     return States(states, catalog.units(others, scope) if others else {})
 
 

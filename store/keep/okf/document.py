@@ -10,10 +10,11 @@ import base64
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from enum import StrEnum
+from itertools import count
 from typing import Any, TypeVar
 
 from anyascii import anyascii
@@ -28,6 +29,7 @@ PRODUCER = "process:dreamd"
 SLUG_BYTES = 60
 ID_CHARACTERS = 13  # of base32: 65 bits, no collision expected below four billion facts
 
+_BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 _OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*(\r?\n)")
 _CLOSING = re.compile(rb"\n---[ \t]*(?:\r?\n|\Z)")
 _NODE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,119}")
@@ -273,6 +275,18 @@ def fact_id(channel: str, text: str) -> NodeId:
     """
     normal = " ".join(unicodedata.normalize("NFC", text).split())
     return _short_hash(_utf8(channel) + b"\0" + _utf8(normal))
+
+
+def fact_ids(channel: str, text: str) -> Iterator[NodeId]:
+    """Yield the id of a fact, then without end those that it takes while a file of the id before holds other words."""
+    yield fact_id(channel, text)
+    for number in count(2):
+        yield fact_id(channel, f"{text}\0{number}")
+
+
+def is_fact_id(node_id: NodeId) -> bool:
+    """Return True if an id has the form of those that facts get of their words."""
+    return len(node_id) == ID_CHARACTERS and _BASE32.issuperset(node_id)
 
 
 def node_id_of_path(path: str) -> NodeId:

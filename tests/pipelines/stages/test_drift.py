@@ -58,6 +58,45 @@ def test_a_denied_statement_waits_for_a_decision_with_both_sides_living() -> Non
     assert {memory.node_id for memory in view.memories(Level.FACT)} == {told.node_id, denied.node_id}
 
 
+def reworded_by_hand(said_again_at: datetime) -> tuple[FakeSource, dict[str, Memory]]:
+    """A fact that its person reworded two days later, and what was said of it another time: after the next dream."""
+    source = FakeSource()
+    source.add("s1", ("user", "My API integration module has 65% test coverage after the first run."))
+    source.take(dreamt(source))
+    source.reword("has 65% test coverage after the first run", "has 90% test coverage now", MAY_8 + timedelta(days=2))
+    source.add("s2", ("user", "The test coverage of my API integration has improved to 78%."), at=said_again_at)
+    source.take(dreamt(source, run_id="run-2"))
+    return source, {memory.text: memory for memory in source.memories()}
+
+
+def test_words_of_a_person_change_what_was_said_before_them() -> None:
+    _, held = reworded_by_hand(MAY_8 + timedelta(days=1))
+    (by_hand,) = [memory for text, memory in held.items() if "90%" in text]
+    (said,) = [memory for text, memory in held.items() if "78%" in text]
+    assert by_hand.is_live
+    assert said.superseded_by == by_hand.node_id
+    assert said.valid_to == by_hand.valid_from == MAY_8 + timedelta(days=2)
+    assert by_hand.created_at is not None
+    assert by_hand.created_at < MAY_8 + timedelta(days=1)
+
+
+def test_what_is_said_later_changes_words_of_a_person() -> None:
+    source, held = reworded_by_hand(MAY_8 + timedelta(days=3))
+    (by_hand,) = [memory for text, memory in held.items() if "90%" in text]
+    (said,) = [memory for text, memory in held.items() if "78%" in text]
+    assert said.is_live
+    assert by_hand.superseded_by == said.node_id
+    assert not drift.plan(source.view(run_id="run-3"), NOW).counts.get("reworded by hand")
+
+
+def test_words_that_are_changed_again_hold_since_then() -> None:
+    source, _ = reworded_by_hand(MAY_8 + timedelta(days=1))
+    source.reword("90% test coverage", "95% test coverage", MAY_8 + timedelta(days=4))
+    source.take(dreamt(source, run_id="run-3"))
+    (by_hand,) = [memory for memory in source.memories() if "95%" in memory.text]
+    assert by_hand.valid_from == MAY_8 + timedelta(days=4)
+
+
 def test_facts_of_one_turn_do_not_contradict_each_other() -> None:
     source = FakeSource()
     text = "I have never obtained an API key for this project. Please help me obtain an API key for the project."

@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 from dreamd.pipelines.pages import recurring
 from dreamd.pipelines.stages import insights, synthesis
-from dreamd.pipelines.workspace.proposals import body_hash
 from dreamd.pipelines.workspace.view import History, View
 from dreamd.store.keep import okf
 from dreamd.store.keep.ledger.questions import Gap
 from dreamd.store.keep.okf.conformance import conformance
+from dreamd.store.keep.okf.wording import body_hash
 from dreamd.store.model import Action, Kind, Level, Memory
 
 from tests.pipelines.fakes import NOW, FakeSource

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dreamd.store.changes.edits import body_hash
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep.derived import DerivedFiles, is_catalogue
 from dreamd.store.keep.files.disk import Disk
 from dreamd.store.keep.files.vault import Vault
 from dreamd.store.keep.ledger.ledger import Ledger
+from dreamd.store.keep.okf.wording import body_hash
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput
 from dreamd.store.settings import StoreSettings

@@ -78,7 +78,8 @@ class PoolReader:
     def _facts(self, units: Collection[NodeId], scope: Scope) -> dict[NodeId, list[Node]]:
         if self._stages.tense is None and self._stages.cascade is None:
             return {}
-        return self._catalog.facts_drawn(units, scope)
+        drawn = self._catalog.facts_drawn(units, scope)
+        return {unit: [one.fact for one in listed if not one.is_reworded] for unit, listed in drawn.items()}
 
     def _vectors(self, units: Sequence[NodeId], chunks: Mapping[NodeId, NodeId]) -> NDArray[np.float32]:
         if self._stages.mmr is None and self._stages.near_duplicates is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from dreamd.store.find.index.projection import (
     FOREVER,
@@ -13,10 +13,14 @@ from dreamd.store.find.index.projection import (
     project_session,
     with_neighbours,
 )
+from dreamd.store.keep import okf
 from dreamd.store.keep.okf import session
+from dreamd.store.keep.okf.wording import BY_HAND, EDITED_AT, body_hash
 from dreamd.store.model import Kind, NewTurn, SessionHead
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.memories import fact
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)
 HEAD = SessionHead("s1", "shop", "A talk", AT)
@@ -75,6 +79,28 @@ def test_a_memory_is_projected_with_its_links_and_its_standing() -> None:
     node = projection.nodes[0]
     assert [(link.target, link.kind) for link in projection.links] == [("s1#2", "cites"), ("f0", "supersedes")]
     assert (node.live, node.text, node.payload()["valid_to"]) == (False, "It is so.", FOREVER)
+
+
+def test_a_reworded_fact_is_of_the_time_of_its_new_words_and_cites_its_turn_no_more_as_them() -> None:
+    said = datetime(2026, 10, 1, tzinfo=UTC)
+    told = fact("We ship on Fridays.", "shop", created_at=said, valid_from=said, sources=("s1#2",))
+    written = okf.from_memory(told)
+    by_hand = written.replace(b"\nWe ship on Fridays.", b"\nWe ship on Mondays.")
+    assert by_hand != written
+    before, after = (project_memory(told.path, data, AT) for data in (written, by_hand))
+    assert [(link.target, link.kind) for link in before.links] == [("s1#2", "cites")]
+    assert [(link.target, link.kind) for link in after.links] == [("s1#2", "rewords"), ("s1#2", "cites")]
+    assert [one.nodes[0].time_s for one in (before, after)] == [int(said.timestamp()), int(AT.timestamp())]
+
+
+def test_a_dated_rewording_keeps_its_date_whenever_its_file_is_written_again() -> None:
+    edited = AT - timedelta(days=3)
+    told = fact("We ship on Fridays.", "shop", sources=("s1#2",))
+    by_hand = okf.from_memory(told).replace(b"\nWe ship on Fridays.", b"\nWe ship on Mondays.")
+    dated = okf.edit(by_hand, {EDITED_AT: edited.isoformat(), BY_HAND: body_hash("We ship on Mondays.")})
+    projection = project_memory(told.path, dated, AT)
+    assert projection.links[0].kind == "rewords"
+    assert projection.nodes[0].time_s == int(edited.timestamp())
 
 
 def test_an_unparsable_file_is_indexed_as_text() -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from dreamd.store.find.search import packing
+from dreamd.store.keep import okf
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
 
+from tests import memories
+
 from .test_search import AT, inside, talk
+
+EDITED = datetime(2026, 11, 20, tzinfo=UTC)
 
 LONG = (
     "We looked at the boat shed today and it was cold. The hull of the Anna is oak, laid down in 1961. "
@@ -130,6 +136,31 @@ def test_what_became_of_a_fact_is_told_beside_its_sentence(store: MemoryStore, l
     assert newer.startswith("9 Nov 2026, Ann")
     assert note in older
     assert older.endswith("The Anna is moored at pier 4.")
+
+
+def test_words_of_a_person_are_told_before_those_of_the_turn_which_held_until_then(store: MemoryStore) -> None:
+    talk(store, "The Anna is moored at pier 4.")
+    told = memories.fact(
+        "The Anna is moored at pier 4.", "shop", sources=("s1#1",), created_at=AT, valid_from=AT, said_by="Ann"
+    )
+    by_hand = okf.from_memory(told).replace(b"\nThe Anna is moored at pier 4.", b"\nThe Anna is moored at pier 9.")
+    path = store.paths.vault / told.path
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(by_hand)
+    os.utime(path, times=(EDITED.timestamp(), EDITED.timestamp()))
+    store.reconcile()
+    asked = "At which pier is the Anna moored?"
+    new, old = inside(store.context(asked, channel="shop").text).splitlines()
+    assert new.startswith("20 Nov 2026")
+    assert new.endswith("The Anna is moored at pier 9.")
+    assert "until 20 Nov 2026" in old
+    assert old.endswith("The Anna is moored at pier 4.")
+    hits = {hit.node_id: hit for hit in store.recall(asked, channel="shop").hits}
+    assert hits["s1#1"].newer == (told.node_id,)
+    assert hits[told.node_id].newer == ()
+    before = inside(store.context(asked, channel="shop", as_of=EDITED - timedelta(days=1)).text)
+    assert "pier 4" in before
+    assert "pier 9" not in before
 
 
 def test_a_likely_change_that_answers_nothing_is_a_mark_and_takes_no_place(store: MemoryStore) -> None:
