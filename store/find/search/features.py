@@ -193,6 +193,8 @@ def _speakers(roles: NDArray[Any], words: Sequence[str]) -> dict[str, Values]:
     at = {
         role: min((first_at[part] for part in of_it if part in first_at), default=-1) for role, of_it in parts.items()
     }
+    if max(at.values(), default=-1) < 0:
+        return dict.fromkeys(("speaker named", "speaker named first", "another named"), np.zeros(len(roles)))
     places = np.array([at.get(role, -1) for role in roles.tolist()])
     named = np.asarray(places >= 0, np.float64)
     first = min((place for place in at.values() if place >= 0), default=0)

@@ -59,8 +59,8 @@ class Gathering:
         """Add an arm's matches, best first: the first of a node is its best, and stands before those of arms before."""
         nodes = [node_of_chunk(match.id) for match in matches]
         unit_of = self._catalog.units({*nodes}, self._scope)
-        said = self._said([match.id for match in matches])
         found: dict[NodeId, dict[NodeId, NodeId]] = {}
+        unheard: dict[NodeId, Candidate] = {}
         for node_id, (chunk, score) in zip(nodes, matches, strict=True):
             if (unit := unit_of.get(node_id)) is None:  # it was removed since the arm was asked
                 continue
@@ -73,7 +73,8 @@ class Gathering:
                 found[unit] = {node_id: chunk}
                 candidate.scores[arm] = score
             if candidate.said is None and unit == node_id:
-                candidate.said = said.get(chunk)
+                unheard.setdefault(chunk, candidate)
+        self._hear(unheard)
         self._put_before(found)
 
     def _put_before(self, found: Mapping[NodeId, dict[NodeId, NodeId]]) -> None:
@@ -82,12 +83,11 @@ class Gathering:
             if candidate.matched is not matched:
                 candidate.matched = matched | candidate.matched | matched
 
-    def _said(self, chunks: Sequence[NodeId]) -> dict[NodeId, Said]:
-        held = self._backend.fields(COLLECTION, chunks, SAID_FIELDS)
-        return {
-            chunk: Said(str(role or ""), _whole(size) or 0, asks is not None, _whole(time_s))
-            for chunk, (role, size, asks, time_s) in held.items()
-        }
+    def _hear(self, unheard: Mapping[NodeId, Candidate]) -> None:
+        """Note who said each candidate, by one of its chunks; who said that of a fact is read from the catalogue."""
+        held = self._backend.fields(COLLECTION, unheard, SAID_FIELDS) if unheard else {}
+        for chunk, (role, size, asks, time_s) in held.items():
+            unheard[chunk].said = Said(str(role or ""), _whole(size) or 0, asks is not None, _whole(time_s))
 
 
 def speakers_of(candidates: Sequence[Candidate], catalog: Catalog) -> list[Said]:

@@ -126,7 +126,8 @@ class QueryCache:
         """Return the ranking of an entry for a question, None where their vectors are too far from each other."""
         ranking = self._search.begin(question)
         with ranking.timed("cached"):
-            vector = entry.vector if meant == entry.meant else self._search.embed(meant, ranking)
+            vector, notes = (entry.vector, []) if meant == entry.meant else self._search.embed(meant)
+            ranking.notes += notes
             is_near = vector is not None and _cosine(vector, entry.vector) >= self._settings.cosine
         with self._lock:
             self._hits += is_near

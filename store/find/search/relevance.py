@@ -379,12 +379,12 @@ class _Reading:
             + BIAS
             for unit, node in self.shown.items()
         }
+        best = max(near.values(), default=0.0)
         return Passages(
             [
-                Passage(
-                    unit, node, self._before(unit), said[node.node_id], near[unit] + _speaker(node) + _place(unit, near)
-                )
+                Passage(unit, node, self._before(unit), said[node.node_id], near[unit] + _speaker(node) + place)
                 for unit, node in self.shown.items()
+                for place in [_place(unit, near, best)]
             ],
             self.nodes,
             words,
@@ -442,9 +442,8 @@ def _speaker(node: Node) -> float:
     return ASSISTANT if node.role == Role.ASSISTANT else PERSON
 
 
-def _place(unit: NodeId, near: Mapping[NodeId, float]) -> float:
+def _place(unit: NodeId, near: Mapping[NodeId, float], best: float) -> float:
     """Return the weight of a turn by how relevant the turns beside it are, each as a share of the best."""
-    best = max(near.values())
     before, after = (near.get(turn_beside(unit, step) or "", -math.inf) for step in (-1, 1))
     return AFTER_THE_BEST * math.exp(before - best) + BEFORE_THE_BEST * math.exp(after - best)
 

@@ -160,11 +160,11 @@ class Search:
         Without a model that is ready, the keyword arm answers alone and a note says so.
         """
         query = read_query(question.text)
+        if not query.meant:
+            return self._begun(question, query, query_terms(query.words))
         terms = query_terms(query.words)
         ranking = self._begun(question, query, terms)
-        if not query.meant:
-            return ranking
-        embedding = self._embedding.submit(self.embed, query.meant, ranking)  # neither holds Python up for long
+        embedding = self._embedding.submit(self.embed, query.meant)  # neither holds Python up for long
         with self.alone.held(), self._backend.reading():
             vector = self._gather(ranking, question, terms, embedding)
             if not ranking.candidates:
@@ -192,7 +192,7 @@ class Search:
         ranking: Ranking,
         question: Question,
         terms: list[str],
-        embedding: Future[Vector | None],
+        embedding: Future[tuple[Vector | None, list[str]]],
     ) -> Vector | None:
         """Ask the arms for candidates; what does not need the question's vector is done while it is being made."""
         where = normalised_filter(question)
@@ -203,7 +203,8 @@ class Search:
         with ranking.timed("read"):
             ranking.asked = asked_by(ranking.words, len(ranking.terms), question.as_of or self._now())
         with ranking.timed("embed, beyond keyword"):
-            vector = embedding.result()
+            vector, notes = embedding.result()
+        ranking.notes += notes
         if vector is not None:
             self.use_vector(ranking, vector)
             with ranking.timed("vector"):
@@ -283,16 +284,15 @@ class Search:
             ranking.notes.append("found by meaning alone: looking its words up took too long")
             return []
 
-    def embed(self, text: str, ranking: Ranking) -> Vector | None:
-        """Return the vector of a question's text; None, and a note, where there is none."""
+    def embed(self, text: str) -> tuple[Vector | None, list[str]]:
+        """Return the vector of a question's text; None where there is none, and notes that say why."""
         if not self._backend.capabilities().vector:
-            return None
+            return None, []
         try:
             with self._long_ones if len(text) > SHORT_CHARS else nullcontext():
-                return self._embedder.embed_query(text)
+                return self._embedder.embed_query(text), []
         except ModelUnavailable as error:
-            ranking.notes.append(f"found by keyword alone: {error}")
-            return None
+            return None, [f"found by keyword alone: {error}"]
 
     def _score_by_stages(self, ranking: Ranking, vector: Vector | None, question: Question, stages: Stages) -> None:
         """Rank by the stages of a preset instead."""
