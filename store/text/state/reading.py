@@ -16,7 +16,7 @@ from typing import Final
 from ..dates import find
 from ..languages import entries, language_of, languages, phrases, words_in
 from ..replies import read_reply
-from ..sentences import sentences_of
+from ..sentences import FEWEST_WORDS, sentences_of, split
 from ..stems import stem
 
 LONGEST_CHARS = 1_000
@@ -42,7 +42,7 @@ _TIME = re.compile(r"(\d{1,2}):(\d{2})(am|pm)?|(\d{1,2})(am|pm)")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)*%?")
 _CODE = re.compile(r"([^\W\d_][^\W\d]*)[-.]?(\d\S*)")
 _ASKS = re.compile(r"[?？]\W*(?:\s|$)")
-_OPEN = ("state.open", "doubt.idle")
+_OPEN = ("state.open", "state.doubted", "doubt.idle")
 _SIGNS = (
     "grounding.negation",
     *_OPEN,
@@ -138,12 +138,28 @@ def sentences_read(words: str) -> list[tuple[str, Statement]]:
 
     A question before a statement is answered by it, and a request asks for nothing that it says.
     """
-    said = [(sentence, read(sentence)) for sentence in sentences_of(words) or [words]]
+    said = [(sentence, _read_sentence(sentence)) for sentence in sentences_of(words) or [words]]
     found = []
     for place, (sentence, one) in enumerate(said):
         doubts = [other for at, (text, other) in enumerate(said) if other.is_open and _reaches(text, at - place)]
         found.append((sentence, replace(one, is_open=one.is_open or any(_is_about(other, one) for other in doubts))))
     return found[:SENTENCES_MOST]
+
+
+def _read_sentence(sentence: str) -> Statement:
+    """Read a sentence without the short ones that were joined to it and only wish for something: "Let me know."."""
+    one = read(sentence)
+    if not one.is_open:
+        return one
+    pieces = [piece.text for piece in split(sentence)]
+    said = [text for text in pieces if len(text.split()) >= FEWEST_WORDS or not _only_wishes(text)]
+    return read(" ".join(said)) if said and len(said) < len(pieces) else one
+
+
+def _only_wishes(text: str) -> bool:
+    """Check for a whole sentence that is wished or planned, and neither asks nor doubts what stands beside it."""
+    is_doubt = _ASKS.search(text) or phrases("state.doubted").search(text)
+    return text.endswith((".", "!")) and not is_doubt and read(text).is_open
 
 
 def shared(stems: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
@@ -172,9 +188,12 @@ def _is_within(line: str) -> bool:
 
 
 def _reaches(doubt: str, after: int) -> bool:
-    """Check that an open sentence that stands so many after another may ask or doubt what that says."""
+    """Check that an open sentence that stands so many after another may ask or doubt what that says.
+
+    What is only wished, planned or holds on a condition ("let's update the docs") speaks of itself.
+    """
     if not _ASKS.search(doubt):
-        return True
+        return phrases("state.doubted").search(doubt) is not None
     return after > 0 and not phrases("speech.request").match(doubt)
 
 

@@ -76,6 +76,28 @@ def test_what_is_asked_or_doubted_changes_nothing(earlier: str, later: str) -> N
 
 
 @pytest.mark.parametrize(
+    "beside",
+    [
+        "Let me know.",
+        "Let's update the docs.",
+        "If it breaks, tell me.",
+        "I'd like to have that in the docs too.",
+        "We are considering more tests.",
+    ],
+)
+def test_what_is_wished_or_planned_beside_a_change_does_not_open_it(beside: str) -> None:
+    earlier, later = "The API timeout is 30 seconds.", "The API timeout is 60 seconds now."
+    assert relation(earlier, f"{later} {beside}") is Relation.UPDATES
+    assert relation(earlier, f"{beside} {later}") is Relation.UPDATES
+    assert relation(f"{earlier} {beside}", later) is Relation.UPDATES
+
+
+@pytest.mark.parametrize("doubt", ["I think so.", "Not sure, though.", "Probably.", "Nobody knows, it's a rumour."])
+def test_what_is_doubted_beside_a_change_opens_it(doubt: str) -> None:
+    assert relation("The API timeout is 30 seconds.", f"The API timeout is 60 seconds now. {doubt}") is None
+
+
+@pytest.mark.parametrize(
     "later",
     [
         "The API timeout is 60 seconds now. Can you change the configuration?",
