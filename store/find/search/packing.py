@@ -25,7 +25,7 @@ from ..index.projection import Node
 from ..index.scope import Scope
 from .hits import evidence_of
 from .priors import note_of_time
-from .relevance import LEAST_SHARE, Passage, Passages, Sentence, passages_of, with_sections
+from .relevance import LEAST_SHARE, Passage, Passages, Sentence, Words, passages_of, with_sections
 from .search import Ranking
 from .sections import LONG_CHARS, section_budget
 from .supersession import FactState, States, answers, states_of
@@ -73,12 +73,19 @@ LIKELY_CHANGED = "likely changed later"
 its `stale_after`."""
 
 
+LIKELY_SHARE = 0.3
+"""The least share of a sentence's relevance that one has which likely took its place, as far as such links are right:
+of those between the readers' pairs half are, each pair in a channel of its own, and a quarter with all in one."""
+
 NOTE = "note"
 TOO_SMALL = "what was found does not fit: ask with a larger budget"
 
 
 class _Told(NamedTuple):
-    """A sentence that may be told, with the fact that holds it, if any."""
+    """A sentence that may be told, with the fact that holds it, if any.
+
+    `relevance` is how early it is told, at least that of the sentence by itself.
+    """
 
     relevance: float
     sentence: Sentence
@@ -173,7 +180,22 @@ def _told(passages: Passages, states: States, scope: Scope) -> list[_Told]:
                 text, reply_to = _words_of(state.fact)
                 sentence = Sentence(passage, place, text, reply_to, passages.relevance(passage, f"{text} {reply_to}"))
                 told.append(_Told(sentence.relevance, sentence, state))
-    return sorted(_each_once(told), key=lambda one: (-one.relevance, one.unit, one.sentence.place))
+    told = _with_likely(list(_each_once(told)), passages.words)
+    return sorted(told, key=lambda one: (-one.relevance, one.unit, one.sentence.place))
+
+
+def _with_likely(told: list[_Told], asked: Words) -> list[_Told]:
+    """Raise what likely took the place of another and holds a word of the question to LIKELY_SHARE of the other."""
+    least: dict[NodeId, float] = {}
+    for one in told:
+        for fact in one.state.later if one.state else ():
+            least[fact.node_id] = max(least.get(fact.node_id, 0.0), LIKELY_SHARE * one.relevance)
+    return [
+        one._replace(relevance=max(one.relevance, least[one.state.fact.node_id]))
+        if one.state and one.state.fact.node_id in least and asked.found(one.sentence.text)
+        else one
+        for one in told
+    ]
 
 
 def _each_once(told: Iterable[_Told]) -> Iterable[_Told]:
@@ -183,7 +205,8 @@ def _each_once(told: Iterable[_Told]) -> Iterable[_Told]:
         alike.setdefault((one.sentence.reply_to, *folded_words(one.sentence.text)), []).append(one)
     for same in alike.values():
         newest = max(same, key=lambda one: (one.node.role not in MACHINES, _said_at(one.node), one.unit))
-        yield newest._replace(relevance=max(one.relevance for one in same))
+        best = max(one.relevance for one in same)
+        yield newest._replace(relevance=best, sentence=replace(newest.sentence, relevance=best))
 
 
 def _said_at(node: Node) -> str:
@@ -248,7 +271,7 @@ class _Choice:
         for one in told:
             if one.state is not None:
                 fact = one.state.fact.node_id
-                self._relevance[fact] = max(one.relevance, self._relevance.get(fact, 0.0))
+                self._relevance[fact] = max(one.sentence.relevance, self._relevance.get(fact, 0.0))
         heap = [(-one.relevance, number, 0) for number, one in enumerate(told)]
         heapq.heapify(heap)
         least = max(LEAST_RELEVANCE, LEAST_SHARE * -heap[0][0]) if heap else 0.0

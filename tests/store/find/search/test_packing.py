@@ -176,6 +176,31 @@ def test_a_likely_change_that_answers_nothing_is_a_mark_and_takes_no_place(store
     assert hit.confidence > 0
 
 
+def test_what_likely_took_a_place_is_told_before_what_is_hardly_relevant(store: MemoryStore) -> None:
+    later = datetime(2026, 11, 9, tzinfo=UTC)
+    fact(
+        store,
+        "old",
+        "Questions about the mooring of the Anna go to Torben, the harbour master.",
+        "s1#1",
+        AT,
+        later="[new]",
+    )
+    fact(store, "new", "Torben has retired, and since Monday his questions are those of Inga.", "s2#1", later)
+    for number in range(6):
+        fact(
+            store,
+            f"other-{number}",
+            f"Questions of lunch {number} aboard the Anna, at the quay.",
+            f"s{number + 3}#1",
+            AT,
+        )
+    store.reconcile()
+    asked = "Who gets questions about the mooring of the Anna at the northern quay?"
+    told = [slot.node_id for slot in store.context(asked, channel="shop", budget_tokens=90).slots]
+    assert {"old", "new"} <= {*told}
+
+
 def test_nothing_is_told_where_nothing_is_near(store: MemoryStore) -> None:
     talk(store, LONG)
     envelope = store.context("Which quarterly revenue did the subsidiary report?", channel="shop")
