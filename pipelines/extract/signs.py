@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from ...store.text.dates import find
-from ...store.text.languages import languages, phrases, table, words_in
+from ...store.text.languages import language_of, phrases, table, words_in
 from ...store.text.normal_form import words as words_of
 from .places import Place, Speaker
 
@@ -70,10 +70,9 @@ def _repeats(text: str) -> bool:
 
 
 @cache
-def _counts() -> frozenset[str]:
-    """Return the words for two and more, in every language."""
-    tables = [table(language, "days.counts") for language in languages()]
-    return frozenset(word for counts in tables for word, count in counts.items() if count > 1)
+def _counts(language: str) -> frozenset[str]:
+    """Return the words for two and more: in one language, since "to" is two in another."""
+    return frozenset(word for word, count in table(language, "days.counts").items() if count > 1)
 
 
 def content_words(text: str) -> list[str]:
@@ -93,7 +92,8 @@ def _signs(passage: str, place: Place) -> Iterator[str]:
         yield "asks"
     if is_question(passage):
         yield "question"
-    numbers = [*_NUMBER.findall(passage), *(word for word in plain.lower().split() if word in _counts())]
+    counts = _counts(language_of(plain))
+    numbers = [*_NUMBER.findall(passage), *(word for word in plain.lower().split() if word in counts)]
     if numbers:
         yield "number"
     if len(numbers) > 1:

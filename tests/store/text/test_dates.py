@@ -33,9 +33,13 @@ SATURDAY = date(2023, 7, 15)
         ("caduca el 21 de octubre", "2023-10-21", "2023-10-21"),
         ("hace dos meses", "2023-05-01", "2023-05-31"),
         ("empieza el lunes que viene", "2023-07-17", "2023-07-17"),
+        ("det var i forgårs", "2023-07-13", "2023-07-13"),
+        ("for to uker siden", "2023-06-26", "2023-07-02"),
+        ("fristen er 2. oktober", "2023-10-02", "2023-10-02"),
+        ("neste tirsdag", "2023-07-18", "2023-07-18"),
     ],
 )
-def test_what_a_day_is_called_in_three_languages(said: str, first: str, last: str) -> None:
+def test_what_a_day_is_called_in_each_language(said: str, first: str, last: str) -> None:
     (found,) = find(said, SATURDAY)
     assert (f"{found.first}", f"{found.last}") == (first, last)
 

@@ -10,6 +10,7 @@ from dreamd.store.text.languages import entries, language_of, languages, phrases
         ("We moved the billing to the new host", "en"),
         ("Wir ziehen die Abrechnung auf den neuen Rechner um", "de"),
         ("La facturación ya no está en el servidor de la oficina", "es"),
+        ("De heter noe annet nå, det gamle navnet er borte", "no"),
         ("kubectl apply", "en"),
     ],
 )
@@ -18,7 +19,7 @@ def test_a_text_s_language_is_told_by_its_function_words(text: str, language: st
 
 
 def test_every_language_has_twelve_months_and_seven_days() -> None:
-    assert {"de", "en", "es"} <= set(languages())
+    assert {"de", "en", "es", "no"} <= set(languages())
     for language in languages():
         assert len(entries(language, "months")) == 12
         assert len(entries(language, "weekdays")) == 7

@@ -31,6 +31,8 @@ def relation(earlier: str, later: str, cosine: float = NEAR) -> Relation | None:
         ("The license is MIT, whatever. It runs on Python 3.10.", "The license: not MIT any more. Somebody sold it."),
         ("Die Sicherung läuft stündlich.", "Die Sicherung läuft jetzt nur noch nachts."),
         ("Wir deployen immer freitags um 16 Uhr.", "Wir deployen jetzt nur noch dienstags, weil am Freitag niemand da ist."),
+        ("Ragnhild ser etter nettsiden.", "Ragnhild har sluttet, Peder tar over nettsiden fra nå av."),
+        ("Møterommet heter Aurora.", "Møterommet heter Borealis nå."),
         ("Los informes salen por correo.", "Los informes ya no salen por correo, ahora van a la carpeta."),
     ],
 )  # fmt: skip
@@ -69,6 +71,7 @@ def test_what_is_only_thought_of_or_was_undone_changes_nothing(later: str) -> No
         ("Der Drucker heißt Karl.", "Heißt der Drucker jetzt Otto? Keine Ahnung."),
         ("Das Passwort läuft nach 90 Tagen ab.", "Das Passwort läuft jetzt nach 30 Tagen ab. Das glaube ich aber nicht."),
         ("El límite es 40.", "El límite es 80 ahora. No estoy seguro."),
+        ("Grensen er 40.", "Grensen er 80 nå. Det er jeg ikke sikker på."),
     ],
 )  # fmt: skip
 def test_what_is_asked_or_doubted_changes_nothing(earlier: str, later: str) -> None:
