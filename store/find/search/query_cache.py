@@ -76,8 +76,9 @@ class QueryCache:
         """Rank the units that answer a question, as `Search.rank` does."""
         if not self._settings.entries or not _is_plain(question):
             return self._search.rank(question)
-        generation, meant = self._state(), read_query(question.text).meant
-        key = (normal_form(meant), question.channel, question.limit)
+        generation, query = self._state(), read_query(question.text)
+        meant = query.meant
+        key = (normal_form(meant), bool(query.recounts), question.channel, question.limit)
         held = self._held(key, generation) if key[0] else None
         ranking = self._shared(held, question, meant) if held is not None else None
         if ranking is not None:

@@ -36,6 +36,7 @@ from .scorer import scores_of
 from .stages.fusion import fuse_by_reciprocal_rank, fuse_by_score
 from .stages.pipeline import run
 from .stages.reading import PAGES, PoolReader
+from .stages.spreading import spread_over_sessions
 from .weights import WEIGHTS
 
 BY_DEFAULT = (Level.SESSION, Level.FACT)
@@ -95,7 +96,8 @@ class Ranking:
     """The candidates, best first, and how they were found.
 
     `words` are the question's, `terms` the stems of those that say what it asks for, `asked` its form. `shows_facts`:
-    turns stand for the facts drawn from them. `scope` is what may be brought in beside them, but nothing of `session`.
+    turns stand for the facts drawn from them. `recounts`: it asks about the conversation itself. `scope` is what may be
+    brought in beside them, but nothing of `session`.
     `cosines` returns how near other chunks are to the question; {} without vectors.
     """
 
@@ -104,6 +106,7 @@ class Ranking:
     words: str = ""
     asked: Asked = NOTHING_ASKED
     shows_facts: bool = False
+    recounts: bool = False
     scope: Scope = EVERYTHING
     session: NodeId | None = None
     cosines: Callable[[Collection[NodeId]], dict[NodeId, float]] = lambda chunks: {}
@@ -160,10 +163,10 @@ class Search:
         Without a model that is ready, the keyword arm answers alone and a note says so.
         """
         query = read_query(question.text)
-        if not query.meant:
-            return self._begun(question, query, query_terms(query.words))
-        terms = query_terms(query.words)
+        terms = query_terms(query.looked_up)
         ranking = self._begun(question, query, terms)
+        if not query.meant:
+            return ranking
         embedding = self._embedding.submit(self.embed, query.meant)  # neither holds Python up for long
         with self.alone.held(), self._backend.reading():
             vector = self._gather(ranking, question, terms, embedding)
@@ -252,6 +255,8 @@ class Search:
         fused *= 1.0 - (1.0 - self._settings.assistant_weight) * features["assistant"]
         learned = scores_of(features, self.weights) + sum(priors.values())
         best_first = np.argsort(-learned, kind="stable").tolist()
+        if ranking.recounts:
+            best_first = spread_over_sessions(best_first, learned, found.units)
         ranking.candidates = [ranking.candidates[place] for place in best_first]
         for candidate, score in zip(ranking.candidates, np.sort(fused)[::-1].tolist(), strict=True):
             candidate.score = score
@@ -262,11 +267,12 @@ class Search:
     def begin(self, question: Question) -> Ranking:
         """Return a question's ranking without candidates yet."""
         query = read_query(question.text)
-        return self._begun(question, query, query_terms(query.words))
+        return self._begun(question, query, query_terms(query.looked_up))
 
     @staticmethod
     def _begun(question: Question, query: QueryText, terms: Sequence[str]) -> Ranking:
         ranking = Ranking([], stems_of(terms), query.words, shows_facts=question.shows_facts, scope=question.scope)
+        ranking.recounts = bool(query.recounts)
         ranking.notes += [query.note] if query.note else []
         ranking.notes += [NO_PAGES_THEN] if question.as_of is not None and {*question.levels} & {*PAGES} else []
         return ranking

@@ -11,6 +11,7 @@ import numpy as np
 from dreamd.pipelines.learning.listwise import Example
 from dreamd.store.find.search.search import Question as Asked
 from dreamd.store.find.search.search import Ranking
+from dreamd.store.model import NodeId
 
 from ..datasets import Question, beam, locomo
 from ..in_process import DaemonInProcess
@@ -21,13 +22,20 @@ from ..table import say
 Answerable = Callable[[DaemonInProcess], Sequence[Question]]
 
 
+@dataclass(frozen=True, slots=True)
+class Spread(Example):
+    """An example whose best candidates, `units`, are spread over sessions after they are scored, if there are any."""
+
+    units: Sequence[NodeId] = ()
+
+
 @dataclass(slots=True)
 class Gathered:
     """The questions of one set, each with its candidates in the order in which they were ranked."""
 
     name: str
     features: tuple[str, ...] = ()
-    examples: list[Example] = field(default_factory=list)
+    examples: list[Spread] = field(default_factory=list)
 
 
 def gathered(name: str, folder: Path, data: Path) -> Gathered:
@@ -53,7 +61,8 @@ def _gather(daemon: DaemonInProcess, question: Question, found: Gathered) -> Non
     found.features = tuple(features)
     group, rows = f"{found.name} {question.channel}", np.stack(list(features.values()), axis=1)
     prior = sum(parts.search.priors(ranking).values(), np.zeros(len(rows)))
-    found.examples.append(Example(found.name, group, rows, gold, len(question.gold), prior=prior))
+    units = [one.unit for one in ranking.candidates] if ranking.recounts else ()
+    found.examples.append(Spread(found.name, group, rows, gold, len(question.gold), prior=prior, units=units))
 
 
 def _locomo(daemon: DaemonInProcess, data: Path, folder: Path) -> Sequence[Question]:
