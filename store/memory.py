@@ -130,6 +130,7 @@ class MemoryStore:
         self.rebuild = parts.upkeep.rebuild
         self.settle_deletions = parts.upkeep.settle_deletions
         self.tidy = parts.upkeep.tidy
+        self.embed = parts.upkeep.embed
         self.pages = parts.pages
         self.write_derived = parts.pages.write
 

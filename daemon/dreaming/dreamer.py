@@ -376,6 +376,7 @@ class Dreamer:
         applied = self._apply(request, changeset, summary)
         reasons: Sequence[str] = ()
         with _failure_logged(request, "looking at recall again"):
+            self._store.embed({action.node_id for action in changeset.actions})  # found by words alone until then
             reasons = recheck.reasons()
         pages = _pages_with_left_out(applied, done)
         if reasons:

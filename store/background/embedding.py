@@ -88,7 +88,7 @@ class EmbedQueue:
 
     def embed_now(self, node_ids: Collection[NodeId]) -> None:
         """Embed the waiting chunks of some nodes, before others and in the caller's thread. Raises ModelUnavailable."""
-        if pending := self._index.pending(BATCH, node_ids):
+        while not self._stopping.is_set() and (pending := self._index.pending(BATCH, node_ids)):
             self._embed(pending)
 
     def _run(self) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 
 from ..background.embedding import EmbedQueue
@@ -14,13 +14,14 @@ from ..changes.deletions import Deletions
 from ..changes.runs import Changes
 from ..documents.documents import Documents
 from ..find.embedding.cache import EmbeddingCache
+from ..find.embedding.embedding import ModelUnavailable
 from ..find.index.opening import OpenIndex
 from ..keep.files.leftovers import Leftovers
 from ..keep.files.vault import Vault
 from ..keep.ledger.ledger import Ledger
 from ..keep.ledger.questions import prune_questions
 from ..keep.writer.writer import Writer
-from ..model import IndexDamaged, StoreError
+from ..model import IndexDamaged, NodeId, StoreError
 from ..results import Rebuilt
 from .reconciliation import Reconciliation
 from .visibility import Visibility
@@ -81,6 +82,12 @@ class Upkeep:
         """Decide now about files that are gone, without waiting for them to come back in a moment."""
         self._visibility.settle()
         self._deletions.look(at_once=True)
+
+    def embed(self, node_ids: Collection[NodeId]) -> None:
+        """Give what was changed its vectors now, before whatever else waits for one; none while there is no model."""
+        self._visibility.settle()
+        with contextlib.suppress(ModelUnavailable):
+            self._queue.embed_now(node_ids)
 
     def tidy(self) -> None:
         """Remove expired documents, old history, vectors of texts that are gone, leftovers; look at the databases."""

@@ -114,6 +114,22 @@ def test_a_dream_that_does_not_make_recall_worse_stays(store: MemoryStore, paths
     assert digest == f"# The night\n\n<!-- dream {result.run_id} -->\nAll went well.\n"
 
 
+def test_what_a_dream_changed_has_its_vectors_before_recall_is_looked_at_again(
+    store: MemoryStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store.parts.queue, "wake", lambda: None)  # no background work comes first
+    waiting: list[int] = []
+    reasons = Recheck.reasons
+
+    def looked_at(recheck: Recheck) -> list[str]:
+        waiting.append(len(store.parts.index.pending()))
+        return reasons(recheck)
+
+    monkeypatch.setattr(Recheck, "reasons", looked_at)
+    assert dreamt(store, paths, "{'title': 'A ladder with another name'}").state == "applied"
+    assert waiting == [0]
+
+
 def test_a_dream_that_only_fits_the_ranking_is_applied_and_undone(store: MemoryStore, paths: StorePaths) -> None:
     result = dreamt(store, paths, "50", FITTING)
     assert (result.state, result.actions) == ("applied", {"ranking": 1})
