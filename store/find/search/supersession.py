@@ -188,15 +188,16 @@ def answers(later: NodeId, unit: NodeId, probability: float, older_probability: 
 def newest_first(order: Sequence[NodeId], links: Links, confidence: Mapping[NodeId, float]) -> list[NodeId]:
     """Return the order with a unit's successors right before it, and the units that it contradicts right after it.
 
-    A likely successor only where it is in the order and answers by itself; other units that were not there are added. A
-    chain of successors comes newest first; a circle, which only edits by hand can make, keeps its order.
+    A likely successor only where it is in the order or has a confidence, so was found, and answers by itself; other
+    units that were not there are added. A chain of successors comes newest first; a circle, which only edits by hand
+    can make, keeps its order.
     """
     disputed_by: dict[NodeId, list[NodeId]] = defaultdict(list)
     for newer, olds in links.opposed.items():
         for old in olds:
             disputed_by[old].append(newer)
     placed: dict[NodeId, None] = {}
-    known = set(order)
+    known = {*order, *confidence}
 
     def answering(unit: NodeId) -> Iterator[NodeId]:
         found = (one for one in links.later.get(unit, ()) if one in known)

@@ -37,6 +37,12 @@ def test_a_likely_successor_comes_before_only_where_it_was_found_and_answers_by_
     assert newest_first(order, Links(later={"old": ["new"]}), confidence) == placed
 
 
+def test_a_likely_successor_beyond_the_limit_is_known_by_its_confidence() -> None:
+    links = Links(later={"old": ["new"]})
+    assert newest_first(["old"], links, {"old": 0.9, "new": 0.8}) == ["new", "old"]
+    assert newest_first(["old"], links, {"old": 0.9}) == ["old"]
+
+
 def test_what_was_said_later_in_one_session_leans_on_what_was_said_before() -> None:
     links = Links(later={"s1#1": ["s1#3"], "s2#1": ["s3#1"]})
     assert newest_first(["s1#1", "s2#1", "s3#1", "s1#3"], links, {"s1#1": 0.9, "s2#1": 0.9}) == [
