@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 from dreamd.pipelines.learning.listwise import cross_validated, learn
 
 from .gathering import HITS, Asked
@@ -23,8 +22,9 @@ def held_out(asked: Sequence[Asked]) -> list[tuple[str, ...]] | None:
     sizes = Counter(example.dataset for example in learned)
     weighed = [replace(example, weight=1.0 / sizes[example.dataset]) for example in learned]
     scores = iter(cross_validated(weighed, learn))
-    return [_best(one, next(scores)) if one.example is not None else one.candidates[:HITS] for one in asked]
-
-
-def _best(asked: Asked, scores: np.ndarray) -> tuple[str, ...]:
-    return tuple(asked.candidates[place] for place in np.argsort(-scores, kind="stable")[:HITS])
+    return [
+        one.candidates[:HITS]
+        if one.example is None
+        else tuple(one.candidates[place] for place in one.example.best_first(next(scores))[:HITS])
+        for one in asked
+    ]

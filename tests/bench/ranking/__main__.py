@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 from dreamd.pipelines.learning.listwise import Values, cross_validated, learn
-from dreamd.store.find.search.stages.spreading import spread_over_sessions
 from loguru import logger
 
 from ..options import ROOT, Options
@@ -110,8 +109,7 @@ def measured(examples: Sequence[Spread], scores: Sequence[Values]) -> Scores:
     """Return evidence recall and any@k of each question."""
     found: Scores = {f"{what}@{depth}": [] for depth in DEPTHS for what in ("recall", "any")}
     for one, score in zip(examples, scores, strict=True):
-        best_first: list[int] = np.argsort(-score, kind="stable").tolist()
-        best = one.gold[spread_over_sessions(best_first, score, one.units) if one.units else best_first]
+        best = one.gold[one.best_first(score)]
         for depth in DEPTHS:
             hits = int(best[:depth].sum())
             found[f"recall@{depth}"].append(hits / one.wanted)

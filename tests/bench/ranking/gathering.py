@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from dreamd.pipelines.learning.listwise import Example
+from dreamd.pipelines.learning.listwise import Example, Values
 from dreamd.store.find.search.search import Question as Asked
 from dreamd.store.find.search.search import Ranking
+from dreamd.store.find.search.stages.spreading import spread_over_sessions
 from dreamd.store.model import NodeId
 
 from ..datasets import Question, beam, locomo
@@ -27,6 +28,16 @@ class Spread(Example):
     """An example whose best candidates, `units`, are spread over sessions after they are scored, if there are any."""
 
     units: Sequence[NodeId] = ()
+
+    def best_first(self, scores: Values) -> list[int]:
+        """Return the places of the candidates as recall orders them by these scores."""
+        places: list[int] = np.argsort(-scores, kind="stable").tolist()
+        return spread_over_sessions(places, scores, self.units) if self.units else places
+
+
+def spread_units(ranking: Ranking) -> tuple[NodeId, ...]:
+    """Return the units that an example of this ranking is spread by."""
+    return tuple(one.unit for one in ranking.candidates) if ranking.recounts else ()
 
 
 @dataclass(slots=True)
@@ -61,8 +72,8 @@ def _gather(daemon: DaemonInProcess, question: Question, found: Gathered) -> Non
     found.features = tuple(features)
     group, rows = f"{found.name} {question.channel}", np.stack(list(features.values()), axis=1)
     prior = sum(parts.search.priors(ranking).values(), np.zeros(len(rows)))
-    units = [one.unit for one in ranking.candidates] if ranking.recounts else ()
-    found.examples.append(Spread(found.name, group, rows, gold, len(question.gold), prior=prior, units=units))
+    example = Spread(found.name, group, rows, gold, len(question.gold), prior=prior, units=spread_units(ranking))
+    found.examples.append(example)
 
 
 def _locomo(daemon: DaemonInProcess, data: Path, folder: Path) -> Sequence[Question]:
