@@ -271,8 +271,14 @@ class Search:
 
     @staticmethod
     def _begun(question: Question, query: QueryText, terms: Sequence[str]) -> Ranking:
-        ranking = Ranking([], stems_of(terms), query.words, shows_facts=question.shows_facts, scope=question.scope)
-        ranking.recounts = bool(query.recounts)
+        ranking = Ranking(
+            [],
+            stems_of(terms),
+            query.words,
+            shows_facts=question.shows_facts,
+            recounts=bool(query.recounts),
+            scope=question.scope,
+        )
         ranking.notes += [query.note] if query.note else []
         ranking.notes += [NO_PAGES_THEN] if question.as_of is not None and {*question.levels} & {*PAGES} else []
         return ranking

@@ -97,11 +97,13 @@ def states_of(units: Collection[NodeId], catalog: Catalog, scope: Scope = EVERYT
     for unit, listed in facts.items():
         for fact, is_reworded in listed:
             state = _state(fact, beside[fact.node_id], others)
-            if is_reworded and not state.newer and held.admits(fact):
-                others = {**others, fact.node_id: fact}
-                state = replace(state, newer=(fact,))
+            if is_reworded:
+                state = replace(state, is_reworded=True)
+                if not state.newer and held.admits(fact):
+                    others = {**others, fact.node_id: fact}
+                    state = replace(state, newer=(fact,))
             if scope.admits(fact) or state.newer:
-                states.setdefault(unit, []).append(replace(state, is_reworded=True) if is_reworded else state)
+                states.setdefault(unit, []).append(state)
     return States(states, catalog.units(others, scope) if others else {})
 
 
