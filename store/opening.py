@@ -142,7 +142,7 @@ class Parts:
         )
         open_parts.callback(self.opened.close)
         self.index, self.catalog = self.opened.index, self.opened.catalog
-        self.lookup = Lookup(self.opened, self.vault)
+        self.lookup = Lookup(self.opened, self.vault, lambda: self.reconciliation.is_caught_up)
         self.cache = EmbeddingCache(self._place_of_vectors(), self.embedder.model_id)
         open_parts.callback(self.cache.close)
         self.search = Search(self.catalog, self.index.backend, self.embedder, self.settings.search, self.now)
@@ -203,6 +203,9 @@ class Parts:
             self.repairs,
             self.queue.wake,
             self.closing,
+            lambda kept, other, session_id: self.writer.submit(
+                self.sessions.join(kept, other, session_id, self.now())
+            ).result(),
         )
         self.visibility = Visibility(self.writer, self.indexer, self.opened, self.reconciliation)
 
@@ -219,7 +222,7 @@ class Parts:
             self.ranking.read,
         )
         self.reviving = Reviving(self.lookup.path_of, lambda one, other: normal_form(one) == normal_form(other))
-        self.sessions = SessionPlans(self.door, self.lookup.path_of, self.deletions.before_anew, self.mask.note)
+        self.sessions = SessionPlans(self.door, self.lookup.path_of_session, self.deletions.before_anew, self.mask.note)
         self.work_gate = threading.Lock()
         kept_by = (
             self.ledger,

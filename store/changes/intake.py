@@ -12,18 +12,24 @@ from itertools import islice
 from ..door import Door
 from ..keep import okf
 from ..keep.ledger import records
-from ..keep.ledger.journal import FileChange
+from ..keep.ledger.journal import FileChange, sha256
+from ..keep.ledger.records import Run
 from ..keep.ledger.withheld import Vanished
 from ..keep.okf import session
-from ..keep.redaction import REDACTED
+from ..keep.redaction import REDACTED, places_of_secrets
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Plan, Planned
-from ..model import Memory, NewTurn, NodeId, SessionHead
+from ..model import Memory, NewTurn, NodeId, SessionHead, Turn
 from ..results import Novelty
+from .deletion_action import deletion, record_deletion
 from .revival import Reviving
+from .runs import JOINED, JOINED_NOTE, new_run_id
 
 SESSIONS_IN_MIND = 64
 """Sessions whose external ids stay in memory between appends; others are read again from their file."""
+
+UNINDEXED_IN_MIND = 1024
+"""Sessions created here whose paths stay in memory before those that the index has read meanwhile are let go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,7 @@ class SessionPlans:
         self._path_of_node = path_of_node
         self._vanished = vanished
         self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._created: dict[NodeId, str] = {}  # the index has read some of them
 
     def observe(self, head: SessionHead, turns: Sequence[NewTurn]) -> Plan[Observed]:
         """Plan to append the turns that are not there yet. A turn is known by its external id; one without is new."""
@@ -89,7 +96,7 @@ class SessionPlans:
     def _append(
         self, files: PendingFiles, head: SessionHead, turns: Sequence[NewTurn], secrets: Sequence[int]
     ) -> Planned[Observed]:
-        path = self._path_of_node(head.session_id) or session.path_of(head)
+        path = self._path_of(head.session_id, files) or session.path_of(head)
         known = self._read(files, path, head.session_id)
         gone = self._vanished(path) if known is None else Vanished()
         if gone.withheld:
@@ -109,6 +116,7 @@ class SessionPlans:
         if known is None:
             content = session.open_file(head) + session.encode_turns(fresh, 1)
             change = FileChange("create", path, content)
+            self._note_created(head.session_id, path)
             self._keep(
                 path, _Known(len(content), len(fresh) + 1, b"", seen, sha256=self._noted(hashlib.sha256(), content))
             )
@@ -121,6 +129,49 @@ class SessionPlans:
             sha256 = known.sha256 and self._noted(known.sha256, content)
             self._keep(path, _Known(size, following, b"", seen, known.purged, sha256))
         return Planned(observed, (change,), gone.recording)
+
+    def join(self, kept: str, other: str, session_id: NodeId, now: datetime) -> Plan[int]:
+        """Plan to append to a session's file the turns that only another file of the same session holds; count them.
+
+        The other file is deleted, as a run that holds its content, unless it holds a secret, which no run may.
+        """
+        return lambda files: self._join(files, kept, other, session_id, now)
+
+    def _join(self, files: PendingFiles, kept: str, other: str, session_id: NodeId, now: datetime) -> Planned[int]:
+        if not files.exists(kept) or not files.exists(other):
+            return Planned(0)
+        there, image = files.read(kept), files.read(other)
+        parsed = session.parse(there)
+        known = {_identity(turn) for turn in parsed.turns}
+        turns = [replace(turn, text=self._door.turn(turn.text)) for turn in session.parse(image).turns]
+        fresh = [turn for turn in turns if _identity(turn) not in known]
+        changes = []
+        if fresh:
+            content = parsed.closing + session.encode_turns(map(_as_new, fresh), parsed.next_ordinal)
+            changes.append(FileChange("append", kept, content, from_offset=len(there)))
+            self._known.pop(kept, None)
+        if places_of_secrets(image):
+            return Planned(len(fresh), changes)
+        changes.append(FileChange("delete", other, pre_sha256=sha256(image)))
+        run = Run(new_run_id(now, JOINED), JOINED, "applied", now, now, summary={"deleted": 1, "note": JOINED_NOTE})
+        action = replace(deletion(other, image, is_session=True, now=now), stage=JOINED, reason=JOINED_NOTE)
+        return Planned(
+            len(fresh), changes, (records.record_run(run), *record_deletion(run.run_id, 0, action, image, now))
+        )
+
+    def _path_of(self, session_id: NodeId, files: PendingFiles) -> str | None:
+        """Return the path of a session's file: one session has one file, whatever the days of its turns.
+
+        The index knows a file only once it has read it, so what was created here, and what a crash left to be placed,
+        is known beside it.
+        """
+        indexed = self._path_of_node(session_id)
+        return indexed or self._created.get(session_id) or files.path_named(f"{session_id}.md", session.FOLDER)
+
+    def _note_created(self, session_id: NodeId, path: str) -> None:
+        if len(self._created) >= UNINDEXED_IN_MIND:
+            self._created = {one: path for one, path in self._created.items() if self._path_of_node(one) is None}
+        self._created[session_id] = path
 
     def _read(self, files: PendingFiles, path: str, session_id: NodeId) -> _Known | None:
         size = files.size(path)
@@ -143,6 +194,15 @@ class SessionPlans:
         self._known.move_to_end(path)
         while len(self._known) > SESSIONS_IN_MIND:
             self._known.popitem(last=False)
+
+
+def _identity(turn: Turn) -> object:
+    """Return what makes a turn of a session the same in two files: its external id, else all that was said of it."""
+    return turn.external_id or (turn.role, turn.at, turn.text)
+
+
+def _as_new(turn: Turn) -> NewTurn:
+    return NewTurn(turn.role, turn.text, turn.at, turn.external_id)
 
 
 def _parsed(data: bytes, session_id: NodeId) -> _Known:

@@ -49,6 +49,10 @@ EDIT: Final = "edit"
 TURN_FORGOTTEN: Final = "turn"
 """The key in the summary of a run that hides a turn, which is no file of its own."""
 
+JOINED: Final = "joined"
+JOINED_NOTE: Final = "a second file of one session was joined to the first"
+"""The kind of run that keeps the second file of a session whose turns are in its first file since."""
+
 PURGE: Final = "purge"
 """The kind of run that says that something was purged, and nothing of what it was."""
 

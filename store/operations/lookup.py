@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..find.index.opening import OpenIndex
 from ..find.index.projection import SUCCESSOR, Node
@@ -14,11 +14,12 @@ from ..model import IndexDamaged, NodeId
 class Lookup:
     """Finds the files of nodes, and the nodes that depend on others. Every method may be called from any thread."""
 
-    def __init__(self, opened: OpenIndex, vault: Vault) -> None:
+    def __init__(self, opened: OpenIndex, vault: Vault, is_caught_up: Callable[[], bool]) -> None:
         self._opened = opened
         self._catalog = opened.catalog
         self._vault = vault
         self._names = FileNames(vault)
+        self._is_caught_up = is_caught_up
 
     def path_of(self, node_id: NodeId) -> str | None:
         """Return the path of a node's file.
@@ -33,6 +34,17 @@ class Lookup:
             self._names.forget()
             return path
         return path or self._names.path_of(node_id)
+
+    def path_of_session(self, session_id: NodeId) -> str | None:
+        """Return the path of a session's file.
+
+        Until vault and index are compared, the index may miss a file that was written just before a crash; the folders
+        of the days are asked then.
+        """
+        path = self.path_of(session_id)
+        if path is None and not self._is_caught_up():
+            path = self._vault.session_named(session_id)
+        return path
 
     def read(self, node_id: NodeId) -> bytes | None:
         """Return the content of a node's file, None where there is none."""

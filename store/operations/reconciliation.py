@@ -13,9 +13,10 @@ from ..changes.deletions import Deletions
 from ..find.index.index import Reconciled, is_as_read
 from ..find.index.indexer import Indexer
 from ..find.index.opening import OpenIndex
+from ..find.index.projection import is_session
 from ..keep.files.presence import Presence
 from ..keep.files.vault import Absence, FileStamp, Vault, is_kept
-from ..model import IndexDamaged, StoreBusy
+from ..model import IndexDamaged, NodeId, StoreBusy
 from .damage import Repairs, repeated_after_repair
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,8 @@ PATIENCE_S = 2.0
 class Reconciliation:
     """Keeps the index true to the vault. Every method may be called from any thread but the indexer's.
 
-    `on_read` is called after files were read again.
+    `on_read` is called after files were read again, `join` with the first and another file of a session that has
+    several, and its id: the turns of the other are then in the first.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Reconciliation:
         repairs: Repairs,
         on_read: Callable[[], None],
         closing: threading.Event,
+        join: Callable[[str, str, NodeId], object],
     ) -> None:
         self.repairs = repairs
         self._vault = vault
@@ -52,6 +55,7 @@ class Reconciliation:
         self._presence = presence
         self._on_read = on_read
         self._closing = closing
+        self._join = join
         self._catching_up: Future[Reconciled] = Future()
         self.patience_until = 0.0
         """The moment, of the monotonic clock, until which questions wait for the comparison."""
@@ -106,7 +110,7 @@ class Reconciliation:
     @property
     def is_caught_up(self) -> bool:
         """Return whether what changed while the daemon or the vault was away is read."""
-        return self._catching_up.done()
+        return self._catching_up.done() and self._catching_up.exception() is None
 
     def wait_until_caught_up(self, timeout_s: float) -> bool:
         """Wait until what changed while the daemon or the vault was away is read; False when that takes longer."""
@@ -116,7 +120,7 @@ class Reconciliation:
         self._on_read()
         error = compared.exception()
         if error is not None and not self._closing.is_set() and not isinstance(error, IndexDamaged):
-            logger.warning("the vault could not be compared (%s); again soon", type(error).__name__)
+            logger.warning("the vault could not be compared (%s); again soon", type(error).__name__, exc_info=error)
             again = threading.Timer(COMPARED_AGAIN_S, self._catch_up_again)
             again.daemon = True
             again.start()
@@ -136,7 +140,16 @@ class Reconciliation:
         self._deletions.recall(lost := self._opened.take_lost())
         gone = (*found.gone, *(file.path for file in lost))
         self.look_at_missing(gone, at_once=accept_vanished, accept=accept_vanished)
+        self._join_sessions()
         return found
+
+    def _join_sessions(self) -> None:
+        """Join the files of sessions that have several; an earlier version made one a day."""
+        for path in self._opened.index.doubles():
+            name = path.rpartition("/")[2].removesuffix(".md")
+            kept = self._opened.catalog.path_of(name) if is_session(path) else None
+            if kept is not None and kept != path:
+                self._join(kept, path, name)
 
     def _read_again(self, paths: Sequence[str]) -> None:
         known = self._opened.catalog.known_files(paths)
@@ -146,6 +159,7 @@ class Reconciliation:
         else:
             changed = sorted(path for path, stamp in stamps.items() if self._has_changed(path, stamp, known))
             self._opened.index.apply_all(changed)
+            self._join_sessions()
 
     def _has_changed(self, path: str, stamp: FileStamp | None, known: Collection[str]) -> bool:
         if stamp is None:

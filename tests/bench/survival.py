@@ -40,6 +40,14 @@ TRIALS = (
         200,
         6,
     ),
+    Trial(
+        "random schedules of observe: days, resends, kills, rebuilds",
+        "every acknowledged turn found, once",
+        "observing.py",
+        "--schedules",
+        500,
+        5,
+    ),
     Trial("power loss simulated at random points", "no acknowledged memory lost", "power_loss.py", "--points", 500, 20),
 )
 

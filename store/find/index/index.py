@@ -306,9 +306,13 @@ class Index:
                 else:
                     self.apply(path)
 
+    def doubles(self) -> list[str]:
+        """Return the files whose node id an earlier file has."""
+        return [path for path, problem in self._catalog.problems() if problem.startswith(DOUBLE)]
+
     def reread_doubles(self) -> None:
         """Apply again the files whose node id an earlier file had: that file may be gone."""
-        self.apply_all([path for path, problem in self._catalog.problems() if problem.startswith(DOUBLE)])
+        self.apply_all(self.doubles())
 
     def pending(self, limit: int = 256, of: Collection[NodeId] | None = None) -> list[Pending]:
         """Return chunks, of these nodes or of any, that wait for a vector, with the text to embed."""

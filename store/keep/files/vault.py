@@ -135,6 +135,14 @@ class Vault:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             yield from (stamp for stamp in _walk(self.resolve(folder), f"{folder}/", is_kept) if stamp.size)
 
+    def session_named(self, session_id: str) -> str | None:
+        """Return the path of a session's file, on whatever day it began: one look a day folder, no list of files."""
+        for folder in [*sorted(self.root.glob("sessions/[0-9]*/[0-9]*/[0-9]*")), self.root / "sessions/undated"]:
+            path = f"{folder.relative_to(self.root)}/{session_id}.md"
+            if self.exists(path):
+                return path
+        return None
+
     def contents(self) -> Iterator[tuple[str, bytes]]:
         """Yield every memory and session with its content."""
         for stamp in self.walk():

@@ -61,6 +61,11 @@ class PendingFiles:
         base = self._vault.read(path)[: ahead.base] if ahead.base else b""
         return b"".join((base, *ahead.parts))
 
+    def path_named(self, name: str, folder: str) -> str | None:
+        """Return the path of a file of this name that is ahead of the disk, at any depth below a folder."""
+        ahead = (path for path, state in self._ahead.items() if not state.gone and path.startswith(folder))
+        return next((path for path in ahead if path.endswith(f"/{name}")), None)
+
     def under(self, prefix: str) -> dict[str, bytes | None]:
         """Return what is ahead of the disk below a folder: each file's content, None for one that goes."""
         ahead = ((path, state) for path, state in self._ahead.items() if path.startswith(prefix))

@@ -1,0 +1,128 @@
+"""One session is one file and one node, whatever the days of its turns, and each acknowledged turn of it is found."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.keep.okf import session
+from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.settings import StoreSettings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.store.conftest import NOW, OpenStore
+
+DAY = datetime(2026, 11, 1, 9, tzinfo=UTC)
+SETTLED_S = 60.0
+
+BATCHES = st.tuples(st.integers(0, 2), st.none() | st.integers(0, 8), st.lists(st.integers(0, 30), max_size=4))
+STEPS = st.lists(BATCHES | st.sampled_from(["restart", "rebuild", "no index"]), min_size=1, max_size=12)
+
+
+def turn(number: int, day: int | None = 0) -> NewTurn:
+    at = None if day is None else DAY + timedelta(days=day)
+    return NewTurn("user", f"We chose gadget{number:02d}x for the job.", at, str(number))
+
+
+def found(store: MemoryStore, number: int) -> int:
+    """Count the turns that recall finds by a turn's own word."""
+    return sum(f"gadget{number:02d}x " in hit.text for hit in store.recall(f"gadget{number:02d}x", channel="p").hits)
+
+
+def files_of(store: MemoryStore, session_id: str) -> list[Path]:
+    return sorted(store.paths.vault.rglob(f"sessions/**/{session_id}.md"))
+
+
+def caught_up(open_store: Callable[[], MemoryStore]) -> MemoryStore:
+    store = open_store()
+    assert store.wait_until_caught_up(SETTLED_S)
+    assert store.settle(SETTLED_S)
+    return store
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS)
+def test_every_acknowledged_turn_is_found(steps: list[object], tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("store")
+    index = folder / "index"
+    paths = StorePaths(folder / "vault", folder / "l.db", index / "index.db", index / "embeddings.db", folder / "runs")
+
+    def opened() -> MemoryStore:
+        return MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)
+
+    store, kept = opened(), set()
+    for step in steps:
+        match step:
+            case (chat, day, numbers):
+                turns = [turn(100 * chat + number, day) for number in numbers]
+                store.observe(SessionHead(f"chat-{chat}", "p"), turns).result()
+                kept |= {int(one.external_id or "") for one in turns}
+            case "rebuild":
+                store.rebuild()
+            case _:
+                store.close()
+                if step == "no index":
+                    shutil.rmtree(index)
+                store = opened()
+    store.close()
+    store = caught_up(opened)
+    assert {number: found(store, number) for number in kept} == dict.fromkeys(kept, 1)
+    assert all(len(files_of(store, f"chat-{chat}")) <= 1 for chat in range(3))
+    store.close()
+
+
+def test_days_that_come_before_the_index_has_read_the_first_go_into_one_file(store: MemoryStore) -> None:
+    for day in range(5):
+        store.observe(SessionHead("chat", "p"), [turn(day, day)]).result()
+    assert store.settle(SETTLED_S)
+    assert [found(store, day) for day in range(5)] == [1] * 5
+    assert len(files_of(store, "chat")) == 1
+
+
+def two_files(store: MemoryStore) -> Path:
+    """Lay a second file of a session beside the first, as an earlier version did for every day."""
+    store.observe(SessionHead("chat", "p"), [turn(1, 1)]).result()
+    assert store.settle(SETTLED_S)
+    head = SessionHead("chat", "p", started_at=DAY + timedelta(days=2))
+    second = store.paths.vault / session.path_of(head)
+    second.parent.mkdir(parents=True, exist_ok=True)
+    second.write_bytes(session.open_file(head) + session.encode_turns([turn(1, 1), turn(2, 2), turn(3, 2)], 1))
+    return second
+
+
+def test_files_of_one_session_that_stand_apart_are_joined(store: MemoryStore, open_store: OpenStore) -> None:
+    second = two_files(store)
+    store.close()
+    again = caught_up(open_store)
+    assert [found(again, number) for number in (1, 2, 3)] == [1, 1, 1]
+    assert not second.exists()
+    assert [run.kind for run in again.runs(10)] == ["joined"]
+    assert again.status()["problems"] == []
+
+
+def test_a_second_file_that_comes_while_the_daemon_runs_is_joined(store: MemoryStore) -> None:
+    second = two_files(store)
+    store.file_changed([str(second.relative_to(store.paths.vault))])
+    assert store.settle(SETTLED_S)
+    assert [found(store, number) for number in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_a_second_file_with_a_secret_stays_and_its_turns_are_found_without_it(store: MemoryStore) -> None:
+    second = two_files(store)
+    secret = "gh" + "p_" + "aB3dE5fG7h" * 4
+    said = NewTurn("user", f"gadget04x opens with {secret}", DAY, "4")
+    second.write_bytes(second.read_bytes() + session.encode_turns([said], 4))
+    for _ in range(2):
+        store.file_changed([str(second.relative_to(store.paths.vault))])
+        store.reconcile()
+        assert store.settle(SETTLED_S)
+    assert secret in second.read_text()
+    kept = next(path for path in files_of(store, "chat") if path != second).read_text()
+    assert secret not in kept
+    assert kept.count("gadget04x") == 1
