@@ -65,7 +65,7 @@ def test_what_is_over_with_the_conversation_is_not_kept(role: str, text: str) ->
 def test_a_choice_takes_along_what_was_chosen_and_nothing_else() -> None:
     offer = "Two ways to cache it:\n\n1. Redis, one more server\n2. A table in Postgres, slower but already there\n"
     draft = only(("user", "the catalogue is slow?"), ("assistant", offer), ("user", "option 2"))
-    assert draft.text == "> Two ways to cache it: A table in Postgres, slower but already there\n\noption 2"
+    assert draft.text == "> Two ways to cache it: … A table in Postgres, slower but already there\n\noption 2"
     assert draft.attributes.kind is Kind.DECISION
     assert draft.sources == ("s1#3", "s1#2")
 

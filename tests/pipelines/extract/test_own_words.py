@@ -52,4 +52,4 @@ def test_rules_and_roles_in_prose_are_left_alone(text: str) -> None:
 
 
 def test_a_head_within_a_turn_ends_where_it_ends() -> None:
-    assert own_words("see:\n---\ntype: Note\n---\nwe use it").split() == ["see:", "we", "use", "it"]
+    assert own_words("see:\n---\ntype: Note\n---\nwe use it").split() == ["see:", "…", "we", "use", "it"]

@@ -159,5 +159,5 @@ def test_a_reply_is_titled_by_its_own_words_and_by_what_it_replies_to_where_thes
     facts = [okf.to_memory(one.path, okf.parse(one.content or b"")) for one in planned.actions]
     assert [fact.title for fact in facts if fact.text.startswith("> ")] == [
         "To Oslo, from Sweden, with Ann",
-        "ok, do that: I'd take Postgres for the orders, so that one backup…",
+        "ok, do that … I'd take Postgres for the orders, so that one backup…",
     ]
