@@ -173,9 +173,13 @@ def side_by_side(before: str, between: str, text: str) -> str:
 
 
 def without_words(between: str) -> str:
-    """Return what stands between two pieces of a text as it is: white space, marks, an item's marker; GAP for words."""
-    has_words = any(map(str.isalnum, _LAST_MARKER.sub("", between)))
-    return f" {GAP} " if has_words else between
+    """Return what stands between two pieces of a text as it is: white space, marks, an item's marker; GAP for words.
+
+    The next line begins anew after a GAP too.
+    """
+    if not any(map(str.isalnum, _LAST_MARKER.sub("", between))):
+        return between
+    return f" {GAP}\n" if "\n" in between else f" {GAP} "
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, Shape]]:

@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,10 @@ from dreamd.ipc.mcp import render
 from dreamd.store.keep import okf
 from dreamd.store.keep.okf import session as sessions
 from dreamd.store.model import Level, Memory
-from dreamd.store.text.fence import unmarked, unmarked_lines
 from dreamd.store.text.replies import read_reply
 from loguru import logger
+
+from tests.told import strays
 
 from .in_process import DaemonInProcess
 from .options import Options
@@ -40,15 +41,8 @@ BUDGETS = (300, 500, 2000)
 MOST_SHOWN = 400
 """Violations that are printed."""
 
-_MARKS = re.compile(
-    r"…|\[REDACTED[^\]\n]*\]"
-    r"|\s\[(?:week of )?(?:\d{1,2} )?(?:[A-Z][a-z]{2} )?\d{4}\](?!\()"
-    r"|\s\(\d+ of \d+ steps\)"
-)
-"""What we put between the words: a gap, a secret's mark, the day that a word meant, a share of a list."""
-
-_NOTE = re.compile(r"^\[[\w.-]+(?: result| failed)?(?:: | |\])|\]$|^\[ran: |^\[it printed\]$|^\[plan\]$", re.MULTILINE)
-"""The frame of a note that stands for a call of a tool."""
+_NOTE = re.compile(r"^\[it printed\]$|^\[[\w.-]+(?: result| failed)?(?:: | |\])|\]$|^/[\w:.-]+ ", re.MULTILINE)
+"""The frame of a note that stands for a call of a tool, and a command, which a transcript keeps apart from its words."""
 
 _HEAD = re.compile(
     r"(?:- )?(?:\d{1,2} [A-Z][a-z]{2} \d{4}(?:, |(?=:)))?(?:user|assistant|tool|note|system)?"
@@ -77,37 +71,6 @@ class Found:
         stray = strays(told, said)
         if stray:
             self.wrong[place].append(f"{where}: {stray[0]!r}")
-
-
-def strays(told: str, said: Iterable[str]) -> list[str]:
-    """Return the parts of a text, between our marks, that stand in none of the texts."""
-    parts = [part for one in _MARKS.split(_line(told)) if any(map(str.isalnum, part := one.strip()))]
-    texts = list(said)
-    return [part for part in parts if not any(_stands_in(part, text) for text in texts)]
-
-
-def _stands_in(part: str, text: str) -> bool:
-    return any(part in whole for whole in _forms(text)) or any(
-        re.sub(r'^"(\w+)"(?=[ ,:])', r"\1", part) in whole for whole in _forms(text)
-    )
-
-
-@lru_cache(maxsize=100_000)
-def _forms(text: str) -> tuple[str, ...]:
-    """Return a text on one line as it is, and with the marks broken that a fence breaks."""
-    return tuple(dict.fromkeys((_line(text), unmarked(text), _line(unmarked_lines(text)))))
-
-
-@lru_cache(maxsize=100_000)
-def _line(text: str) -> str:
-    return " ".join(unmarked_free(text).split())
-
-
-def unmarked_free(text: str) -> str:
-    """Drop what does not show."""
-    from dreamd.store.text.controls import plain
-
-    return plain(text)
 
 
 class Said:
@@ -143,7 +106,9 @@ class Said:
     def around(self, ids: Iterable[str]) -> list[str]:
         """Return the turns with these ids and those right before them."""
         ids = list(ids)
-        before = [f"{session}#{int(number) - 1}" for session, _, number in (one.partition("#") for one in ids) if number]
+        before = [
+            f"{session}#{int(number) - 1}" for session, _, number in (one.partition("#") for one in ids) if number
+        ]
         return self.of([*ids, *before])
 
 
@@ -182,8 +147,11 @@ def _unpacked(folder: Path, into: Path, every: int) -> dict[str, str]:
     for path in sorted(folder.glob("*.gz"))[::every]:
         text = gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
         (into / path.stem).write_text(text)
-        for line in text.splitlines():
-            value = json.loads(line)
+        for line in filter(None, text.split("\n")):
+            try:
+                value = json.loads(line)
+            except ValueError:  # a line that broke off; nothing of it is read
+                continue
             raw[sessions.session_id(str(value.get("sessionId") or Path(path.stem).stem))] += _strings(value)
     return {name: "\n".join(dict.fromkeys(strings)) for name, strings in raw.items()}
 
@@ -237,7 +205,9 @@ def _look_at_pages(memories: Mapping[str, Memory], said: Said, found: Found) -> 
         labels = {label: memories[one] for one, label in okf.source_ids(page.sources).items() if one in memories}
         for line in page.text.splitlines():
             if line.lstrip().startswith("- ") and (label := _LABEL.search(line)) and label[1] in labels:
-                _quotes(f"{page.level.value} pages", line[: label.start()], labels[label[1]].sources, said, found, page.path)
+                _quotes(
+                    f"{page.level.value} pages", line[: label.start()], labels[label[1]].sources, said, found, page.path
+                )
         if page.level is Level.SCENARIO and page.run:
             told = re.sub(r"^[\w .-]{1,40}: ", "", page.title)
             ours = page.title == "What comes up again"
@@ -256,7 +226,7 @@ def _quotes(place: str, line: str, sources: Iterable[str], said: Said, found: Fo
 
 def _look_at_digests(vault: Path, memories: Mapping[str, Memory], said: Said, found: Found) -> None:
     by_path = {memory.path: memory for memory in memories.values()}
-    for path in vault.glob("digests/*.md"):
+    for path in vault.glob("digests/2*.md"):
         for line in path.read_text().splitlines():
             for text, target in re.findall(r"\[((?:\\.|`[^`]*`|[^\]\\])*)\]\(/([^)\s]+)\)", line):
                 _told(f"digest, {path.suffix}", _without_escapes(text), by_path.get(target), said, found, path.name)
@@ -288,13 +258,21 @@ def _told(place: str, text: str, memory: Memory | None, said: Said, found: Found
         for one in _BETWEEN_QUOTES.split(quoted[1] if quoted else ""):
             texts = said.of(memory.sources)
             if ".html" in place:
-                one, texts = _RENDERED.sub("", one), [*texts, *(_RENDERED.sub("", _ITEM.sub("", text)) for text in texts)]
+                one, texts = (
+                    _RENDERED.sub("", one),
+                    [*texts, *(_RENDERED.sub("", _ITEM.sub("", text)) for text in texts)],
+                )
             found.take(place, one, texts, where=f"{where} {memory.path}")
 
 
 def _look_at_starts(daemon: DaemonInProcess, said: Said, found: Found) -> None:
     for channel, folder in said.folders.items():
-        given = {"session_id": f"start-{channel}", "source": "startup", "cwd": folder, "hook_event_name": "SessionStart"}
+        given = {
+            "session_id": f"start-{channel}",
+            "source": "startup",
+            "cwd": folder,
+            "hook_event_name": "SessionStart",
+        }
         output = daemon.call("hook", agent="claude-code", event="SessionStart", given=given, cwd=folder)["output"]
         text = json.loads(output)["hookSpecificOutput"]["additionalContext"] if output else ""
         texts = said.by_channel[channel]
@@ -316,7 +294,11 @@ def _look_at_shown(daemon: DaemonInProcess, memories: Mapping[str, Memory], said
 
 
 def _look_at_answers(
-    daemon: DaemonInProcess, prompts: Iterable[Mapping[str, Any]], said: Said, memories: Mapping[str, Memory], found: Found
+    daemon: DaemonInProcess,
+    prompts: Iterable[Mapping[str, Any]],
+    said: Said,
+    memories: Mapping[str, Memory],
+    found: Found,
 ) -> None:
     for prompt in prompts:
         for budget in BUDGETS:

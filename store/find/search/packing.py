@@ -420,9 +420,7 @@ class _Choice:
     def _add(self, unit: NodeId, node: Node, texts: Mapping[int, str], fact: Node | None, tokens: int) -> _Line:
         if unit not in self.lines:
             passage = self._of_unit.get(unit)
-            self.lines[unit] = (
-                _Line(node, unit, passage.pieces(), passage.node.text) if passage else _Line(node, unit)
-            )
+            self.lines[unit] = _Line(node, unit, passage.pieces(), passage.node.text) if passage else _Line(node, unit)
         line = self.lines[unit]
         line.texts.update(texts)
         line.tokens += tokens

@@ -38,7 +38,7 @@ def test_others_than_the_person_are_named() -> None:
 
 def test_a_proposal_and_its_acceptance_are_two_quotes() -> None:
     text = "> Shall I take\n> `uv` for it?\n\nyes do that"
-    assert quotes.quoted(said(text)) == "“Shall I take `uv` for it?” – “yes do that”"
+    assert quotes.quoted(said(text)) == "“Shall I take\n`uv` for it?” – “yes do that”"
 
 
 @pytest.mark.parametrize("kind", [Kind.CORRECTION, Kind.NEGATIVE])

@@ -28,6 +28,7 @@ def test_each_fact_gets_a_file_that_cites_its_turn() -> None:
     assert fact.level is Level.FACT
     assert fact.sources == ("s1#1",)
     assert (fact.said_by, fact.about, fact.days) == ("Ann", ("Oslo",), ())
+    assert fact.tags == ()  # a speaker is no tag
     assert fact.session_id == "s1"
     assert fact.run == "run-1"
     assert fact.created_at == source.said["s1"][0].at

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 @pytest.mark.parametrize(
     ("text", "rows"),
     [
-        ("| room | key |\n|:--|---:|\n| attic | 17 |\n| cellar | |", ["room | key … attic | 17", "room | key … cellar |"]),
+        (
+            "| room | key |\n|:--|---:|\n| attic | 17 |\n| cellar | |",
+            ["room | key … attic | 17", "room | key … cellar |"],
+        ),
         ("| | key |\n|-|-|\n| attic | 17 |", ["| key … attic | 17"]),
         ("| a | b |\n| c | d |", ["a | b", "c | d"]),
         ("| a |\n|---|\n| 1 | 2 |\n\nBetween.\n\n| b |\n|---|\n| 3 |", ["a … 1 | 2", "b … 3"]),
