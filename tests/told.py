@@ -12,7 +12,7 @@ from dreamd.store.text.fence import unmarked, unmarked_lines
 from hypothesis import strategies as st
 
 _MARKS = re.compile(
-    r"…|\[REDACTED[^\]\n]*\]"
+    r"…|\[(?:redacted|REDACTED)[^\]\n]{0,40}\]"
     r"|\s\[(?:week of )?(?:\d{1,2} )?(?:[A-Z][a-z]{2} )?\d{4}\](?!\()"
     r"|\s\(\d+ of \d+ steps\)"
 )

@@ -34,7 +34,7 @@ def without_links(line: str) -> str:
 def rendered(text: str) -> str:
     """Return a text as HTML: its lists, code and bold words; everything else is escaped."""
     blocks = groupby(_lines(text.split("\n")), key=lambda line: line[0])
-    return " ".join(_LISTS[tag].format("".join(line for _, line in lines)).strip() for tag, lines in blocks)
+    return " ".join(_BLOCKS[tag].format("".join(line for _, line in lines)).strip() for tag, lines in blocks)
 
 
 def rendered_line(line: str) -> str:
@@ -80,7 +80,7 @@ def _closing(runs: Sequence[tuple[int, int]]) -> list[int | None]:
     return closing
 
 
-_LISTS = {
+_BLOCKS = {
     "": "{}",
     "ul": '<ul class="said">{}</ul>',
     "ol": '<ol class="said">{}</ol>',

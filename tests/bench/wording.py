@@ -1,9 +1,9 @@
-"""Is what is told what was said? Every text that is handed out, over real sessions after a dream, held against its turns.
+"""Is what is told what was said? Every text that is handed out after a dream of real sessions, held against turns.
 
 `python -m tests.bench.wording` imports the sessions of `entire`, dreams, and looks at turns, facts, pages, digests, the
 starts of sessions, envelopes and hits: each must be a piece of what was said, word for word. White space may be
-collapsed, and marks of ours stand beside the words: "…" for what is left out, the day that "yesterday" meant, the number
-of steps, and what breaks a tag or the mark of a role.
+collapsed, and marks of ours stand beside the words: "…" for what is left out, the day that "yesterday" meant, the
+number of steps, and what breaks a tag or the mark of a role.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ BUDGETS = (300, 500, 2000)
 MOST_SHOWN = 400
 """Violations that are printed."""
 
-_NOTE = re.compile(r"^\[it printed\]$|^\[[\w.-]+(?: result| failed)?(?:: | |\])|\]$|^/[\w:.-]+ ", re.MULTILINE)
-"""The frame of a note that stands for a call of a tool, and a command, which a transcript keeps apart from its words."""
+_NOTE = re.compile(
+    r"\[redacted:[\w-]+\]|^\[it printed\]$|^\[[\w.-]+(?: result| failed)?(?:: | |\])|\]$|^/[\w:.-]+ ", re.MULTILINE
+)
+"""A secret's mark; the frame of a note of a tool's call; a command, which a transcript keeps apart from its words."""
 
 _HEAD = re.compile(
     r"(?:- )?(?:\d{1,2} [A-Z][a-z]{2} \d{4}(?:, |(?=:)))?(?:user|assistant|tool|note|system)?"
@@ -55,7 +57,8 @@ _LABEL = re.compile(r"\[\^(\w+)\]\s*$")
 _TAG = re.compile(r"<[^>]+>")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _ITEM = re.compile(r"^[^\S\n]*(?:[-*+]|\d{1,3}[.)])\s+", re.MULTILINE)
-_RENDERED = re.compile(r"\*\*|`{3,}[^\n`]*$|`", re.MULTILINE)
+_FENCE_LINE = re.compile(r"^\s*`{3,}[^\n`]*$", re.MULTILINE)
+_BARE = re.compile(r"\*\*|`")
 
 
 @dataclass
@@ -252,17 +255,20 @@ def _told(place: str, text: str, memory: Memory | None, said: Said, found: Found
     if memory is None:
         found.take(place, text, said.everything, where=where)
     elif memory.level is not Level.FACT:
-        found.take(place, text.partition(f" ({memory.channel})")[0], [memory.title], where=where)
+        titles = [memory.title, _BARE.sub("", memory.title)]
+        found.take(place, text.partition(f" ({memory.channel})")[0], titles, where=where)
     else:
         quoted = _QUOTED.search(text)
         for one in _BETWEEN_QUOTES.split(quoted[1] if quoted else ""):
             texts = said.of(memory.sources)
             if ".html" in place:
-                one, texts = (
-                    _RENDERED.sub("", one),
-                    [*texts, *(_RENDERED.sub("", _ITEM.sub("", text)) for text in texts)],
-                )
+                one, texts = _BARE.sub("", one), list(map(_as_shown, texts))
             found.take(place, one, texts, where=f"{where} {memory.path}")
+
+
+def _as_shown(text: str) -> str:
+    """Return a text as HTML shows it on one line, and as it does in lists and blocks of code."""
+    return f"{_BARE.sub('', text)}\n\n{_BARE.sub('', _FENCE_LINE.sub('', _ITEM.sub('', text)))}"
 
 
 def _look_at_starts(daemon: DaemonInProcess, said: Said, found: Found) -> None:

@@ -229,7 +229,7 @@ def _state_of(sentence: Sentence, states: Sequence[FactState]) -> FactState | No
 
 @dataclass(slots=True)
 class _Line:
-    """The line of one unit: its sentences by their place among the `pieces` of its `source`, and the notes beside them."""
+    """The line of one unit: sentences by their place among the `pieces` of its `source`, and the notes beside them."""
 
     node: Node
     unit: NodeId
