@@ -40,8 +40,7 @@ class Passage:
     @cached_property
     def text(self) -> str:
         """The words, as they were said."""
-        (start, _), *_ = self.spans
-        pieces = [self.source[start : self.spans[0][1]]]
+        pieces = [self.source[slice(*self.spans[0])]]
         for (_, end), (begin, stop) in pairwise(self.spans):
             pieces += [without_words(self.source[end:begin]), self.source[begin:stop]]
         return "\n".join(line for line in map(on_one_line, "".join(pieces).splitlines()) if line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import product
+from itertools import product, takewhile
 
 from ...store.model import Memory, NodeId
 from ...store.roles import MACHINES
@@ -62,7 +62,7 @@ def _from(sentence: str, memory: Memory) -> Memory:
         pieces = joined_sentences(said)
         first = [piece.text for piece in pieces].index(sentence)
         following = (joined_as_one(pieces[first:end], said).text for end in range(first + 1, len(pieces) + 1))
-        words = max((part for part in following if len(part) <= SHORT_CHARS), key=len, default=sentence)
+        words = max(takewhile(lambda part: len(part) <= SHORT_CHARS, following), key=len, default=sentence)
     return replace(memory, text=words, days=())
 
 

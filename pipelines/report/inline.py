@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import groupby
 
+from ...store.text.controls import plain
 from ...store.text.sentences import on_one_line
 
 _RUN = re.compile(r"`+")
 _MARKS = re.compile(r"[\[\]<`]|\\(?=[!-/:-@\[-`{-~]|\Z)")
-"""What would open a link, a tag or code, or escapes what follows."""
+"""Marks that open a link, a tag or code, or escape the one that follows."""
 
 _BOLD = re.compile(r"\*\*(?=[^\s*])((?:[^*]|\*(?!\*))+?)(?<=\S)\*\*")
 _HELD = re.compile("\0(\\d+)\0")
@@ -41,7 +42,7 @@ def rendered_line(line: str) -> str:
     """Return a line as HTML, with its code and bold words."""
     held: list[str] = []
     kept = ""
-    for part, is_code in code_apart(line):
+    for part, is_code in code_apart(plain(line)):
         kept += f"\0{len(held)}\0" if is_code else escape(part)
         held += [f"<code>{escape(part.strip('`').strip())}</code>"] if is_code else []
     return _HELD.sub(lambda mark: held[int(mark[1])], _BOLD.sub(r"<strong>\1</strong>", kept))

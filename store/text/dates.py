@@ -13,8 +13,11 @@ from .vocabulary import MONTHS, SHORT_MONTHS
 
 _MOST_YEARS = 150  # "4000 years ago" is history, not a date of a person's life
 _WORD_START = r"(?<!\w)"
-_BEFORE = re.compile(r"(?:^|\s)[^\w\s=/.\\@:]{0,9}\Z|[—–…]\Z")
-_BEHIND = re.compile(r"[^\w\s=/\\@]{0,9}(?:\s|\Z)|[—–…]")
+MOST_MARKS = 9
+"""Marks that may stand between a word and white space: brackets, quotation marks, a full stop."""
+
+_BEFORE = re.compile(rf"(?:^|\s)[^\w\s=/.\\@:]{{0,{MOST_MARKS}}}\Z|[—–…]\Z")
+_BEHIND = re.compile(rf"[^\w\s=/\\@]{{0,{MOST_MARKS}}}(?:\s|\Z)|[—–…]")
 _ISO = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 _RECENT_DAYS = 120
 """A day without a year that lies no longer back is the one that was: "since 1 October" said on the 6th.
@@ -111,7 +114,9 @@ def with_days(text: str, said_on: date) -> str:
 
 def _stands_free(text: str, start: int, end: int) -> bool:
     """Check for words that are no part of a name, a path or code: only marks stand between them and white space."""
-    return _BEFORE.search(text, 0, start) is not None and _BEHIND.match(text, end) is not None
+    return (
+        _BEFORE.search(text, max(0, start - MOST_MARKS - 1), start) is not None and _BEHIND.match(text, end) is not None
+    )
 
 
 def _short(one: Resolved) -> str:

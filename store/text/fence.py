@@ -35,7 +35,7 @@ _NO_NAME = re.compile(r"[^\w .'’-]")
 _LABEL = re.compile(r"[A-Z]")
 _GOES_ON = re.compile(r"::?\w")
 _INNER = "=/.@$&+%~\\-"
-"""What stands before a part of a word that is none of its own: "ISSUER=user", "com.example.User"."""
+"""Marks that join the parts of one word: "ISSUER=user", "com.example.User"."""
 
 
 def fenced(text: str) -> str:

@@ -21,6 +21,9 @@ LONGEST_CHARS = 600
 GAP = "…"
 """The mark of what is left out between two pieces of a text."""
 
+MOST_MARKS = 6
+"""Characters of marks that are told between two pieces: "- [x]"; what is longer is a rule, or drawn."""
+
 CODE_LINES, CODE_CHARS = 3, 240
 """The most of a code block that is told with the line that leads to it."""
 
@@ -173,11 +176,12 @@ def side_by_side(before: str, between: str, text: str) -> str:
 
 
 def without_words(between: str) -> str:
-    """Return what stands between two pieces of a text as it is: white space, marks, an item's marker; GAP for words.
+    """Return what stands between two pieces of a text as it is: white space, an item's marker; GAP for words or a rule.
 
     The next line begins anew after a GAP too.
     """
-    if not any(map(str.isalnum, _LAST_MARKER.sub("", between))):
+    has_words = any(map(str.isalnum, _LAST_MARKER.sub("", between)))
+    if not has_words and len(between.strip()) <= MOST_MARKS:
         return between
     return f" {GAP}\n" if "\n" in between else f" {GAP} "
 
