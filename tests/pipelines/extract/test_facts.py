@@ -270,3 +270,9 @@ def test_a_claim_that_is_put_right_in_the_next_turn_is_no_fact(reply: str) -> No
 def test_a_claim_beside_which_something_else_is_said_stays(reply: str) -> None:
     said = (("user", "write down who does what"), ("assistant", "[Edit /docs/club.md]"), ("assistant", DONE))
     assert DONE in [draft.text for draft in drafts(*said, ("user", reply))]
+
+
+def test_a_proposal_is_told_as_it_stands_in_its_turn() -> None:
+    offer = "I'd keep two:\n- Postgres for the orders\n- Redis for the queue\n\n```\nlong\ncode\nof it\nall\n```\nThe rest stays."
+    draft = only(("assistant", offer), ("user", "yes, do that"))
+    assert draft.text.startswith("> I'd keep two: - Postgres for the orders - Redis for the queue … The rest stays.")

@@ -62,3 +62,9 @@ def test_two_statements_side_by_side_are_pieces_of_what_was_said(text: str, chan
     older, newer = told_by(said(text or "-"), said(f"{text}. {change}", "s5#1"))
     assert strays(older.text, [text]) == []
     assert strays(newer.text, [f"{text}. {change}"]) == []
+
+
+def test_the_sentences_of_a_long_statement_stand_side_by_side_as_they_were_said() -> None:
+    before = "The shop in Braga has been ours for years, and everyone there knows it. " * 4
+    newer = said(f"{before}We moved from SQLite to Postgres:\n- the orders\n- the stock of both shops", "s5#1")
+    assert told_by(SQLITE, newer)[1].text == "We moved from SQLite to Postgres: - the orders - the stock of both shops"
