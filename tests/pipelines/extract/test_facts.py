@@ -273,6 +273,7 @@ def test_a_claim_beside_which_something_else_is_said_stays(reply: str) -> None:
 
 
 def test_a_proposal_is_told_as_it_stands_in_its_turn() -> None:
-    offer = "I'd keep two:\n- Postgres for the orders\n- Redis for the queue\n\n```\nlong\ncode\nof it\nall\n```\nThe rest stays."
+    listed = "- Postgres for the orders\n- Redis for the queue"
+    offer = f"I'd keep two:\n{listed}\n\n```\nlong\ncode\nof it\nall\n```\nThe rest stays."
     draft = only(("assistant", offer), ("user", "yes, do that"))
     assert draft.text.startswith("> I'd keep two: - Postgres for the orders - Redis for the queue … The rest stays.")

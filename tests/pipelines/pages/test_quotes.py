@@ -69,3 +69,8 @@ def test_facts_of_one_moment_stand_in_the_order_of_their_turns() -> None:
     at = said("x").created_at
     tenth, second = (replace(said(f"turn {n}", f"s1#{n}"), created_at=at) for n in (10, 2))
     assert quotes.in_time([tenth, second, fact("undated")]) == [second, tenth, fact("undated")]
+
+
+def test_a_fact_of_several_lines_is_one_line_of_a_page() -> None:
+    listed = said("To renew it:\n- ask Ann\n- copy the file")
+    assert quotes.line(listed, "m1") == "- “To renew it: - ask Ann - copy the file” [^m1]"
