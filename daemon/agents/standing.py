@@ -38,7 +38,7 @@ FACTS_READ = 40
 _SPEAKER = re.compile(r'^(\d{1,2} \w+ \d{4}, )"([\w -]{1,40})": (?=“)')
 """The speaker in front of a quote, marked as what a text may have forged: here it is the page's own word."""
 
-_FOOTNOTE = re.compile(r"\s*+\[\^\w+\]\Z")
+_FOOTNOTE = re.compile(r"(?<!\s)\s*+\[\^\w+\]\Z")
 OPENING = "Remembered of this project:"
 
 

@@ -31,7 +31,7 @@ _LEFT_OUT = "\0"
 """Stands for what was cut out, until it is known what is left around it."""
 
 _AROUND = f"{_LEFT_OUT} \t\n"
-_GAPS = re.compile(rf"\s*{_LEFT_OUT}[\s{_LEFT_OUT}]*")
+_GAPS = re.compile(rf"(?<!\s)\s*+{_LEFT_OUT}[\s{_LEFT_OUT}]*+")
 
 _IN_MARKS = re.compile(r"“[^”]*”|„[^“”]*[“”]|«[^»]*»|(?<!\w)\"[^\"]*\"(?!\w)")
 

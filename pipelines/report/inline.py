@@ -16,7 +16,7 @@ _MARKS = re.compile(r"[\[\]<`]|\\(?=[!-/:-@\[-`{-~]|\Z)")
 
 _BOLD = re.compile(r"\*\*(?=[^\s*])((?:[^*]|\*(?!\*))+?)(?<=\S)\*\*")
 _HELD = re.compile("\0(\\d+)\0")
-_LINK = re.compile(r"(?<!\\)\[|(?<!\\)\]\(/[^)\n]*\)")
+_LINK = re.compile(r"(?<!\\)\[|(?<!\\)\]\(/[^()\n]*\)")
 _ITEM = re.compile(r"(?P<lead>[^“\n]{0,80}“)?\s*(?:[-*+•]|(?P<number>\d{1,3})[.)])\s+(?P<text>\S.*)")
 _FENCE = re.compile(r"\s*(`{3,})[^`]*")
 
