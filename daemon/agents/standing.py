@@ -38,7 +38,7 @@ FACTS_READ = 40
 _SPEAKER = re.compile(r'^(\d{1,2} \w+ \d{4}, )"([\w -]{1,40})": (?=“)')
 """The speaker in front of a quote, marked as what a text may have forged: here it is the page's own word."""
 
-_FOOTNOTES = re.compile(r"(?<!\s)\s*+\[\^\w+\]")
+_FOOTNOTE = re.compile(r"(?<!\s)\s*+\[\^\w+\]\Z")
 OPENING = "Remembered of this project:"
 
 
@@ -80,7 +80,7 @@ def _of_page(text: str) -> Iterator[str]:
         if line.startswith("## "):
             heading = line[3:].strip()
         elif line.startswith("- ") and heading in HEADINGS:
-            words = unmarked(_FOOTNOTES.sub("", line[2:]))
+            words = unmarked(_FOOTNOTE.sub("", line[2:]))
             under.setdefault(heading, []).append("- " + _SPEAKER.sub(r"\1\2: ", words))
     instructions, *others = (under.get(heading, []) for heading in HEADINGS)
     columns = [instructions[::2], instructions[1::2], *others]

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from ...store.text.fence import TAG
+from ...store.text.sentences import GAP
 
 _RECALLED = re.compile(
     rf"<(?P<tag>{TAG}|dreamd|memory|memories|recalled|recall|system-reminder)\b[^>]*>.*?</(?P=tag)>",
@@ -26,17 +27,24 @@ _KEY = re.compile(r"[\w-]{1,40}\s*[:=](?:\s|$)|\s|- |#")
 MOST_HEAD_LINES = 60
 """Lines of a pasted frontmatter, at most."""
 
+_LEFT_OUT = "\0"
+"""Stands for what was cut out, until it is known what is left around it."""
+
+_AROUND = f"{_LEFT_OUT} \t\n"
+_GAPS = re.compile(rf"(?<!\s)\s*+{_LEFT_OUT}[\s{_LEFT_OUT}]*+")
+
 _IN_MARKS = re.compile(r"“[^”]*”|„[^“”]*[“”]|«[^»]*»|(?<!\w)\"[^\"]*\"(?!\w)")
 
 
 def own_words(text: str) -> str:
     """Return a turn's text without recalled memories, captions of images, quotations and pasted dialogues.
 
-    What begins with a frontmatter is a pasted file, and none of it the speaker's.
+    What begins with a frontmatter is a pasted file, and none of it the speaker's. GAP stands for what is left out.
     """
-    lines = _IMAGE.sub(" ", _RECALLED.sub(" ", text)).strip().split("\n")
+    lines = _IMAGE.sub(_LEFT_OUT, _RECALLED.sub(_LEFT_OUT, text)).strip(_AROUND).split("\n")
     is_file = _RULE.fullmatch(lines[0]) is not None and _end_of_head(lines, 0) > 0
-    return "" if is_file else "\n".join(_own_lines(lines))
+    own = "" if is_file else "\n".join(_own_lines(lines)).strip(_AROUND)
+    return _GAPS.sub(lambda gap: f"\n{GAP}\n" if "\n" in gap[0] else f" {GAP} ", own)
 
 
 def without_marked(text: str) -> str:
@@ -45,13 +53,14 @@ def without_marked(text: str) -> str:
 
 
 def _own_lines(lines: list[str]) -> Iterator[str]:
-    """Yield the lines, empty for those that are not the speaker's own: a mark of a role counts to the next gap."""
+    """Yield the lines without those that are not the speaker's own: a mark of a role counts to the next blank line."""
     head_ends = in_dialogue = 0
     for number, line in enumerate(lines):
         if _RULE.fullmatch(line) and number >= head_ends:
             head_ends = _end_of_head(lines, number)
         in_dialogue = bool(line.strip()) and (in_dialogue or bool(_ROLE.match(line)))
-        yield "" if number < head_ends or in_dialogue or _QUOTATION.match(line) else line
+        is_own = not (number < head_ends or in_dialogue or _QUOTATION.match(line))
+        yield line if is_own or not line.strip() else _LEFT_OUT
 
 
 def _end_of_head(lines: list[str], start: int) -> int:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from functools import cached_property
+from itertools import pairwise, zip_longest
 
 from ...store.keep.redaction import REDACTED, redact
 from ...store.text.languages import phrases
-from ...store.text.sentences import FEWEST_WORDS, Sentence, split, told
+from ...store.text.sentences import FEWEST_WORDS, Sentence, on_one_line, split, start_of_item, without_words
 from .places import Place, Speaker
 
 SHORT_WORDS = 60
@@ -21,12 +22,28 @@ LONGEST_WORDS = 90
 """Words that a passage may grow to."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Passage:
-    """Some whole sentences of one turn in their order, as one text; `start` is where it begins in the turn."""
+    """Some whole sentences of one turn in their order, as one text, cut from `source` where their `spans` are.
 
-    text: str
-    start: int
+    Its lines are those of the turn, and what stands between two sentences there does so here; GAP for words.
+    """
+
+    source: str
+    spans: tuple[tuple[int, int], ...]
+
+    @property
+    def start(self) -> int:
+        """Return where it begins in the turn."""
+        return self.spans[0][0]
+
+    @cached_property
+    def text(self) -> str:
+        """The words, as they were said."""
+        pieces = [self.source[slice(*self.spans[0])]]
+        for (_, end), (begin, stop) in pairwise(self.spans):
+            pieces += [without_words(self.source[end:begin]), self.source[begin:stop]]
+        return "\n".join(line for line in map(on_one_line, "".join(pieces).splitlines()) if line)
 
     @property
     def words(self) -> int:
@@ -52,7 +69,7 @@ def passages_of(place: Place) -> list[Passage]:
 
 def joined(passages: Sequence[Passage]) -> Passage:
     """Return passages that follow each other as one."""
-    return Passage("\n".join(passage.text for passage in passages), passages[0].start)
+    return Passage(passages[0].source, tuple(span for passage in passages for span in passage.spans))
 
 
 def _report(said: Sequence[Sentence]) -> list[Sentence]:
@@ -111,18 +128,6 @@ def _leads(group: Sequence[Sentence]) -> bool:
 
 
 def _passage(said: Sequence[Sentence], text: str) -> Passage:
-    lines: list[str] = []
-    for sentence, before in zip(said, [None, *said[:-1]], strict=True):
-        spoken = told(sentence)
-        if sentence.shape == "item" and (before is None or before.block != sentence.block):
-            lines.append(_marker(sentence, text) + spoken)
-        elif before is None or (before.shape == "item" and before.block != sentence.block):
-            lines.append(spoken)
-        else:
-            lines[-1] = f"{lines[-1]} {spoken}"
-    return Passage("\n".join(lines), said[0].start)
-
-
-def _marker(sentence: Sentence, text: str) -> str:
-    """Return what stands before an item on its line: "1. "."""
-    return text[text.rfind("\n", 0, sentence.start) + 1 : sentence.start].lstrip()
+    """Return sentences of a text as a passage; the first with its marker where it opens an item of a list: "1. "."""
+    spans = [(sentence.start, sentence.end) for sentence in said]
+    return Passage(text, ((start_of_item(text, said[0].start), said[0].end), *spans[1:]))

@@ -9,9 +9,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
 
 from ...store.text.languages import languages, phrases, table
-from ...store.text.sentences import Sentence, split
+from ...store.text.sentences import Sentence, joined_as_one, on_one_line, side_by_side, split
 from ...store.text.stems import stems_of
 from .passages import SHORT_WORDS
 from .places import Place, Speaker
@@ -104,8 +105,11 @@ def _option(text: str, number: int) -> str | None:
     if len(listed) < max(2, number):
         return None
     leads = split(opening[: listed[0].start()])
-    lead = " ".join(leads[-1].text.split()) if leads else ""
-    return f"{lead} {' '.join(listed[number - 1]['text'].split())}".strip()
+    item = listed[number - 1]
+    chosen = on_one_line(item["text"])
+    if not leads:
+        return chosen
+    return side_by_side(on_one_line(leads[-1].text), opening[leads[-1].end : item.start("text")], chosen)
 
 
 def _proposed(before: Place, reply: str) -> str:
@@ -118,7 +122,8 @@ def _proposed(before: Place, reply: str) -> str:
         if sentence.shape == "heading":
             break
         opening.append(sentence)
-    said = [" ".join(one.text.split()) for one in opening if one.shape in {"prose", "item"}]
+    pieces = [one for one in opening if one.shape in {"prose", "item"}]
+    said = [on_one_line(one.text) for one in pieces]
     if not said:
         return ""
     at = next((at for at, one in enumerate(said) if phrases("speech.proposal").search(one)), None)
@@ -132,17 +137,13 @@ def _proposed(before: Place, reply: str) -> str:
         at -= 1
     named = stems_of(content_words(reply))
     shares = [len(named & stems_of(content_words(one))) for one in said]
-    is_unnamed = not any(shares[at : at + len(_explained(said[at:]))])
+    is_unnamed = not any(shares[at : at + _explained(said[at:])])
     if is_unnamed and any(shares) and not is_question(said[-1]):
         at = shares.index(max(shares))
-    return " ".join(_explained(said[at:]))
+    return joined_as_one(pieces[at : at + _explained(said[at:])], before.text).text
 
 
-def _explained(said: Sequence[str]) -> list[str]:
-    """Return the first sentence with those after it that have room."""
-    chosen: list[str] = []
-    for one in said:
-        if chosen and sum(len(text.split()) for text in (*chosen, one)) > SHORT_WORDS:
-            break
-        chosen.append(one)
-    return chosen
+def _explained(said: Sequence[str]) -> int:
+    """Return how many sentences there is room for, the first of them in any case."""
+    words = list(accumulate(len(one.split()) for one in said))
+    return max(1, sum(number <= SHORT_WORDS for number in words))

@@ -65,7 +65,7 @@ def points_back(text: str) -> bool:
 
 def _repeats(text: str) -> bool:
     """Check for lines that each stand there twice or more: a program says so, no person."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if any(map(str.isalnum, line))]
     return len(lines) > 1 and 2 * len(set(lines)) <= len(lines)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import accumulate, product
+from itertools import product, takewhile
 
 from ...store.model import Memory, NodeId
 from ...store.roles import MACHINES
 from ...store.text.replies import read_reply
-from ...store.text.sentences import sentences_of
+from ...store.text.sentences import joined_as_one, joined_sentences, sentences_of
 from ...store.text.state.evidence import RELATED_FROM, change_reasons, change_score
 from ...store.text.state.reading import read
 
@@ -59,9 +59,10 @@ def _from(sentence: str, memory: Memory) -> Memory:
     said = read_reply(memory.text)[0]
     words = " ".join(said.split())
     if len(words) > SHORT_CHARS:
-        sentences = list(sentences_of(said))
-        following = accumulate(sentences[sentences.index(sentence) :], lambda before, one: f"{before} {one}")
-        words = max((part for part in following if len(part) <= SHORT_CHARS), key=len, default=sentence)
+        pieces = joined_sentences(said)
+        first = [piece.text for piece in pieces].index(sentence)
+        following = (joined_as_one(pieces[first:end], said).text for end in range(first + 1, len(pieces) + 1))
+        words = max(takewhile(lambda part: len(part) <= SHORT_CHARS, following), key=len, default=sentence)
     return replace(memory, text=words, days=())
 
 

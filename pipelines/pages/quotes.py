@@ -11,9 +11,7 @@ from ...store.model import Kind, Memory, NodeId
 from ...store.roles import Role
 from ...store.text.dates import format_date
 from ...store.text.replies import read_reply
-
-_ITEM = re.compile(r"^[^\S\n]*[-*+]\s+", re.MULTILINE)
-"""The mark of a list's item, which begins a line and is no word."""
+from ...store.text.sentences import on_one_line
 
 _NUMBER = re.compile(r"(?<![\d.,:])\d{1,2}(?![\d:])")
 _NEVER = datetime.max.replace(tzinfo=UTC)
@@ -31,12 +29,12 @@ def place_of(fact: Memory) -> tuple[str, int]:
 
 
 def quoted(fact: Memory) -> str:
-    """Return what a fact says, as the quote that it is; what was not said by anyone stands without marks.
+    """Return what a fact says, as the quote that it is, in its lines; what was not said by anyone stands without marks.
 
     A reply comes after what it replies to; one that puts that right, or refuses it, comes first.
     """
     words, reply_to = read_reply(fact.text)
-    said = [" ".join(_ITEM.sub("", part).split()) for part in (reply_to, words) if part]
+    said = [part.strip() for part in (reply_to, words) if part]
     if fact.said_by is None:
         return " ".join(said)
     marked = [f"“{part.strip('“”')}”" for part in said]
@@ -79,8 +77,8 @@ def until(fact: Memory) -> str:
 
 
 def line(fact: Memory, label: str, wording: Callable[[Memory], str] = spoken) -> str:
-    """Render a fact as a bullet: struck through where another took its place, with its footnote at the end."""
-    words, note = wording(fact), until(fact)
+    """Render a fact as a bullet on one line, struck through where another took its place, its footnote at the end."""
+    words, note = on_one_line(wording(fact)), until(fact)
     if fact.superseded_by:
         words = f"~~{words}~~"
     return f"- {words}{f' ({note})' if note else ''} [^{label}]"

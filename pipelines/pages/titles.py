@@ -13,7 +13,7 @@ import numpy as np
 
 from ...store.model import Turn
 from ...store.text.languages import phrases
-from ...store.text.sentences import split
+from ...store.text.sentences import Sentence, joined_as_one, on_one_line, split
 from ...store.text.stems import stem
 from ..extract.places import Place, Speaker, places_of
 from ..extract.signs import opens, points_back
@@ -131,12 +131,13 @@ def _stands_alone(words: str) -> bool:
 
 def _titles_in(text: str, names: Collection[str]) -> Iterator[str]:
     """Yield the sentences of a turn that can be a title, one of few words with the next: "Museum day. We …"."""
-    lead = ""
+    lead: Sentence | None = None
     for sentence in split(text):
-        words = " ".join(sentence.text.split())
-        if title := _fitted(f"{lead}{words}") or _fitted(words):
+        words = on_one_line(sentence.text)
+        led = joined_as_one([*([lead] if lead else []), sentence], text).text
+        if title := _fitted(led) or _fitted(words):
             yield title
-        lead = f"{words} " if not title and _leads(words, names) else ""
+        lead = sentence if not title and _leads(words, names) else None
 
 
 def _leads(words: str, names: Collection[str]) -> bool:

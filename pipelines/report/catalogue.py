@@ -10,6 +10,7 @@ from ...store.find.index.catalog import Content
 from ...store.keep.ledger.records import Run
 from ...store.model import Level
 from ...store.text.controls import plain
+from .inline import escaped
 
 OKF_VERSION = "0.2"
 MOST_PER_SECTION = 200
@@ -24,7 +25,6 @@ FOLDERS: Mapping[str, str] = {
     "documents": "Documents",
 }
 _RUN_WORDS = {"applied": "applied", "undone": "undone", "partly_undone": "partly undone", "failed": "failed"}
-_ESCAPES = str.maketrans({"[": "(", "]": ")", "<": "\\<", "\n": " ", "\t": " "})
 _IN_LINK = str.maketrans({" ": "%20", "(": "%28", ")": "%29", "<": "%3C", ">": "%3E"})
 
 
@@ -136,4 +136,4 @@ def _line(content: Content, about: str) -> str:
 
 
 def _title(text: str) -> str:
-    return plain(text).translate(_ESCAPES).strip()
+    return escaped(plain(text))

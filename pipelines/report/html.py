@@ -19,6 +19,7 @@ from ...store.text.controls import plain
 from ..stages.scenarios import BEGAN, ENDED
 from . import charts
 from .charts import Life, Series, Stretch
+from .inline import rendered, rendered_line, without_links, without_marks
 from .markdown import earlier
 from .outcome import counts_in_words
 from .run_report import RunReport
@@ -45,9 +46,7 @@ _UNDO = re.compile(r'\n?(?:<p class="undo">)?Undo it all(?: with|:) [^\n]*\n')
 
 _STYLE = Path(__file__).with_name("page.css")
 _END = "\n<!-- no more dreams -->\n"
-_MARKDOWN_LINK = re.compile(r"\[([^\]\n]{0,400})\]\([^)\n]{0,400}\)")
-_HTML_LINK = re.compile(r'<a href="[^"]*">(.*?)</a>')
-_CODE = re.compile(r"`([^`]+)`")
+_HTML_LINK = re.compile(r'<a href="[^"]*">(.*?)</a>', re.DOTALL)
 _CLASS_OF = {
     "Decisions waiting": "waiting",
     "Learned": "learned",
@@ -89,7 +88,11 @@ def disowned(page: str, run_id: str, why: str) -> str:
     The files that it links to are gone, so its links are taken out, and the offer to undo it.
     """
     start, end = _account_at(page, run_id)
-    account = _UNDO.sub("", _MARKDOWN_LINK.sub(r"\1", _HTML_LINK.sub(r"\1", page[start:end])))
+    account = _UNDO.sub("", page[start:end])
+    if page.startswith("<!doctype"):
+        account = _HTML_LINK.sub(r"\1", account)
+    else:
+        account = "".join(map(without_links, account.splitlines(keepends=True)))
     return noted(page[:start] + account + page[end:], run_id, UNDONE, why)
 
 
@@ -124,7 +127,7 @@ def _account_at(page: str, run_id: str) -> tuple[int, int]:
     if start < 0:
         return 0, 0
     start += len(marker)
-    following = (place for other in ("<!-- dream ", _END) if (place := page.find(other, start)) >= 0)
+    following = (place for other in ("\n<!-- dream ", _END) if (place := page.find(other, start)) >= 0)
     return start, min(following, default=len(page))
 
 
@@ -132,8 +135,7 @@ def _account(report: RunReport) -> Iterator[str]:
     summary = summarize(report.actions)
     yield f'<article aria-label="{escape(_began(report))}">'
     yield f'<p class="when">{escape(_began(report))}</p>'
-    sentences = (_CODE.sub(r"<code>\1</code>", escape(sentence)) for sentence in lead(report, summary))
-    yield f'<p class="lead">{" ".join(sentences)}</p>'
+    yield f'<p class="lead">{" ".join(map(rendered_line, lead(report, summary)))}</p>'
     yield from _tiles(report, summary)
     pictured = {"Episodes": charts.timeline("Episodes", _stretches(summary))}
     for section in sections(report, summary):
@@ -179,7 +181,7 @@ def _stretches(summary: ActionSummary) -> list[Stretch]:
     """Return the new episodes that have days."""
     days = ((page, okf.instant(page.extra.get(BEGAN)), okf.instant(page.extra.get(ENDED))) for page in summary.pages)
     return [
-        Stretch(page.title, a.date(), b.date(), len(page.sources), f"../{quote(page.path)}")
+        Stretch(without_marks(page.title), a.date(), b.date(), len(page.sources), f"../{quote(page.path)}")
         for page, a, b in days
         if a and b
     ]
@@ -208,7 +210,7 @@ def _life(memory: Memory, report: RunReport) -> Life | None:
     learned_at = okf.instant(memory.extra.get("learned_at")) or memory.created_at
     if learned_at is None or memory.archived_at is None or memory.level is not Level.FACT:
         return None
-    return Life(memory.title, learned_at, report.used.get(memory.node_id), memory.archived_at)
+    return Life(without_marks(memory.title), learned_at, report.used.get(memory.node_id), memory.archived_at)
 
 
 def _section(section: Section, picture: str = "") -> Iterator[str]:
@@ -223,8 +225,7 @@ def _section(section: Section, picture: str = "") -> Iterator[str]:
         yield "<ul>"
         yield from (f"<li>{_line(line)}</li>" for line in group.lines)
         if group.rest:
-            rest = _CODE.sub(r"<code>\1</code>", escape(group.rest))
-            yield f'<li class="more">{rest}</li>'
+            yield f'<li class="more">{rendered_line(group.rest)}</li>'
         yield "</ul>"
     yield "</section>"
 
@@ -241,7 +242,7 @@ def _pairs(group: Group) -> Iterator[str]:
 
 
 def _line(line: Line) -> str:
-    text = _CODE.sub(r"<code>\1</code>", escape(line.text))
+    text = rendered(line.text)
     if line.path:
         text = f'<a href="../{quote(line.path)}">{text}</a>'
     return f'{text} <span class="note">{escape(line.note)}</span>' if line.note else text

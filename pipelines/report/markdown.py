@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from ...store.keep.okf.document import PRODUCER
 from ...store.text.controls import plain
+from .inline import escaped
 from .outcome import counts_in_words
 from .run_report import RunReport
 from .sections import Group, Line, Section, cost, headline, holdings, lead, sections, summarize
@@ -86,7 +87,7 @@ def _line(line: Line) -> str:
 
 def _plain(text: str) -> str:
     """Write text on one line so that nothing in it is a link, a comment or a tag."""
-    return " ".join(plain(text).split()).replace("[", "(").replace("]", ")").replace("<", "\\<")
+    return escaped(plain(text))
 
 
 def _numbers(report: RunReport) -> Iterator[str]:

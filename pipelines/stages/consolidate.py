@@ -141,7 +141,6 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
         title=title,
         text=draft.text,
         channel=session.channel,
-        tags=(draft.said_by,) if draft.said_by else (),
         said_by=draft.said_by or None,
         about=draft.about,
         days=draft.days,

@@ -288,4 +288,4 @@ class _Comparing:
 
 def _speaker(fact: Memory) -> str:
     """Return who said a fact; older files name an assistant among the tags."""
-    return fact.said_by or (fact.tags[0] if len(fact.tags) == 1 else Role.USER)
+    return fact.said_by or next((tag for tag in fact.tags if tag in MACHINES), Role.USER)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...store.channel import channel_of_folder
 from ...store.find.index.catalog import Catalog
-from ...store.find.index.projection import Node
+from ...store.find.index.projection import IMPORT, Node
 from ...store.find.search.scorer import SCORER
 from ...store.keep import okf
 from ...store.keep.database import Connections, backup, open_database
@@ -158,6 +158,7 @@ def _memory(
         text=without_controls(node.text),
         channel=node.channel,
         tags=node.tags,
+        said_by=node.role if node.role not in {"", IMPORT} else None,
         status=Status.STABLE if node.live else Status.DEPRECATED,
         created_at=node.created_at,
         valid_from=node.valid_from,

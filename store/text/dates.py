@@ -13,6 +13,11 @@ from .vocabulary import MONTHS, SHORT_MONTHS
 
 _MOST_YEARS = 150  # "4000 years ago" is history, not a date of a person's life
 _WORD_START = r"(?<!\w)"
+MOST_MARKS = 9
+"""Marks that may stand between a word and white space: brackets, quotation marks, a full stop."""
+
+_BEFORE = re.compile(rf"(?:^|\s)[^\w\s=/.\\@:]{{0,{MOST_MARKS}}}\Z|[—–…]\Z")
+_BEHIND = re.compile(rf"[^\w\s=/\\@]{{0,{MOST_MARKS}}}(?:\s|\Z)|[—–…]")
 _ISO = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 _RECENT_DAYS = 120
 """A day without a year that lies no longer back is the one that was: "since 1 October" said on the 6th.
@@ -101,9 +106,17 @@ def names_one_of(text: str, said_on: date, spans: Collection[Resolved]) -> bool:
 def with_days(text: str, said_on: date) -> str:
     """Write the day that a relative date means beside it: "yesterday [6 Nov 2026]", "last month [Oct 2026]"."""
     for one in reversed(certain(text, said_on)):
-        if not any(character.isdigit() for character in text[one.start : one.end]) and one.first != said_on:
+        is_named = any(character.isdigit() for character in text[one.start : one.end])
+        if not is_named and one.first != said_on and _stands_free(text, one.start, one.end):
             text = f"{text[: one.end]} [{_short(one)}]{text[one.end :]}"
     return text
+
+
+def _stands_free(text: str, start: int, end: int) -> bool:
+    """Check for words that are no part of a name, a path or code: only marks stand between them and white space."""
+    return (
+        _BEFORE.search(text, max(0, start - MOST_MARKS - 1), start) is not None and _BEHIND.match(text, end) is not None
+    )
 
 
 def _short(one: Resolved) -> str:

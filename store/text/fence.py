@@ -33,6 +33,9 @@ _OPENING = re.compile(rf'<{TAG} id=\\{{0,3}}"[0-9a-f]{{6}}\\{{0,3}}">')
 LONGEST_NAME = 40
 _NO_NAME = re.compile(r"[^\w .'’-]")
 _LABEL = re.compile(r"[A-Z]")
+_GOES_ON = re.compile(r"::?\w")
+_INNER = "=/.@$&+%~\\-"
+"""Marks that join the parts of one word: "ISSUER=user", "com.example.User"."""
 
 
 def fenced(text: str) -> str:
@@ -97,6 +100,16 @@ def _broken(text: str) -> str:
 
 def _quoted(mark: re.Match[str]) -> str:
     """Quote the name of a role in front of a colon; in the midst of a sentence only one that begins with a capital."""
+    role = mark["label"] or mark["role"]
+    if _is_in_a_word(mark.string, mark.end() - len(role), mark.end()):
+        return mark[0]
     if mark["label"]:
-        return f'"{mark[0]}"' if _LABEL.match(mark[0]) else mark[0]
-    return f'{mark["before"]}"{mark["role"]}"'
+        return f'"{role}"' if _LABEL.match(role) else role
+    return f'{mark["before"]}"{role}"'
+
+
+def _is_in_a_word(text: str, start: int, end: int) -> bool:
+    """Check for a part of a longer word, of code or a path: "ISSUER=user:188", "User::find"; that marks no turn."""
+    if _GOES_ON.match(text, end) is None:
+        return False
+    return text.startswith("::", end) or (start > 1 and text[start - 1] in _INNER and not text[start - 2].isspace())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Literal
 
 import sentencex
@@ -16,6 +17,12 @@ Shape = Literal["prose", "item", "heading", "row", "code"]
 _WRAPPED_FROM = 60  # a line this long without a full stop was broken by width, a shorter one by its writer
 LONGEST_CHARS = 600
 """A longer sentence is cut after a comma: it is a pasted list, or runs on without a full stop."""
+
+GAP = "…"
+"""The mark of what is left out between two pieces of a text."""
+
+MOST_MARKS = 6
+"""Characters of marks that are told between two pieces: "- [x]"; what is longer is a rule, or drawn."""
 
 CODE_LINES, CODE_CHARS = 3, 240
 """The most of a code block that is told with the line that leads to it."""
@@ -30,16 +37,22 @@ _ITEM = re.compile(r"^\s*(?:[-*+•–]|\d{1,3}[.)]|[a-zA-Z][.)](?=\s+[A-Z]))\s+
 _QUOTE = re.compile(r"^\s{0,3}>\s?")
 _FIRST_WORD = re.compile(r"\s*([^\W_]{1,64})")
 _NUMBER = re.compile(r"(\d{1,3})[.)]\s+(?:\[[ xX]\]\s+)?\Z")
-_CLOSING = "\"'`”“’»)]*_"
 _ASIDE = re.compile(r"\s*[/×*=+<>–)%&|,;-]")
 _DAY = re.compile(r"(?<!\S)\d{1,2}\.\s*\Z")
+_LAST_MARKER = re.compile(
+    r"\n[^\S\n]*(?:>[^\S\n]?)?(?:[-*+•–]|\d{1,3}[.)]|[a-zA-Z][.)])[^\S\n]+(?:\[[ xX]\][^\S\n]+)?\Z"
+)
+_SPACE = re.compile(r"\s+")
+_FULL_STOPS = "。！？｡"
+"""The ends of a sentence in a script that has no spaces; after any other there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """One sentence: `text` is characters [start, end) of the whole; a heading or a list item has lost its marker.
 
-    A command or two that a line leads to ("unlock it:") are one of shape `code`.
+    A command or two that a line leads to ("unlock it:") are one of shape `code`, with the marks around them. Where it
+    was joined of several, white space is one space, and GAP stands for words that are left out between them.
     """
 
     text: str
@@ -80,20 +93,32 @@ def split(text: str) -> list[Sentence]:
 
 def _step(text: str, start: int) -> int:
     """Return the number before an item that starts there, 0 for a bullet."""
-    line = text.rfind("\n", 0, start) + 1
-    marker = _NUMBER.search(text, line, start)
+    marker = _NUMBER.search(text, text.rfind("\n", 0, start) + 1, start)
     return int(marker[1]) if marker else 0
 
 
-def _is_led_to(before: Sequence[Sentence], code: str) -> bool:
-    """Check for a command or two that the sentence before leads to."""
-    lines = sum(bool(line.strip()) for line in code.splitlines())
-    is_short = lines <= CODE_LINES and len(code) <= CODE_CHARS and "`" not in code
-    return bool(before) and before[-1].text.endswith(":") and is_short
+def start_of_item(text: str, start: int) -> int:
+    """Return where the marker of a list's item begins that starts there; the place itself where none is before it."""
+    line = text.rfind("\n", 0, start) + 1
+    quote = _QUOTE.match(text[line:start])
+    inner = line + (quote.end() if quote else 0)
+    marker = _ITEM.match(text[inner : start + 1])
+    if marker is None or inner + marker.end() != start:
+        return start
+    return start - len(marker.group().lstrip())
+
+
+def _is_led_to(before: Sequence[Sentence], block: str) -> bool:
+    """Check for a command or two, between the lines of their fence, that the sentence before leads to."""
+    code = block.splitlines()[1:-1]
+    chars = sum(len(line) + 1 for line in code)
+    is_short = sum(bool(line.strip()) for line in code) <= CODE_LINES and chars <= CODE_CHARS
+    is_plain = any(any(map(str.isalnum, line)) for line in code) and not any("`" in line for line in code)
+    return bool(before) and before[-1].text.endswith(":") and is_short and is_plain
 
 
 def sentences_of(text: str) -> list[str]:
-    """Return what a text says, each sentence on one line: no headings, table rows, code or list markers.
+    """Return what a text says, each sentence on one line, as it stands there: no headings, table rows or long code.
 
     Whatever is too short to be understood alone, or leads to what follows (":"), is joined to the next sentence, at the
     end to the one before.
@@ -103,42 +128,62 @@ def sentences_of(text: str) -> list[str]:
 
 def joined_sentences(text: str) -> list[Sentence]:
     """Return the same sentences with their places in the text."""
-    return joined(split(text))
+    return joined(split(text), text)
 
 
-def joined(pieces: Iterable[Sentence]) -> list[Sentence]:
+def joined(pieces: Iterable[Sentence], text: str) -> list[Sentence]:
     """Return pieces of a text as sentences that can be told: no headings or rows, and none too short, but for steps."""
     whole: list[Sentence] = []
     waiting: Sentence | None = None
     for piece in pieces:
         if piece.shape in {"prose", "item", "code"}:
-            waiting = _after(waiting, replace(piece, text=told(piece)))
+            waiting = _after(waiting, replace(piece, text=on_one_line(piece.text)), text)
             is_long = len(waiting.text.split()) >= FEWEST_WORDS
             if waiting.steps or (is_long and not waiting.text.endswith((":", ",", ";", "("))):
                 whole.append(waiting)
                 waiting = None
     if waiting is not None:
-        whole[-1:] = [_after(whole[-1] if whole else None, waiting)]
+        whole[-1:] = [_after(whole[-1] if whole else None, waiting, text)]
     return whole
 
 
-def told(sentence: Sentence) -> str:
-    """Return a sentence on one line, code in its marks."""
-    line = " ".join(sentence.text.split())
-    return f"`{line}`" if sentence.shape == "code" else line
+def joined_as_one(pieces: Sequence[Sentence], text: str) -> Sentence:
+    """Return some pieces of a text, in their order, as one."""
+    lines = (replace(piece, text=on_one_line(piece.text)) for piece in pieces)
+    return reduce(lambda before, piece: _after(before, piece, text), lines)
 
 
-def _after(before: Sentence | None, piece: Sentence) -> Sentence:
+def on_one_line(text: str) -> str:
+    """Return a text with one space for each run of white space, and none around it."""
+    return " ".join(text.split())
+
+
+def _after(before: Sentence | None, piece: Sentence, text: str) -> Sentence:
     if before is None:
         return piece
     step, steps = (piece.step, piece.steps) if piece.steps else (before.step, before.steps)
-    return replace(piece, text=side_by_side(before.text, piece.text), start=before.start, step=step, steps=steps)
+    both = side_by_side(before.text, text[before.end : piece.start], piece.text)
+    return replace(piece, text=both, start=before.start, step=step, steps=steps)
 
 
-def side_by_side(before: str, text: str) -> str:
-    """Return two sentences as one text, apart where the first ends without a mark: the items of a list."""
-    mark = ";" if before.rstrip(_CLOSING)[-1:].isalnum() else ""
-    return f"{before}{mark} {text}"
+def side_by_side(before: str, between: str, text: str) -> str:
+    """Return two pieces of a text on one line, with what stands `between` them there: GAP in place of words.
+
+    >>> side_by_side("Steps:", "\n1. ", "stop it"), side_by_side("v1.", "", "2"), side_by_side("A.", " B. ", "C.")
+    ('Steps: 1. stop it', 'v1.2', 'A. … C.')
+    """
+    return f"{before}{_SPACE.sub(' ', without_words(between))}{text}"
+
+
+def without_words(between: str) -> str:
+    """Return what stands between two pieces of a text as it is: white space, an item's marker; GAP for words or a rule.
+
+    The next line begins anew after a GAP too.
+    """
+    has_words = any(map(str.isalnum, _LAST_MARKER.sub("", between)))
+    if not has_words and len(between.strip()) <= MOST_MARKS:
+        return between
+    return f" {GAP}\n" if "\n" in between else f" {GAP} "
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, Shape]]:
@@ -155,9 +200,9 @@ def _blocks(text: str) -> Iterator[tuple[int, int, Shape]]:
                 yield open_block
                 open_block = None
             if not fence and mark:
-                fence, code_from = mark[1], offset
+                fence, code_from = mark[1], start
             elif bare.startswith(fence) and not bare.strip(fence[0]):
-                yield code_from, start, "code"
+                yield code_from, offset, "code"
                 fence = ""
             continue
         quote = _QUOTE.match(line)
@@ -209,7 +254,9 @@ def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _goes_on(text: str, begin: int, stop: int) -> bool:
-    """Check for a cut at `stop` within a sentence: a date ("am 12. Mai"), an aside or a formula that follows."""
+    """Check for a cut at `stop` within a sentence: in a word ("app.Error"), a date ("am 12. Mai"), before an aside."""
+    if not text[stop - 1].isspace() and not text[stop].isspace() and text[stop - 1] not in _FULL_STOPS:
+        return True
     following = _FIRST_WORD.match(text, stop)
     if following and (following[1].islower() or following[1].lower() in words_in("months")):
         return _DAY.search(text, max(begin, stop - 8), stop) is not None

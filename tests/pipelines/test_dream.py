@@ -250,3 +250,23 @@ def _child() -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
+
+
+def test_a_dream_knows_who_said_a_fact_and_its_tags_are_its_persons_alone(
+    store: MemoryStore, paths: StorePaths
+) -> None:
+    folder = paths.vault / "facts"
+    folder.mkdir(parents=True)
+    for name, keys in (("a", "said_by: assistant"), ("b", "tags: [db]")):
+        head = f"type: Fact\ntitle: T\nnode_id: {name}\nlevel: L1\nkind: fact\nchannel: shop\n{keys}"
+        (folder / f"{name}.md").write_text(f"---\n{head}\n---\n\nThe index was stale.\n")
+    store.reconcile()
+    store.settle()
+    request = request_of(paths, "run-1")
+    snapshot = Snapshot(request.folder, paths.vault, paths.index, paths.ledger)
+    try:
+        found = {fact.node_id: fact for fact in snapshot.memories()}
+    finally:
+        snapshot.close()
+    assert (found["a"].said_by, found["a"].tags) == ("assistant", ())
+    assert (found["b"].said_by, found["b"].tags) == (None, ("db",))

@@ -106,7 +106,7 @@ def _note_of_todos(todos: object) -> str:
     """Note only what is in progress: the whole list comes again with every step."""
     entries = [todo for todo in todos if isinstance(todo, dict)] if isinstance(todos, list) else []
     now = [str(todo.get("content", "")) for todo in entries if todo.get("status") == "in_progress"]
-    return f"[doing: {first_line('; '.join(now), _CALL_CHARS)}]" if now else ""
+    return f"[doing: {first_line(' … '.join(now), _CALL_CHARS)}]" if now else ""
 
 
 def _note_of_questions(questions: object) -> str:

@@ -229,11 +229,12 @@ def _state_of(sentence: Sentence, states: Sequence[FactState]) -> FactState | No
 
 @dataclass(slots=True)
 class _Line:
-    """The line of one unit: its sentences by their place, and the notes beside them."""
+    """The line of one unit: sentences by their place among the `pieces` of its `source`, and the notes beside them."""
 
     node: Node
     unit: NodeId
     pieces: Sequence[Piece] = ()
+    source: str = ""
     texts: dict[int, str] = field(default_factory=dict)
     reply_to: str = ""
     facts: list[Node] = field(default_factory=list)
@@ -296,7 +297,8 @@ class _Choice:
         None where no sentence holds a word of the question: nobody knows then which of them answers.
         """
         pieces = joined_sentences(one.sentence.text)[:MOST_PARTS]
-        texts = [quote({**leading(pieces, place), place: part.text}, pieces) for place, part in enumerate(pieces)]
+        source = one.sentence.text
+        texts = [quote({**leading(pieces, at), at: part.text}, pieces, source) for at, part in enumerate(pieces)]
         weighed = [(self._passages.relevance(one.sentence.passage, text), text) for text in texts]
         wordless = self._passages.relevance(one.sentence.passage, "")
         for relevance, text in sorted((part for part in weighed if part[0] > wordless), key=lambda part: -part[0]):
@@ -402,7 +404,8 @@ class _Choice:
         return _cost(text) + marks + self._head(one.unit, one.node) + note
 
     def _cost_alone(self, one: _Told, texts: Mapping[int, str]) -> int:
-        line = _Line(one.node, one.unit, one.sentence.passage.pieces(), dict(texts), one.sentence.reply_to)
+        passage = one.sentence.passage
+        line = _Line(one.node, one.unit, passage.pieces(), passage.node.text, dict(texts), one.sentence.reply_to)
         line.notes += _notes(one.state) if one.state is not None else []
         return _tokens_of([_rendered(line, is_new_day=True, now=None)]) - FENCE_TOKENS
 
@@ -417,7 +420,7 @@ class _Choice:
     def _add(self, unit: NodeId, node: Node, texts: Mapping[int, str], fact: Node | None, tokens: int) -> _Line:
         if unit not in self.lines:
             passage = self._of_unit.get(unit)
-            self.lines[unit] = _Line(node, unit, passage.pieces() if passage else ())
+            self.lines[unit] = _Line(node, unit, passage.pieces(), passage.node.text) if passage else _Line(node, unit)
         line = self.lines[unit]
         line.texts.update(texts)
         line.tokens += tokens
@@ -518,7 +521,7 @@ def _render(choice: _Choice, now: datetime | None) -> list[_Rendered]:
 
 
 def _rendered(line: _Line, *, is_new_day: bool, now: datetime | None) -> _Rendered:
-    words = quote(line.texts, line.pieces)
+    words = quote(line.texts, line.pieces, line.source)
     shown = unmarked(_dated(words, line.node)) + (f" ({line.reply_to})" if line.reply_to else "")
     return _Rendered(line, words, _line_text(line, shown, is_new_day=is_new_day, now=now))
 

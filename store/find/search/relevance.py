@@ -454,7 +454,7 @@ def pieces_of(text: str) -> tuple[Piece, ...]:
     line = " ".join(text.split())
     if not _MARKDOWN.search(text.strip()) and estimate_tokens(line) <= WHOLE_TOKENS:
         return (Piece(line, 0, len(text)),) if line else ()
-    told = joined(with_steps(split(text), WHOLE_LIST_TOKENS))
+    told = joined(with_steps(split(text), text, WHOLE_LIST_TOKENS), text)
     return tuple(sorted((*told, *rows_in(text)), key=lambda piece: piece.start))
 
 

@@ -19,6 +19,7 @@ from .prefilter import FEWEST, folded, has_any, has_long_run
 from .shapes import CANDIDATE, Span, find_issued
 
 REDACTED: Final = "[redacted:"
+_MARK = re.compile(r"\[redacted:[\w-]{1,40}\]")
 MASK: Final = "x"  # of one byte, a stand-in for every rule, and no command of YAML's
 MOST_ROUNDS: Final = 4
 """Once one is gone, another may stand beside its name; a text that is made of secrets alone needs a third."""
@@ -135,9 +136,11 @@ def _masked(text: str, spans: Iterable[Span]) -> tuple[bytes, str]:
 
 
 def bounds_of_secret(text: str, at: int) -> tuple[int, int]:
-    """Return where the secret or the identifier begins and ends that a position falls into; the position for none."""
+    """Return where the secret, its mark or the identifier is that a position falls into; the position for none."""
     first = max(0, at - LONGEST_NAME)
-    for start, end, _ in find(text[first : at + LONGEST_NAME], personal=True):
+    around = text[first : at + LONGEST_NAME]
+    marks = (mark.span() for mark in _MARK.finditer(around))
+    for start, end in (*marks, *(span[:2] for span in find(around, personal=True))):
         if first + start < at < first + end:
             return first + start, first + end
     return at, at

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from ..languages import phrases
-from ..sentences import Sentence, side_by_side
-
-GAP = "…"
+from ..sentences import GAP, Sentence, side_by_side
 
 MOST_LEADING = 3
 """Sentences that are told before one for its sake, at most."""
@@ -27,22 +25,35 @@ def leading(pieces: Sequence[Sentence], place: int) -> dict[int, str]:
     return {before: pieces[before].text for before in range(first, place)}
 
 
-def quote(texts: Mapping[int, str], pieces: Sequence[Sentence]) -> str:
-    """Return texts by their place among the sentences of a text as one; of a list told in part how much it is.
+def quote(texts: Mapping[int, str], pieces: Sequence[Sentence], source: str) -> str:
+    """Return texts by their place among the sentences of a source as one; of a list told in part how much it is.
 
     What is none of the sentences, as a fact, lies where the first stands that it holds or is part of.
     """
     spans = sorted((_span(place, text, pieces), text) for place, text in texts.items())
     shares = _shares({place for span, _ in spans for place in range(span[0], span[1] + 1)}, pieces)
-    said, last = "", -1
+    said, last, before = "", -1, ""
     for (first, end), text in spans:
-        if not said:
-            said = text
+        if said:
+            follows = first == last + 1 and _goes_on(before, text, pieces, first)
+            between = source[pieces[last].end : pieces[first].start] if follows else None
+            said = f"{said} {GAP} {text}" if between is None else side_by_side(said, between, text)
         else:
-            said = side_by_side(said, text) if first <= last + 1 else f"{said} {GAP} {text}"
-        last = max(last, end)
+            said = text
+        last, before = max(last, end), text
         said += shares.get(end, "")
     return said
+
+
+def _goes_on(before: str, text: str, pieces: Sequence[Sentence], first: int) -> bool:
+    """Check that two texts are neighbours: one ends with the sentence right before the one that the other opens with.
+
+    Rows are not: each is told behind its head.
+    """
+    if not 0 < first < len(pieces):
+        return False
+    one, other = pieces[first - 1], pieces[first]
+    return "row" not in {one.shape, other.shape} and before.endswith(one.text) and text.startswith(other.text)
 
 
 def _shares(told: AbstractSet[int], pieces: Sequence[Sentence]) -> dict[int, str]:

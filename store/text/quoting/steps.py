@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
 
-from ..sentences import Sentence, side_by_side, told
+from ..sentences import Sentence, joined_as_one, start_of_item
 from ..token_count import estimate_tokens
 
 FEWEST_STEPS = 2
 """A number alone is no list: "2019. We moved." """
 
 
-def with_steps(pieces: Sequence[Sentence], whole_tokens: int) -> Iterator[Sentence]:
+def with_steps(pieces: Sequence[Sentence], text: str, whole_tokens: int) -> Iterator[Sentence]:
     """Yield the pieces of a text, each list of up to `whole_tokens` as one, and the steps of a longer one numbered."""
     place = 0
     while place < len(pieces):
         end = _end_of_list(pieces, place)
-        steps = [_numbered(piece) for piece in pieces[place:end]]
+        steps = [_numbered(piece, text) for piece in pieces[place:end]]
         count = sum(piece.step > 0 for piece in steps)
         if count < FEWEST_STEPS:
             yield pieces[place]
             place += 1
             continue
-        text = reduce(side_by_side, map(told, steps))
-        if estimate_tokens(text) <= whole_tokens:
-            yield replace(steps[0], text=text, end=steps[-1].end, step=0)
+        whole = joined_as_one(steps, text)
+        if estimate_tokens(whole.text) <= whole_tokens:
+            yield replace(whole, shape=steps[0].shape, block=steps[0].block, step=0)
         else:
             yield from (replace(piece, steps=count if piece.step else 0) for piece in steps)
         place = end
@@ -48,5 +47,7 @@ def _end_of_list(pieces: Sequence[Sentence], place: int) -> int:
     return end
 
 
-def _numbered(piece: Sentence) -> Sentence:
-    return replace(piece, text=f"{piece.step}. {piece.text}") if piece.step else piece
+def _numbered(piece: Sentence, text: str) -> Sentence:
+    """Return a step from its number on, as the text has it."""
+    start = start_of_item(text, piece.start) if piece.step else piece.start
+    return replace(piece, text=text[start : piece.end], start=start)

@@ -159,7 +159,7 @@ def test_a_start_names_speakers_plainly_and_two_instructions_a_round(world: Worl
         + "\n"
         for heading, who, words in [
             ("Preferences and standing instructions", "", "Never apply on day"),
-            ("Decisions and values", ", assistant", "The port is"),
+            ("Decisions and values", ", assistant", "No [^ab] in port"),
         ]
     )
     folder = world.paths.vault / "profiles" / world.channel
@@ -171,7 +171,7 @@ def test_a_start_names_speakers_plainly_and_two_instructions_a_round(world: Worl
     assert lines[:3] == [
         "- 9 November 2026: “Never apply on day 9.”",
         "- 8 November 2026: “Never apply on day 8.”",
-        "- 9 November 2026, assistant: “The port is 9.”",
+        "- 9 November 2026, assistant: “No [^ab] in port 9.”",
     ]
 
 

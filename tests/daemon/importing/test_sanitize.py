@@ -24,3 +24,11 @@ def test_the_bounds_of_a_secret_are_found_from_within() -> None:
     assert bounds_of_secret(text, text.index("@")) == (9, 9 + len(ADDRESS))
     assert bounds_of_secret(text, 9) == (9, 9)
     assert bounds_of_secret(text, 4) == (4, 4)
+
+
+def test_a_mark_of_a_secret_is_not_cut() -> None:
+    """One of which the half is left would be told as a word that nobody said."""
+    mark = "[redacted:token]"
+    for at in range(len(mark) + 1):
+        short = shorten(f"{'a ' * 90}{' ' * at}{mark} {'b ' * 2000}", 200, 200)
+        assert "[redacted" not in short.replace(mark, "")

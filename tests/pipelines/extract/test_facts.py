@@ -65,7 +65,7 @@ def test_what_is_over_with_the_conversation_is_not_kept(role: str, text: str) ->
 def test_a_choice_takes_along_what_was_chosen_and_nothing_else() -> None:
     offer = "Two ways to cache it:\n\n1. Redis, one more server\n2. A table in Postgres, slower but already there\n"
     draft = only(("user", "the catalogue is slow?"), ("assistant", offer), ("user", "option 2"))
-    assert draft.text == "> Two ways to cache it: A table in Postgres, slower but already there\n\noption 2"
+    assert draft.text == "> Two ways to cache it: … A table in Postgres, slower but already there\n\noption 2"
     assert draft.attributes.kind is Kind.DECISION
     assert draft.sources == ("s1#3", "s1#2")
 
@@ -270,3 +270,10 @@ def test_a_claim_that_is_put_right_in_the_next_turn_is_no_fact(reply: str) -> No
 def test_a_claim_beside_which_something_else_is_said_stays(reply: str) -> None:
     said = (("user", "write down who does what"), ("assistant", "[Edit /docs/club.md]"), ("assistant", DONE))
     assert DONE in [draft.text for draft in drafts(*said, ("user", reply))]
+
+
+def test_a_proposal_is_told_as_it_stands_in_its_turn() -> None:
+    listed = "- Postgres for the orders\n- Redis for the queue"
+    offer = f"I'd keep two:\n{listed}\n\n```\nlong\ncode\nof it\nall\n```\nThe rest stays."
+    draft = only(("assistant", offer), ("user", "yes, do that"))
+    assert draft.text.startswith("> I'd keep two: - Postgres for the orders - Redis for the queue … The rest stays.")

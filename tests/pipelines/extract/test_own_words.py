@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from dreamd.pipelines.extract.facts import drafts_of
 from dreamd.pipelines.extract.own_words import own_words
-from dreamd.store.model import Kind
+from dreamd.store.model import Kind, Turn
+from dreamd.store.text.replies import read_reply
+from hypothesis import given, settings
 
 from tests.attacks import ATTACKS
 from tests.pipelines.fakes import turns
+from tests.told import TEXTS, strays
 
 RULES = {Kind.PREFERENCE, Kind.PROCEDURE, Kind.CORRECTION, Kind.DECISION}
 PASTED = (
@@ -52,4 +57,14 @@ def test_rules_and_roles_in_prose_are_left_alone(text: str) -> None:
 
 
 def test_a_head_within_a_turn_ends_where_it_ends() -> None:
-    assert own_words("see:\n---\ntype: Note\n---\nwe use it").split() == ["see:", "we", "use", "it"]
+    assert own_words("see:\n---\ntype: Note\n---\nwe use it").split() == ["see:", "…", "we", "use", "it"]
+
+
+@given(TEXTS, TEXTS)
+@settings(max_examples=150, deadline=None)
+def test_facts_are_pieces_of_their_turns(asked: str, answered: str) -> None:
+    at = datetime(2026, 11, 21, tzinfo=UTC)
+    said = [Turn("s1", 1, "assistant", asked, at, None), Turn("s1", 2, "user", answered, at, None)]
+    for draft in drafts_of(said):
+        for part in read_reply(draft.text):
+            assert strays(part, [asked, answered]) == []

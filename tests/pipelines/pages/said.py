@@ -21,7 +21,6 @@ def said(text: str, turn: str = "s1#1", kind: Kind = Kind.FACT, **fields: Any) -
         text,
         kind=kind,
         said_by=by,
-        tags=(by,),
         created_at=at,
         valid_from=at,
         sources=(turn,),

@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 from dreamd.pipelines.pages.changes import is_plain, plainly, told_by
 from dreamd.store.text.replies import write_reply
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.pipelines.pages.said import said
+from tests.told import TEXTS, strays
 
 SQLITE = said(write_reply("We take SQLite. One file, one shop, and the backup is a copy.", "Which database?"), "s1#1")
 POSTGRES = said("Ok, decision: we move from SQLite to Postgres. The shop in Braga writes too.", "s5#1")
@@ -51,3 +54,17 @@ def test_a_short_statement_is_told_whole_and_a_long_one_from_its_change_on() -> 
     assert told.endswith(".")
     assert len(told) <= 200
     assert told_by(SQLITE, said("Tea at five.", "s5#3")) == (SQLITE, said("Tea at five.", "s5#3"))
+
+
+@given(TEXTS, st.sampled_from(["It is now Redis.", "We no longer use Postgres 16."]))
+@settings(max_examples=100, deadline=None)
+def test_two_statements_side_by_side_are_pieces_of_what_was_said(text: str, change: str) -> None:
+    older, newer = told_by(said(text or "-"), said(f"{text}. {change}", "s5#1"))
+    assert strays(older.text, [text]) == []
+    assert strays(newer.text, [f"{text}. {change}"]) == []
+
+
+def test_the_sentences_of_a_long_statement_stand_side_by_side_as_they_were_said() -> None:
+    before = "The shop in Braga has been ours for years, and everyone there knows it. " * 4
+    newer = said(f"{before}We moved from SQLite to Postgres:\n- the orders\n- the stock of both shops", "s5#1")
+    assert told_by(SQLITE, newer)[1].text == "We moved from SQLite to Postgres: - the orders - the stock of both shops"

@@ -38,7 +38,7 @@ def test_others_than_the_person_are_named() -> None:
 
 def test_a_proposal_and_its_acceptance_are_two_quotes() -> None:
     text = "> Shall I take\n> `uv` for it?\n\nyes do that"
-    assert quotes.quoted(said(text)) == "“Shall I take `uv` for it?” – “yes do that”"
+    assert quotes.quoted(said(text)) == "“Shall I take\n`uv` for it?” – “yes do that”"
 
 
 @pytest.mark.parametrize("kind", [Kind.CORRECTION, Kind.NEGATIVE])
@@ -69,3 +69,8 @@ def test_facts_of_one_moment_stand_in_the_order_of_their_turns() -> None:
     at = said("x").created_at
     tenth, second = (replace(said(f"turn {n}", f"s1#{n}"), created_at=at) for n in (10, 2))
     assert quotes.in_time([tenth, second, fact("undated")]) == [second, tenth, fact("undated")]
+
+
+def test_a_fact_of_several_lines_is_one_line_of_a_page() -> None:
+    listed = said("To renew it:\n- ask Ann\n- copy the file")
+    assert quotes.line(listed, "m1") == "- “To renew it: - ask Ann - copy the file” [^m1]"

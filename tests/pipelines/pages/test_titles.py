@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from dreamd.pipelines.pages import titles
 from dreamd.pipelines.pages.episodes import distinction
+from hypothesis import given, settings
 
 from tests.pipelines.fakes import embed, turns
+from tests.told import TEXTS, strays
 
 SAID = turns(
     ("user", "hi there. customers can book a repair slot online, Graça wants it by May"),
@@ -81,3 +83,11 @@ def test_among_people_the_speaker_is_named() -> None:
     talk = turns(("Ann", "Hey Bea! We bought a boat with a red sail."), ("Bea", "Wow, a boat! I would love to see it."))
     facts = subject("We bought a boat with a red sail.", "The boat has a red sail.")
     assert titles.said_title(talk, facts, embed) == "Ann: We bought a boat with a red sail"
+
+
+@given(TEXTS)
+@settings(max_examples=100, deadline=None)
+def test_a_title_is_a_piece_of_what_was_said(text: str) -> None:
+    text = f"Museum day.\n\n{text}We took Postgres 16 for the museum."
+    facts = subject("We took Postgres 16 for the museum day.", "We took Postgres for the museum.")
+    assert strays(titles.said_title(turns(("user", text)), facts, embed), [text]) == []

@@ -98,3 +98,10 @@ def _luminance(colour: str) -> float:
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_bold_words_code_and_lists_are_rendered_in_the_account() -> None:
+    made = html.render(report(action(fact("**The cause:** `a < b`\n- one\n- two", said_by="user"))))
+    assert "“<strong>The cause:</strong> <code>a &lt; b</code>" in made
+    assert '<ul class="said"><li>one</li><li>two”</li></ul>' in made
+    assert "**" not in Reader(made).text

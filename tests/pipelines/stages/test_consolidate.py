@@ -28,6 +28,7 @@ def test_each_fact_gets_a_file_that_cites_its_turn() -> None:
     assert fact.level is Level.FACT
     assert fact.sources == ("s1#1",)
     assert (fact.said_by, fact.about, fact.days) == ("Ann", ("Oslo",), ())
+    assert fact.tags == ()  # a speaker is no tag
     assert fact.session_id == "s1"
     assert fact.run == "run-1"
     assert fact.created_at == source.said["s1"][0].at
@@ -159,5 +160,5 @@ def test_a_reply_is_titled_by_its_own_words_and_by_what_it_replies_to_where_thes
     facts = [okf.to_memory(one.path, okf.parse(one.content or b"")) for one in planned.actions]
     assert [fact.title for fact in facts if fact.text.startswith("> ")] == [
         "To Oslo, from Sweden, with Ann",
-        "ok, do that: I'd take Postgres for the orders, so that one backup…",
+        "ok, do that … I'd take Postgres for the orders, so that one backup…",
     ]

@@ -15,6 +15,7 @@ from dreamd.store.changes.decisions import pair_key
 from dreamd.store.keep import okf
 from dreamd.store.model import Kind, Level, Memory
 
+from tests import memories
 from tests.pipelines.fakes import MAY_8, NOW, FakeModel, FakeSource
 from tests.pipelines.near_misses import near_misses
 
@@ -247,3 +248,19 @@ def test_a_model_that_does_not_answer_leaves_what_was_found_without_it() -> None
     source = remembered(*LIKELY)
     held = drifted(source, FakeModel(lambda prompt: LlmUnavailable("gone")))
     assert held["older"].later == ("newer",)
+
+
+def test_tags_are_no_speakers() -> None:
+    source = FakeSource()
+    old = memories.fact(
+        "My API integration has 65% test coverage.", channel=source.channel, tags=("db",), created_at=MAY_8
+    )
+    new = memories.fact(
+        "The test coverage of my API integration has recently improved to 78%.",
+        channel=source.channel,
+        tags=("shop",),
+        created_at=MAY_8 + timedelta(days=9),
+    )
+    source.keep(old, new)
+    held = facts(dreamt(source))
+    assert held[old.text].superseded_by == new.node_id

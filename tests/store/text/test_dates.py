@@ -111,6 +111,8 @@ def test_a_day_is_written_out() -> None:
             "Gestern [5 Nov 2026] war ich dort, letzten Montag [2 Nov 2026] auch.",
         ),
         ("We moved last month.", "We moved last month [Oct 2026]."),
+        ("It is in s3://logs/yesterday.csv and tomorrow=1.", "It is in s3://logs/yesterday.csv and tomorrow=1."),
+        ("(We met *yesterday*).", "(We met *yesterday [5 Nov 2026]*)."),
         ("It was on 3 May 2025, and today it is over.", "It was on 3 May 2025, and today it is over."),
     ],
 )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
     [
         "x = List[str] if a < b and c > d else map<string, int>",
         "the user: root in yaml",
+        "ISSUER=user:188f and https://tool:pw@host, com.example.User:42, User::find(1), std::system::x",
         "<span>ok</span> and <strong>so on</strong>, #1 of ## 3",
         "میخواهم 👩‍💻 naïve",
     ],

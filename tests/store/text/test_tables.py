@@ -11,16 +11,19 @@ from hypothesis import strategies as st
 @pytest.mark.parametrize(
     ("text", "rows"),
     [
-        ("| room | key |\n|:--|---:|\n| attic | 17 |\n| cellar | |", ["room: attic; key: 17.", "room: cellar."]),
-        ("| | key |\n|-|-|\n| attic | 17 |", ["attic; key: 17."]),
-        ("| a | b |\n| c | d |", ["a; b.", "c; d."]),
-        ("| a |\n|---|\n| 1 | 2 |\n\nBetween.\n\n| b |\n|---|\n| 3 |", ["a: 1; 2.", "b: 3."]),
-        (r"| sign |" + "\n|---|\n" + r"| x \| y |", [r"sign: x \| y."]),
+        (
+            "| room | key |\n|:--|---:|\n| attic | 17 |\n| cellar | |",
+            ["room | key … attic | 17", "room | key … cellar |"],
+        ),
+        ("| | key |\n|-|-|\n| attic | 17 |", ["| key … attic | 17"]),
+        ("| a | b |\n| c | d |", ["a | b", "c | d"]),
+        ("| a |\n|---|\n| 1 | 2 |\n\nBetween.\n\n| b |\n|---|\n| 3 |", ["a … 1 | 2", "b … 3"]),
+        (r"| sign |" + "\n|---|\n" + r"| x \| y |", [r"sign … x \| y"]),
         ("| a |\n|---|", []),
         ("a | b, and no table", []),
     ],
 )
-def test_each_cell_stands_behind_the_head_of_its_column(text: str, rows: list[str]) -> None:
+def test_each_row_stands_behind_the_head_of_its_table(text: str, rows: list[str]) -> None:
     assert [row.text for row in rows_in(text)] == rows
 
 

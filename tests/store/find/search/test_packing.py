@@ -298,9 +298,12 @@ def test_a_row_of_a_note_s_table_is_told_with_the_heads_of_its_columns(store: Me
     node_id = store.remember(KEYS, channel="shop").result()
     (slot,) = store.context("Which key opens the cellar?", channel="shop").slots
     assert slot.node_id == node_id
-    assert "room: cellar; key: 23" in slot.words
+    assert "room | key | spare … cellar | 23 |" in slot.words
     assert "kitchen" not in slot.words
-    assert "spare: Tom" in store.context("Who has the spare key of the kitchen?", channel="shop").text
+    assert (
+        "room | key | spare … kitchen | 42 | Tom"
+        in store.context("Who has the spare key of the kitchen?", channel="shop").text
+    )
 
 
 def test_a_table_that_a_program_made_is_not_told(store: MemoryStore) -> None:

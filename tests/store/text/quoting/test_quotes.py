@@ -14,7 +14,7 @@ LIST = (
 
 
 def pieces(text: str, whole_tokens: int = 0) -> list[Sentence]:
-    return joined(with_steps(split(text), whole_tokens))
+    return joined(with_steps(split(text), text, whole_tokens), text)
 
 
 @pytest.mark.parametrize(
@@ -33,19 +33,19 @@ def test_a_sentence_that_leans_leads_back_to_one_that_does_not() -> None:
 
 def test_what_is_left_out_between_two_sentences_has_a_mark() -> None:
     told = pieces(TURN)
-    assert quote({0: told[0].text, 3: told[3].text}, told) == "Ute left the shop in May. … The van is in repair."
-    assert quote({1: told[1].text, 2: told[2].text}, told) == f"{told[1].text} {told[2].text}"
-    assert quote({-1: told[2].text}, told) == told[2].text
+    assert quote({0: told[0].text, 3: told[3].text}, told, TURN) == "Ute left the shop in May. … The van is in repair."
+    assert quote({1: told[1].text, 2: told[2].text}, told, TURN) == f"{told[1].text} {told[2].text}"
+    assert quote({-1: told[2].text}, told, TURN) == told[2].text
 
 
 def test_a_fact_lies_where_its_sentence_does() -> None:
     told = pieces(TURN)
-    assert quote({-1: told[3].text, 0: told[0].text}, told) == f"{told[0].text} … {told[3].text}"
+    assert quote({-1: told[3].text, 0: told[0].text}, told, TURN) == f"{told[0].text} … {told[3].text}"
 
 
 def test_a_short_list_is_one_and_has_its_numbers() -> None:
     steps, rest = pieces(LIST, 100)
-    assert steps.text == ("To change it: 1. write a new one on the laptop; 2. `put it`; 3. tell all of the others")
+    assert steps.text == ("To change it: 1. write a new one on the laptop 2. `put it` 3. tell all of the others")
     assert rest.text == "Then rest for a bit."
     assert LIST[steps.start : steps.end].endswith("others")
 
@@ -53,10 +53,10 @@ def test_a_short_list_is_one_and_has_its_numbers() -> None:
 def test_of_a_list_told_in_part_it_is_said_how_much() -> None:
     told = pieces(LIST)
     assert [one.text for one in told[1:3]] == ["2. `put it`", "3. tell all of the others"]
-    assert quote({1: told[1].text, 3: told[3].text}, told) == "2. `put it` (1 of 3 steps) … Then rest for a bit."
-    two = quote({0: told[0].text, 2: told[2].text}, told)
+    assert quote({1: told[1].text, 3: told[3].text}, told, LIST) == "2. `put it` (1 of 3 steps) … Then rest for a bit."
+    two = quote({0: told[0].text, 2: told[2].text}, told, LIST)
     assert two == f"{told[0].text} … 3. tell all of the others (2 of 3 steps)"
-    assert "steps)" not in quote({place: one.text for place, one in enumerate(told)}, told)
+    assert "steps)" not in quote({place: one.text for place, one in enumerate(told)}, told, LIST)
 
 
 def test_a_number_alone_and_one_that_does_not_follow_are_no_list() -> None:
