@@ -26,6 +26,8 @@ _TOOL_CHARS = (300, 500)
 _CALL_CHARS = 160
 _TITLE_CHARS = 80
 _HASH_DIGITS = 6
+_SAID = (None, "text", "input_text", "output_text")
+"""Types of parts that are said: what a tool answered may stand in a message of the role `user`."""
 
 
 def recognises(value: object) -> bool:
@@ -91,7 +93,7 @@ def _part(part: object) -> str:
             return "[image]"
         case {"type": "input_audio", "input_audio": {"transcript": str(said)}}:
             return said
-        case {"text": str(said)}:
+        case {"text": str(said)} if part.get("type") in _SAID:
             return said
         case _:
             return ""

@@ -194,8 +194,7 @@ def _of_person(text: str) -> str:
     """Return a person's words without what the program wrapped around them, or said in their name."""
     if text.startswith(_PROGRAM_SAYS):
         return ""
-    if _ASKED_IN_EDITOR in text:
-        text = text.partition(_ASKED_IN_EDITOR)[2]
+    text = text.rpartition(_ASKED_IN_EDITOR)[2]  # the last: what is open in the editor may hold the same words
     if "<" in text:
         for tag in _WRITTEN_BY_THE_PROGRAM:
             text = without_element(text, tag)

@@ -41,6 +41,8 @@ _OUTPUT = re.compile(
 # A hook's text comes with its angle brackets escaped, and a model may quote it so.
 _RECALLED = re.compile(r"&lt;dreamd-memory\b.*?(?:&lt;/dreamd-memory&gt;|\Z)", re.DOTALL)
 _FAILED = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
+_REFERENCED = "--- Content from referenced files ---"
+"""What files that a person names hold follows their words, to the end of the message."""
 _PATH_BYTES = 4096
 
 
@@ -118,6 +120,8 @@ class Reading:
         if role is None or self._is_sub_agent:
             return
         said = _text_of(message.get("content"))
+        if role == USER:
+            said = said.partition(_REFERENCED)[0]
         self._folder = self._folder or _folder_of(said)
         at = instant(message.get("timestamp"))
         calls = (self._of_call(call, message["id"]) for call in _dicts(message.get("toolCalls")))
