@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .results import Purged, PurgePreview
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
-    from .text.dates import find_asked
+    from .text.dates import find_asked, in_calendar
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.replies import read_reply
     from .text.vocabulary import MONTH_NUMBERS
@@ -60,6 +60,7 @@ __all__ = [
     "fenced",
     "find_asked",
     "has_unreadable_date",
+    "in_calendar",
     "is_digest",
     "is_full",
     "is_kept",
@@ -100,6 +101,7 @@ _HOMES = {
     "estimate_tokens": "text.chunking",
     "fenced": "text.fence",
     "find_asked": "text.dates",
+    "in_calendar": "text.dates",
     "has_unreadable_date": "keep.okf.notes",
     "is_digest": "keep.files.vault",
     "is_full": "keep.unwritable",

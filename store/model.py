@@ -135,11 +135,11 @@ class SessionHead:
 
 @dataclass(frozen=True, slots=True)
 class ReadUpTo:
-    """The part of another program's file that was read. `head` is the hash of its beginning: it is known by that."""
+    """The part of another program's file that was read. By its `mark`, the reader's own, it is known again."""
 
     size_bytes: int
     lines: int
-    head: str
+    mark: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from .formats import unsupported as foreign
 from .formats.unsupported import Foreign, by_beginning, by_document, by_line
 from .reading import exports
 from .reading.files import opened
-from .reading.items import Item, Reader, Skipped, UnreadableFile, UnsupportedFile
+from .reading.items import UNREADABLE, Item, Reader, Skipped, UnreadableFile, UnsupportedFile
 from .reading.json_lines import json_document, json_lines
 
 FORMATS: Mapping[str, Reader] = {
@@ -164,6 +164,8 @@ def _folder(folder: Path, format_name: str | None) -> Iterator[Item]:
             left_out[kinds or f"no conversation or note that is known ({path.suffix})"] += 1
         except OSError as error:
             yield Skipped(path, None, f"cannot be read: {error.strerror}")
+        except Exception as error:  # a reader's on one file is that file's: the others are read
+            yield Skipped(path, None, f"{UNREADABLE}: {type(error).__name__}")
     for reason, count in sorted(left_out.items(), key=lambda entry: (-entry[1], entry[0])):
         yield Skipped(folder, None, f"{count} × {reason}")
 

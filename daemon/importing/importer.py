@@ -127,6 +127,8 @@ class Importer:
             yield Skipped(path, None, str(error), "unsupported", error.hint)
         except OSError as error:
             yield Skipped(path, None, f"{path} cannot be read: {error.strerror}.", "unreadable")
+        except Exception as error:  # a reader's on one path is that path's: the others are read
+            yield Skipped(path, None, f"{path} cannot be read: {type(error).__name__}.", "unreadable")
 
     def _take(self, path: Path, item: Item) -> None:
         if isinstance(item, Skipped):

@@ -28,7 +28,6 @@ from ..reading.tool_calls import is_our_own, words_of_user
 
 USER, ASSISTANT, TOOL = Role.USER.value, Role.ASSISTANT.value, Role.TOOL.value
 
-_MESSAGES = frozenset({"user", "assistant"})
 # As 2.1.330 and those before it write them.
 _OTHERS = frozenset(
     {
@@ -70,11 +69,13 @@ _KIND_CHARS = 40
 
 def recognises(value: object) -> bool:
     """Say whether a line's value is one of Claude Code's."""
-    if not isinstance(value, dict):
-        return False
-    if value.get("type") in _MESSAGES:
-        return "message" in value and ("sessionId" in value or "uuid" in value)
-    return value.get("type") in _OTHERS and any(key in value for key in ("sessionId", "leafUuid", "messageId"))
+    match value:
+        case {"type": "user" | "assistant", "message": _, **others}:
+            return "sessionId" in others or "uuid" in others
+        case {"type": str(kind), **others} if kind in _OTHERS:
+            return any(key in others for key in ("sessionId", "leafUuid", "messageId"))
+        case _:
+            return False
 
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:

@@ -62,7 +62,11 @@ _OUTPUT = "\nOutput:\n"
 
 def recognises(value: object) -> bool:
     """Say whether a line's value is one of a rollout's."""
-    return isinstance(value, dict) and value.get("type") in LINES and isinstance(value.get("payload"), dict)
+    match value:
+        case {"type": str(kind), "payload": dict()}:
+            return kind in LINES
+        case _:
+            return False
 
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:

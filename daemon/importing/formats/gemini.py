@@ -24,7 +24,7 @@ from ..reading.contents import Contents
 from ..reading.files import beginning
 from ..reading.items import SessionRead, Skipped
 from ..reading.json_lines import json_document
-from ..reading.line_reading import read_through
+from ..reading.line_reading import guarded, read_through
 from ..reading.sanitize import tidy
 from ..reading.timestamps import instant
 from ..reading.tool_calls import is_our_own
@@ -110,10 +110,10 @@ class Reading:
     def _is_sub_agent(self) -> bool:
         return self._head.get("kind") == "subagent"
 
-    def _messages(self, messages: object) -> Iterator[SessionRead]:
+    def _messages(self, messages: object) -> Iterator[SessionRead | Skipped]:
         for message in _dicts(messages):
             if isinstance(message.get("id"), str) and isinstance(message.get("type"), str):
-                yield from self._message(message)
+                yield from guarded(self._message(message), self._path)
 
     def _message(self, message: Mapping[str, Any]) -> Iterator[SessionRead]:
         role = _SPEAKERS.get(message["type"])

@@ -15,6 +15,7 @@ from ..reading.agent_tools import LOOKS_ONLY, as_known
 from ..reading.batches import Batches, by_first_words
 from ..reading.contents import Contents
 from ..reading.items import SessionRead, Skipped
+from ..reading.line_reading import guarded
 from ..reading.sanitize import tidy
 from ..reading.timestamps import instant
 from ..reading.tool_calls import is_our_own
@@ -52,8 +53,11 @@ def session_of(head: SessionHead, messages: Iterable[Message], path: Path) -> It
     batches.open(head)
     contents, found = Contents(), False
     for message in _finished(messages):
-        for turn in turns_of(message, contents, head.cwd):
+        for turn in guarded(turns_of(message, contents, head.cwd), path):
             found = True
+            if isinstance(turn, Skipped):
+                yield turn
+                continue
             yield from batches.add(head.session_id, turn, contents.left_out())
     yield from batches.rest()
     if not found:

@@ -26,6 +26,9 @@ class UnreadableFile(UnsupportedFile):
     """It is not there, or may not be read."""
 
 
+UNREADABLE = "cannot be read"
+"""The beginning of the reason for what a reader failed at."""
+
 Refusal = Literal["", "unreadable", "unsupported"]
 """Why nothing of a named path was taken: it is not there or may not be read; or it is no conversation or note."""
 
@@ -70,6 +73,11 @@ class Skipped:
     reason: str
     refused: Refusal = ""
     hint: str = ""
+
+    @property
+    def is_fault(self) -> bool:
+        """Say whether something is lost by it; a file without a turn, or of another kind, loses nothing."""
+        return self.line is not None or self.reason.startswith(UNREADABLE)
 
 
 @dataclass(frozen=True, slots=True)

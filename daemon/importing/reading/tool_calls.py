@@ -100,8 +100,8 @@ def words_of_user(name: str, result: str, denial: object, *, is_error: bool) -> 
     """Return what the person typed to answer or refuse a call of the tool `name`; None if the result is a tool's own.
 
     Not the words decide, which any page can print, but who wrote them there. An answer is that of the tool that asks.
-    A refusal is an error that the program names one in `denial`; of an older program, which says no more than that it
-    is an error, its whole sentence, and of a tool whose errors the program words itself: a server of tools words its own.
+    A refusal is an error that the program names one in `denial`. An older program says no more than that it is an
+    error: there it is the program's whole sentence, of a tool whose errors it words itself. A server words its own.
     """
     text = result.strip()
     if not is_error:

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
+from ...text.dates import in_calendar
+
 TITLE_CHARS = 200
 DATE_KEYS = (
     *("date", "created", "created_at", "date created", "timestamp"),
@@ -48,19 +50,23 @@ def has_unreadable_date(meta: Mapping[str, Any]) -> bool:
 
 
 def instant(value: object) -> datetime | None:
-    """Read ISO 8601, `2026/11/20`, 20261120, or epoch seconds or milliseconds; without an offset it is UTC."""
+    """Read ISO 8601, `2026/11/20`, 20261120, or epoch seconds or milliseconds; without an offset it is UTC.
+
+    None for what is none of these, or would leave the calendar.
+    """
     try:
         if isinstance(value, datetime):
-            return _aware(value)
+            return in_calendar(_aware(value))
         if isinstance(value, str):
             text = value.strip()
             if slashed := _SLASHED_DAY.fullmatch(text):
                 text = f"{slashed[1]}-{int(slashed[2]):02}-{int(slashed[3]):02}{slashed[4]}"
-            return _aware(datetime.fromisoformat(text))
+            return in_calendar(_aware(datetime.fromisoformat(text)))
         if isinstance(value, int) and value in _DAYS_AS_NUMBERS:
             return _aware(datetime.fromisoformat(str(value)))
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value / 1000 if abs(value) >= _MILLISECONDS_FROM else value, UTC)
+            seconds = value / 1000 if abs(value) >= _MILLISECONDS_FROM else value
+            return in_calendar(datetime.fromtimestamp(seconds, UTC))
     except (ValueError, OverflowError, OSError):
         return None
     return None
