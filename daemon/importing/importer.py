@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from ...ipc.answers import ImportAnswer, SkippedAnswer
 from ...ipc.call import Call
 from ...store.channel import channel_of_folder
-from ...store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NodeId, StoreBusy, StoreReadOnly
+from ...store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NewTurn, NodeId, StoreBusy, StoreReadOnly
 from ...store.results import Kept
 from .detect import read
-from .reading.items import Item, NoteRead, Remark, SessionRead, Skipped, UnreadableFile, UnsupportedFile
+from .reading.items import UNREADABLE, Item, NoteRead, Remark, SessionRead, Skipped, UnreadableFile, UnsupportedFile
+from .renewed import is_by_place, known_by_place, renewed
 
 if TYPE_CHECKING:
     from ...store import MemoryStore
@@ -27,6 +28,8 @@ UNTRUSTED = "the frontmatter asks for a channel or a kind, which is not followed
 # Batches that the store works on while the next is read: enough to share its fsyncs, little enough to stay small.
 MAX_IN_FLIGHT = 16
 BUSY_WAIT_S = 60
+_OF_CONTENT = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What a text may bring about that nobody thought of: it is left out and named, and the rest is taken."""
 
 
 @dataclass(slots=True)
@@ -103,6 +106,7 @@ class Importer:
         self._channel = channel
         self._trust_frontmatter = trust_frontmatter
         self._folders_channel = GLOBAL_CHANNEL
+        self._by_place: dict[NodeId, Mapping[str, str]] = {}
         self._waiting: deque[tuple[Path, Future[Any]]] = deque()
         self.account = Account()
 
@@ -151,6 +155,8 @@ class Importer:
             if self._channel is not None:
                 raise
             self.account.skip(Skipped(path, None, str(error)))
+        except _OF_CONTENT as error:
+            self.account.skip(Skipped(path, None, f"a part that {UNREADABLE}: {type(error).__name__}"))
 
     def _submit(self, item: SessionRead | NoteRead) -> Future[Any]:
         if isinstance(item, NoteRead):
@@ -160,7 +166,18 @@ class Importer:
         self.account.contents_left_out += item.contents_left_out
         self.account.channels.add(channel)
         self.account.sessions.add(item.head.session_id)
-        return self._store.observe(replace(item.head, channel=channel), item.turns)
+        return self._store.observe(replace(item.head, channel=channel), self._renewed(item))
+
+    def _renewed(self, item: SessionRead) -> Sequence[NewTurn]:
+        """Return turns by the ids under which they are to be kept: lines without ids may have been written anew."""
+        if not is_by_place(item.turns):
+            return item.turns
+        if not self._by_place:
+            self._store.settle()
+        session = item.head.session_id
+        if session not in self._by_place:  # as it was before this import
+            self._by_place[session] = known_by_place(self._store, session)
+        return renewed(self._store, item.turns, self._by_place[session])
 
     def _remember(self, note: NoteRead) -> Future[Kept]:
         """Keep a note where the import keeps notes: its author does not choose its channel, unless trusted."""
@@ -183,6 +200,9 @@ class Importer:
             result = future.result(BUSY_WAIT_S)
         except InvalidInput as error:
             self.account.skip(Skipped(path, None, str(error)))
+            return
+        except _OF_CONTENT as error:
+            self.account.skip(Skipped(path, None, f"a part that {UNREADABLE}: {type(error).__name__}"))
             return
         if isinstance(result, Kept):
             is_new = result.novelty != "known"

@@ -23,6 +23,7 @@ class Database:
         self.path = path
         self.read_up_to = read or ReadUpTo(0, 0, "")
         self.changed_ns = 0
+        self.is_rewritten = False
         self._latest_ms = 0
         self._items: Iterator[SessionRead | Skipped] | None = None
 

@@ -294,6 +294,7 @@ class Follower:
             place,
             self._note if live else lambda head: None,
             live=followed,
+            rewritten=source.is_rewritten,
             written_at=None if more else datetime.fromtimestamp(source.changed_ns / 1e9, UTC),
         )
         if source.read_up_to != before:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ....store.model import InvalidInput, NewTurn, SessionHead
 from ..reading.items import SessionRead
+from ..renewed import is_by_place, known_by_place, renewed
 from .places import Place
 from .tail import Items
 
@@ -49,16 +50,21 @@ class Learning:
         grew: Callable[[SessionHead], None],
         *,
         live: bool = False,
+        rewritten: bool = False,
         written_at: datetime | None = None,
     ) -> int:
         """Keep what was read; return how many turns were new. `grew` gets the head of a session that has new ones.
 
-        `live`: the place is read as it is written. `written_at`: when the last of it was written, by the clock here.
+        `live`: the place is read as it is written. `rewritten`: other content was read there before. `written_at`: when
+        the last of it was written, by the clock here.
         Raises StoreError where nothing can be kept now.
         """
         kept = []
         since = place.since and place.since - _behind(items, written_at)
         for head, turns in self._learnable(items, since):
+            if rewritten and is_by_place(turns):
+                self._store.settle()
+                turns = renewed(self._store, turns, known_by_place(self._store, head.session_id))
             try:
                 kept.append((head, self._store.observe(head, turns, live=live)))
             except InvalidInput:

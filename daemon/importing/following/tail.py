@@ -32,6 +32,7 @@ WHOLE_BYTES = 2**19
 """As much of what was read is looked at as a whole when it is known again; of more, pieces all over it."""
 _PIECES, _PIECE_BYTES = 64, 2**12
 _DIGEST_DIGITS = 32
+_REWRITTEN = ":rewritten"
 _LINES_TRIED = 50
 _FIRST_LINES = 20
 _BEFORE_BYTES = 2**18
@@ -51,7 +52,7 @@ class Tail:
         self._reading: LineReading | None = None
         self._is_overlong = False
         self.changed_ns = 0
-        self.is_rewritten = False
+        self.is_rewritten = self.read_up_to.mark.endswith(_REWRITTEN)
 
     def step(self) -> tuple[Items, bool]:
         """Read about a megabyte on; return what was read, and whether more is there. Raises OSError as opening does.
@@ -77,10 +78,13 @@ class Tail:
 
     def _is_same(self, file: BinaryIO, size: int) -> bool:
         read = self.read_up_to
-        return size >= read.size_bytes and (not read.mark or read.mark.split(":")[0] == _digest(file, read.size_bytes))
+        return size >= read.size_bytes and (
+            not read.mark or read.mark.partition(":")[0] == _digest(file, read.size_bytes)
+        )
 
     def _move(self, file: BinaryIO, size: int, lines: int) -> None:
-        self.read_up_to = ReadUpTo(size, lines, f"{_digest(file, size)}:{self.changed_ns}" if size else "")
+        mark = f"{_digest(file, size)}:{self.changed_ns}{_REWRITTEN if self.is_rewritten else ''}"
+        self.read_up_to = ReadUpTo(size, lines, mark if size or self.is_rewritten else "")
 
     def _begin(self, file: BinaryIO) -> LineReading | None:
         """Make the reader of the file's format, and bring it to the place; None where no agent's lines are seen."""
@@ -132,7 +136,7 @@ def _taken(reading: LineReading, path: Path, line: tuple[int, bytes]) -> Iterato
 
 def was_changed(read: ReadUpTo, size_bytes: int, changed_ns: int) -> bool:
     """Say whether a file differs from what is known of it, without opening it."""
-    _, _, at = read.mark.partition(":")
+    at = read.mark.removesuffix(_REWRITTEN).partition(":")[2]
     return read.size_bytes != size_bytes or (at.isdecimal() and len(at) < 20 and int(at) != changed_ns)
 
 
