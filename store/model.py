@@ -108,12 +108,16 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewTurn:
-    """One message as it comes in, before it has a place in a session. `role` becomes the one word for its part."""
+    """One message as it comes in, before it has a place in a session. `role` becomes the one word for its part.
+
+    `is_foreign`: its reader knows that what strangers wrote may have been read with it. It is not kept.
+    """
 
     role: str
     text: str
     at: datetime | None = None
     external_id: str | None = None
+    is_foreign: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", role_of(self.role))

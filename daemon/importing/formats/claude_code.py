@@ -20,6 +20,7 @@ from ....store.model import NewTurn, NodeId, SessionHead
 from ....store.roles import Role
 from ..reading.batches import Batches
 from ..reading.contents import Contents
+from ..reading.foreign_tools import brings_foreign_words, is_local
 from ..reading.items import SessionRead, Skipped
 from ..reading.line_reading import read_through
 from ..reading.sanitize import element, first_line, shorten, tidy
@@ -95,8 +96,11 @@ class Reading:
         self._batches = Batches(self._titled)
         self._contents = Contents()
         self._calls: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._foreign_calls: set[str] = set()
+        self._is_foreign = False
         self._folder: object = None
         self._printed = ""
+        self._ran_foreign = False
         self._summaries: dict[str, str] = {}
         self._leaves: defaultdict[NodeId, set[str]] = defaultdict(set)
         self._titles: dict[NodeId, str] = {}
@@ -156,7 +160,11 @@ class Reading:
         named = given if isinstance(given, str) and given else f"line {number}"
         names = (named, f"{named}/result")
         at = instant(value.get("timestamp"))
-        return [NewTurn(role, text, at, name) for (role, text), name in zip(said, names, strict=False)]
+        foreign = self._is_foreign or bool(self._foreign_calls)
+        self._is_foreign = False
+        if said[0][0] == USER:  # a call that has not returned by then was given up
+            self._foreign_calls.clear()
+        return [NewTurn(role, text, at, name, foreign) for (role, text), name in zip(said, names, strict=False)]
 
     def _said(self, value: dict[str, Any]) -> list[tuple[str, str]]:
         """Return the roles and texts of a message; a text is empty where there is nothing to keep."""
@@ -184,12 +192,15 @@ class Reading:
                 return tidy(block if isinstance(block, str) else block["text"])
             case {"type": "tool_use", "name": str(name)}:
                 arguments, call_id = block.get("input"), block.get("id")
-                ours = is_our_own(name, arguments)
-                note, line = ("", "") if ours else self._contents.note_of_call(name, arguments, self._folder)
+                ours, foreign = is_our_own(name, arguments), brings_foreign_words(name, arguments)
+                note, line = self._contents.note_of_call(name, arguments, self._folder)
+                note = "" if ours and not foreign else note
+                self._is_foreign = self._is_foreign or foreign
                 if isinstance(call_id, str):
                     self._calls[call_id] = (_OURS if ours else name, line)
+                    self._foreign_calls |= {call_id} if foreign else set()
                     if len(self._calls) > _OPEN_CALLS:
-                        self._calls.popitem(last=False)
+                        self._foreign_calls.discard(self._calls.popitem(last=False)[0])
                 return note
             case _:
                 return ""
@@ -217,15 +228,21 @@ class Reading:
             printed = _joined(element(text, tag) or "" for tag in ("bash-stdout", "bash-stderr"))
             note = f"[it printed]\n{shorten(tidy(printed), *_SHELL_CHARS)}" if printed else ""
             line, self._printed = self._printed, ""
+            self._is_foreign = self._is_foreign or self._ran_foreign
             return "", self._contents.instead(note, line)
         said = _of_person(text)
         if (command := element(text, "bash-input")) is not None:
+            self._is_foreign = self._ran_foreign = not is_local(command)
             note, self._printed = self._contents.note_of_call("Bash", {"command": command}, self._folder)
             said = self._contents.instead(said, note if note == self._printed else "")
         return said, ""
 
     def _of_result(self, block: Mapping[str, Any], denial: object) -> tuple[str, str]:
-        name, line = self._calls.pop(str(block.get("tool_use_id")), ("", ""))
+        call_id = str(block.get("tool_use_id"))
+        name, line = self._calls.pop(call_id, ("", ""))
+        if call_id in self._foreign_calls:
+            self._foreign_calls.discard(call_id)
+            self._is_foreign = True
         if name == _OURS:
             return "", ""
         is_error = block.get("is_error") is True

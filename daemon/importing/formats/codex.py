@@ -22,6 +22,7 @@ from ....store.roles import Role
 from ..reading.agent_tools import LOOKS_ONLY, as_known
 from ..reading.batches import Batches, by_first_words
 from ..reading.contents import Contents
+from ..reading.foreign_tools import brings_foreign_words
 from ..reading.items import SessionRead, Skipped
 from ..reading.line_reading import read_through
 from ..reading.sanitize import element, tidy
@@ -82,7 +83,8 @@ class Reading:
         self._batches = Batches(by_first_words)
         self._session: NodeId | None = None
         self._contents = Contents()
-        self._calls: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._calls: OrderedDict[str, tuple[str, str, bool]] = OrderedDict()
+        self._is_foreign = False
         self._folder: object = None
         self._is_sub_agent = False
         self._turns = 0
@@ -105,7 +107,8 @@ class Reading:
                 self._turns += 1
                 given = payload.get("id")
                 named = given if isinstance(given, str) and given else f"line {number}"
-                turn = NewTurn(role, text, instant(value.get("timestamp")), named)
+                turn = NewTurn(role, text, instant(value.get("timestamp")), named, self._is_foreign)
+                self._is_foreign = False
                 session = self._session or self._open({}, value.get("timestamp"))
                 yield from self._batches.add(session, turn, self._contents.left_out())
 
@@ -151,6 +154,7 @@ class Reading:
             case {"type": "local_shell_call", "action": dict(action)}:
                 return ASSISTANT, self._call("local_shell", "local_shell", action, item)
             case {"type": "web_search_call", "action": {"query": str(query)}}:
+                self._is_foreign = True
                 return ASSISTANT, tidy(note_of_call("WebSearch", {"query": query}))
             case {"type": "function_call_output" | "custom_tool_call_output"}:
                 return TOOL, self._result(item)
@@ -159,13 +163,15 @@ class Reading:
 
     def _call(self, full_name: str, name: str, arguments: object, item: Mapping[str, Any]) -> str:
         known, inputs = as_known(name, arguments)
-        ours = is_our_own(full_name, inputs)
-        note, line = ("", "") if ours else self._contents.note_of_call(known, inputs, self._folder)
+        ours, foreign = is_our_own(full_name, inputs), brings_foreign_words(known, inputs)
+        foreign = foreign and not (ours and known != "Bash")
+        note, line = self._contents.note_of_call(known, inputs, self._folder)
+        self._is_foreign = self._is_foreign or foreign
         if isinstance(call_id := item.get("call_id"), str):
-            self._calls[call_id] = (_OURS if ours else known, line)
+            self._calls[call_id] = (_OURS if ours else known, line, foreign)
             if len(self._calls) > _OPEN_CALLS:
                 self._calls.popitem(last=False)
-        if ours or name in LOOKS_ONLY:
+        if (ours or name in LOOKS_ONLY) and not foreign:
             return ""
         if name == "update_plan":
             steps = inputs.get("plan")
@@ -174,7 +180,8 @@ class Reading:
         return note
 
     def _result(self, item: Mapping[str, Any]) -> str:
-        name, line = self._calls.pop(str(item.get("call_id")), ("", ""))
+        name, line, foreign = self._calls.pop(str(item.get("call_id")), ("", "", False))
+        self._is_foreign = self._is_foreign or foreign
         if name == _OURS:
             return ""
         text, is_error = _output(item.get("output"))

@@ -22,6 +22,7 @@ from ..reading.agent_tools import LOOKS_ONLY, as_known
 from ..reading.batches import Batches, by_first_words
 from ..reading.contents import Contents
 from ..reading.files import beginning
+from ..reading.foreign_tools import brings_foreign_words
 from ..reading.items import SessionRead, Skipped
 from ..reading.json_lines import json_document
 from ..reading.line_reading import guarded, read_through
@@ -134,19 +135,20 @@ class Reading:
     def _of_call(self, call: Mapping[str, Any], message_id: str) -> Iterator[NewTurn]:
         """Yield the notes of a call and, once it has ended, of its result."""
         name, call_id = call.get("name"), call.get("id")
-        if not isinstance(name, str) or not isinstance(call_id, str) or name in LOOKS_ONLY:
+        if not isinstance(name, str) or not isinstance(call_id, str):
             return
         known, inputs = as_known(name, call.get("args"))
-        if is_our_own(name, inputs):
+        foreign = brings_foreign_words(known, inputs)
+        if (is_our_own(name, inputs) or name in LOOKS_ONLY) and not foreign:
             return
         at, named = instant(call.get("timestamp")), f"{message_id}/{call_id}"
         note, line = self._contents.note_of_call(known, inputs, self._cwd())
-        yield NewTurn(ASSISTANT, note, at, named)
-        if call.get("status") in _ENDED:
+        yield NewTurn(ASSISTANT, note, at, named, foreign)
+        if call.get("status") in _ENDED and not is_our_own(name, inputs):
             text = _result_of(call)
             failed = call["status"] == "error" or (known == "Bash" and _FAILED.search(text) is not None)
             result = self._contents.note_of_result(known, text, line, is_error=failed)
-            yield NewTurn(TOOL, tidy(result), at, f"{named}/result")
+            yield NewTurn(TOOL, tidy(result), at, f"{named}/result", foreign)
 
     def _cwd(self) -> str | None:
         return _project_root(self._path) or self._folder or None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from .foreign_tools import brings_foreign_words
 from .sanitize import first_line, shorten
 
 # A call is described by the first of these inputs that it has. None: the call is not worth a note.
@@ -70,7 +71,7 @@ def is_our_own(name: str, arguments: object) -> bool:
 
 
 def note_of_call(name: str, arguments: object) -> str:
-    """Return `[Edit /tmp/x.py]`, `[Bash: pytest -q]`; empty for calls that only look."""
+    """Return `[Edit /tmp/x.py]`, `[Bash: pytest -q]`; empty for calls that only look at what is the project's."""
     given = arguments if isinstance(arguments, dict) else {}
     if name == "TodoWrite":
         return _note_of_todos(given.get("todos"))
@@ -79,8 +80,8 @@ def note_of_call(name: str, arguments: object) -> str:
     if name == _ASKS:
         return _note_of_questions(given.get("questions"))
     keys = _DESCRIBED_BY.get(name, tuple(given))
-    if keys is None:
-        return ""
+    if keys is None:  # what may bring a stranger's words is noted all the same
+        return _note(name, "") if brings_foreign_words(name, arguments) else ""
     about = next((value for key in keys if isinstance(value := given.get(key), str) and value.strip()), "")
     return _note(name, first_line(about, _CALL_CHARS))
 
