@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from ...ipc.answers import ImportAnswer, SkippedAnswer
 from ...ipc.call import Call
 from ...store.channel import channel_of_folder
-from ...store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NewTurn, NodeId, StoreBusy, StoreReadOnly
+from ...store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NewTurn, NodeId, SessionHead, StoreBusy, StoreReadOnly
 from ...store.results import Kept
 from .detect import read
+from .following.places import folder_of
+from .names import FOLLOWED
 from .reading.items import UNREADABLE, Item, NoteRead, Remark, SessionRead, Skipped, UnreadableFile, UnsupportedFile
 from .renewed import is_by_place, known_by_place, renewed
 
@@ -25,6 +27,7 @@ MAX_SKIPPED = 1000
 MAX_NAMED = 5
 """Files that a remark names; the others are counted."""
 UNTRUSTED = "the frontmatter asks for a channel or a kind, which is not followed (--trust-frontmatter does)"
+NOT_NAMED = "was found by its content alone (--format or --channel says that it is meant)"
 # Batches that the store works on while the next is read: enough to share its fsyncs, little enough to stay small.
 MAX_IN_FLIGHT = 16
 BUSY_WAIT_S = 60
@@ -106,6 +109,7 @@ class Importer:
         self._channel = channel
         self._trust_frontmatter = trust_frontmatter
         self._folders_channel = GLOBAL_CHANNEL
+        self._known_channels = frozenset(store.channels())
         self._by_place: dict[NodeId, Mapping[str, str]] = {}
         self._waiting: deque[tuple[Path, Future[Any]]] = deque()
         self.account = Account()
@@ -124,7 +128,7 @@ class Importer:
 
     def _items(self, path: Path, format_name: str | None) -> Iterator[Item]:
         try:
-            yield from read(path, format_name)
+            yield from read(path, format_name, self._own_folders())
         except UnreadableFile as error:
             yield Skipped(path, None, str(error), "unreadable", error.hint)
         except UnsupportedFile as error:
@@ -161,12 +165,49 @@ class Importer:
     def _submit(self, item: SessionRead | NoteRead) -> Future[Any]:
         if isinstance(item, NoteRead):
             return self._remember(item)
+        item = item if self._channel else self._let_in(item)
         channel = self._channel or item.head.channel
         self._store.refuse_if_off(channel)
         self.account.contents_left_out += item.contents_left_out
         self.account.channels.add(channel)
         self.account.sessions.add(item.head.session_id)
         return self._store.observe(replace(item.head, channel=channel), self._renewed(item))
+
+    def _own_folders(self) -> list[Path]:
+        """Return the folders in which agents keep their sessions, and those that a person has followed."""
+        return [*(folder_of(agent) for agent in FOLLOWED), *map(Path, self._store.followed.watches())]
+
+    def _let_in(self, item: SessionRead) -> SessionRead:
+        """Return a session as it may be kept: into another project it is let only by its person's word.
+
+        Of one that is known in another channel what is known stays known, and nothing is added.
+        """
+        wanted, here = item.head.channel, self._folders_channel
+        if item.found_in is None or wanted in (here, channel_of_folder(item.found_in.parent)):
+            return item
+        if not self._is_anothers(item.head):
+            return item
+        known = self._store.catalog.node(item.head.session_id)
+        if known is not None and known.channel != here:
+            return self._without_new(item, known.channel, item.found_in)
+        self.account.remark(Remark(item.found_in, f"the file asks for another project's channel, and it {NOT_NAMED}"))
+        return replace(item, head=replace(item.head, channel=here))
+
+    def _without_new(self, item: SessionRead, channel: str, path: Path) -> SessionRead:
+        known = {node.external_id for node in self._store.catalog.turns(item.head.session_id)}
+        turns = tuple(turn for turn in item.turns if turn.external_id in known)
+        if left := len(item.turns) - len(turns):
+            self.account.skip(Skipped(path, None, f"{left} turns of a session of another project; it {NOT_NAMED}"))
+        return replace(item, head=replace(item.head, channel=channel), turns=turns)
+
+    def _is_anothers(self, head: SessionHead) -> bool:
+        """Say whether a channel is of every project, of a folder of this machine, or of what is known already."""
+        if head.channel == GLOBAL_CHANNEL:
+            return True
+        if not head.cwd:
+            return head.channel in self._known_channels
+        folder = Path(head.cwd)
+        return any(channel_of_folder(one) == head.channel for one in (folder, *folder.parents) if _exists(one))
 
     def _renewed(self, item: SessionRead) -> Sequence[NewTurn]:
         """Return turns by the ids under which they are to be kept: lines without ids may have been written anew."""
@@ -216,3 +257,10 @@ class Importer:
     def _report(self, path: Path) -> None:
         account = self.account
         self._call.progress("import", account.turns_added + account.turns_known, 0, path.name)
+
+
+def _exists(folder: Path) -> bool:
+    try:
+        return folder.exists()
+    except (OSError, ValueError):  # a name that no folder of this machine can have
+        return False

@@ -37,12 +37,14 @@ Refusal = Literal["", "unreadable", "unsupported"]
 class SessionRead:
     """A session, or the next piece of one: long sessions come in several, in order, under the same head.
 
-    `contents_left_out` counts what ignored files held in these turns.
+    `contents_left_out` counts what ignored files held in these turns. `found_in` is the file where nobody said what is
+    in it: it was found by its content, in a folder that was named.
     """
 
     head: SessionHead
     turns: tuple[NewTurn, ...]
     contents_left_out: int = 0
+    found_in: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
