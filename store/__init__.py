@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .keep.ledger.salvage import salvage as salvage_ledgers
     from .keep.okf.document import parse as parse_document
     from .keep.okf.notes import date_of as note_date
-    from .keep.okf.notes import has_unreadable_date
+    from .keep.okf.notes import has_unreadable_date, in_calendar
     from .keep.okf.notes import title_of as note_title
     from .keep.okf.session import session_id
     from .keep.redaction import bounds_of_secret, redact
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .results import Purged, PurgePreview
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
-    from .text.dates import find_asked, in_calendar
+    from .text.dates import find_asked
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.replies import read_reply
     from .text.vocabulary import MONTH_NUMBERS
@@ -101,7 +101,7 @@ _HOMES = {
     "estimate_tokens": "text.chunking",
     "fenced": "text.fence",
     "find_asked": "text.dates",
-    "in_calendar": "text.dates",
+    "in_calendar": "keep.okf.notes",
     "has_unreadable_date": "keep.okf.notes",
     "is_digest": "keep.files.vault",
     "is_full": "keep.unwritable",

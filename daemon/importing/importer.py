@@ -32,7 +32,7 @@ NOT_NAMED = "was found by its content alone (--format or --channel says that it 
 MAX_IN_FLIGHT = 16
 BUSY_WAIT_S = 60
 _OF_CONTENT = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What a text may bring about that nobody thought of: it is left out and named, and the rest is taken."""
+"""The errors that a text may bring about unforeseen: it is left out and named, and the rest is taken."""
 
 
 @dataclass(slots=True)

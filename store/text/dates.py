@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from functools import cache, lru_cache
 
 from .languages import entries, languages, phrases, table
 from .vocabulary import MONTHS, SHORT_MONTHS
-
-_FIRST, _LAST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
-"""A year from the ends of the calendar: an instant leaves it in no time zone, and by nothing that is added to it."""
 
 _MOST_YEARS = 150  # "4000 years ago" is history, not a date of a person's life
 _WORD_START = r"(?<!\w)"
@@ -31,11 +28,6 @@ _KINDS = ("ago", "ahead", "within", "last", "next", "next_but_one", "last_unit",
 
 _ASKED = ("asked",)
 """The forms that name a time in a question alone: in a statement "in May" is as often a plan."""
-
-
-def in_calendar(at: datetime) -> datetime | None:
-    """Return an aware instant; None for one that is too near to an end of the calendar to be reckoned with."""
-    return at if _FIRST <= at <= _LAST else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class _Lines:
 
 
 class Faults:
-    """What is known of them. Every method may be called from any thread; `now_s` is monotonic."""
+    """The faults since the start. Every method may be called from any thread; `now_s` is monotonic."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

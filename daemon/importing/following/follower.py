@@ -45,7 +45,7 @@ FRESH_S = 60.0
 """A file that changed so short a time ago, and was not there before, is being written."""
 FLOOD = 4_000
 _NO_FILE = frozenset({ENOENT, ENOTDIR, ELOOP, EINVAL, ENXIO})
-"""What is gone since it was seen, or is a link, a pipe or a device, which are not followed."""
+"""The errors of a file that is gone since it was seen, or is a link, a pipe or a device, which are not followed."""
 
 
 class Follower:
@@ -76,7 +76,7 @@ class Follower:
         self.problem = ""
         self.faults = Faults()
         self._listed: Sequence[Place] = ()
-        self._named = Named(store.followed)
+        self._named = Named(store)
         self._events = Events(
             lambda: [place.folder for place in self._listed], self._is_ours, self._on_burst, self.scan
         )

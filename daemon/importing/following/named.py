@@ -20,7 +20,7 @@ from .survey import Found
 from .tail import READINGS
 
 if TYPE_CHECKING:
-    from ....store.changes.followed import Followed
+    from ....store import MemoryStore
 
 MOST = 256
 LOOKS_AFTER_S = (1.0, 3.0, 9.0)
@@ -46,8 +46,8 @@ class Named:
     They are noted in the ledger when they are named first, since the daemon may end before it has looked at one again.
     """
 
-    def __init__(self, followed: Followed) -> None:
-        self._followed = followed
+    def __init__(self, store: MemoryStore) -> None:
+        self._followed = store.followed
         self._lock = threading.Lock()
         self._files: OrderedDict[Path, _Named] = OrderedDict()
 

@@ -29,7 +29,7 @@ class Found:
 
     @property
     def changed_s(self) -> float:
-        """When its content changed, in seconds since the epoch."""
+        """Return the time at which its content changed, in seconds since the epoch."""
         return self.changed_ns / 1e9
 
 

@@ -43,7 +43,7 @@ _OUTPUT = re.compile(
 _RECALLED = re.compile(r"&lt;dreamd-memory\b.*?(?:&lt;/dreamd-memory&gt;|\Z)", re.DOTALL)
 _FAILED = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
 _REFERENCED = "--- Content from referenced files ---"
-"""What files that a person names hold follows their words, to the end of the message."""
+"""The mark behind a person's words: from here to the end of the message stands what the files that they name hold."""
 _PATH_BYTES = 4096
 
 

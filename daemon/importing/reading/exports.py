@@ -19,7 +19,7 @@ ARCHIVE = b"PK\x03\x04"
 SNIFFED_BYTES = 2**16
 MAX_EXPORT_BYTES = 512 * 2**20  # years of chats, unpacked; they are never in memory together
 MAX_CONVERSATION_BYTES = 32 * 2**20
-"""As much of the list as is in memory at a time; `parse` bounds what it becomes there."""
+"""The most of the list that is in memory at a time; `parse` bounds what it becomes there."""
 
 TOO_LONG = f"a conversation longer than {MAX_CONVERSATION_BYTES // 2**20} MiB"
 _PIECE_BYTES = 2**16
@@ -30,7 +30,10 @@ _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _FLAT = rb'(?:[^"\[\]{}]++|' + _TEXT + rb")*+"
 _STRING = re.compile(_TEXT, re.DOTALL)
 _RUN = re.compile(rb'(?:[^"\[\]{}]++|' + _TEXT + rb"|\{" + _FLAT + rb"\}|\[" + _FLAT + rb"\])*+", re.DOTALL)
-"""What is skipped at once in a value: texts, numbers, and what holds nothing but these. Linear: all is possessive."""
+"""The part of a value that is skipped at once: texts, numbers, and what holds only these.
+
+Linear, since all is possessive.
+"""
 
 _IN_STRING = re.compile(rb'["\\]')
 _MARK = re.compile(rb'["\[\]{},]')

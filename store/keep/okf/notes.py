@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from ...text.dates import in_calendar
-
 TITLE_CHARS = 200
 DATE_KEYS = (
     *("date", "created", "created_at", "date created", "timestamp"),
@@ -23,6 +21,9 @@ _UNDERLINE = re.compile(r" {0,3}=+[ \t]*")
 _DAY = re.compile(r"(?<!\d)(\d{4})-(\d\d)-(\d\d)(?!\d)")
 _SLASHED_DAY = re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?!\d)(.*)")
 _DAYS_AS_NUMBERS = range(1000_01_01, 3000_01_01)  # 20261120; as seconds these would be days of 1970
+_FIRST, _LAST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
+"""A year from the ends of the calendar: an instant leaves it in no time zone, and by nothing that is added to it."""
+
 _MILLISECONDS_FROM = 1e11  # as seconds this is the year 5138; what is larger counts milliseconds
 
 
@@ -47,6 +48,11 @@ def has_unreadable_date(meta: Mapping[str, Any]) -> bool:
     """Tell whether the frontmatter gives a date and none that can be read."""
     given = [value for key in DATE_KEYS if (value := meta.get(key)) not in (None, "")]
     return bool(given) and all(instant(value) is None for value in given)
+
+
+def in_calendar(at: datetime) -> datetime | None:
+    """Return an aware instant; None for one that is too near to an end of the calendar to be reckoned with."""
+    return at if _FIRST <= at <= _LAST else None
 
 
 def instant(value: object) -> datetime | None:
