@@ -150,9 +150,12 @@ def _by_document(path: Path) -> str | Foreign | None:
 def _folder(folder: Path, format_name: str | None, own: Collection[Path]) -> Iterator[Item]:
     """Read what is in a folder. What is left out is counted by reason, so that a thousand pictures are one line."""
     left_out: Counter[str] = Counter()
-    found = list(_walk(folder, left_out))
-    with_notes = {path.parent for path in found if isinstance(path, Path) and path.suffix.lower() in markdown.SUFFIXES}
-    for path in found:
+    with_notes = {
+        path.parent
+        for path in _walk(folder, Counter())
+        if isinstance(path, Path) and path.suffix.lower() in markdown.SUFFIXES
+    }
+    for path in _walk(folder, left_out):
         if isinstance(path, Skipped):
             yield path
             continue

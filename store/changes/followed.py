@@ -12,6 +12,8 @@ from ..model import ReadUpTo
 
 WATCH, NAMED = "watch:", "named:"
 _KEY_DIGITS = 32
+ACKNOWLEDGED_WITHIN_S = 10.0
+"""An agent's hook waits for it."""
 
 
 class Followed:
@@ -43,7 +45,7 @@ class Followed:
 
     def name(self, path: str, note: str) -> None:
         """Note a file that another program named; wait until that is acknowledged."""
-        self._writer.write(records.set_flag(NAMED + path, note)).result()
+        self._writer.write(records.set_flag(NAMED + path, note)).result(ACKNOWLEDGED_WITHIN_S)
 
     def unname(self, path: str) -> None:
         """Forget that a file was named, within about a second."""

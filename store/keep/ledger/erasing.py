@@ -80,8 +80,9 @@ def erasures(ask: Ask, eraser: Eraser) -> Iterator[Write]:
         for (node_id,) in ask(f"SELECT DISTINCT node_id FROM {table}"):
             if node_id in eraser.ids:
                 yield Write(f"DELETE FROM {table} WHERE node_id = ?", (node_id,))
+    sessions = {node_id.partition("#")[0] for node_id in eraser.ids}
     for (name,) in ask("SELECT name FROM flag WHERE name LIKE 'named:%'"):  # a transcript's path holds its session's id
-        if any(node_id in name for node_id in eraser.ids):
+        if any(session in name for session in sessions):
             yield clear_flag(name)
     for stage, key in ask("SELECT stage, session_id FROM cursor"):
         if eraser.cleaned(key) != key:

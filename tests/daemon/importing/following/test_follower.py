@@ -14,7 +14,7 @@ from dreamd.daemon.importing.following.places import Place, place_of
 from dreamd.daemon.importing.following.tail import Items, Tail
 from dreamd.daemon.importing.importer import Importer
 from dreamd.ipc.call import Call
-from dreamd.store import MemoryStore
+from dreamd.store import MemoryStore, Selection
 from dreamd.store.model import InvalidInput, Kind, NotFound
 
 from tests.daemon.importing.following.conftest import Followed, line
@@ -177,6 +177,20 @@ def test_a_file_that_hooks_name_is_read_on_after_a_restart(followed: Followed, a
     if agent_writes == "while it is down":
         followed.follower.start()
     followed.wait_for("one", "two")
+
+
+def test_a_purge_takes_the_path_that_a_hook_named(followed: Followed, store: MemoryStore) -> None:
+    path, other = followed.folder / "s1.jsonl", followed.folder / "s2.jsonl"
+    path.write_bytes(line("one"))
+    other.write_bytes(line("two", session="s2"))
+    followed.follower.start()
+    for one in (path, other):
+        assert followed.follower.take(one, "claude-code")
+    followed.wait_for("one")
+    followed.wait_for("two", session="s2")
+    store.settle()
+    store.purge(Selection(nodes=("s1",)))
+    assert list(store.followed.named()) == [str(other)]
 
 
 def test_a_file_that_hooks_named_long_ago_is_left_alone(followed: Followed, store: MemoryStore) -> None:
