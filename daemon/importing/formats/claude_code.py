@@ -194,7 +194,8 @@ class Reading:
                 arguments, call_id = block.get("input"), block.get("id")
                 ours, foreign = is_our_own(name, arguments), brings_foreign_words(name, arguments)
                 note, line = self._contents.note_of_call(name, arguments, self._folder)
-                note = "" if ours and not foreign else note
+                if ours:  # what it says of the memory is known
+                    note = f"[{name}]" if foreign else ""
                 self._is_foreign = self._is_foreign or foreign
                 if isinstance(call_id, str):
                     self._calls[call_id] = (_OURS if ours else name, line)

@@ -167,6 +167,8 @@ class Reading:
         foreign = foreign and not (ours and known != "Bash")
         note, line = self._contents.note_of_call(known, inputs, self._folder)
         self._is_foreign = self._is_foreign or foreign
+        if ours:
+            note = f"[{known}]" if foreign else ""
         if isinstance(call_id := item.get("call_id"), str):
             self._calls[call_id] = (_OURS if ours else known, line, foreign)
             if len(self._calls) > _OPEN_CALLS:

@@ -143,8 +143,9 @@ class Reading:
             return
         at, named = instant(call.get("timestamp")), f"{message_id}/{call_id}"
         note, line = self._contents.note_of_call(known, inputs, self._cwd())
-        yield NewTurn(ASSISTANT, note, at, named, foreign)
-        if call.get("status") in _ENDED and not is_our_own(name, inputs):
+        ours = is_our_own(name, inputs)
+        yield NewTurn(ASSISTANT, f"[{known}]" if ours else note, at, named, foreign)
+        if call.get("status") in _ENDED and not ours:
             text = _result_of(call)
             failed = call["status"] == "error" or (known == "Bash" and _FAILED.search(text) is not None)
             result = self._contents.note_of_result(known, text, line, is_error=failed)

@@ -120,6 +120,7 @@ def _of_call(name: str, state: Mapping[str, Any], contents: Contents, folder: st
     code = metadata.get("exit") if isinstance(metadata, dict) else None
     text = state.get("error" if failed else "output")
     note, line = contents.note_of_call(known, inputs, folder)
+    note = f"[{known}]" if ours else note
     text = text if isinstance(text, str) and not ours else ""
     return note, tidy(contents.note_of_result(known, text, line, is_error=failed or code not in (None, 0))), foreign
 

@@ -143,6 +143,14 @@ def test_each_reader_says_so(jsonl: Callable[..., Path], tmp_path: Path) -> None
         assert len(turns) > 1
 
 
+def test_a_call_of_our_own_with_another_in_it_is_named_alone(jsonl: Callable[..., Path]) -> None:
+    both = call("Bash", command=f"dreamctl remember 'The gate is blue.'; {EVIL}")
+    own = call("Bash", "t2", command="dreamctl remember 'The gate is blue.'")
+    path = jsonl(line("user", "hi"), both, result("It is blue."), own, result("Kept.", "t2"))
+    turns = sessions(read(path))[0].turns
+    assert [(turn.text, turn.is_foreign) for turn in turns] == [("hi", False), ("[Bash]", True)]
+
+
 def test_a_call_that_has_not_returned_when_its_person_speaks(jsonl: Callable[..., Path]) -> None:
     path = jsonl(
         call("WebFetch", url="x"), line("user", "Quick!"), line("user", "Now."), result("x"), line("user", "Ok.")
