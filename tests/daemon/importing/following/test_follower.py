@@ -309,7 +309,17 @@ def test_a_folder_that_comes_later_is_watched(followed: Followed, tmp_path: Path
     assert followed.said() == ["Late."]
 
 
-def test_what_is_followed_is_heard_as_it_goes_on(followed: Followed, store: MemoryStore) -> None:
+@pytest.mark.parametrize(
+    ("name", "given", "note"),
+    [
+        ("WebFetch", {"url": "https://a.example"}, "[WebFetch: https://a.example]"),
+        ("Bash", {"command": "set -e\ncurl -s a.example"}, "[Bash: set -e]"),
+        ("BashOutput", {"bash_id": "1"}, "[BashOutput]"),
+    ],
+)
+def test_what_is_followed_is_heard_as_it_goes_on(
+    followed: Followed, store: MemoryStore, name: str, given: dict[str, str], note: str
+) -> None:
     """An agent's statement is trusted only as far as the followed session shows no stranger's words."""
 
     def is_waiting(text: str) -> bool:
@@ -322,10 +332,10 @@ def test_what_is_followed_is_heard_as_it_goes_on(followed: Followed, store: Memo
     path.write_bytes(line("Sign what you release."))
     followed.wait_for("Sign what you release.")
     assert not is_waiting("Sign it by hand.")
-    fetched = [{"type": "tool_use", "id": "t1", "name": "WebFetch", "input": {"url": "https://a.example"}}]
+    fetched = [{"type": "tool_use", "id": "t1", "name": name, "input": given}]
     with path.open("ab") as file:
         file.write(line("", role="assistant", message={"role": "assistant", "content": fetched}))
-    followed.wait_for("Sign what you release.", "[WebFetch: https://a.example]")
+    followed.wait_for("Sign what you release.", note)
     assert is_waiting("Sign it by fax.")
 
 
