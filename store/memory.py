@@ -81,6 +81,7 @@ class MemoryStore:
         self.show = parts.recall.show
         self.ruled_out_by = parts.recall.ruled_out_by
         self.list = parts.recall.list
+        self.turns_of = parts.catalog.turns
         self.channels = parts.recall.channels
         self.feedback = parts.feedback.feedback
         self.purge_questions = parts.feedback.purge_questions

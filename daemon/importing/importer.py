@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -187,14 +187,13 @@ class Importer:
             return item
         if not self._is_anothers(item.head):
             return item
-        known = self._store.catalog.node(item.head.session_id)
-        if known is not None and known.channel != here:
-            return self._without_new(item, known.channel, item.found_in)
+        known = {node.external_id: node.channel for node in self._store.turns_of(item.head.session_id)}
+        if known and (channel := next(iter(known.values()))) != here:
+            return self._without_new(item, known, channel, item.found_in)
         self.account.remark(Remark(item.found_in, f"the file asks for another project's channel, and it {NOT_NAMED}"))
         return replace(item, head=replace(item.head, channel=here))
 
-    def _without_new(self, item: SessionRead, channel: str, path: Path) -> SessionRead:
-        known = {node.external_id for node in self._store.catalog.turns(item.head.session_id)}
+    def _without_new(self, item: SessionRead, known: Collection[str | None], channel: str, path: Path) -> SessionRead:
         turns = tuple(turn for turn in item.turns if turn.external_id in known)
         if left := len(item.turns) - len(turns):
             self.account.skip(Skipped(path, None, f"{left} turns of a session of another project; it {NOT_NAMED}"))

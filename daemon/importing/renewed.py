@@ -24,7 +24,7 @@ def known_by_place(store: MemoryStore, session_id: NodeId) -> Mapping[str, str]:
     """Map the ids of a session's turns that are places to the words that are found there; none for what was erased."""
     return {
         node.external_id: _key(node.text)
-        for node in store.catalog.turns(session_id)
+        for node in store.turns_of(session_id)
         if node.external_id and not node.forgotten and _BY_PLACE.fullmatch(node.external_id)
     }
 

@@ -81,7 +81,7 @@ def test_its_person_says_where_it_belongs(
     (projects / "MEMORY.md").write_text("# Notes of an agent\n")
     (projects / "d.jsonl").write_bytes(line("In the agent's own folder.", session="d", cwd=str(shop)))
     assert take(store, found / ".claude" / "projects").sessions == {"d"}
-    assert next(iter(store.catalog.turns("d"))).channel == shops
+    assert next(iter(store.turns_of("d"))).channel == shops
 
 
 def test_another_machines_sessions_keep_their_projects(store: MemoryStore, found: Path) -> None:
