@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .keep.ledger.salvage import salvage as salvage_ledgers
     from .keep.okf.document import parse as parse_document
     from .keep.okf.notes import date_of as note_date
-    from .keep.okf.notes import has_unreadable_date
+    from .keep.okf.notes import has_unreadable_date, in_calendar
     from .keep.okf.notes import title_of as note_title
     from .keep.okf.session import session_id
     from .keep.redaction import bounds_of_secret, redact
@@ -60,6 +60,7 @@ __all__ = [
     "fenced",
     "find_asked",
     "has_unreadable_date",
+    "in_calendar",
     "is_digest",
     "is_full",
     "is_kept",
@@ -100,6 +101,7 @@ _HOMES = {
     "estimate_tokens": "text.chunking",
     "fenced": "text.fence",
     "find_asked": "text.dates",
+    "in_calendar": "keep.okf.notes",
     "has_unreadable_date": "keep.okf.notes",
     "is_digest": "keep.files.vault",
     "is_full": "keep.unwritable",

@@ -50,6 +50,7 @@ class MemoryStore:
 
         # Work under way: working/anchors, working/goals, working/surfacing, working/handed
         self.session_name = parts.door.session_name
+        self.as_kept = parts.door.turn
         self.set_anchor = parts.anchors.set
         self.anchor_of_session = parts.anchors.of_session
         self.anchor_of_channel = parts.anchors.of_channel
@@ -80,6 +81,7 @@ class MemoryStore:
         self.show = parts.recall.show
         self.ruled_out_by = parts.recall.ruled_out_by
         self.list = parts.recall.list
+        self.turns_of = parts.catalog.turns
         self.channels = parts.recall.channels
         self.feedback = parts.feedback.feedback
         self.purge_questions = parts.feedback.purge_questions

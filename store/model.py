@@ -108,12 +108,16 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewTurn:
-    """One message as it comes in, before it has a place in a session. `role` becomes the one word for its part."""
+    """One message as it comes in, before it has a place in a session. `role` becomes the one word for its part.
+
+    `is_foreign`: its reader knows that what strangers wrote may have been read with it. It is not kept.
+    """
 
     role: str
     text: str
     at: datetime | None = None
     external_id: str | None = None
+    is_foreign: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", role_of(self.role))
@@ -135,11 +139,11 @@ class SessionHead:
 
 @dataclass(frozen=True, slots=True)
 class ReadUpTo:
-    """The part of another program's file that was read. `head` is the hash of its beginning: it is known by that."""
+    """The part of another program's file that was read. By its `mark`, the reader's own, it is known again."""
 
     size_bytes: int
     lines: int
-    head: str
+    mark: str
 
 
 @dataclass(frozen=True, slots=True)

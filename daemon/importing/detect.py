@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from .formats import unsupported as foreign
 from .formats.unsupported import Foreign, by_beginning, by_document, by_line
 from .reading import exports
 from .reading.files import opened
-from .reading.items import Item, Reader, Skipped, UnreadableFile, UnsupportedFile
+from .reading.items import UNREADABLE, Item, Reader, SessionRead, Skipped, UnreadableFile, UnsupportedFile
 from .reading.json_lines import json_document, json_lines
 
 FORMATS: Mapping[str, Reader] = {
@@ -54,20 +55,22 @@ _BY_LINE: Mapping[str, Callable[[object], bool]] = {
 _LINES_TRIED = 50
 _SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"}) | markdown.SUFFIXES
 _NOT_ENTERED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+BESIDE_NOTES = "a conversation beside notes, which is not taken unless its format is named (--format)"
 LEADS_OUT = "a link that leads out of the folder, which is not followed"
 
 
-def read(path: Path, format_name: str | None = None) -> Iterator[Item]:
+def read(path: Path, format_name: str | None = None, own: Collection[Path] = ()) -> Iterator[Item]:
     """Read a file, or every file of a folder in the order of their names. Raises UnsupportedFile at once.
 
     Of a folder, files of other kinds are passed over and counted in a few Skipped at the end, and no link leads out of
-    it. A link that is named itself is its target.
+    it. A link that is named itself is its target. `own` are the folders in which agents keep their sessions: elsewhere
+    a conversation beside or below notes is taken only where its format is named: their author may have written it.
     """
     if format_name is not None and format_name not in FORMATS:
         raise UnsupportedFile(f"There is no format {format_name}.", SUPPORTED)
     real = _readable(path)
     if real.is_dir():
-        return _folder(real, format_name)
+        return _folder(real, format_name, [folder.resolve() for folder in own])
     return FORMATS[format_name or detect_format(real)](real)
 
 
@@ -144,15 +147,27 @@ def _by_document(path: Path) -> str | Foreign | None:
     return "beam" if beam.recognises(document) else by_document(document)
 
 
-def _folder(folder: Path, format_name: str | None) -> Iterator[Item]:
+def _folder(folder: Path, format_name: str | None, own: Collection[Path]) -> Iterator[Item]:
     """Read what is in a folder. What is left out is counted by reason, so that a thousand pictures are one line."""
     left_out: Counter[str] = Counter()
+    with_notes = {
+        path.parent
+        for path in _walk(folder, Counter())
+        if isinstance(path, Path) and path.suffix.lower() in markdown.SUFFIXES
+    }
     for path in _walk(folder, left_out):
         if isinstance(path, Skipped):
             yield path
             continue
+        is_named = format_name is not None or any(path.is_relative_to(one) for one in own)
         try:
-            for item in FORMATS[format_name or detect_format(path)](path):
+            name = format_name or detect_format(path)
+            if name != "markdown" and not is_named and not with_notes.isdisjoint(path.parents):
+                left_out[BESIDE_NOTES] += 1
+                continue
+            for item in FORMATS[name](path):
+                if isinstance(item, SessionRead) and not is_named:
+                    item = replace(item, found_in=path)
                 if isinstance(item, Skipped) and item.line is None:
                     left_out[item.reason] += 1
                 else:
@@ -164,6 +179,8 @@ def _folder(folder: Path, format_name: str | None) -> Iterator[Item]:
             left_out[kinds or f"no conversation or note that is known ({path.suffix})"] += 1
         except OSError as error:
             yield Skipped(path, None, f"cannot be read: {error.strerror}")
+        except Exception as error:  # a reader's on one file is that file's: the others are read
+            yield Skipped(path, None, f"{UNREADABLE}: {type(error).__name__}")
     for reason, count in sorted(left_out.items(), key=lambda entry: (-entry[1], entry[0])):
         yield Skipped(folder, None, f"{count} × {reason}")
 

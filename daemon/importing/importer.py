@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 from ...ipc.answers import ImportAnswer, SkippedAnswer
 from ...ipc.call import Call
 from ...store.channel import channel_of_folder
-from ...store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NodeId, StoreBusy, StoreReadOnly
+from ...store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NewTurn, NodeId, SessionHead, StoreBusy, StoreReadOnly
 from ...store.results import Kept
 from .detect import read
-from .reading.items import Item, NoteRead, Remark, SessionRead, Skipped, UnreadableFile, UnsupportedFile
+from .following.places import folder_of
+from .names import FOLLOWED
+from .reading.items import UNREADABLE, Item, NoteRead, Remark, SessionRead, Skipped, UnreadableFile, UnsupportedFile
+from .renewed import is_by_place, known_by_place, renewed
 
 if TYPE_CHECKING:
     from ...store import MemoryStore
@@ -24,9 +27,12 @@ MAX_SKIPPED = 1000
 MAX_NAMED = 5
 """Files that a remark names; the others are counted."""
 UNTRUSTED = "the frontmatter asks for a channel or a kind, which is not followed (--trust-frontmatter does)"
+NOT_NAMED = "was found by its content alone (--format or --channel says that it is meant)"
 # Batches that the store works on while the next is read: enough to share its fsyncs, little enough to stay small.
 MAX_IN_FLIGHT = 16
 BUSY_WAIT_S = 60
+_OF_CONTENT = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""The errors that a text may bring about unforeseen: it is left out and named, and the rest is taken."""
 
 
 @dataclass(slots=True)
@@ -103,6 +109,8 @@ class Importer:
         self._channel = channel
         self._trust_frontmatter = trust_frontmatter
         self._folders_channel = GLOBAL_CHANNEL
+        self._known_channels = frozenset(store.channels())
+        self._by_place: dict[NodeId, Mapping[str, str]] = {}
         self._waiting: deque[tuple[Path, Future[Any]]] = deque()
         self.account = Account()
 
@@ -120,13 +128,15 @@ class Importer:
 
     def _items(self, path: Path, format_name: str | None) -> Iterator[Item]:
         try:
-            yield from read(path, format_name)
+            yield from read(path, format_name, self._own_folders())
         except UnreadableFile as error:
             yield Skipped(path, None, str(error), "unreadable", error.hint)
         except UnsupportedFile as error:
             yield Skipped(path, None, str(error), "unsupported", error.hint)
         except OSError as error:
             yield Skipped(path, None, f"{path} cannot be read: {error.strerror}.", "unreadable")
+        except Exception as error:  # a reader's on one path is that path's: the others are read
+            yield Skipped(path, None, f"{path} cannot be read: {type(error).__name__}.", "unreadable")
 
     def _take(self, path: Path, item: Item) -> None:
         if isinstance(item, Skipped):
@@ -149,16 +159,65 @@ class Importer:
             if self._channel is not None:
                 raise
             self.account.skip(Skipped(path, None, str(error)))
+        except _OF_CONTENT as error:
+            self.account.skip(Skipped(path, None, f"a part that {UNREADABLE}: {type(error).__name__}"))
 
     def _submit(self, item: SessionRead | NoteRead) -> Future[Any]:
         if isinstance(item, NoteRead):
             return self._remember(item)
+        item = item if self._channel else self._let_in(item)
         channel = self._channel or item.head.channel
         self._store.refuse_if_off(channel)
         self.account.contents_left_out += item.contents_left_out
         self.account.channels.add(channel)
         self.account.sessions.add(item.head.session_id)
-        return self._store.observe(replace(item.head, channel=channel), item.turns)
+        return self._store.observe(replace(item.head, channel=channel), self._renewed(item))
+
+    def _own_folders(self) -> list[Path]:
+        """Return the folders in which agents keep their sessions, and those that a person has followed."""
+        return [*(folder_of(agent) for agent in FOLLOWED), *map(Path, self._store.followed.watches())]
+
+    def _let_in(self, item: SessionRead) -> SessionRead:
+        """Return a session as it may be kept: into another project it is let only by its person's word.
+
+        Of one that is known in another channel what is known stays known, and nothing is added.
+        """
+        wanted, here = item.head.channel, self._folders_channel
+        if item.found_in is None or wanted in (here, channel_of_folder(item.found_in.parent)):
+            return item
+        if not self._is_anothers(item.head):
+            return item
+        known = {node.external_id: node.channel for node in self._store.turns_of(item.head.session_id)}
+        if known and (channel := next(iter(known.values()))) != here:
+            return self._without_new(item, known, channel, item.found_in)
+        self.account.remark(Remark(item.found_in, f"the file asks for another project's channel, and it {NOT_NAMED}"))
+        return replace(item, head=replace(item.head, channel=here))
+
+    def _without_new(self, item: SessionRead, known: Collection[str | None], channel: str, path: Path) -> SessionRead:
+        turns = tuple(turn for turn in item.turns if turn.external_id in known)
+        if left := len(item.turns) - len(turns):
+            self.account.skip(Skipped(path, None, f"{left} turns of a session of another project; it {NOT_NAMED}"))
+        return replace(item, head=replace(item.head, channel=channel), turns=turns)
+
+    def _is_anothers(self, head: SessionHead) -> bool:
+        """Say whether a channel is of every project, of a folder of this machine, or of what is known already."""
+        if head.channel == GLOBAL_CHANNEL:
+            return True
+        if not head.cwd:
+            return head.channel in self._known_channels
+        folder = Path(head.cwd)
+        return any(channel_of_folder(one) == head.channel for one in (folder, *folder.parents) if _exists(one))
+
+    def _renewed(self, item: SessionRead) -> Sequence[NewTurn]:
+        """Return turns by the ids under which they are to be kept: lines without ids may have been written anew."""
+        if not is_by_place(item.turns):
+            return item.turns
+        if not self._by_place:
+            self._store.settle()
+        session = item.head.session_id
+        if session not in self._by_place:  # as it was before this import
+            self._by_place[session] = known_by_place(self._store, session)
+        return renewed(self._store, item.turns, self._by_place[session])
 
     def _remember(self, note: NoteRead) -> Future[Kept]:
         """Keep a note where the import keeps notes: its author does not choose its channel, unless trusted."""
@@ -182,6 +241,9 @@ class Importer:
         except InvalidInput as error:
             self.account.skip(Skipped(path, None, str(error)))
             return
+        except _OF_CONTENT as error:
+            self.account.skip(Skipped(path, None, f"a part that {UNREADABLE}: {type(error).__name__}"))
+            return
         if isinstance(result, Kept):
             is_new = result.novelty != "known"
             self.account.notes += is_new
@@ -194,3 +256,10 @@ class Importer:
     def _report(self, path: Path) -> None:
         account = self.account
         self._call.progress("import", account.turns_added + account.turns_known, 0, path.name)
+
+
+def _exists(folder: Path) -> bool:
+    try:
+        return folder.exists()
+    except (OSError, ValueError):  # a name that no folder of this machine can have
+        return False

@@ -144,6 +144,7 @@ class ControlMethods:
             problems.append(socket_problem)
         if (llm := self._llm_state()) is not None and llm["problem"]:
             problems.append(f"Dreams go without a language model: {llm['problem']}")
+        problems += [f"{one.path}: {one.problem}." for one in self._transcripts.problems()]
         return {
             **hello_answer(),
             **store,
@@ -203,7 +204,8 @@ class ControlMethods:
         complaints = settings_check.complaints()
         if (llm := self._llm_state()) is not None and llm["problem"]:
             complaints.append(f"The language model cannot be used: {llm['problem']}")
-        return {"problems": plain(self._store.check(accept=params.accept)), "settings_problems": complaints}
+        problems = [*self._store.check(accept=params.accept), *self._transcripts.problems()]
+        return {"problems": plain(problems), "settings_problems": complaints}
 
     # ---- the daemon's own life
 

@@ -11,6 +11,7 @@ from ...ipc.answers import BacklogAnswer, LiveSessionAnswer, PlaceAnswer, Transc
 from ...ipc.call import Call
 from ...ipc.store_methods import Handler, Params, instant
 from ...store.model import InvalidInput
+from ...store.results import Problem
 from ..clock import utc_now
 from ..importing.following.follower import Follower
 from ..importing.following.places import Place, place_of
@@ -72,6 +73,10 @@ class TranscriptMethods:
     def unwatch(self, params: PlaceParams, call: Call) -> PlaceAnswer:
         """Follow a place no more. What was learned stays."""
         return self._place_answer(self._follower.unwatch(params.path or str(params.agent)))
+
+    def problems(self) -> list[Problem]:
+        """Return the files, and the lines of files, that could not be taken in."""
+        return self._follower.faults.problems()
 
     def state(self) -> TranscriptsAnswer:
         """Return the places, the sessions that go on, and how far the backlog is."""

@@ -10,8 +10,10 @@ from ..keep.ledger.ledger import Ledger
 from ..keep.writer.writer import Writer
 from ..model import ReadUpTo
 
-WATCH = "watch:"
+WATCH, NAMED = "watch:", "named:"
 _KEY_DIGITS = 32
+ACKNOWLEDGED_WITHIN_S = 10.0
+"""An agent's hook waits for it."""
 
 
 class Followed:
@@ -37,6 +39,18 @@ class Followed:
         """Follow a place no more; wait until that is acknowledged."""
         self._writer.write(records.clear_flag(WATCH + place)).result()
 
+    def named(self) -> Mapping[str, str]:
+        """Return the files that were named, and what was noted with each."""
+        return {name.removeprefix(NAMED): value for name, value in self._ledger.flags(NAMED).items()}
+
+    def name(self, path: str, note: str) -> None:
+        """Note a file that another program named; wait until that is acknowledged."""
+        self._writer.write(records.set_flag(NAMED + path, note)).result(ACKNOWLEDGED_WITHIN_S)
+
+    def unname(self, path: str) -> None:
+        """Forget that a file was named, within about a second."""
+        self._writer.later(records.clear_flag(NAMED + path))
+
     def read_up_to(self, path: str) -> ReadUpTo | None:
         """Return how far a file was read."""
         found = self._ledger.followed(_key(path))
@@ -44,7 +58,7 @@ class Followed:
 
     def move(self, path: str, read: ReadUpTo) -> None:
         """Keep how far a file was read, within about a second; a crash before that has it read again."""
-        self._writer.later(records.follow(_key(path), read.size_bytes, read.lines, read.head))
+        self._writer.later(records.follow(_key(path), read.size_bytes, read.lines, read.mark))
 
 
 def _key(path: str) -> str:

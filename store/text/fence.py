@@ -14,17 +14,61 @@ from .controls import plain
 TAG = "dreamd-memory"
 
 _ROLES = "system|user|assistant|human|ai|model|tool|developer"
-_OBEYED = (
-    f"{_ROLES}|system-reminder|instructions?|function[\\w-]*|invoke|antml|tool[\\w-]*|command[\\w-]*|"
-    "local-command[\\w-]*|result|important|s|sys|inst|bos|eos|think|thinking|documents?|context"
+_OBEYED = frozenset(
+    {
+        *_ROLES.split("|"),
+        *(
+            "bos",
+            "command",
+            "commands",
+            "context",
+            "document",
+            "documents",
+            "eos",
+            "function",
+            "functions",
+            "important",
+        ),
+        *(
+            "inst",
+            "instruction",
+            "instructions",
+            "invoke",
+            "permissions",
+            "prompt",
+            "reminder",
+            "result",
+            "s",
+            "sys",
+            "think",
+        ),
+        *("thinking", "tools"),
+    }
 )
-_TAG = re.compile(rf"<(?=\s{{0,9}}/?\s{{0,9}}(?:{TAG}|(?:{_OBEYED})(?!\w)))", re.IGNORECASE)
+"""Names of tags that agents obey, or that part the turns of a model's chat."""
+
+_OBEYED_IN = _OBEYED - {"result", "s", "document", "documents"} | {
+    *("agent", "antml", "assistants", "environment", "guidelines", "hook", "notification", "override", "permissions"),
+    *("policy", "query", "reasoning", "rules", "turn", "users"),
+}
+"""Words that make such a name of a longer one: `<user_query>`, `<task-notification>`, `[TOOL_RESULTS]`."""
+
+_TAG = re.compile(rf"[<＜﹤](?=\s{{0,9}}[/／]?\s{{0,9}}({TAG}|[A-Za-z][\w:.-]{{0,60}}))", re.IGNORECASE)
 _TEMPLATE = re.compile(r"<(?=[|\uff5c<])|(?<=[|\uff5c>])>")
-_BRACKETED = re.compile(rf"\[(?=\s?/?\s?(?:inst|sys|{_ROLES}|tool_calls|available_tools)\s?\])", re.IGNORECASE)
+_BRACKETED = re.compile(r"[\[［](?=\s?[/／]?\s?([A-Za-z][\w-]{0,60})\s?[\]］])")
+_LISTED = frozenset({*_ROLES.split("|"), "inst", "sys", "tool_calls", "available_tools"})
+_PARTS = re.compile(r"[-_:.]+")
 _HEADING = re.compile(rf"(?<!#)#{{2,}}+(?=\s{{0,9}}(?:{_ROLES}|instructions?|response|input)\b)", re.IGNORECASE)
+_SAYS = (
+    r"(?:\s(?:override|prompt|message|instructions?|notice|directive|command|reminder|alert|update)){0,2}"
+    r"(?:,[^:：\n]{1,40})?\s?[:：﹕︓]"
+)
+"""The end of a role's mark: "system:", "System：", "SYSTEM OVERRIDE:"."""
+
 _ROLE = re.compile(
-    rf"(?P<before>^[ \t]{{0,9}}|[^\w\s]\s{{0,9}}|\bto\s)(?P<role>(?:{_ROLES}))(?=(?:,[^:\n]{{1,40}})?\s?:)|"
-    r"\b(?P<label>(?:Human|Assistant|System|User|Developer|Tool|HUMAN|ASSISTANT|SYSTEM|USER|DEVELOPER|TOOL))(?=\s?:)",
+    rf"(?P<before>^[ \t]{{0,9}}|[^\w\s]\s{{0,9}}|\bto\s)(?P<role>(?:{_ROLES}))(?={_SAYS})|"
+    r"\b(?P<label>(?:Human|Assistant|System|User|Developer|Tool|HUMAN|ASSISTANT|SYSTEM|USER|DEVELOPER|TOOL))"
+    rf"(?={_SAYS})",
     re.IGNORECASE | re.MULTILINE,
 )
 _OPENING = re.compile(rf'<{TAG} id=\\{{0,3}}"[0-9a-f]{{6}}\\{{0,3}}">')
@@ -89,13 +133,29 @@ def speaker_name(role: str) -> str:
 
 def _broken(text: str) -> str:
     """Break every mark; a pattern is tried only where the character that each of its matches holds occurs."""
-    if "<" in text or ">" in text:
-        text = _TEMPLATE.sub(lambda mark: "‹" if mark[0] == "<" else "›", _TAG.sub("‹", text))
-    if "[" in text:
-        text = _BRACKETED.sub("(", text)
+    if "<" in text or ">" in text or not text.isascii():
+        text = _TEMPLATE.sub(lambda mark: "‹" if mark[0] == "<" else "›", _TAG.sub(_opened, text))
+    if "[" in text or "［" in text:
+        text = _BRACKETED.sub(_bracketed, text)
     if "##" in text:
         text = _HEADING.sub("#", text)
-    return _ROLE.sub(_quoted, text) if ":" in text else text
+    return _ROLE.sub(_quoted, text) if ":" in text or not text.isascii() else text
+
+
+def _opened(mark: re.Match[str]) -> str:
+    """Break a tag that agents obey: by its name, or by a word in it."""
+    parts = _PARTS.split(mark[1].lower())
+    obeyed = mark[1].lower().startswith(TAG) or (
+        parts[0] in _OBEYED if len(parts) == 1 else not _OBEYED_IN.isdisjoint(parts)
+    )
+    return "‹" if obeyed else mark[0]
+
+
+def _bracketed(mark: re.Match[str]) -> str:
+    """Break a mark in brackets: a listed one, or one in capitals with such a word in it; others may be links."""
+    name = mark[1].lower()
+    obeyed = name in _LISTED or (mark[1].isupper() and not _OBEYED_IN.isdisjoint(_PARTS.split(name)))
+    return "(" if obeyed else mark[0]
 
 
 def _quoted(mark: re.Match[str]) -> str:

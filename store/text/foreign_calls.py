@@ -9,7 +9,7 @@ _WEB_CALL: Final = re.compile(r"\s*\[\w*(?:web|fetch|brows|https?:)[^\n]*|\s*\[[
 """The call of a tool that reads the web: "[WebFetch: …]", "[mcp__browser__open …]", "[Bash: curl https://…]"."""
 
 _FOREIGN_CALL: Final = re.compile(
-    r"^[ \t]*\[(?:\w*(?:web|fetch|brows|https?:)|mcp__|(?:Agent|Task)\b"
+    r"^[ \t]*\[(?:\w*(?:web|fetch|brows|https?:)|mcp__|read_mcp_|ReadMcp|(?:Agent|BashOutput|Skill|Task|TaskOutput)\b"
     r"|[^\n\]]*(?:https?://|\b(?:curl|wget|lynx|w3m|gh|glab|ssh)\s))",
     re.IGNORECASE | re.MULTILINE,
 )

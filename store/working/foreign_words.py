@@ -32,8 +32,19 @@ NAMED_FOR, NEARBY_FOR = timedelta(hours=1), timedelta(minutes=10)
 """So long after it was heard last a session that is named is known, and one that is only near."""
 
 _SENTENCE_END: Final = re.compile(r"[.!?]\s|[\n\r]")
-_PRINTED: Final = ("[it printed]", "[ran: ", ">", "```")
-"""The beginnings of what stands in a person's turn and is not their word."""
+_PRINTED: Final = ("[it printed]", "[ran: ")
+"""The beginnings of a person's command, and of what it printed."""
+
+_BLOCK: Final = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,}).*?(?:^[ \t]{0,3}\1|\Z)", re.DOTALL | re.MULTILINE)
+_QUOTED: Final = re.compile(
+    r"(?<!\w)\"[^\"]*(?:\"|\Z)|“[^”]*(?:”|\Z)|„[^“”]*(?:[“”]|\Z)|«[^»]*(?:»|\Z)|「[^」]*(?:」|\Z)"
+    r"|(?<!\w)['‘](?=\S)(?:[^'’]|['’](?=\w))*(?:['’](?!\w)|\Z)"
+)
+_COLON: Final = re.compile(r":\s|：")
+"""In a line; what follows is no statement without what stands before it: the line is one sentence."""
+
+_SHOWN: Final = re.compile(r" {4}|\t|[^\S\n]{0,3}[>|]")
+"""The beginning of a line of code, of a quotation, or of a table."""
 
 
 class Trust(StrEnum):
@@ -75,17 +86,17 @@ class ForeignWords:
     def hear(self, session_id: NodeId, agent: str, channel: str, turns: Sequence[NewTurn]) -> None:
         """Take in the turns of a session that goes on, in order, as soon as they are said."""
         last = turns[-MOST_AT_ONCE:]
-        heard_now = [(_is_word(turn), list(_sentences(turn.text)), turn.text) for turn in last]
+        heard_now = [(_is_word(turn), list(_sentences(own_words(turn.text))), turn) for turn in last]
         with self._lock:
             known = self._sessions.pop(session_id, None)
             heard = known if known and len(last) == len(turns) else _Heard(agent, channel, self._now())
             self._sessions[session_id] = heard
             heard.at = self._now()
-            for is_word, sentences, text in heard_now:
+            for is_word, sentences, turn in heard_now:
                 if is_word:
-                    heard.is_known, heard.is_foreign = True, False
+                    heard.is_known, heard.is_foreign = True, turn.is_foreign
                     heard.said.update(dict.fromkeys(sentences))
-                elif reads_foreign_words(text):
+                elif turn.is_foreign or reads_foreign_words(turn.text):
                     heard.is_foreign = True
             while len(heard.said) > MOST_SENTENCES:
                 heard.said.popitem(last=False)
@@ -142,5 +153,26 @@ def _sentences(text: str) -> Iterator[int]:
     if len(text) > LONGEST_WORDS:
         return
     for sentence in _SENTENCE_END.split(text):
-        if not sentence.lstrip().startswith(_PRINTED) and (words := normal_form(sentence)):
+        if words := normal_form(sentence):
             yield hash(words)
+
+
+def own_words(text: str) -> str:
+    """Return a person's turn without what only stands in it, for all that is known: the rest is their own word.
+
+    That is code and quotations, over several lines too, and what a line that ends with a colon speaks of, up to a gap:
+    "Never do this:", "The page says:". What is left out in vain waits for a review; what is not would steer.
+    """
+    if len(text) > LONGEST_WORDS:
+        return ""
+    kept = []
+    introduced = begun = False
+    for line in _QUOTED.sub(" ", _BLOCK.sub("\n", text)).split("\n"):
+        if not line.strip():
+            introduced = introduced and not begun
+            continue
+        if not introduced and not _SHOWN.match(line):
+            kept.append(_SENTENCE_END.sub(", ", line) if _COLON.search(line) else line)
+        begun = introduced
+        introduced = introduced or line.rstrip().endswith((":", "："))
+    return "\n".join(kept)

@@ -87,3 +87,33 @@ def test_what_hooks_said_is_not_learned_in_twenty_rounds(daemon: DaemonUnderTest
     texts = [daemon.call("show", node_id=f"loop#{number}")["text"] for number in range(2, 42)]
     assert not [text for text in texts if "litres" in text]
     assert daemon.call("list", channel="*", level="L1")["memories"] == []
+
+
+def test_one_hostile_file_holds_up_nothing(daemon: DaemonUnderTest, projects: Path) -> None:
+    odd = [b'{"type": ["a", "b"]}\n', b'{"type": {"name": "x"}}\n', b"[" * 10_000 + b"\n"]
+    hostile = [*odd, line("It whistles.", session="odd", timestamp=["y"])]
+    sick = line("The sick kettle leaks.", session="sick", timestamp="0001-01-01T00:00:00+14:00")
+    (projects / "sick.jsonl").write_bytes(b"".join(hostile) + sick)
+    for number in range(5):
+        (projects / f"{number}.jsonl").write_bytes(line(f"Kettle {number} sings.", session=f"s{number}"))
+    assert typed(daemon, "watch", "claude-code").returncode == 0
+    until(lambda: daemon.call("status")["turns"] == 7)
+    (problem,) = daemon.call("status")["problems"]
+    assert problem.startswith(f"{projects / 'sick.jsonl'}: line 1 and 2 more of this session was left out")
+    assert "kettle/sick.jsonl: Line 1 and 2 more" in plain(typed(daemon, "check").stdout)
+    answer = json.loads(typed(daemon, "import", projects, "--json").stdout)
+    assert (answer["turns_added"], answer["turns_known"]) == (0, 7)
+
+
+def test_what_hooks_handed_over_is_learned_after_a_kill(daemon: DaemonUnderTest, projects: Path) -> None:
+    """An agent calls the hook of its answer before it has written that answer down; here the daemon dies between."""
+    path = projects / "s.jsonl"
+    path.write_bytes(line("Is the kettle on?", session="s"))
+    given = {"session_id": "s", "transcript_path": str(path), "cwd": str(projects)}
+    daemon.call("hook", agent="claude-code", event="Stop", given=given, cwd=str(projects))
+    daemon.kill()
+    with path.open("ab") as file:
+        file.write(line("It boils.", session="s", role="assistant"))
+    daemon.start()
+    daemon.wait_until_it_answers()
+    until(lambda: daemon.call("status")["turns"] == 2)

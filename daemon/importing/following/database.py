@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,8 @@ class Database:
     def __init__(self, path: Path, read: ReadUpTo | None) -> None:
         self.path = path
         self.read_up_to = read or ReadUpTo(0, 0, "")
+        self.changed_ns = 0
+        self.is_rewritten = False
         self._latest_ms = 0
         self._items: Iterator[SessionRead | Skipped] | None = None
 
@@ -29,7 +32,8 @@ class Database:
         if not self.path.is_file():
             raise FileNotFoundError(self.path)
         if self._items is None:
-            self._latest_ms = opencode_db.latest_change_ms(self.path)
+            self.changed_ns = time.time_ns()
+            self._latest_ms = opencode_db.latest_change_ms(self.path, int(time.time() * 1000))
             self._items = opencode_db.changed_since(self.path, max(0, self.read_up_to.size_bytes - OVERLAP_MS))
         items: Items = []
         turns = 0

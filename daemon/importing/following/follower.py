@@ -11,22 +11,25 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from errno import EINVAL, ELOOP, ENOENT, ENOTDIR, ENXIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loguru import logger
 
-from ....store.model import NodeId, SessionHead
+from ....store.model import NodeId, SessionHead, StoreError
 from ..formats.opencode_db import NAME as DATABASE_NAME
+from ..reading.items import Skipped
 from .database import Database
 from .events import LOOK_AGAIN_S, Events
+from .faults import Faults
 from .learning import KEEP_TIMEOUT_S, Learning
 from .named import Named
 from .places import LINES, Place, Places
 from .sessions import LiveSessions
 from .survey import Found, Survey, files_of, survey
-from .tail import Tail
+from .tail import Tail, was_changed
 from .waiting import Waiting
 
 if TYPE_CHECKING:
@@ -41,6 +44,8 @@ HELD_UP_S = 2.0
 FRESH_S = 60.0
 """A file that changed so short a time ago, and was not there before, is being written."""
 FLOOD = 4_000
+_NO_FILE = frozenset({ENOENT, ENOTDIR, ELOOP, EINVAL, ENXIO})
+"""The errors of a file that is gone since it was seen, or is a link, a pipe or a device, which are not followed."""
 
 
 class Follower:
@@ -69,8 +74,9 @@ class Follower:
         self.waiting = Waiting()
         self.taken = self._learning.taken
         self.problem = ""
+        self.faults = Faults()
         self._listed: Sequence[Place] = ()
-        self._named = Named()
+        self._named = Named(store)
         self._events = Events(
             lambda: [place.folder for place in self._listed], self._is_ours, self._on_burst, self.scan
         )
@@ -118,7 +124,7 @@ class Follower:
 
         The first time it is read from its start, from then on from where it was read to, also after a restart.
         """
-        if not self._named.add(path, agent, time.monotonic()):
+        if not self._named.add(path, agent, self._now(), time.monotonic()):
             return False
         self.waiting.add_live([path])
         return True
@@ -152,9 +158,9 @@ class Follower:
     # ---- news
 
     def _is_ours(self, path: str) -> bool:
-        """Keep files by their names, and what may be a folder. A first sieve, called for every event."""
+        """Keep files by their names, and folders. A first sieve, called for every event."""
         name = path.rpartition("/")[2]
-        return name.endswith((LINES, ".db", ".db-wal")) or "." not in name
+        return name.endswith((LINES, ".db", ".db-wal")) or "." not in name or Path(path).is_dir()
 
     def _on_burst(self, paths: Collection[str]) -> None:
         if len(paths) >= FLOOD:
@@ -175,6 +181,7 @@ class Follower:
 
     def _run(self) -> None:
         self._listed = self.places.all()
+        self._named.restore(self._now(), time.monotonic())
         self.scan()
         self._events.restart()
         while not self._stop.is_set():
@@ -192,6 +199,8 @@ class Follower:
             self._must_scan.clear()
             self._scan()
         self.waiting.add_live(self._named.due(time.monotonic()))
+        if self.faults.due(time.monotonic()):
+            self._must_scan.set()
         if (path := self.waiting.take_live()) is not None:
             if self._step(path, live=True):
                 self.waiting.add_live([path])
@@ -227,6 +236,7 @@ class Follower:
                         place.folder in known and found.changed_s >= fresh_s and not self.waiting.is_old(found.path)
                     )
                     (live if is_new else old).append(found)
+        live += [found for found, place in self._named.found() if self._must_read(found, place)]
         self._compared = {place.folder for place in self._listed}
         self.waiting.add_live(one.path for one in live)
         self.waiting.add_backlog(old)
@@ -234,32 +244,59 @@ class Follower:
     def _must_read(self, found: Found, place: Place) -> bool:
         if self._place_of(found.path) is not place or self._learning.is_own(str(found.path)):
             return False
+        if self.faults.is_aside(found.path, time.monotonic()):
+            return False
         read = self._store.followed.read_up_to(str(found.path))
         if read is None:  # of a place without its past, files that were there before are not even opened
             return place.since is None or found.changed_s >= place.since.timestamp()
-        return DATABASE_NAME.fullmatch(found.path.name) is not None or read.size_bytes != found.size_bytes
+        is_database = DATABASE_NAME.fullmatch(found.path.name) is not None
+        return is_database or was_changed(read, found.size_bytes, found.changed_ns)
 
     # ---- a step
 
     def _step(self, path: Path, *, live: bool) -> bool:
-        """Take in about a megabyte of a file; return whether more is there."""
+        """Take in about a megabyte of a file; return whether more is there.
+
+        What goes wrong with a file is its own: it is set aside, named, and tried again later, from where the ledger
+        says. Raises StoreError where nothing can be kept now.
+        """
         place = self._place_of(path)
         if place is None:
             return False
-        began_s = time.monotonic()
-        source = self._source(path)
-        before = source.read_up_to
         try:
-            items, more = source.step()
-            followed = live and place in self._listed  # a file that hooks name is read when they do, not as it grows
-            added = self._learning.keep(items, place, self._note if live else lambda head: None, live=followed)
-        except OSError:  # gone, or not readable any more
-            self._sources.pop(path, None)
-            return False
-        except BaseException:  # nothing is moved on: it is read again from where the ledger says
+            more = self._take_in(path, place, live=live)
+        except (StoreError, TimeoutError):
             self._sources.pop(path, None)
             self.waiting.add_live([path] if live else [])
             raise
+        except Exception as error:
+            self._sources.pop(path, None)
+            if isinstance(error, OSError) and error.errno in _NO_FILE:
+                self.faults.taken(path)
+            else:
+                self.faults.set_aside(path, error, time.monotonic())
+                logger.warning("a session's file cannot be taken in ({}); trying again", type(error).__name__)
+            return False
+        self.faults.taken(path)
+        return more
+
+    def _take_in(self, path: Path, place: Place, *, live: bool) -> bool:
+        began_s = time.monotonic()
+        source = self._source(path)
+        before = source.read_up_to
+        items, more = source.step()
+        for item in items:
+            if isinstance(item, Skipped) and item.is_fault:
+                self.faults.left_out(item)
+        followed = live and place in self._listed  # a file that hooks name is read when they do, not as it grows
+        added = self._learning.keep(
+            items,
+            place,
+            self._note if live else lambda head: None,
+            live=followed,
+            rewritten=source.is_rewritten,
+            written_at=None if more else datetime.fromtimestamp(source.changed_ns / 1e9, UTC),
+        )
         if source.read_up_to != before:
             self._store.followed.move(str(path), source.read_up_to)
         if live and added:

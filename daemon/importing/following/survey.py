@@ -25,7 +25,12 @@ class Found:
 
     path: Path
     size_bytes: int
-    changed_s: float
+    changed_ns: int
+
+    @property
+    def changed_s(self) -> float:
+        """Return the time at which its content changed, in seconds since the epoch."""
+        return self.changed_ns / 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ def files_of(place: Place) -> Iterator[Found]:
                 known = path.stat()
             except OSError:  # gone since it was listed
                 continue
-            yield Found(path, known.st_size, known.st_mtime)
+            yield Found(path, known.st_size, known.st_mtime_ns)
 
 
 def survey(files: Sequence[Found]) -> Survey:
@@ -62,7 +67,7 @@ def survey(files: Sequence[Found]) -> Survey:
     lines = sorted((one for one in files if one.path.suffix.lower() == LINES), key=lambda one: one.size_bytes)
     sessions, turns = 0, 0
     for database in (one for one in files if one.path.suffix.lower() != LINES):
-        held, messages = opencode_db.counts(database.path)
+        held, messages = _counts(database.path)
         sessions, turns = sessions + held, turns + messages
     step = max(1, len(lines) // SAMPLED)
     sampled = [_sample(one) for one in lines[step // 2 :: step]]
@@ -74,12 +79,19 @@ def survey(files: Sequence[Found]) -> Survey:
     return Survey(len(files), sessions, turns)
 
 
+def _counts(path: Path) -> tuple[int, int]:
+    try:
+        return opencode_db.counts(path)
+    except OSError:
+        return 0, 0
+
+
 def _sample(file: Found) -> tuple[int, int, int]:
     """Return sessions, turns and bytes of a file's first megabyte."""
     tail = Tail(file.path, None)
     try:
         items, _ = tail.step()
-    except OSError:
+    except Exception:  # it is named when it is read
         return 0, 0, 0
     read = [item for item in items if isinstance(item, SessionRead)]
     return (

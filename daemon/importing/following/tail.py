@@ -1,9 +1,9 @@
 """A file that grows by lines, read from where the last reading ended.
 
-It is known again by the hash of its beginning: one that was cut, replaced or rotated is another file, and read from its
-start. Nothing is learned twice by that, since a turn is known by its session and its own id. A reader that begins in
-the middle is first given the file's first lines, for the session's head, and those before the place, for the calls
-whose results may follow.
+It is known again by the hash of what was read: one that was cut, replaced, rotated or written anew in its place is
+another file, and read from its start. Nothing is learned twice by that, since a turn is known by its session and its
+own id. A reader that begins in the middle is first given the file's first lines, for the session's head, and those
+before the place, for the calls whose results may follow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..formats import claude_code, codex, gemini
 from ..reading.files import opened
 from ..reading.items import SessionRead, Skipped
 from ..reading.json_lines import MAX_LINE_BYTES, json_line, json_lines
-from ..reading.line_reading import LineReading
+from ..reading.line_reading import LineReading, guarded
 
 READINGS: Mapping[str, tuple[Callable[[object], bool], Callable[[Path], LineReading]]] = {
     "claude-code": (claude_code.recognises, claude_code.Reading),
@@ -28,7 +28,11 @@ READINGS: Mapping[str, tuple[Callable[[object], bool], Callable[[Path], LineRead
     "gemini": (gemini.recognises, gemini.Reading),
 }
 STEP_BYTES = 2**20
-HEAD_BYTES = 1024
+WHOLE_BYTES = 2**19
+"""As much of what was read is looked at as a whole when it is known again; of more, pieces all over it."""
+_PIECES, _PIECE_BYTES = 64, 2**12
+_DIGEST_DIGITS = 32
+_REWRITTEN = ":rewritten"
 _LINES_TRIED = 50
 _FIRST_LINES = 20
 _BEFORE_BYTES = 2**18
@@ -37,13 +41,18 @@ Items = list[SessionRead | Skipped]
 
 
 class Tail:
-    """One followed file. `read_up_to` is where the next step begins; it is moved by `step` and kept by its caller."""
+    """One followed file. `read_up_to` is where the next step begins; it is moved by `step` and kept by its caller.
+
+    `changed_ns` is when it was changed last, as of the last step; `is_rewritten`: other content was read there before.
+    """
 
     def __init__(self, path: Path, read: ReadUpTo | None) -> None:
         self.path = path
         self.read_up_to = read or ReadUpTo(0, 0, "")
         self._reading: LineReading | None = None
         self._is_overlong = False
+        self.changed_ns = 0
+        self.is_rewritten = self.read_up_to.mark.endswith(_REWRITTEN)
 
     def step(self) -> tuple[Items, bool]:
         """Read about a megabyte on; return what was read, and whether more is there. Raises OSError as opening does.
@@ -51,10 +60,13 @@ class Tail:
         A last line without its end is left for later.
         """
         with opened(self.path) as file:
-            size = os.fstat(file.fileno()).st_size
+            known = os.fstat(file.fileno())
+            size, self.changed_ns = known.st_size, known.st_mtime_ns
             if not self._is_same(file, size):
+                self.is_rewritten = True
                 self.read_up_to, self._reading, self._is_overlong = ReadUpTo(0, 0, ""), None, False
             if size <= self.read_up_to.size_bytes:
+                self._move(file, self.read_up_to.size_bytes, self.read_up_to.lines)
                 return [], False
             reading = self._reading = self._reading or self._begin(file)
             if reading is None:  # not known yet for what it is, or of no agent
@@ -66,7 +78,13 @@ class Tail:
 
     def _is_same(self, file: BinaryIO, size: int) -> bool:
         read = self.read_up_to
-        return size >= read.size_bytes and read.head in ("", _head(file, read.size_bytes))
+        return size >= read.size_bytes and (
+            not read.mark or read.mark.partition(":")[0] == _digest(file, read.size_bytes)
+        )
+
+    def _move(self, file: BinaryIO, size: int, lines: int) -> None:
+        mark = f"{_digest(file, size)}:{self.changed_ns}{_REWRITTEN if self.is_rewritten else ''}"
+        self.read_up_to = ReadUpTo(size, lines, mark if size or self.is_rewritten else "")
 
     def _begin(self, file: BinaryIO) -> LineReading | None:
         """Make the reader of the file's format, and bring it to the place; None where no agent's lines are seen."""
@@ -75,7 +93,7 @@ class Tail:
         reading = next((make(self.path) for make in found), None)
         if reading is not None and self.read_up_to.lines:
             for line in first[:_FIRST_LINES]:
-                list(reading.take(*line))
+                list(guarded(reading.take(*line), self.path, line[0]))
             for before in self._before(file):
                 list(_taken(reading, self.path, before))
             list(reading.rest())
@@ -105,7 +123,7 @@ class Tail:
             if ends and not self._is_overlong:
                 yield number, line
             self._is_overlong = not ends
-        self.read_up_to = ReadUpTo(offset, number, _head(file, offset))
+        self._move(file, offset, number)
 
 
 def _taken(reading: LineReading, path: Path, line: tuple[int, bytes]) -> Iterator[SessionRead | Skipped]:
@@ -113,10 +131,22 @@ def _taken(reading: LineReading, path: Path, line: tuple[int, bytes]) -> Iterato
     if isinstance(read, Skipped):
         yield read
     elif read is not None:
-        yield from reading.take(*read)
+        yield from guarded(reading.take(*read), path, read[0])
 
 
-def _head(file: BinaryIO, size: int) -> str:
-    """Hash what was read of a file's beginning; the hash of so many bytes stays what it is while the file grows."""
-    known = min(size, HEAD_BYTES)
-    return f"{known}:{hashlib.sha256(os.pread(file.fileno(), known, 0)).hexdigest()}" if known else ""
+def was_changed(read: ReadUpTo, size_bytes: int, changed_ns: int) -> bool:
+    """Say whether a file differs from what is known of it, without opening it."""
+    at = read.mark.removesuffix(_REWRITTEN).partition(":")[2]
+    return read.size_bytes != size_bytes or (at.isdecimal() and len(at) < 20 and int(at) != changed_ns)
+
+
+def _digest(file: BinaryIO, size: int) -> str:
+    """Hash the first `size` bytes: all of them, or of many the end, and pieces that lie evenly before it."""
+    held = hashlib.sha256()
+    if size <= WHOLE_BYTES:
+        held.update(os.pread(file.fileno(), size, 0))
+    else:
+        for piece in range(_PIECES + 1):
+            start = (size - _PIECE_BYTES) * piece // _PIECES
+            held.update(os.pread(file.fileno(), _PIECE_BYTES, start))
+    return held.hexdigest()[:_DIGEST_DIGITS]

@@ -16,6 +16,7 @@ from ....store.model import NewTurn, SessionHead
 from ....store.names import as_channel
 from ..reading.items import SessionRead, Skipped
 from ..reading.json_lines import json_document
+from ..reading.line_reading import guarded
 from ..reading.sanitize import tidy
 from ..reading.timestamps import anchor_instant
 
@@ -42,7 +43,7 @@ def read(path: Path) -> Iterator[SessionRead | Skipped]:
     channel = as_channel(f"beam-{path.resolve().parent.name.removeprefix('beam-')}")
     for position, batch in enumerate(document, start=1):
         if _is_batch(batch):
-            yield from _batch(path, channel, batch, batch.get("batch_number") or position)
+            yield from guarded(_batch(path, channel, batch, batch.get("batch_number") or position), path)
         else:
             yield Skipped(path, None, f"batch {position}: no turns")
 

@@ -18,7 +18,7 @@ from ....store.names import as_channel, as_name
 from ....store.roles import Role, role_of
 from ..reading.batches import Batches
 from ..reading.items import SessionRead, Skipped
-from ..reading.json_lines import json_lines
+from ..reading.line_reading import read_through
 from ..reading.sanitize import first_line, shorten, tidy
 from ..reading.timestamps import instant
 
@@ -26,6 +26,8 @@ _TOOL_CHARS = (300, 500)
 _CALL_CHARS = 160
 _TITLE_CHARS = 80
 _HASH_DIGITS = 6
+_SAID = (None, "text", "input_text", "output_text")
+"""Types of parts that are said: what a tool answered may stand in a message of the role `user`."""
 
 
 def recognises(value: object) -> bool:
@@ -35,26 +37,35 @@ def recognises(value: object) -> bool:
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:
     """Yield every session of one file; lines that are no messages come as Skipped."""
-    batches = Batches(_titled)
-    file_id = f"{path.stem}-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:_HASH_DIGITS]}"
-    for line in json_lines(path):
-        if isinstance(line, Skipped):
-            yield line
-            continue
-        number, value = line
+    return read_through(path, Reading(path))
+
+
+class Reading:
+    """The state in the middle of a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._batches = Batches(_titled)
+        self._file_id = f"{path.stem}-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:_HASH_DIGITS]}"
+
+    def take(self, number: int, value: Any) -> Iterator[SessionRead | Skipped]:
+        """Yield the items that one line adds."""
         if not recognises(value):
-            yield Skipped(path, number, "no message: an object with a role and a content or text")
+            yield Skipped(self._path, number, "no message: an object with a role and a content or text")
         elif role_of(value["role"]) == Role.SYSTEM:
-            yield Skipped(path, number, f"a {value['role']} message: an instruction to the model, not a turn")
+            yield Skipped(self._path, number, f"a {value['role']} message: an instruction to the model, not a turn")
         elif not (text := _text(value)):
-            yield Skipped(path, number, "a message without text")
+            yield Skipped(self._path, number, "a message without text")
         else:
-            head = _head(value, file_id)
-            if not batches.knows(head.session_id):
-                batches.open(head)
-            external_id = _scalar(value.get("id")) or f"{file_id}:{number}"
-            yield from batches.add(head.session_id, NewTurn(value["role"], text, head.started_at, external_id))
-    yield from batches.rest()
+            head = _head(value, self._file_id)
+            if not self._batches.knows(head.session_id):
+                self._batches.open(head)
+            external_id = _scalar(value.get("id")) or f"{self._file_id}:{number}"
+            yield from self._batches.add(head.session_id, NewTurn(value["role"], text, head.started_at, external_id))
+
+    def rest(self) -> Iterator[SessionRead | Skipped]:
+        """Yield the items that are still gathered."""
+        yield from self._batches.rest()
 
 
 def _head(value: dict[str, Any], file_id: str) -> SessionHead:
@@ -91,7 +102,7 @@ def _part(part: object) -> str:
             return "[image]"
         case {"type": "input_audio", "input_audio": {"transcript": str(said)}}:
             return said
-        case {"text": str(said)}:
+        case {"text": str(said), **others} if others.get("type") in _SAID:
             return said
         case _:
             return ""

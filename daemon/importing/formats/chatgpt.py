@@ -16,6 +16,7 @@ from ....store.roles import Role
 from ..reading.batches import Batches, by_first_words
 from ..reading.exports import conversations
 from ..reading.items import SessionRead, Skipped
+from ..reading.line_reading import guarded
 from ..reading.sanitize import shorten, tidy
 from ..reading.timestamps import instant
 
@@ -39,7 +40,7 @@ def read(path: Path) -> Iterator[SessionRead | Skipped]:
         elif not recognises(value):
             yield Skipped(path, None, f"conversation {place}: no tree of messages")
         else:
-            yield from _conversation(path, place, value)
+            yield from guarded(_conversation(path, place, value), path)
 
 
 def _conversation(path: Path, place: int, value: Mapping[str, Any]) -> Iterator[SessionRead | Skipped]:

@@ -15,6 +15,7 @@ from ....store.roles import Role
 from ..reading.batches import Batches, by_first_words
 from ..reading.exports import conversations
 from ..reading.items import SessionRead, Skipped
+from ..reading.line_reading import guarded
 from ..reading.sanitize import tidy
 from ..reading.timestamps import instant
 
@@ -35,7 +36,7 @@ def read(path: Path) -> Iterator[SessionRead | Skipped]:
         elif not recognises(value):
             yield Skipped(path, None, f"conversation {place}: no messages")
         else:
-            yield from _conversation(path, value)
+            yield from guarded(_conversation(path, value), path)
 
 
 def _conversation(path: Path, value: Mapping[str, Any]) -> Iterator[SessionRead | Skipped]:

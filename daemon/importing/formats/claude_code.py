@@ -20,6 +20,7 @@ from ....store.model import NewTurn, NodeId, SessionHead
 from ....store.roles import Role
 from ..reading.batches import Batches
 from ..reading.contents import Contents
+from ..reading.foreign_tools import brings_foreign_words, is_local
 from ..reading.items import SessionRead, Skipped
 from ..reading.line_reading import read_through
 from ..reading.sanitize import element, first_line, shorten, tidy
@@ -28,7 +29,6 @@ from ..reading.tool_calls import is_our_own, words_of_user
 
 USER, ASSISTANT, TOOL = Role.USER.value, Role.ASSISTANT.value, Role.TOOL.value
 
-_MESSAGES = frozenset({"user", "assistant"})
 # As 2.1.330 and those before it write them.
 _OTHERS = frozenset(
     {
@@ -61,17 +61,22 @@ _PROGRAM_COMMANDS = re.compile(
     "/(clear|compact|config|context|cost|doctor|exit|fast|help|ide|login|logout|mcp|memory|model|permissions|plugin"
     "|quit|rename|resume|status|terminal-setup|usage|vim)"
 )
+_PRINTED = ("<bash-stdout>", "<bash-stderr>")
+_TYPED = frozenset({"prompt", "bash"})
+"""The modes of what waited for the assistant that a person types; others are of the program's own tasks."""
 _SHELL_CHARS = (200, 500)
 _KIND_CHARS = 40
 
 
 def recognises(value: object) -> bool:
     """Say whether a line's value is one of Claude Code's."""
-    if not isinstance(value, dict):
-        return False
-    if value.get("type") in _MESSAGES:
-        return "message" in value and ("sessionId" in value or "uuid" in value)
-    return value.get("type") in _OTHERS and any(key in value for key in ("sessionId", "leafUuid", "messageId"))
+    match value:
+        case {"type": "user" | "assistant", "message": _, **others}:
+            return "sessionId" in others or "uuid" in others
+        case {"type": str(kind), **others} if kind in _OTHERS:
+            return any(key in others for key in ("sessionId", "leafUuid", "messageId"))
+        case _:
+            return False
 
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:
@@ -91,8 +96,11 @@ class Reading:
         self._batches = Batches(self._titled)
         self._contents = Contents()
         self._calls: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._foreign_calls: set[str] = set()
+        self._is_foreign = False
         self._folder: object = None
         self._printed = ""
+        self._ran_foreign = False
         self._summaries: dict[str, str] = {}
         self._leaves: defaultdict[NodeId, set[str]] = defaultdict(set)
         self._titles: dict[NodeId, str] = {}
@@ -104,12 +112,12 @@ class Reading:
     def take(self, number: int, value: Any) -> Iterator[SessionRead | Skipped]:
         """Yield the items that one line adds."""
         try:
-            turn = self._turn(number, value)
+            turns = self._turns_of(number, value)
         except _Malformed as error:
             self._bad += 1
             yield Skipped(self._path, number, str(error))
             return
-        if turn is not None:
+        for turn in turns:
             self._turns += 1
             yield from self._batches.add(self._session_of(value), turn, self._contents.left_out())
 
@@ -124,54 +132,59 @@ class Reading:
                 self._path, None, "a sub-agent's own conversation" if self._of_sub_agents else "no turn in it"
             )
 
-    def _turn(self, number: int, value: Any) -> NewTurn | None:
+    def _turns_of(self, number: int, value: Any) -> list[NewTurn]:
+        """Return what one line says: a person's words, and what tools answered beside them, are two turns."""
         if not isinstance(value, dict) or not isinstance(value.get("type"), str):
             raise _Malformed("not a line of Claude Code: no object with a type")
         self._folder = value.get("cwd") or self._folder
         match value["type"]:
             case "user" | "assistant":
-                role, text = self._said(value)
+                said = self._said(value)
             case "attachment":
-                role, text = USER, _queued(value.get("attachment"))
+                said = [(USER, _queued(value.get("attachment")))]
             case kind:
                 if kind not in _OTHERS and len(self._unknown) < _UNKNOWN_KINDS:
                     self._unknown[kind] += 1
                 self._note_title(value)
-                return None
+                return []
         if value.get("isSidechain") is True:
             self._of_sub_agents += 1
-            return None
+            return []
         if isinstance(leaf := value.get("uuid"), str) and not self._batches.has_begun(self._session_of(value)):
             self._leaves[self._session_of(value)].add(leaf)  # also of a line without words: a summary may name it
-        if not text:
-            return None
+        said = [(role, text) for role, text in said if text]
+        if not said:
+            return []
         self._open(value)
-        external_id = value.get("uuid")
-        return NewTurn(
-            role=role,
-            text=text,
-            at=instant(value.get("timestamp")),
-            external_id=external_id if isinstance(external_id, str) and external_id else f"line {number}",
-        )
+        given = value.get("uuid")
+        named = given if isinstance(given, str) and given else f"line {number}"
+        names = (named, f"{named}/result")
+        at = instant(value.get("timestamp"))
+        foreign = self._is_foreign or bool(self._foreign_calls)
+        self._is_foreign = False
+        if said[0][0] == USER:  # a call that has not returned by then was given up
+            self._foreign_calls.clear()
+        return [NewTurn(role, text, at, name, foreign) for (role, text), name in zip(said, names, strict=False)]
 
-    def _said(self, value: dict[str, Any]) -> tuple[str, str]:
-        """Return a message's role and text; the text is empty where there is nothing to keep."""
+    def _said(self, value: dict[str, Any]) -> list[tuple[str, str]]:
+        """Return the roles and texts of a message; a text is empty where there is nothing to keep."""
         message = value.get("message")
         if not isinstance(message, dict) or not isinstance(content := message.get("content"), str | list):
             raise _Malformed(f"a {value['type']} line without a message")
         if value.get("isMeta") or value.get("isCompactSummary") or value.get("isApiErrorMessage"):
-            return value["type"], ""
-        if message.get("model") == "<synthetic>":
-            return value["type"], ""
+            return []
+        if message.get("model") == "<synthetic>" or _is_of_another(value.get("origin")):
+            return []
         blocks = [content] if isinstance(content, str) else content
         if value["type"] == "assistant":
-            return ASSISTANT, _joined(self._of_assistant(block) for block in blocks)
+            return [(ASSISTANT, _joined(self._of_assistant(block) for block in blocks))]
+        denial = value.get("toolDenialKind")
         words, notes = [], []
         for block in blocks:
-            said, note = self._of_user(block)
+            said, note = self._of_user(block, denial)
             words.append(said)
             notes.append(note)
-        return (USER, _joined((*words, *notes))) if any(words) else (TOOL, _joined(notes))
+        return [(USER, _joined(words)), (TOOL, _joined(notes))]
 
     def _of_assistant(self, block: Any) -> str:
         match block:
@@ -179,23 +192,30 @@ class Reading:
                 return tidy(block if isinstance(block, str) else block["text"])
             case {"type": "tool_use", "name": str(name)}:
                 arguments, call_id = block.get("input"), block.get("id")
-                ours = is_our_own(name, arguments)
-                note, line = ("", "") if ours else self._contents.note_of_call(name, arguments, self._folder)
+                ours, foreign = is_our_own(name, arguments), brings_foreign_words(name, arguments)
+                note, line = self._contents.note_of_call(name, arguments, self._folder)
+                if ours:  # what it says of the memory is known
+                    note = f"[{name}]" if foreign else ""
+                self._is_foreign = self._is_foreign or foreign
                 if isinstance(call_id, str):
                     self._calls[call_id] = (_OURS if ours else name, line)
+                    self._foreign_calls |= {call_id} if foreign else set()
                     if len(self._calls) > _OPEN_CALLS:
-                        self._calls.popitem(last=False)
+                        self._foreign_calls.discard(self._calls.popitem(last=False)[0])
                 return note
             case _:
                 return ""
 
-    def _of_user(self, block: Any) -> tuple[str, str]:
+    def _of_user(self, block: Any, denial: object) -> tuple[str, str]:
         """Return the person's words in a block, and what a tool answered in it."""
         match block:
             case str() | {"type": "text", "text": str()}:
-                return self._of_person(block if isinstance(block, str) else block["text"]), ""
+                if isinstance(block, str):
+                    return self._of_person(block)
+                is_reminder = _is_whole(block["text"].strip(), "system-reminder")  # in a block of its own
+                return ("", "") if is_reminder else self._of_person(block["text"])
             case {"type": "tool_result"}:
-                return self._of_result(block)
+                return self._of_result(block, denial)
             case {"type": "image"}:
                 return "[image]", ""
             case {"type": "document"}:
@@ -203,26 +223,36 @@ class Reading:
             case _:
                 return "", ""
 
-    def _of_person(self, text: str) -> str:
-        """Return a person's words; a command of their own and what it printed stand in two lines."""
+    def _of_person(self, text: str) -> tuple[str, str]:
+        """Return a person's words, and what a command of their own printed, which is nobody's word."""
+        if text.startswith(_PRINTED):
+            printed = _joined(element(text, tag) or "" for tag in ("bash-stdout", "bash-stderr"))
+            note = f"[it printed]\n{shorten(tidy(printed), *_SHELL_CHARS)}" if printed else ""
+            line, self._printed = self._printed, ""
+            self._is_foreign = self._is_foreign or self._ran_foreign
+            return "", self._contents.instead(note, line)
         said = _of_person(text)
         if (command := element(text, "bash-input")) is not None:
+            self._is_foreign = self._ran_foreign = not is_local(command)
             note, self._printed = self._contents.note_of_call("Bash", {"command": command}, self._folder)
-            return self._contents.instead(said, note if note == self._printed else "")
-        if text.startswith(("<bash-stdout>", "<bash-stderr>")):
-            said, self._printed = self._contents.instead(said, self._printed), ""
-        return said
+            said = self._contents.instead(said, note if note == self._printed else "")
+        return said, ""
 
-    def _of_result(self, block: Mapping[str, Any]) -> tuple[str, str]:
-        name, line = self._calls.pop(str(block.get("tool_use_id")), ("", ""))
+    def _of_result(self, block: Mapping[str, Any], denial: object) -> tuple[str, str]:
+        call_id = str(block.get("tool_use_id"))
+        name, line = self._calls.pop(call_id, ("", ""))
+        if call_id in self._foreign_calls:
+            self._foreign_calls.discard(call_id)
+            self._is_foreign = True
         if name == _OURS:
             return "", ""
+        is_error = block.get("is_error") is True
         text = tidy(without_element(_text_of(block.get("content")), "system-reminder"))
-        said = words_of_user(text)
+        said = words_of_user(name, text, denial, is_error=is_error)
         if said is not None:
             return said, ""
         text = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
-        return "", self._contents.note_of_result(name, text, line, is_error=block.get("is_error") is True)
+        return "", self._contents.note_of_result(name, text, line, is_error=is_error)
 
     def _session_of(self, value: dict[str, Any]) -> NodeId:
         raw = value.get("sessionId")
@@ -263,8 +293,13 @@ class Reading:
 
 
 def _of_person(text: str) -> str:
-    """Return a person's words without what the program wrapped around them."""
-    if text.startswith(_PROGRAM_SAYS):
+    """Return a person's words without what the program wrapped around them.
+
+    A text that begins and ends with one mark of the program is the program's whole: what stands in it may hold the mark
+    as well.
+    """
+    bare = text.strip()
+    if bare.startswith(_PROGRAM_SAYS) or any(_is_whole(bare, tag) for tag in _WRITTEN_BY_THE_PROGRAM[1:]):
         return ""
     if "<" not in text:
         return tidy(text)
@@ -277,17 +312,25 @@ def _of_person(text: str) -> str:
     shell = element(text, "bash-input")
     if shell is not None:
         return tidy(f"[ran: {shell}]")
-    output = _joined(element(text, tag) or "" for tag in ("bash-stdout", "bash-stderr"))
-    return f"[it printed]\n{shorten(tidy(output), *_SHELL_CHARS)}" if output else _plain(text)
+    return tidy(text)
 
 
-def _plain(text: str) -> str:
-    return "" if text.startswith(("<bash-stdout>", "<bash-stderr>")) else tidy(text)
+def _is_whole(text: str, tag: str) -> bool:
+    return text.startswith((f"<{tag}>", f"<{tag} ")) and text.endswith(f"</{tag}>")
+
+
+def _is_of_another(origin: object) -> bool:
+    """Say whether the program names somebody else than the person as the one who wrote a message."""
+    return isinstance(origin, dict) and origin.get("kind") not in (None, "human", "user")
 
 
 def _queued(attachment: object) -> str:
     """Return what the person typed while the assistant was at work."""
     match attachment:
+        case {"commandMode": str(mode)} if mode not in _TYPED:
+            return ""
+        case {"origin": origin} if _is_of_another(origin):
+            return ""
         case {"type": "queued_command", "prompt": str(prompt)}:
             return _of_person(prompt)
         case {"type": "queued_command", "prompt": list(blocks)}:

@@ -22,6 +22,7 @@ from ....store.roles import Role
 from ..reading.agent_tools import LOOKS_ONLY, as_known
 from ..reading.batches import Batches, by_first_words
 from ..reading.contents import Contents
+from ..reading.foreign_tools import brings_foreign_words
 from ..reading.items import SessionRead, Skipped
 from ..reading.line_reading import read_through
 from ..reading.sanitize import element, tidy
@@ -62,7 +63,11 @@ _OUTPUT = "\nOutput:\n"
 
 def recognises(value: object) -> bool:
     """Say whether a line's value is one of a rollout's."""
-    return isinstance(value, dict) and value.get("type") in LINES and isinstance(value.get("payload"), dict)
+    match value:
+        case {"type": str(kind), "payload": dict()}:
+            return kind in LINES
+        case _:
+            return False
 
 
 def read(path: Path) -> Iterator[SessionRead | Skipped]:
@@ -78,7 +83,8 @@ class Reading:
         self._batches = Batches(by_first_words)
         self._session: NodeId | None = None
         self._contents = Contents()
-        self._calls: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._calls: OrderedDict[str, tuple[str, str, bool]] = OrderedDict()
+        self._is_foreign = False
         self._folder: object = None
         self._is_sub_agent = False
         self._turns = 0
@@ -101,7 +107,8 @@ class Reading:
                 self._turns += 1
                 given = payload.get("id")
                 named = given if isinstance(given, str) and given else f"line {number}"
-                turn = NewTurn(role, text, instant(value.get("timestamp")), named)
+                turn = NewTurn(role, text, instant(value.get("timestamp")), named, self._is_foreign)
+                self._is_foreign = False
                 session = self._session or self._open({}, value.get("timestamp"))
                 yield from self._batches.add(session, turn, self._contents.left_out())
 
@@ -147,6 +154,7 @@ class Reading:
             case {"type": "local_shell_call", "action": dict(action)}:
                 return ASSISTANT, self._call("local_shell", "local_shell", action, item)
             case {"type": "web_search_call", "action": {"query": str(query)}}:
+                self._is_foreign = True
                 return ASSISTANT, tidy(note_of_call("WebSearch", {"query": query}))
             case {"type": "function_call_output" | "custom_tool_call_output"}:
                 return TOOL, self._result(item)
@@ -155,13 +163,17 @@ class Reading:
 
     def _call(self, full_name: str, name: str, arguments: object, item: Mapping[str, Any]) -> str:
         known, inputs = as_known(name, arguments)
-        ours = is_our_own(full_name, inputs)
-        note, line = ("", "") if ours else self._contents.note_of_call(known, inputs, self._folder)
+        ours, foreign = is_our_own(full_name, inputs), brings_foreign_words(known, inputs)
+        foreign = foreign and not (ours and known != "Bash")
+        note, line = self._contents.note_of_call(known, inputs, self._folder)
+        self._is_foreign = self._is_foreign or foreign
+        if ours:
+            note = f"[{known}]" if foreign else ""
         if isinstance(call_id := item.get("call_id"), str):
-            self._calls[call_id] = (_OURS if ours else known, line)
+            self._calls[call_id] = (_OURS if ours else known, line, foreign)
             if len(self._calls) > _OPEN_CALLS:
                 self._calls.popitem(last=False)
-        if ours or name in LOOKS_ONLY:
+        if (ours or name in LOOKS_ONLY) and not foreign:
             return ""
         if name == "update_plan":
             steps = inputs.get("plan")
@@ -170,7 +182,8 @@ class Reading:
         return note
 
     def _result(self, item: Mapping[str, Any]) -> str:
-        name, line = self._calls.pop(str(item.get("call_id")), ("", ""))
+        name, line, foreign = self._calls.pop(str(item.get("call_id")), ("", "", False))
+        self._is_foreign = self._is_foreign or foreign
         if name == _OURS:
             return ""
         text, is_error = _output(item.get("output"))
@@ -194,8 +207,7 @@ def _of_person(text: str) -> str:
     """Return a person's words without what the program wrapped around them, or said in their name."""
     if text.startswith(_PROGRAM_SAYS):
         return ""
-    if _ASKED_IN_EDITOR in text:
-        text = text.partition(_ASKED_IN_EDITOR)[2]
+    text = text.rpartition(_ASKED_IN_EDITOR)[2]  # the last: what is open in the editor may hold the same words
     if "<" in text:
         for tag in _WRITTEN_BY_THE_PROGRAM:
             text = without_element(text, tag)

@@ -22,9 +22,10 @@ from ..reading.agent_tools import LOOKS_ONLY, as_known
 from ..reading.batches import Batches, by_first_words
 from ..reading.contents import Contents
 from ..reading.files import beginning
+from ..reading.foreign_tools import brings_foreign_words
 from ..reading.items import SessionRead, Skipped
 from ..reading.json_lines import json_document
-from ..reading.line_reading import read_through
+from ..reading.line_reading import guarded, read_through
 from ..reading.sanitize import tidy
 from ..reading.timestamps import instant
 from ..reading.tool_calls import is_our_own
@@ -41,6 +42,8 @@ _OUTPUT = re.compile(
 # A hook's text comes with its angle brackets escaped, and a model may quote it so.
 _RECALLED = re.compile(r"&lt;dreamd-memory\b.*?(?:&lt;/dreamd-memory&gt;|\Z)", re.DOTALL)
 _FAILED = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
+_REFERENCED = "--- Content from referenced files ---"
+"""The mark behind a person's words: from here to the end of the message stands what the files that they name hold."""
 _PATH_BYTES = 4096
 
 
@@ -108,16 +111,18 @@ class Reading:
     def _is_sub_agent(self) -> bool:
         return self._head.get("kind") == "subagent"
 
-    def _messages(self, messages: object) -> Iterator[SessionRead]:
+    def _messages(self, messages: object) -> Iterator[SessionRead | Skipped]:
         for message in _dicts(messages):
             if isinstance(message.get("id"), str) and isinstance(message.get("type"), str):
-                yield from self._message(message)
+                yield from guarded(self._message(message), self._path)
 
     def _message(self, message: Mapping[str, Any]) -> Iterator[SessionRead]:
         role = _SPEAKERS.get(message["type"])
         if role is None or self._is_sub_agent:
             return
         said = _text_of(message.get("content"))
+        if role == USER:
+            said = said.partition(_REFERENCED)[0]
         self._folder = self._folder or _folder_of(said)
         at = instant(message.get("timestamp"))
         calls = (self._of_call(call, message["id"]) for call in _dicts(message.get("toolCalls")))
@@ -130,19 +135,21 @@ class Reading:
     def _of_call(self, call: Mapping[str, Any], message_id: str) -> Iterator[NewTurn]:
         """Yield the notes of a call and, once it has ended, of its result."""
         name, call_id = call.get("name"), call.get("id")
-        if not isinstance(name, str) or not isinstance(call_id, str) or name in LOOKS_ONLY:
+        if not isinstance(name, str) or not isinstance(call_id, str):
             return
         known, inputs = as_known(name, call.get("args"))
-        if is_our_own(name, inputs):
+        foreign = brings_foreign_words(known, inputs)
+        if (is_our_own(name, inputs) or name in LOOKS_ONLY) and not foreign:
             return
         at, named = instant(call.get("timestamp")), f"{message_id}/{call_id}"
         note, line = self._contents.note_of_call(known, inputs, self._cwd())
-        yield NewTurn(ASSISTANT, note, at, named)
-        if call.get("status") in _ENDED:
+        ours = is_our_own(name, inputs)
+        yield NewTurn(ASSISTANT, f"[{known}]" if ours else note, at, named, foreign)
+        if call.get("status") in _ENDED and not ours:
             text = _result_of(call)
             failed = call["status"] == "error" or (known == "Bash" and _FAILED.search(text) is not None)
             result = self._contents.note_of_result(known, text, line, is_error=failed)
-            yield NewTurn(TOOL, tidy(result), at, f"{named}/result")
+            yield NewTurn(TOOL, tidy(result), at, f"{named}/result", foreign)
 
     def _cwd(self) -> str | None:
         return _project_root(self._path) or self._folder or None

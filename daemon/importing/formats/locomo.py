@@ -17,6 +17,7 @@ from ....store.model import NewTurn, SessionHead
 from ....store.names import as_channel
 from ..reading.items import SessionRead, Skipped
 from ..reading.json_lines import json_document
+from ..reading.line_reading import guarded
 from ..reading.sanitize import tidy
 from ..reading.timestamps import locomo_instant
 
@@ -40,7 +41,7 @@ def read(path: Path) -> Iterator[SessionRead | Skipped]:
         yield Skipped(path, None, "no LoCoMo conversation in it")
     for position, sample in enumerate(conversations, start=1):
         channel = as_channel(str(sample.get("sample_id") or f"{path.stem}-{position}")) or f"locomo-{position}"
-        yield from _sessions(path, channel, sample.get("conversation", sample))
+        yield from guarded(_sessions(path, channel, sample.get("conversation", sample)), path)
 
 
 def _conversations(document: object) -> list[Mapping[str, Any]]:

@@ -14,7 +14,9 @@ from ....store.roles import Role
 from ..reading.agent_tools import LOOKS_ONLY, as_known
 from ..reading.batches import Batches, by_first_words
 from ..reading.contents import Contents
+from ..reading.foreign_tools import brings_foreign_words
 from ..reading.items import SessionRead, Skipped
+from ..reading.line_reading import guarded
 from ..reading.sanitize import tidy
 from ..reading.timestamps import instant
 from ..reading.tool_calls import is_our_own
@@ -52,8 +54,11 @@ def session_of(head: SessionHead, messages: Iterable[Message], path: Path) -> It
     batches.open(head)
     contents, found = Contents(), False
     for message in _finished(messages):
-        for turn in turns_of(message, contents, head.cwd):
+        for turn in guarded(turns_of(message, contents, head.cwd), path):
             found = True
+            if isinstance(turn, Skipped):
+                yield turn
+                continue
             yield from batches.add(head.session_id, turn, contents.left_out())
     yield from batches.rest()
     if not found:
@@ -85,7 +90,7 @@ def turns_of(message: Message, contents: Contents, folder: str | None) -> Iterat
         return
     time = message.data.get("time")
     at = instant(time.get("created")) if isinstance(time, dict) else None
-    said, answered = [], []
+    said, answered, foreign = [], [], False
     for part_id, part in message.parts:
         match part:
             case {"type": "text", "text": str(text)} if not part.get("synthetic") and not part.get("ignored"):
@@ -93,28 +98,31 @@ def turns_of(message: Message, contents: Contents, folder: str | None) -> Iterat
             case {"type": "file", "mime": str(mime)} if mime.startswith("image/"):
                 said.append("[image]")
             case {"type": "tool", "tool": str(name), "state": dict(state)}:
-                call, result = _of_call(name, state, contents, folder)
+                call, result, is_foreign = _of_call(name, state, contents, folder)
                 said.append(call)
                 answered.append((part_id, result))
+                foreign = foreign or is_foreign
     if text := "\n".join(part for part in said if part):
-        yield NewTurn(role, text, at, message.message_id)
+        yield NewTurn(role, text, at, message.message_id, foreign)
     for part_id, text in answered:
         if text:
-            yield NewTurn(TOOL, text, at, part_id)
+            yield NewTurn(TOOL, text, at, part_id, foreign)
 
 
-def _of_call(name: str, state: Mapping[str, Any], contents: Contents, folder: str | None) -> tuple[str, str]:
-    """Return the notes of a call and of its result."""
+def _of_call(name: str, state: Mapping[str, Any], contents: Contents, folder: str | None) -> tuple[str, str, bool]:
+    """Return the notes of a call and of its result, and whether it may bring a stranger's words."""
     known, inputs = as_known(name, state.get("input"))
-    if is_our_own(name, inputs) or name in LOOKS_ONLY:
-        return "", ""
+    foreign, ours = brings_foreign_words(known, inputs), is_our_own(name, inputs)
+    if (ours or name in LOOKS_ONLY) and not foreign:
+        return "", "", False
     failed = state.get("status") == "error"
     metadata = state.get("metadata")
     code = metadata.get("exit") if isinstance(metadata, dict) else None
     text = state.get("error" if failed else "output")
     note, line = contents.note_of_call(known, inputs, folder)
-    text = text if isinstance(text, str) else ""
-    return note, tidy(contents.note_of_result(known, text, line, is_error=failed or code not in (None, 0)))
+    note = f"[{known}]" if ours else note
+    text = text if isinstance(text, str) and not ours else ""
+    return note, tidy(contents.note_of_result(known, text, line, is_error=failed or code not in (None, 0))), foreign
 
 
 def _plain(text: str) -> str:

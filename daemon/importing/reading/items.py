@@ -26,6 +26,9 @@ class UnreadableFile(UnsupportedFile):
     """It is not there, or may not be read."""
 
 
+UNREADABLE = "cannot be read"
+"""The beginning of the reason for what a reader failed at."""
+
 Refusal = Literal["", "unreadable", "unsupported"]
 """Why nothing of a named path was taken: it is not there or may not be read; or it is no conversation or note."""
 
@@ -34,12 +37,14 @@ Refusal = Literal["", "unreadable", "unsupported"]
 class SessionRead:
     """A session, or the next piece of one: long sessions come in several, in order, under the same head.
 
-    `contents_left_out` counts what ignored files held in these turns.
+    `contents_left_out` counts what ignored files held in these turns. `found_in` is the file where nobody said what is
+    in it: it was found by its content, in a folder that was named.
     """
 
     head: SessionHead
     turns: tuple[NewTurn, ...]
     contents_left_out: int = 0
+    found_in: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,11 @@ class Skipped:
     reason: str
     refused: Refusal = ""
     hint: str = ""
+
+    @property
+    def is_fault(self) -> bool:
+        """Say whether something is lost by it; a file without a turn, or of another kind, loses nothing."""
+        return self.line is not None or self.reason.startswith(UNREADABLE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,12 @@ from .files import beginning, opened
 from .items import Skipped
 
 MAX_LINE_BYTES = 32 * 2**20  # a transcript's longest honest lines hold a few pasted images
-MAX_DOCUMENT_BYTES = 64 * 2**20  # some ten times as much in memory
+MAX_DOCUMENT_BYTES = 64 * 2**20
+MOST_IN_MEMORY = 256 * 2**20
+"""As much as the values of a line or a document may take, by a count of their marks: `{},` is 3 bytes, and some 100."""
+
+_SMALL_BYTES = 2**20
+_BYTES_A_MARK = {b"{": 64, b"[": 64, b",": 36, b'"': 28}  # of an object, an array, a place in one, half a string
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -53,7 +58,11 @@ def json_document(path: Path) -> Any:
 
 
 def parse(content: bytes) -> Any:
-    """Parse JSON in UTF-8. Raises ValueError with a reason that quotes none of it."""
+    """Parse JSON in UTF-8. Raises ValueError with a reason that quotes none of it, and before it takes much memory."""
+    if len(content) > _SMALL_BYTES:
+        marks = sum(content.count(mark) * weight for mark, weight in _BYTES_A_MARK.items())
+        if len(content) + marks > MOST_IN_MEMORY:
+            raise ValueError("more values than are read at once")
     try:
         return json.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:

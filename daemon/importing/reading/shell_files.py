@@ -29,16 +29,16 @@ _SHOW = frozenset(
 _SHOW_BY_EXPRESSION = frozenset({"awk", "egrep", "fgrep", "gawk", "grep", "jq", "perl", "rg", "sed", "yq"})
 _EXPRESSION = frozenset({"-e", "-f", "--expression", "--file", "--regexp"})
 _WRITE = frozenset({"tee", "sponge"})
-_BEFORE = frozenset(
+BEFORE = frozenset(
     {
         *("!", "$", "{", "builtin", "command", "do", "else", "env", "exec", "if", "nice", "nohup", "sudo", "then"),
         *("time", "timeout", "while", "xargs"),
     }
 )
-_SHELLS = frozenset({"bash", "dash", "ksh", "sh", "zsh"})
-_OPERATOR = re.compile(r"[();<>|&]+")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*[\"'\\]?(\w+)")
+SHELLS = frozenset({"bash", "dash", "ksh", "sh", "zsh"})
+OPERATOR = re.compile(r"[();<>|&]+")
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*[\"'\\]?(\w+)")
 _WILDCARDS = re.compile(r"[*?]")
 
 
@@ -53,18 +53,18 @@ class ShellFile:
 def files_of_command(command: str) -> Iterator[ShellFile]:
     """Yield the files that a command shows or writes."""
     yield from (ShellFile(found[1].strip(), is_written=True) for found in PATCHED.finditer(command))
-    yield from _files(_without_heredocs(command)[:MAX_CHARS], "", _DEPTH)
+    yield from _files(without_heredocs(command)[:MAX_CHARS], "", _DEPTH)
 
 
 def _files(command: str, folder: str, depth: int) -> Iterator[ShellFile]:
     words: list[str] = []
-    pending = iter([*_tokens(command), ";"])
+    pending = iter([*tokens(command), ";"])
     for token in pending:
-        if not _OPERATOR.fullmatch(token):
+        if not OPERATOR.fullmatch(token):
             words.append(token)
         elif _redirects(token):
             path = next(pending, "")
-            if not path.isdigit() and not _OPERATOR.fullmatch(path):
+            if not path.isdigit() and not OPERATOR.fullmatch(path):
                 yield ShellFile(_at(folder, path), is_written=">" in token)
         else:
             if words[:1] == ["cd"] and len(words) > 1:
@@ -88,9 +88,9 @@ def _redirects(operator: str) -> bool:
 def _of_simple(words: Sequence[str]) -> Iterator[ShellFile]:
     """Yield the files of a command without operators."""
     start = 0
-    while start < len(words) and (words[start] in _BEFORE or _ASSIGNMENT.match(words[start])):
+    while start < len(words) and (words[start] in BEFORE or ASSIGNMENT.match(words[start])):
         start += 1
-        while start < len(words) and words[start - 1] in _BEFORE and re.fullmatch(r"-.*|[\d.]+[smh]?", words[start]):
+        while start < len(words) and words[start - 1] in BEFORE and re.fullmatch(r"-.*|[\d.]+[smh]?", words[start]):
             start += 1
     program = PurePath(words[start]).name.lower() if start < len(words) else ""
     rest = list(words[start + 1 :])
@@ -116,7 +116,7 @@ def _without_expression(words: list[str]) -> list[str]:
 def _inner_commands(words: Sequence[str]) -> Iterator[str]:
     """Yield the commands that stand in a word: of `sh -c`, and of a substitution in quotes."""
     for place, word in enumerate(words):
-        if place and words[place - 1] in ("-c", "-lc") and PurePath(words[0]).name in (*_SHELLS, *_BEFORE):
+        if place and words[place - 1] in ("-c", "-lc") and PurePath(words[0]).name in (*SHELLS, *BEFORE):
             yield word
         elif "$(" in word:
             yield word[word.index("$(") + 2 :]
@@ -124,7 +124,7 @@ def _inner_commands(words: Sequence[str]) -> Iterator[str]:
             yield word[word.index("`") + 1 :].replace("`", " ; ")
 
 
-def _tokens(command: str) -> list[str]:
+def tokens(command: str) -> list[str]:
     """Split a command into words and operators; an end of line is one. Where quotes are left open, at spaces."""
     text = command.replace("\\\n", " ").replace("\n", " ; ")
     lexer = shlex.shlex(text, posix=True, punctuation_chars="();<>|&")
@@ -133,10 +133,10 @@ def _tokens(command: str) -> list[str]:
     try:
         return list(lexer)
     except ValueError:
-        return [word.strip("\"'") for word in _OPERATOR.sub(lambda found: f" {found[0]} ", text).split()]
+        return [word.strip("\"'") for word in OPERATOR.sub(lambda found: f" {found[0]} ", text).split()]
 
 
-def _without_heredocs(command: str) -> str:
+def without_heredocs(command: str) -> str:
     """Leave out what a here-document holds: text that is no command."""
     kept, ends = [], ""
     for line in command.split("\n"):
@@ -144,6 +144,6 @@ def _without_heredocs(command: str) -> str:
             ends = "" if line.strip() == ends else ends
             continue
         kept.append(line)
-        found = _HEREDOC.search(line)
+        found = HEREDOC.search(line)
         ends = found[1] if found else ""
     return "\n".join(kept)

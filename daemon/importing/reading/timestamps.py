@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime
 
-from ....store import MONTH_NUMBERS
+from ....store import MONTH_NUMBERS, in_calendar
 
 _MILLISECONDS_FROM = 1e11  # as seconds this is the year 5138; what is larger counts milliseconds
 _LOCOMO = re.compile(r"(\d{1,2}):(\d\d) ?([ap])m on (\d{1,2}) (\w+),? (\d{4})", re.IGNORECASE)
@@ -13,13 +13,17 @@ _ANCHOR = re.compile(r"(\w+)-(\d{1,2})-(\d{4})")
 
 
 def instant(value: object) -> datetime | None:
-    """Parse an aware instant from ISO 8601 (UTC where no offset is given) or from epoch seconds or milliseconds."""
+    """Parse an aware instant from ISO 8601 (UTC where no offset is given) or from epoch seconds or milliseconds.
+
+    None for what is none, or would leave the calendar. Every reader reads its instants here.
+    """
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value.strip())
-            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return in_calendar(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value / 1000 if abs(value) >= _MILLISECONDS_FROM else value, UTC)
+            seconds = value / 1000 if abs(value) >= _MILLISECONDS_FROM else value
+            return in_calendar(datetime.fromtimestamp(seconds, UTC))
     except (ValueError, OverflowError, OSError):
         return None
     return None
@@ -49,6 +53,7 @@ def anchor_instant(value: object) -> datetime | None:
 def _date(year: str, month: str, day: str) -> date | None:
     """Build a date from an English month name: strptime's depend on the locale."""
     try:
-        return date(int(year), MONTH_NUMBERS[month.lower()], int(day))
+        on = date(int(year), MONTH_NUMBERS[month.lower()], int(day))
     except (KeyError, ValueError):
         return None
+    return on if in_calendar(datetime(on.year, on.month, on.day, tzinfo=UTC)) else None

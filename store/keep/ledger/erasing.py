@@ -11,7 +11,7 @@ from ...model import NodeId
 from ...results import Anchor
 from .answered import forget_answers
 from .journal import sha256
-from .records import Write, packed, unpacked
+from .records import Write, clear_flag, packed, unpacked
 from .work import ANCHORS, GOALS, anchor_of_row, erase_work, forget_handed, goal_of_row, set_anchor, set_goal, work_text
 
 ROWS_AT_ONCE: Final = 64
@@ -80,6 +80,10 @@ def erasures(ask: Ask, eraser: Eraser) -> Iterator[Write]:
         for (node_id,) in ask(f"SELECT DISTINCT node_id FROM {table}"):
             if node_id in eraser.ids:
                 yield Write(f"DELETE FROM {table} WHERE node_id = ?", (node_id,))
+    sessions = {node_id.partition("#")[0] for node_id in eraser.ids}
+    for (name,) in ask("SELECT name FROM flag WHERE name LIKE 'named:%'"):  # a transcript's path holds its session's id
+        if any(session in name for session in sessions):
+            yield clear_flag(name)
     for stage, key in ask("SELECT stage, session_id FROM cursor"):
         if eraser.cleaned(key) != key:
             yield Write("DELETE FROM cursor WHERE stage = ? AND session_id = ?", (stage, key))

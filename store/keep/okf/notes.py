@@ -21,6 +21,9 @@ _UNDERLINE = re.compile(r" {0,3}=+[ \t]*")
 _DAY = re.compile(r"(?<!\d)(\d{4})-(\d\d)-(\d\d)(?!\d)")
 _SLASHED_DAY = re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?!\d)(.*)")
 _DAYS_AS_NUMBERS = range(1000_01_01, 3000_01_01)  # 20261120; as seconds these would be days of 1970
+_FIRST, _LAST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
+"""A year from the ends of the calendar: an instant leaves it in no time zone, and by nothing that is added to it."""
+
 _MILLISECONDS_FROM = 1e11  # as seconds this is the year 5138; what is larger counts milliseconds
 
 
@@ -47,20 +50,29 @@ def has_unreadable_date(meta: Mapping[str, Any]) -> bool:
     return bool(given) and all(instant(value) is None for value in given)
 
 
+def in_calendar(at: datetime) -> datetime | None:
+    """Return an aware instant; None for one that is too near to an end of the calendar to be reckoned with."""
+    return at if _FIRST <= at <= _LAST else None
+
+
 def instant(value: object) -> datetime | None:
-    """Read ISO 8601, `2026/11/20`, 20261120, or epoch seconds or milliseconds; without an offset it is UTC."""
+    """Read ISO 8601, `2026/11/20`, 20261120, or epoch seconds or milliseconds; without an offset it is UTC.
+
+    None for what is none of these, or would leave the calendar.
+    """
     try:
         if isinstance(value, datetime):
-            return _aware(value)
+            return in_calendar(_aware(value))
         if isinstance(value, str):
             text = value.strip()
             if slashed := _SLASHED_DAY.fullmatch(text):
                 text = f"{slashed[1]}-{int(slashed[2]):02}-{int(slashed[3]):02}{slashed[4]}"
-            return _aware(datetime.fromisoformat(text))
+            return in_calendar(_aware(datetime.fromisoformat(text)))
         if isinstance(value, int) and value in _DAYS_AS_NUMBERS:
             return _aware(datetime.fromisoformat(str(value)))
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value / 1000 if abs(value) >= _MILLISECONDS_FROM else value, UTC)
+            seconds = value / 1000 if abs(value) >= _MILLISECONDS_FROM else value
+            return in_calendar(datetime.fromtimestamp(seconds, UTC))
     except (ValueError, OverflowError, OSError):
         return None
     return None

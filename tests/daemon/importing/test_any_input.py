@@ -1,16 +1,21 @@
-"""Whatever a file holds, a reader yields batches and reasons and never raises."""
+"""Whatever a file holds, a reader yields batches and reasons and never raises, and the healthy beside it is read."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.daemon.importing.detect import FORMATS
-from dreamd.daemon.importing.reading.items import NoteRead, Remark, SessionRead, Skipped
+from dreamd.daemon.importing.detect import FORMATS, read
+from dreamd.daemon.importing.following.database import Database
+from dreamd.daemon.importing.following.tail import READINGS, Tail
+from dreamd.daemon.importing.reading.items import Item, NoteRead, Remark, SessionRead, Skipped
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from tests.daemon.importing.formats.test_opencode import MESSAGES, SAID, database
 
 _words = st.sampled_from(
     [
@@ -65,3 +70,177 @@ def test_no_reader_raises(tmp_path: Path, name: str, values: list[Any], noise: b
                 assert turn.external_id
             assert item.head.session_id
             assert item.head.channel
+
+
+_HOSTILE: list[Any] = [
+    *(
+        None,
+        True,
+        [],
+        {},
+        ["a"],
+        {"a": 1},
+        [[]],
+        "",
+        "\x00",
+        "\ud800",
+        "x" * 5000,
+        -1,
+        1e308,
+        2**63,
+        10**400,
+        253402300800,
+    ),
+    *(
+        float("inf"),
+        float("nan"),
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "2026-13-45",
+        "/\x00",
+        "../..",
+    ),
+]
+_RAW = [b"[" * 100_000, b'{"a":' * 10_000, b"1" * 5000, b"\xff\xfe", b"\x00", b'{"type": "user"', b"NaN"]
+_AT = "2026-03-02T09:00:00Z"
+
+
+def _claude(words: str) -> Any:
+    told = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "x"}], "is_error": True}
+    called = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "x"}}
+    content = [{"type": "text", "text": words}, told, called]
+    head = {"type": "user", "uuid": words, "sessionId": "s", "cwd": "/x", "timestamp": _AT, "isSidechain": False}
+    return head | {"message": {"role": "user", "content": content}, "origin": {"kind": "human"}, "toolDenialKind": "x"}
+
+
+def _codex(words: str) -> Any:
+    message = {"type": "message", "id": words, "role": "user", "content": [{"type": "input_text", "text": words}]}
+    return {"type": "response_item", "timestamp": _AT, "payload": message}
+
+
+def _gemini(words: str) -> Any:
+    answer = [{"functionResponse": {"response": {"output": "x"}}}]
+    call = {"id": "c", "name": "shell", "args": {"command": "x"}, "status": "success", "result": answer}
+    return {"id": words, "type": "user", "timestamp": _AT, "content": [{"text": words}], "toolCalls": [call]}
+
+
+def _chat(words: str) -> Any:
+    call = {"function": {"name": "f", "arguments": "{}"}}
+    named = {"id": words, "session": "s", "channel": "c", "timestamp": _AT, "tool_calls": [call]}
+    return {"role": "user", "content": [{"type": "text", "text": words}]} | named
+
+
+def _chatgpt(words: str) -> Any:
+    content = {"content_type": "text", "parts": [words]}
+    message = {"id": words, "author": {"role": "user"}, "content": content, "metadata": {}, "create_time": 1767225600}
+    node = {"id": "n", "message": message, "parent": None}
+    return {
+        "title": "t",
+        "conversation_id": words,
+        "create_time": 1767225600,
+        "mapping": {"n": node},
+        "current_node": "n",
+    }
+
+
+def _claude_ai(words: str) -> Any:
+    message = {"uuid": words, "sender": "human", "text": words, "content": [{"type": "text", "text": words}]}
+    message |= {"attachments": [{"file_name": "a"}], "created_at": _AT}
+    return {"uuid": words, "name": "n", "created_at": _AT, "chat_messages": [message]}
+
+
+def _locomo(words: str) -> Any:
+    turn = {"speaker": "Ann", "dia_id": "D1:1", "text": words, "blip_caption": "x"}
+    held = {"speaker_a": "Ann", "session_1": [turn], "session_1_date_time": "1:56 pm on 8 May, 2023"}
+    return {"sample_id": words, "conversation": held}
+
+
+def _beam(words: str) -> Any:
+    turn = {"role": "user", "id": 1, "content": words, "time_anchor": "March-15-2024"}
+    return {"batch_number": words, "time_anchor": "March-15-2024", "turns": [[turn]]}
+
+
+_MADE = {"claude-code": _claude, "codex": _codex, "gemini": _gemini, "chat-jsonl": _chat}
+_HEADS = {
+    "codex": {"type": "session_meta", "timestamp": _AT, "payload": {"id": "s", "cwd": "/x"}},
+    "gemini": {"sessionId": "s", "projectHash": "p", "startTime": _AT},
+}
+_LISTED = {"chatgpt": _chatgpt, "claude-ai": _claude_ai, "locomo": _locomo, "beam": _beam}
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for key in keys:
+        yield from _places(value[key], (*path, key))
+
+
+def _spoilt(value: Any, path: tuple[Any, ...], by: Any) -> Any:
+    if not path:
+        return by
+    copied = list(value) if isinstance(value, list) else dict(value)
+    copied[path[0]] = _spoilt(value[path[0]], path[1:], by)
+    return copied
+
+
+def _spoilings(make: Callable[[str], Any]) -> list[Any]:
+    """Make every value wrong in every place."""
+    value = make("spoilt")
+    return [_spoilt(value, path, by) for path in _places(value) for by in _HOSTILE]
+
+
+def _said(items: Iterable[Item]) -> set[str]:
+    return {turn.text for item in items if isinstance(item, SessionRead) for turn in item.turns}
+
+
+@pytest.mark.parametrize("name", _MADE)
+def test_the_lines_beside_a_hostile_one_are_read(tmp_path: Path, name: str) -> None:
+    make, path = _MADE[name], tmp_path / "any.jsonl"
+    head = [json.dumps(_HEADS[name]).encode()] if name in _HEADS else []
+    hostile = [*(json.dumps(value).encode() for value in _spoilings(make)), *_RAW]
+    first, last = (json.dumps(make(words)).encode() for words in ("Healthy, the first.", "Healthy, the last."))
+    path.write_bytes(b"\n".join((*head, first, *hostile, last, b"")))
+    for items in (FORMATS[name](path), read(path), Tail(path, None).step()[0] if name in READINGS else read(tmp_path)):
+        said = "\n".join(_said(items))
+        assert "Healthy, the first." in said
+        assert "Healthy, the last." in said
+    path.write_bytes(b"\n".join((*hostile[:40], *head, first, b"")))  # its format is seen behind them
+    assert any("Healthy, the first." in text for text in _said(read(path)))
+
+
+@pytest.mark.parametrize("name", _LISTED)
+def test_what_stands_beside_a_hostile_part_is_read(tmp_path: Path, name: str) -> None:
+    make, path = _LISTED[name], tmp_path / "any.json"
+    values = [make("Healthy, the first."), *_spoilings(make), make("Healthy, the last.")]
+    path.write_text(json.dumps(values))
+    said = "\n".join(_said(FORMATS[name](path)))
+    assert "Healthy, the first." in said
+    assert "Healthy, the last." in said
+
+
+@pytest.mark.parametrize("column", ["time_created", "time_updated", "title", "directory"])
+def test_the_sessions_beside_a_hostile_one_are_read(tmp_path: Path, column: str) -> None:
+    path = tmp_path / "opencode.db"
+    program = database(path, MESSAGES)
+    for number, value in enumerate(["a text", b"\xff", 2**62, -(2**62), 1e300, None]):
+        program.execute(f"INSERT INTO session (id, {column}) VALUES (?, ?)", (f"ses_x{number}", value))
+        program.execute("INSERT INTO message VALUES (?, ?, 1, 1, '[1]')", (f"msg_x{number}", f"ses_x{number}"))
+    program.commit()
+    program.close()
+    assert set(SAID) <= _said(FORMATS["opencode"](path))
+    source = Database(path, None)
+    assert set(SAID) <= _said(source.step()[0])
+    assert source.read_up_to.size_bytes < 10**14  # of a day to come nothing is waited for
+
+
+def test_a_folder_is_read_on_past_a_reader_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(path: Path) -> Iterator[Item]:
+        raise RecursionError("what stood in it")
+
+    monkeypatch.setitem(FORMATS, "codex", fails)
+    (tmp_path / "a.jsonl").write_text(json.dumps(_HEADS["codex"]) + "\n")
+    (tmp_path / "b.jsonl").write_text(json.dumps(_claude("Healthy.")) + "\n")
+    items = list(read(tmp_path))
+    assert any("Healthy." in text for text in _said(items))
+    (left_out,) = (item for item in items if isinstance(item, Skipped) and item.path.name == "a.jsonl")
+    assert left_out.reason == "cannot be read: RecursionError"

@@ -21,7 +21,7 @@ from dreamd.store import MemoryStore
 from tests.daemon.importing.conftest import sessions, texts
 from tests.daemon.importing.following.conftest import store
 from tests.daemon.importing.formats import test_codex, test_gemini, test_opencode
-from tests.daemon.importing.formats.test_claude_code import call, line, result
+from tests.daemon.importing.formats.test_claude_code import call, line, refusal, result
 from tests.system.waiting import until
 
 __all__ = ["store"]
@@ -170,7 +170,7 @@ def test_what_a_person_ran_themselves(tmp_path: Path, project: Path) -> None:
 
 
 def test_an_answer_of_the_person_is_theirs(tmp_path: Path, project: Path) -> None:
-    said = "The user doesn't want to proceed with this tool use. the user said:\nUse the vault instead."
+    said = refusal("Use the vault instead.")
     assert seen(tmp_path, project, call("Bash", command="cat .env.local"), result(said, is_error=True)) == [
         "[Bash: cat .env.local]",
         "Use the vault instead.",

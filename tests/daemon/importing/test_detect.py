@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.importing.detect import FORMATS, detect_format, read
+from dreamd.daemon.importing.detect import BESIDE_NOTES, FORMATS, detect_format, read
 from dreamd.daemon.importing.names import FORMAT_NAMES
 from dreamd.daemon.importing.reading.items import UnsupportedFile
 
@@ -143,3 +143,16 @@ def test_a_whole_folder_is_read(data: Path) -> None:
 
 def test_every_format_has_its_reader() -> None:
     assert tuple(FORMATS) == FORMAT_NAMES
+
+
+def test_a_conversation_beside_or_below_notes_is_taken_only_where_its_format_is_named(tmp_path: Path) -> None:
+    for name, content in {"docs/README.md": "# Tea", "docs/a.jsonl": CLAUDE, "docs/data/b.jsonl": CHAT}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    (tmp_path / "c.jsonl").write_text(CLAUDE.replace("hi", "not below"))
+    items = list(read(tmp_path))
+    assert texts(items) == ["not below"]
+    assert [item.reason for item in skipped(items)] == [f"2 × {BESIDE_NOTES}"]
+    assert texts(read(tmp_path, "claude-code")) == ["not below", "hi"]
+    assert texts(read(tmp_path / "docs" / "a.jsonl")) == ["hi"]
+    assert len(texts(read(tmp_path, own=[tmp_path]))) == 3

@@ -21,6 +21,8 @@ from tests.store.conftest import NOW, OpenStore
 DAY = datetime(2026, 11, 1, 9, tzinfo=UTC)
 SETTLED_S = 60.0
 
+Batch = tuple[int, int | None, list[int]]
+
 BATCHES = st.tuples(st.integers(0, 2), st.none() | st.integers(0, 8), st.lists(st.integers(0, 30), max_size=4))
 STEPS = st.lists(BATCHES | st.sampled_from(["restart", "rebuild", "no index"]), min_size=1, max_size=12)
 
@@ -48,7 +50,7 @@ def caught_up(open_store: Callable[[], MemoryStore]) -> MemoryStore:
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
-def test_every_acknowledged_turn_is_found(steps: list[object], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_every_acknowledged_turn_is_found(steps: list[Batch | str], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("store")
     index = folder / "index"
     paths = StorePaths(folder / "vault", folder / "l.db", index / "index.db", index / "embeddings.db", folder / "runs")
@@ -56,7 +58,8 @@ def test_every_acknowledged_turn_is_found(steps: list[object], tmp_path_factory:
     def opened() -> MemoryStore:
         return MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)
 
-    store, kept = opened(), set()
+    store = opened()
+    kept: set[int] = set()
     for step in steps:
         match step:
             case (chat, day, numbers):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from dreamd.daemon.importing.following import faults, named
 from dreamd.daemon.importing.following.places import Place, place_of
+from dreamd.daemon.importing.following.tail import Items, Tail
 from dreamd.daemon.importing.importer import Importer
 from dreamd.ipc.call import Call
-from dreamd.store import MemoryStore
+from dreamd.store import MemoryStore, Selection
 from dreamd.store.model import InvalidInput, Kind, NotFound
 
 from tests.daemon.importing.following.conftest import Followed, line
@@ -65,7 +68,7 @@ def test_after_a_restart_it_goes_on_where_it_was(followed: Followed) -> None:
     assert followed.follower.taken.turns <= 3  # "two" and a mark or two: nothing was offered again
 
 
-@pytest.mark.parametrize("how", ["cut", "replaced", "rotated", "moved in"])
+@pytest.mark.parametrize("how", ["cut", "replaced", "rotated", "moved in", "written anew"])
 def test_a_file_that_becomes_another_is_read_again(followed: Followed, tmp_path: Path, how: str) -> None:
     path = followed.folder / "s.jsonl"
     path.write_bytes(line("one", "a") + line("two", "b"))
@@ -77,14 +80,137 @@ def test_a_file_that_becomes_another_is_read_again(followed: Followed, tmp_path:
     elif how == "replaced":
         new.write_bytes(line("three", "c") + line("two", "b") + line("one", "a"))
         new.replace(path)
+    elif how == "written anew":
+        path.write_bytes(line("four, which was not said", "b") + line("three", "c") + line("one", "a"))
     elif how == "rotated":
         path.rename(followed.folder / "s.1.jsonl")
         path.write_bytes(line("three", "c"))
     else:
         new.mkdir()
         (new / "s.jsonl").write_bytes(line("three", "c"))
-        new.rename(followed.folder / "more")
+        new.rename(followed.folder / "my.app")
     followed.wait_for("one", "two", "three")
+
+
+def test_a_file_that_is_as_long_as_before_is_read_again(followed: Followed) -> None:
+    path = followed.folder / "s.jsonl"
+    path.write_bytes(line("one", "a", timestamp="2026-01-01T10:00:00Z"))
+    followed.start()
+    followed.wait_for("one")
+    followed.follower.stop()
+    path.write_bytes(line("two", "b", timestamp="2026-01-01T10:00:00Z"))
+    followed.restart()
+    followed.wait_for("one", "two")
+
+
+def test_lines_without_ids_that_were_written_anew_are_learned_beside(followed: Followed, store: MemoryStore) -> None:
+    path = followed.folder / "s.jsonl"
+
+    def write(*texts: str) -> None:
+        path.write_bytes(b"".join(line(text).replace(b'"uuid"', b'"no"') for text in texts))
+
+    write("one", "two", "three", "four")
+    followed.start()
+    followed.wait_for("one", "two", "three", "four")
+    write("one", "2", "three")
+    followed.wait_for("one", "two", "three", "four", "2")
+    followed.restart()
+    with path.open("ab") as file:
+        file.write(line("4").replace(b'"uuid"', b'"no"'))
+    said = ["one", "two", "three", "four", "2", "4"]
+    followed.wait_for(*said)
+    followed.follower.stop()
+    write("one", "2", "3", "4")
+    assert Importer(store, Call(None, "import")).take([path], None).turns_added == 1
+    followed.restart()
+    followed.wait_for(*said, "3")
+
+
+def test_what_goes_wrong_with_one_file_holds_up_no_other(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "AGAIN_S", 0.2)
+    healthy, read, is_sick = [f"s{number}" for number in range(20)], Tail.step, True
+
+    def step(tail: Tail) -> tuple[Items, bool]:
+        if is_sick and tail.path.stem == "sick":
+            raise RecursionError("all that was said")
+        return read(tail)
+
+    monkeypatch.setattr(Tail, "step", step)
+    for name in (*healthy, "sick"):
+        (followed.folder / f"{name}.jsonl").write_bytes(line("Said.", session=name))
+    followed.follower.start()
+    followed.follower.watch(place_of(str(followed.folder)))
+    until(lambda: all(followed.said(name) == ["Said."] for name in healthy))
+    (problem,) = until(followed.follower.faults.problems)
+    assert problem.path == str(followed.folder / "sick.jsonl")
+    assert "RecursionError" in problem.problem
+    assert "said" not in problem.problem
+    is_sick = False
+    followed.wait_for("Said.", session="sick")
+    until(lambda: not followed.follower.faults.problems())
+
+
+def test_lines_that_are_left_out_are_named(followed: Followed) -> None:
+    path = followed.folder / "s.jsonl"
+    path.write_bytes(line("one") + b'{"type": ["a secret"]}\n{"type": 3}\n' + line("two"))
+    followed.start()
+    followed.wait_for("one", "two")
+    (problem,) = followed.follower.faults.problems()
+    assert problem.path == str(path)
+    assert problem.problem.startswith("line 2 and 1 more of this session was left out (not a line of Claude Code")
+    assert "secret" not in problem.problem
+
+
+@pytest.mark.parametrize("agent_writes", ["while it is down", "after it is back"])
+def test_a_file_that_hooks_name_is_read_on_after_a_restart(followed: Followed, agent_writes: str) -> None:
+    path = followed.folder / "s.jsonl"
+    path.write_bytes(line("one"))
+    followed.follower.start()
+    assert followed.follower.take(path, "claude-code")
+    followed.wait_for("one")
+    followed.follower.stop()
+    followed.follower = followed.make()
+    if agent_writes == "after it is back":
+        followed.follower.start()
+    with path.open("ab") as file:
+        file.write(line("two"))
+    if agent_writes == "while it is down":
+        followed.follower.start()
+    followed.wait_for("one", "two")
+
+
+def test_a_purge_takes_the_path_that_a_hook_named(followed: Followed, store: MemoryStore) -> None:
+    path, other = followed.folder / "s1.jsonl", followed.folder / "s2.jsonl"
+    path.write_bytes(line("one"))
+    other.write_bytes(line("two", session="s2"))
+    followed.follower.start()
+    for one in (path, other):
+        assert followed.follower.take(one, "claude-code")
+    followed.wait_for("one")
+    followed.wait_for("two", session="s2")
+    store.settle()
+    store.purge(Selection(nodes=("s1",)))
+    assert list(store.followed.named()) == [str(other)]
+
+
+def test_a_file_that_hooks_named_long_ago_is_left_alone(followed: Followed, store: MemoryStore) -> None:
+    path = followed.folder / "s.jsonl"
+    long_ago = datetime.now(UTC) - named.KEPT - timedelta(minutes=1)
+    store.followed.name(str(path), json.dumps({"agent": "claude-code", "at": long_ago.isoformat()}))
+    path.write_bytes(line("one"))
+    followed.follower.start()
+    until(lambda: not store.followed.named())
+    assert followed.said() == []
+
+
+def test_an_agents_clock_may_be_behind(followed: Followed) -> None:
+    """Nothing is learned that was said before, as the agent's clock has it."""
+    followed.start(since=datetime.now(UTC) - timedelta(seconds=1))
+    now = datetime.now(UTC)
+    behind = {text: (now - timedelta(minutes=minutes)).isoformat() for text, minutes in (("old", 30), ("now", 10))}
+    lines = [line(text, session="s0", timestamp=at) for text, at in behind.items()]
+    (followed.folder / "new.jsonl").write_bytes(b"".join(lines))
+    followed.wait_for("now", session="s0")
 
 
 def test_what_was_said_before_can_be_left_out(followed: Followed) -> None:
@@ -183,7 +309,17 @@ def test_a_folder_that_comes_later_is_watched(followed: Followed, tmp_path: Path
     assert followed.said() == ["Late."]
 
 
-def test_what_is_followed_is_heard_as_it_goes_on(followed: Followed, store: MemoryStore) -> None:
+@pytest.mark.parametrize(
+    ("name", "given", "note"),
+    [
+        ("WebFetch", {"url": "https://a.example"}, "[WebFetch: https://a.example]"),
+        ("Bash", {"command": "set -e\ncurl -s a.example"}, "[Bash: set -e]"),
+        ("BashOutput", {"bash_id": "1"}, "[BashOutput]"),
+    ],
+)
+def test_what_is_followed_is_heard_as_it_goes_on(
+    followed: Followed, store: MemoryStore, name: str, given: dict[str, str], note: str
+) -> None:
     """An agent's statement is trusted only as far as the followed session shows no stranger's words."""
 
     def is_waiting(text: str) -> bool:
@@ -196,10 +332,10 @@ def test_what_is_followed_is_heard_as_it_goes_on(followed: Followed, store: Memo
     path.write_bytes(line("Sign what you release."))
     followed.wait_for("Sign what you release.")
     assert not is_waiting("Sign it by hand.")
-    fetched = [{"type": "tool_use", "id": "t1", "name": "WebFetch", "input": {"url": "https://a.example"}}]
+    fetched = [{"type": "tool_use", "id": "t1", "name": name, "input": given}]
     with path.open("ab") as file:
         file.write(line("", role="assistant", message={"role": "assistant", "content": fetched}))
-    followed.wait_for("Sign what you release.", "[WebFetch: https://a.example]")
+    followed.wait_for("Sign what you release.", note)
     assert is_waiting("Sign it by fax.")
 
 

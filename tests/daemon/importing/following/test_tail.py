@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from dreamd.daemon.importing.following import tail as tail_module
-from dreamd.daemon.importing.following.tail import Tail
+from dreamd.daemon.importing.following.tail import Tail, was_changed
 from dreamd.daemon.importing.reading.items import SessionRead
 from dreamd.store.model import ReadUpTo
 
@@ -60,6 +60,30 @@ def test_a_file_that_was_cut_or_replaced_is_read_from_its_start(tmp_path: Path) 
     other.write_bytes(line("four, which is longer than what was there before"))
     other.replace(path)
     assert told(tail) == ["four, which is longer than what was there before"]
+
+
+@pytest.mark.parametrize("whole_bytes", [2**19, 100])
+def test_a_file_that_was_written_anew_in_its_place_is_read_from_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole_bytes: int
+) -> None:
+    monkeypatch.setattr(tail_module, "WHOLE_BYTES", whole_bytes)
+    path, head = tmp_path / "s.jsonl", line("head " + "h" * 20_000)
+    path.write_bytes(head + line("one", "a") + line("two", "b"))
+    tail = Tail(path, None)
+    assert told(tail)[1:] == ["one", "two"]
+    with path.open("ab") as file:
+        file.write(line("three", "c"))
+    assert told(tail) == ["three"]
+    path.write_bytes(head + line("ten", "d") + line("more than there was before", "e") + line("and more", "f"))
+    assert told(Tail(path, tail.read_up_to))[1:] == ["ten", "more than there was before", "and more"]
+    read = tail.read_up_to
+    told(tail)
+    path.write_bytes(path.read_bytes().replace(b"and more", b"and less"))
+    found = path.stat()
+    assert not was_changed(read, read.size_bytes, int(read.mark.split(":")[1]))
+    assert was_changed(tail.read_up_to, found.st_size, found.st_mtime_ns)
+    assert told(tail)[3:] == ["and less"]
+    assert not was_changed(tail.read_up_to, found.st_size, found.st_mtime_ns)
 
 
 def test_a_copy_with_the_same_beginning_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def test_two_files_of_one_name_are_two_sessions(tmp_path: Path) -> None:
             },
             '[weather: {"city": "Lyon"}]',
         ),
+        ({"role": "user", "content": [{"type": "tool_result", "text": "not mine"}, {"text": "mine"}]}, "mine"),
         ({"role": "tool", "content": "x" * 5000}, "characters left out"),
         ({"role": "assistant", "content": None, "text": "said"}, "said"),
     ],

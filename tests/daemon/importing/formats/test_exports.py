@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 import pytest
 from dreamd.daemon.importing.detect import read
 from dreamd.daemon.importing.reading import exports
+from dreamd.daemon.importing.reading.items import SessionRead
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.daemon.importing.conftest import sessions, skipped, texts
 
@@ -93,6 +97,61 @@ def test_what_is_too_long_or_broken_is_named(tmp_path: Path, monkeypatch: pytest
     assert "longer than" in skipped(read(path))[0].reason
     path.write_bytes(path.read_bytes()[:-40])
     assert "archive that cannot be read" in skipped(read(path, "chatgpt"))[0].reason
+
+
+_value: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.text() | st.integers() | st.booleans(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(_value, max_size=5), st.integers(1, 40), st.sampled_from([None, 1]))
+def test_values_are_found_in_pieces(values: list[Any], size: int, indent: int | None) -> None:
+    for ascii_only in (True, False):
+        content = json.dumps(values, indent=indent, ensure_ascii=ascii_only).encode()
+        pieces = iter(content[at : at + size] for at in range(0, len(content), size))
+        assert [json.loads(found or b"") for found in exports._Values(pieces).each()] == values
+
+
+def test_one_broken_conversation_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, last = (json.dumps(value) for value in (CHATGPT[0], CHATGPT[0] | {"id": "last", "conversation_id": "last"}))
+    path = tmp_path / "conversations.json"
+    long = json.dumps({"title": "long", "mapping": {}, "x": "[" * 9000})
+    monkeypatch.setattr(exports, "MAX_CONVERSATION_BYTES", 8000)
+    path.write_text(f'[{good}, {{"a": nothing}}, {long}, {last}]')
+    items = list(read(path, "chatgpt"))
+    assert len({one.head.session_id for one in sessions(items)}) == 2
+    assert "conversation 2: not JSON" in skipped(items)[0].reason
+    assert "longer than" in skipped(items)[1].reason
+    path.write_text(f"[{good}, {last[:50]}")
+    items = list(read(path, "chatgpt"))
+    assert len(sessions(items)) == 1
+    assert [one.reason for one in skipped(items)] == ["not JSON: the list has no end"]
+
+
+TINY = '{"title": "t", "mapping": {}'
+
+
+@pytest.mark.parametrize("inner", [f"{TINY}}}{',{}' * 2**16}", f'{TINY}, "x": [0{",{}" * 2**22}]}}'])
+def test_a_small_archive_takes_little_memory(tmp_path: Path, inner: str) -> None:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        archive.writestr("conversations.json", f"[{inner}]")
+    assert path.stat().st_size < 2**16
+    tracemalloc.start()
+    assert not any(isinstance(item, SessionRead) for item in read(path))
+    most_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most_bytes < 6 * len(inner) + 2**21
+
+
+def test_a_packing_that_unpacks_at_once_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    for packing in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        with zipfile.ZipFile(path, "w", packing) as archive:
+            archive.writestr("conversations.json", json.dumps(CHATGPT))
+        assert "not known" in skipped(read(path, "chatgpt"))[0].reason
 
 
 def export(folder: Path, values: list[Any], indent: int | None, packed: bool) -> Path:
