@@ -177,7 +177,7 @@ class Documents:
                     raise Conflict(f"there is a document {named[path]!r} already")
                 steps.create(target, document.renamed(data, space, named[path], steps.at), each)
                 steps.delete(path, data, each, "renamed by its agent")
-            return Planned(Moved(len(found), run_id), steps.changes, steps.rows())
+            return Planned(Moved(len(found), run_id), steps.changes, steps.rows(), awaited=True)
 
         return self._writer.submit(plan).result()
 
@@ -262,7 +262,7 @@ class Documents:
                 except Conflict:
                     if not moved_on_is_fine:
                         raise
-            return Planned(Moved(len(steps.changes), run_id), steps.changes, steps.rows())
+            return Planned(Moved(len(steps.changes), run_id), steps.changes, steps.rows(), awaited=True)
 
         return self._writer.submit(plan).result()
 

@@ -124,6 +124,7 @@ def test_a_forgotten_turn_stays_in_its_file_and_is_found_no_more(
     before = files(store)
     forgotten = store.forget("s1#1")
     assert store.run(forgotten.run_id).state == "applied"
+    store.reconcile()  # the index, which the count is of, has followed by then
     status = store.status()
     assert (status["turns"], status["turns_purged"], status["turns_forgotten"]) == (0, 0, 1)
     assert found(store, "wifi fridge") == []

@@ -306,6 +306,11 @@ class Index:
                 else:
                     self.apply(path)
 
+    def told_among(self, node_ids: Collection[NodeId]) -> list[NodeId]:
+        """Return those of some nodes that can be found."""
+        with self._lock:
+            return [node.node_id for node in self._catalog.nodes(node_ids).values() if node.live]
+
     def reread_doubles(self) -> None:
         """Apply again the files whose node id an earlier file had: that file may be gone."""
         self.apply_all([path for path, problem in self._catalog.problems() if problem.startswith(DOUBLE)])

@@ -32,6 +32,7 @@ from .images import Images
 from .index import Index, MissingFiles, Reconciled
 from .lost import LostFile, lost_files
 from .projection import PROJECTION_VERSION
+from .withdrawn import Withdrawn
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +96,7 @@ class OpenIndex:
         missing: MissingFiles | None = None,
         on_damage: Callable[[], None] = lambda: None,
         mask: FileMask | None = None,
+        withdrawn: Withdrawn | None = None,
     ) -> None:
         self.path = path
         self._mask = mask or FileMask()
@@ -124,7 +126,7 @@ class OpenIndex:
         self._file, self._file_number = self._open_or_begin()
         self._remove_strays()
         self.index = self._index_over(lambda: self._file)
-        self.catalog = Catalog(lambda: self._file.readers.get())
+        self.catalog = Catalog(lambda: self._file.readers.get(), withdrawn)
         self.images = Images(lambda: self._file.readers.get())
         self.is_whole = self.catalog.meta(WHOLE_KEY) is not None
 

@@ -479,6 +479,11 @@ class Ledger:
         rows = self._ask(LAST_DELETION, (node_id, kind))
         return Deleted(rows[0][0], unpacked(rows[0][1]) or b"", rows[0][2]) if rows else None
 
+    def lately_deleted(self, limit: int) -> list[str]:
+        """Return the files that runs deleted last."""
+        sql = "SELECT path FROM action WHERE kind = 'delete' AND state = 'applied' ORDER BY id DESC LIMIT ?"
+        return [row[0] for row in self._ask(sql, (limit,))]
+
     def cursors(self, stage: str) -> dict[str, int]:
         """Return the last ordinal that a stage consumed of each session."""
         return dict(self._ask("SELECT session_id, ordinal FROM cursor WHERE stage = ?", (stage,)))

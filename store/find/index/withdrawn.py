@@ -1,0 +1,89 @@
+"""What was deleted, forgotten or has expired, and no answer may tell although the index has it for a moment still."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from datetime import datetime
+from typing import NamedTuple
+
+from ...model import Kind, NodeId
+from .projection import Node
+from .scope import aware
+
+
+class Untold(NamedTuple):
+    """The files that are gone though the index knows them, and the forgotten turns, at the moment `at`."""
+
+    gone: Collection[str]
+    hidden: AbstractSet[NodeId]
+    at: datetime | None
+
+    def shown(self, node: Node) -> Node | None:
+        """Return a node as it may be told: None for one that is gone, a forgotten turn as one that is hidden."""
+        if self.is_gone(node.path, node.kind, node.stale_after):
+            return None
+        return node._replace(live=False, forgotten=True) if node.node_id in self.hidden else node
+
+    def is_gone(self, path: str, kind: Kind, stale_after: datetime | None) -> bool:
+        """Return True for what lies in a deleted file, and for a document whose time is over."""
+        if path in self.gone:
+            return True
+        until = aware(stale_after) if kind is Kind.DOCUMENT else None
+        return until is not None and self.at is not None and until <= self.at
+
+
+class Withdrawn:
+    """Holds deletions from their acknowledgement on until the index has followed. Any thread may ask.
+
+    `hidden` returns the forgotten turns. `has_followed` says of a path and its journal's number if the index knows
+    the file no more; it may ask the index, since only deletions that are new are asked of. Without `now` no document
+    has expired.
+    """
+
+    def __init__(
+        self,
+        hidden: Callable[[], AbstractSet[NodeId]] = frozenset,
+        has_followed: Callable[[str, int], bool] = lambda path, seq: True,
+        now: Callable[[], datetime] | None = None,
+    ) -> None:
+        self._hidden = hidden
+        self._has_followed = has_followed
+        self._now = now
+        self._gone: Mapping[str, int] = {}  # replaced, never changed: other threads read it meanwhile
+        self._lock = threading.Lock()
+        self._mine = threading.local()
+        self.version = 0
+        """Another number after each deletion: what was ranked before may name what is withdrawn since."""
+
+    def deleted(self, paths: Sequence[str], seq: int) -> None:
+        """Take note of files whose deletion is acknowledged under this number of the journal."""
+        with self._lock:
+            self._gone = {**self._gone, **dict.fromkeys(paths, seq)}
+            self.version += 1
+
+    def now(self) -> Untold:
+        """Return what may not be told of rows that are read after this call."""
+        if (pinned := getattr(self._mine, "pinned", None)) is not None:
+            return pinned  # type: ignore[no-any-return]
+        self.let_go()
+        return Untold(self._gone, self._hidden(), self._now() if self._now else None)
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """Keep what this thread may not tell meanwhile: around a read of one earlier state of the index."""
+        self._mine.pinned = self.now()
+        try:
+            yield
+        finally:
+            self._mine.pinned = None
+
+    def let_go(self) -> None:
+        """Let go of the deletions that the index has followed."""
+        if gone := self._gone:
+            kept = {path: seq for path, seq in gone.items() if not self._has_followed(path, seq)}
+            with self._lock:
+                if self._gone is gone:  # else more was deleted meanwhile: the next call looks again
+                    self._gone = kept
