@@ -34,6 +34,14 @@ class Lookup:
             return path
         return path or self._names.path_of(node_id)
 
+    def channel_of_session(self, session_id: NodeId) -> str | None:
+        """Return the channel of a session that is known; it stays in it, whatever a later batch names."""
+        try:
+            head = self._catalog.session_head(session_id)
+        except IndexDamaged:
+            return None
+        return head.channel if head else None
+
     def read(self, node_id: NodeId) -> bytes | None:
         """Return the content of a node's file, None where there is none."""
         path = self.path_of(node_id)
