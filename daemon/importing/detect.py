@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
+from ...store import opened
 from .formats import (
     beam,
     chat_jsonl,
@@ -24,7 +25,6 @@ from .formats import (
 from .formats import unsupported as foreign
 from .formats.unsupported import Foreign, by_beginning, by_document, by_line
 from .reading import exports
-from .reading.files import opened
 from .reading.items import Item, Reader, Skipped, UnreadableFile, UnsupportedFile
 from .reading.json_lines import json_document, json_lines
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ..reading.files import beginning
+from ....store import beginning
 from ..reading.items import SessionRead, Skipped
 from .opencode_messages import Message, head_of, session_of
 

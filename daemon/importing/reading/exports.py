@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .files import opened
+from ....store import opened
 from .items import Skipped
 from .json_lines import parse
 

@@ -11,7 +11,8 @@ import logging
 import re
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,8 @@ WHOLE_KEY: Final = "whole"
 """Set once every file of the vault has been read: before that, what is not in the index may be in the vault."""
 
 SIDECARS: Final = ("", "-wal", "-shm")
+LOOKED_EVERY_S: Final = 0.1
+
 FEW: Final = 64
 """Changed files that are left for the moment in which nothing else is written: about as many as one transaction."""
 
@@ -118,7 +121,7 @@ class OpenIndex:
             self._copy = copy_to_memory(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._numbers = itertools.count(1 + max(self._number_of(file.name) for file in (path, *path.parent.iterdir())))
-        self._rebuilding = threading.Lock()
+        self._rebuilding = threading.RLock()
         self._damage: Exception | None = None
         self._looks = 0
         self._read = (0, 0)
@@ -187,6 +190,17 @@ class OpenIndex:
                 fresh.close()
                 _remove(fresh.path)
                 raise
+
+    @contextmanager
+    def no_other_file(self, closing: threading.Event) -> Iterator[None]:
+        """Wait until no new file is being read, and let none be begun but by this thread. Raises StoreBusy to stop."""
+        while not self._rebuilding.acquire(timeout=LOOKED_EVERY_S):
+            if closing.is_set():
+                raise StoreBusy("the store is closing", hint="The next start goes on.")
+        try:
+            yield
+        finally:
+            self._rebuilding.release()
 
     def replace_damaged(self) -> None:
         """Put a new file, which is empty, in the place of one that was found damaged, and set that one aside.

@@ -1,4 +1,4 @@
-"""What was deleted, forgotten or has expired, and no answer may tell although the index has it for a moment still."""
+"""Deleted, forgotten and expired memories, which no answer may tell although the index has them for a moment still."""
 
 from __future__ import annotations
 
