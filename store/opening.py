@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
+
+import apsw
 
 from .background.activity import Activity
 from .background.candidates import Candidates
@@ -45,6 +47,7 @@ from .keep.ledger.salvage import HISTORY_LOST
 from .keep.redaction import FileMask
 from .keep.unwritable import copy_to_memory
 from .keep.writer.writer import Writer
+from .model import StoreError
 from .operations.corrections import Corrections
 from .operations.damage import Repairs
 from .operations.feedback import Feedback
@@ -134,7 +137,9 @@ class Parts:
         The indexer ends before the repair, which may wait for the indexer.
         """
         self.mending = Mending(lambda: self.opened, lambda: self.reconciliation.fill())
-        self.withdrawn = Withdrawn(lambda: self.tombstones.hidden, self._has_followed, self.now)
+        self.withdrawn = Withdrawn(
+            lambda: self.tombstones.hidden, lambda seq: self.indexer.has_indexed(seq), self._has_followed, self.now
+        )
         self.opened = OpenIndex(
             self.paths.index,
             self.vault,
@@ -180,12 +185,16 @@ class Parts:
         return self.opened.generation, told, self.embedder.model_id, weights, self.judgements.version
 
     def _on_indexed(self) -> None:
-        self.withdrawn.let_go()
+        self._let_go()
         self.queue.wake()
 
-    def _has_followed(self, path: str, seq: int) -> bool:
+    def _let_go(self) -> None:
+        with suppress(StoreError, apsw.Error):  # else it is asked again when the index has followed
+            self.withdrawn.let_go()
+
+    def _has_followed(self, path: str) -> bool:
         """Return True if the index knows a deleted file no more, or knows it since it is there, or withheld."""
-        if not self.indexer.has_indexed(seq) or path in self.writer.held_paths:
+        if path in self.writer.held_paths:
             return False
         is_known = bool(self.catalog.known_files([path]))
         return not is_known or self.vault.exists(path) or self.deletions.is_withheld(path)
@@ -464,6 +473,7 @@ class Parts:
         self.writer.start()
         self.indexer.start(self.writer.visible)
         self.withdrawn.deleted(self.ledger.lately_deleted(DELETED_IN_MIND), 0)  # a crash may have overtaken the index
+        self._let_go()
         self.tombstones.follow_if_behind(self.opened, self.indexer)
         self.reconciliation.catch_up()
         self.mending.start()

@@ -447,7 +447,8 @@ class Purge:
         for path in _regular_files(self._vault.root):
             name = self._vault.relative(path) or ""
             is_rewritten = (is_kept(name) or is_derived(name)) and path.stat().st_size <= largest(name)
-            if not (is_rewritten and (erasure.secrets or is_derived(name))) and self._says(path, erasure):
+            is_sure = is_rewritten and not (erasure.words.phrases and is_kept(name) and not erasure.secrets)
+            if not is_sure and self._says(path, erasure):
                 yield f"{path} is left as it is, and holds some of it."
 
     def _says(self, path: Path, erasure: Erasure) -> bool:

@@ -38,18 +38,20 @@ class Untold(NamedTuple):
 class Withdrawn:
     """Holds deletions from their acknowledgement on until the index has followed. Any thread may ask.
 
-    `hidden` returns the forgotten turns. `has_followed` says of a path and its journal's number if the index knows
-    the file no more; it may ask the index, since only deletions that are new are asked of. Without `now` no document
-    has expired.
+    `hidden` returns the forgotten turns. `has_indexed` says if the index has come to a number of the journal, and
+    `has_followed`, of a path whose number it has come to, if it knows the deleted file no more. Without `now` no
+    document has expired.
     """
 
     def __init__(
         self,
         hidden: Callable[[], AbstractSet[NodeId]] = frozenset,
-        has_followed: Callable[[str, int], bool] = lambda path, seq: True,
+        has_indexed: Callable[[int], bool] = lambda seq: True,
+        has_followed: Callable[[str], bool] = lambda path: True,
         now: Callable[[], datetime] | None = None,
     ) -> None:
         self._hidden = hidden
+        self._has_indexed = has_indexed
         self._has_followed = has_followed
         self._now = now
         self._gone: Mapping[str, int] = {}  # replaced, never changed: other threads read it meanwhile
@@ -61,7 +63,8 @@ class Withdrawn:
     def deleted(self, paths: Sequence[str], seq: int) -> None:
         """Take note of files whose deletion is acknowledged under this number of the journal."""
         with self._lock:
-            self._gone = {**self._gone, **dict.fromkeys(paths, seq)}
+            later = dict.fromkeys(paths, seq)
+            self._gone = {path: known for path, known in self._gone.items() if path not in later} | later
             self.version += 1
 
     def now(self) -> Untold:
@@ -82,8 +85,13 @@ class Withdrawn:
 
     def let_go(self) -> None:
         """Let go of the deletions that the index has followed."""
-        if gone := self._gone:
-            kept = {path: seq for path, seq in gone.items() if not self._has_followed(path, seq)}
+        gone, followed = self._gone, set()
+        for path, seq in gone.items():  # in the order of their numbers
+            if not self._has_indexed(seq):
+                break
+            if self._has_followed(path):
+                followed.add(path)
+        if followed:
             with self._lock:
                 if self._gone is gone:  # else more was deleted meanwhile: the next call looks again
-                    self._gone = kept
+                    self._gone = {path: seq for path, seq in gone.items() if path not in followed}
