@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from contextlib import suppress
 from datetime import timedelta
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.documents import document
+from dreamd.store.find.index.index import Index, Reconciled
 from dreamd.store.find.search.search import Question
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Conflict, InvalidInput, Kind, NewTurn, NotFound, SessionHead, StoreBusy, StoreReadOnly
 from dreamd.store.names import key_complaint
 from dreamd.store.operations.visibility import Visibility
+from dreamd.store.paths import StorePaths
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
@@ -475,3 +478,23 @@ def test_what_is_gone_is_told_no_more_though_the_index_has_it(
         assert not told_of(store, node_id)
     assert store.settle(60)
     assert told_of(store, node_id) == (way == "rename")
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_deletion_that_a_crash_kept_from_the_index_is_not_told_by_the_next_start(
+    store: MemoryStore, open_store: OpenStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node_id = put(store, "inn", "The zorro hotel is in Oak street.").node_id
+    assert store.settle(60)
+    store.close()
+    shutil.copytree(paths.index.parent, paths.runs.with_name("kept"))
+    store = open_store()
+    store.delete_document(SPACE, "inn")
+    assert store.settle(60)
+    store.close()
+    shutil.rmtree(paths.index.parent)
+    shutil.copytree(paths.runs.with_name("kept"), paths.index.parent)
+    monkeypatch.setattr(Index, "reconcile", lambda self, progress=None: Reconciled())
+    store = open_store()
+    assert store.catalog.path_of(node_id) is not None
+    assert not told_of(store, node_id)
