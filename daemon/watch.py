@@ -39,6 +39,7 @@ class Watcher:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self.state = "off"
+        self._folders: set[str] = set()
 
     def start(self) -> None:
         """Begin; returns at once."""
@@ -86,6 +87,8 @@ class Watcher:
                 self._report(paths)
             elif in_flood:  # quiet again
                 compared, in_flood = in_flood < FLOOD, 0
+            if self._folders and any((self._vault / path).is_dir() for path in paths if path not in self._folders):
+                return  # a new one, which nothing watches yet
             if not self._is_still(folder):
                 logger.warning("the vault's folder was moved or removed")
                 return
@@ -94,8 +97,10 @@ class Watcher:
         from watchfiles import watch  # 60 ms: not on the way to the first recall
 
         debounce_ms = int(self._settings.debounce_s * 1000)
+        self._folders = self._own_folders()
         return watch(
-            self._vault,
+            *([self._vault / folder for folder in self._folders] or [self._vault]),
+            recursive=not self._folders,
             watch_filter=lambda _, path: _is_ours(path),
             debounce=debounce_ms,
             step=max(20, debounce_ms // 2),
@@ -104,6 +109,19 @@ class Watcher:
             yield_on_timeout=True,
             raise_interrupt=False,
         )
+
+    def _own_folders(self) -> set[str]:
+        """Return the vault's folders where a link to another is among them, else none.
+
+        The library watches all below a folder, and follows links there: one to /usr would cost 15,700 watches.
+        """
+        own, has_links = set(), False
+        for folder, names, _ in os.walk(self._vault):
+            own.add(os.path.relpath(folder, self._vault))
+            links = {name for name in names if Path(folder, name).is_symlink()}
+            has_links = has_links or bool(links)
+            names[:] = [name for name in names if name not in links and not name.startswith(".")]
+        return own if has_links else set()
 
     def _is_still(self, folder: int) -> bool:
         try:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .offline import check_closed
     from .operations.decay_inputs import DecayInputs
     from .paths import StorePaths
+    from .regular_files import beginning, opened
     from .results import Purged, PurgePreview
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
@@ -52,6 +53,7 @@ __all__ = [
     "Selection",
     "SkippedAction",
     "StorePaths",
+    "beginning",
     "bounds_of_secret",
     "check_closed",
     "discard_ledgers",
@@ -67,6 +69,7 @@ __all__ = [
     "new_run_id",
     "note_date",
     "note_title",
+    "opened",
     "parse_document",
     "read_reply",
     "redact",
@@ -95,6 +98,7 @@ _HOMES = {
     "SkippedAction": "changes.runs",
     "Run": "keep.ledger.records",
     "StorePaths": "paths",
+    "beginning": "regular_files",
     "check_closed": "offline",
     "discard_ledgers": "keep.ledger.salvage:discard",
     "embedder_for": "find.embedding.embedding",
@@ -109,6 +113,7 @@ _HOMES = {
     "new_run_id": "changes.runs",
     "note_date": "keep.okf.notes:date_of",
     "note_title": "keep.okf.notes:title_of",
+    "opened": "regular_files",
     "parse_document": "keep.okf.document:parse",
     "read_reply": "text.replies",
     "bounds_of_secret": "keep.redaction",

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import stat
 from pathlib import Path, PureWindowsPath
+
+from .regular_files import beginning
 
 _HASH_DIGITS = 6
 _MAX_NAME = 60  # as long as a slug, so that a channel can be part of a file name
+MOST_BYTES = 2**16
+"""Of a file of git: a path, or the configuration of a repository."""
+
+_WORKTREE = re.compile(r"^\s*worktree\s*=\s*(.+?)\s*$", re.MULTILINE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -66,14 +74,42 @@ def _channel(name: str, identity: Path) -> str:
 
 
 def _git_dir(entry: Path) -> Path | None:
-    """Return the common dir of a `.git` entry: itself, or that of a worktree by its `gitdir:` and `commondir`."""
-    git_dir = entry
-    if entry.is_file():
-        word, _, target = entry.read_text(encoding="utf-8").strip().partition(": ")
-        if word != "gitdir":
-            return None
-        git_dir = (entry.parent / target).resolve()
-    if not (git_dir / "HEAD").is_file():
+    """Return the common dir of a `.git` entry: itself, or that of a worktree or submodule by the files that name it.
+
+    A `.git` file came with its folder, which may be anybody's. So it is believed only where the repository that it
+    names knows of it: a worktree is named in that repository's `worktrees/*/gitdir`, and a submodule in the `worktree`
+    of its own configuration.
+    """
+    if not stat.S_ISREG(os.lstat(entry).st_mode):
+        return _common_dir(entry) if (entry / "HEAD").is_file() else None
+    word, _, target = _small_text(entry).partition(": ")
+    if word != "gitdir":
         return None
+    git_dir = (entry.parent / target).resolve()
+    if not (git_dir / "HEAD").is_file() or entry.resolve() not in _named_back(git_dir):
+        return None
+    return _common_dir(git_dir)
+
+
+def _common_dir(git_dir: Path) -> Path:
+    """Return the git dir that a worktree shares with its repository; a repository is its own."""
     shared = git_dir / "commondir"
-    return (git_dir / shared.read_text(encoding="utf-8").strip()).resolve() if shared.is_file() else git_dir
+    if not shared.is_file():
+        return git_dir
+    common = (git_dir / _small_text(shared)).resolve()
+    return common if git_dir.resolve().parent == common / "worktrees" else git_dir
+
+
+def _named_back(git_dir: Path) -> list[Path]:
+    """Return the `.git` files that a git dir says are its own."""
+    names = []
+    if (named := git_dir / "gitdir").is_file():  # of a worktree
+        names.append(git_dir / _small_text(named))
+    if (config := git_dir / "config").is_file() and (found := _WORKTREE.search(_small_text(config))):
+        names.append(git_dir / found[1].strip('"') / ".git")
+    return [name.resolve() for name in names]
+
+
+def _small_text(path: Path) -> str:
+    """Return the text of a small regular file, or its beginning."""
+    return beginning(path.resolve(), MOST_BYTES).decode("utf-8").strip()

@@ -70,6 +70,7 @@ class MemoryStore:
         self.documents = parts.documents.select
         self.delete_document = parts.documents.delete
         self.rename_document = parts.documents.rename
+        self.channel_of_session = parts.lookup.channel_of_session
         self.search_documents = parts.document_search.search
 
         # Questions: operations/recall, operations/feedback

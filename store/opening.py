@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
+
+import apsw
 
 from .background.activity import Activity
 from .background.candidates import Candidates
@@ -28,6 +30,7 @@ from .find.embedding.embedding import Embedder
 from .find.index.indexer import Indexer
 from .find.index.mending import Mending
 from .find.index.opening import OpenIndex
+from .find.index.withdrawn import Withdrawn
 from .find.search.fitted import RankingWeights
 from .find.search.judged import Judgements
 from .find.search.query_cache import QueryCache
@@ -44,6 +47,7 @@ from .keep.ledger.salvage import HISTORY_LOST
 from .keep.redaction import FileMask
 from .keep.unwritable import copy_to_memory
 from .keep.writer.writer import Writer
+from .model import StoreError
 from .operations.corrections import Corrections
 from .operations.damage import Repairs
 from .operations.feedback import Feedback
@@ -71,6 +75,10 @@ from .working.surfacing import Surfacing
 
 VAULT_ID = "vault_id"
 """The ledger's flag with the id of the vault that belongs to it."""
+
+
+DELETED_IN_MIND = 1000
+"""The files deleted last of which a start does not believe that the index has followed: it is never so far behind."""
 
 
 class Parts:
@@ -129,6 +137,9 @@ class Parts:
         The indexer ends before the repair, which may wait for the indexer.
         """
         self.mending = Mending(lambda: self.opened, lambda: self.reconciliation.fill())
+        self.withdrawn = Withdrawn(
+            lambda: self.tombstones.hidden, lambda seq: self.indexer.has_indexed(seq), self._has_followed, self.now
+        )
         self.opened = OpenIndex(
             self.paths.index,
             self.vault,
@@ -139,6 +150,7 @@ class Parts:
             self.deletions,
             on_damage=self.mending.noticed,
             mask=self.mask,
+            withdrawn=self.withdrawn,
         )
         open_parts.callback(self.opened.close)
         self.index, self.catalog = self.opened.index, self.opened.catalog
@@ -162,14 +174,30 @@ class Parts:
         open_parts.callback(self.queue.stop)
         open_parts.callback(self.mending.stop)
         self.indexer = Indexer(
-            self.index, self.queue.wake, self.activity.was_called, lambda within_s: self.writer.is_writing(within_s)
+            self.index, self._on_indexed, self.activity.was_called, lambda within_s: self.writer.is_writing(within_s)
         )
         open_parts.callback(self.indexer.stop)
 
     def _state_of_ranking(self) -> tuple[object, ...]:
         """Return what an order of candidates depends on beside the question."""
         weights = tuple(self.search.weights.values())
-        return self.opened.generation, self.embedder.model_id, weights, self.judgements.version
+        told = self.withdrawn.version, self.tombstones.version
+        return self.opened.generation, told, self.embedder.model_id, weights, self.judgements.version
+
+    def _on_indexed(self) -> None:
+        self._let_go()
+        self.queue.wake()
+
+    def _let_go(self) -> None:
+        with suppress(StoreError, apsw.Error):  # else it is asked again when the index has followed
+            self.withdrawn.let_go()
+
+    def _has_followed(self, path: str) -> bool:
+        """Return True if the index knows a deleted file no more, or knows it since it is there, or withheld."""
+        if path in self.writer.held_paths:
+            return False
+        is_known = bool(self.catalog.known_files([path]))
+        return not is_known or self.vault.exists(path) or self.deletions.is_withheld(path)
 
     def _build_writing(self, disk: Disk, claim: Callable[[], bool], open_parts: ExitStack) -> None:
         """Build what writes: the one writer, and the look if its vault is there."""
@@ -184,6 +212,7 @@ class Parts:
             is_asked=self.activity.was_called,
             presence=self.presence,
             on_back=lambda: self.reconciliation.catch_up(),
+            on_deleted=self.withdrawn.deleted,
         )
         open_parts.callback(self.writer.close)
         open_parts.callback(self.deletions.stop)
@@ -347,6 +376,7 @@ class Parts:
             self.writer,
             self.vault,
             self.opened,
+            self.indexer,
             self.tombstones,
             self.switches,
             self.visibility,
@@ -361,6 +391,7 @@ class Parts:
             self.writer,
             self.vault,
             self.opened,
+            self.indexer,
             self.ledger,
             self.lookup,
             self.tombstones,
@@ -444,6 +475,9 @@ class Parts:
         self.purge.expect()
         self.writer.start()
         self.indexer.start(self.writer.visible)
+        self.withdrawn.deleted(self.ledger.lately_deleted(DELETED_IN_MIND), 0)  # a crash may have overtaken the index
+        self._let_go()
+        self.tombstones.follow_if_behind(self.opened, self.indexer)
         self.reconciliation.catch_up()
         self.mending.start()
         if self.opened.is_copy:

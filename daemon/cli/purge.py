@@ -88,7 +88,8 @@ def _agreed(plan: PurgeAnswer, terminal: Terminal) -> bool:
 
 def is_nothing(plan: PurgeAnswer) -> bool:
     """Return True if there is nothing to remove."""
-    return not (plan["turns"] or plan["memories"] or plan["sessions"] or plan["secrets"])
+    named = plan["turns"] or plan["memories"] or plan["sessions"] or plan["secrets"]
+    return not (named or plan["files_removed"] or plan["files_changed"])
 
 
 def amounts_in_words(answer: PurgeAnswer) -> str:
@@ -100,7 +101,7 @@ def amounts_in_words(answer: PurgeAnswer) -> str:
         (memories, f"{memories:,} {'memory' if memories == 1 else 'memories'}"),
         (answer["secrets"], count(answer["secrets"], "secret")),
     ]
-    return listing([words for number, words in parts if number])
+    return listing([words for number, words in parts if number] or ["what titles and pages say of it"])
 
 
 def plan_in_words(plan: PurgeAnswer, look: Look) -> list[str]:
@@ -126,7 +127,8 @@ def outcome_in_words(answer: PurgeAnswer, look: Look, *, questions: bool) -> lis
     if questions:
         return [f"{count(answer['questions'], 'past question')} deleted for good; this cannot be undone."]
     if answer["run_id"] is None:
-        return ["There was nothing to purge."]
+        beyond = [line for each in answer["out_of_reach"] for line in look.wrap(sentence(each))]
+        return ["There was nothing to purge.", *beyond]
     lines = look.wrap(f"Erased for good: {amounts_in_words(answer)}.")
     if answer["traces"]:
         lines += look.wrap("Something of it is still in:")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+from ...store import opened
 from .formats import (
     beam,
     chat_jsonl,
@@ -25,7 +26,6 @@ from .formats import (
 from .formats import unsupported as foreign
 from .formats.unsupported import Foreign, by_beginning, by_document, by_line
 from .reading import exports
-from .reading.files import opened
 from .reading.items import UNREADABLE, Item, Reader, SessionRead, Skipped, UnreadableFile, UnsupportedFile
 from .reading.json_lines import json_document, json_lines
 

@@ -166,7 +166,8 @@ class Importer:
         if isinstance(item, NoteRead):
             return self._remember(item)
         item = item if self._channel else self._let_in(item)
-        channel = self._channel or item.head.channel
+        asked = self._channel or item.head.channel
+        channel = self._store.channel_of_session(item.head.session_id) or asked
         self._store.refuse_if_off(channel)
         self.account.contents_left_out += item.contents_left_out
         self.account.channels.add(channel)

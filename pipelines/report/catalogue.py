@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
+from urllib.parse import quote
 
 from ...store.find.index.catalog import Content
 from ...store.keep.ledger.records import Run
@@ -132,7 +133,12 @@ def _dated(content: Content) -> str:
 
 def _line(content: Content, about: str) -> str:
     note = f" - {_title(about)}" if about else ""
-    return f"* [{_title(content.title) or content.path}](/{content.path.translate(_IN_LINK)}){note}"
+    return f"* [{_title(content.title) or _title(content.path)}](/{_in_link(content.path)}){note}"
+
+
+def _in_link(path: str) -> str:
+    """Return a path as the target of a link; of a file's name neither controls nor marks of direction stay as such."""
+    return "".join(char if plain(char) == char else quote(char) for char in path.translate(_IN_LINK))
 
 
 def _title(text: str) -> str:

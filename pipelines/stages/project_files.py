@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from ...store import beginning
 from ...store.channel import project_root
 
 MOST_LOOKS = 20_000
@@ -134,8 +135,7 @@ def _named(pattern: re.Pattern[str], text: str) -> Iterator[str]:
 def _read(path: Path) -> str | None:
     """Read a small regular file that is no symbolic link; None for anything else."""
     try:
-        if not stat.S_ISREG((status := os.lstat(path)).st_mode) or status.st_size > LARGEST_LIST_BYTES:
-            return None
-        return path.read_text("utf-8", "replace")
+        data = beginning(path, LARGEST_LIST_BYTES + 1)
     except OSError:
         return None
+    return data.decode("utf-8", "replace") if len(data) <= LARGEST_LIST_BYTES else None

@@ -20,7 +20,7 @@ from ...store.keep.files.vault import Vault
 from ...store.keep.ledger.ledger import Ledger
 from ...store.keep.ledger.ranking import last_refusal, standing
 from ...store.keep.okf import session
-from ...store.model import AWAITS_REVIEW, InvalidInput, Kind, Level, Memory, NodeId, Status, StoreError, Turn
+from ...store.model import AWAITS_REVIEW, Kind, Level, Memory, NodeId, Status, StoreError, Turn
 from ...store.text.controls import without_controls
 from .view import History, SessionState
 
@@ -97,9 +97,8 @@ class Snapshot:
     def _cwd(self, path: str) -> str | None:
         """Read the folder in which a session ran, from the beginning of its file."""
         try:
-            with self._vault.resolve(path).open("rb") as file:
-                return session.head_of(path, okf.parse(file.read(HEAD_BYTES))).cwd
-        except (OSError, InvalidInput):
+            return session.head_of(path, okf.parse(self._vault.read(path, 0, HEAD_BYTES))).cwd
+        except (OSError, StoreError):
             return None
 
     def memories(self) -> list[Memory]:

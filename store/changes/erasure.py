@@ -20,13 +20,14 @@ from ..keep.okf.session import ERASED
 from ..keep.okf.wording import BY_HAND, body_hash, has_known_words
 from ..keep.redaction import redact
 from ..model import InvalidInput, Level, NodeId
+from ..roles import Role
 from .erased_words import ErasedWords, words_of
 from .reverting import LISTS
 from .standing import SAME_AS, released
 
 PAGES: Final = frozenset({Level.SCENARIO.value, Level.PROFILE.value})
 _LISTS: Final = (*sorted(LISTS), SAME_AS)
-_IDS: Final = ("turns", "gone", "sessions", "work")
+_IDS: Final = ("turns", "gone", "sessions", "work", "doubled")
 _LABEL = re.compile(r"\[\^([tm]\d+)\]")
 _QUOTED = re.compile(r"“[^”]*”")
 _WORD = re.compile(r"[^\W_]+")
@@ -45,7 +46,9 @@ _WHOLE_ENTRY = re.compile(r"\s*(?:[-*] .*|\|.*\||<li\b.*</li>|<tr\b.*</tr>)\s*")
 class Erasure:
     """`turns` lose their text, `gone` are memories whose files go, of `sessions` also title and folder.
 
-    Of the sessions in `work` the anchor and the goals go. `ids` are the nodes that no other may point at any more.
+    Of the sessions in `work` the anchor and the goals go. Of an id in `doubled`, which several files have, only what
+    says what is purged goes: another file of this id may say something else. `ids` are the nodes that no other may
+    point at any more.
     With `secrets` nothing of these is removed but what looks like a secret, wherever it is.
     """
 
@@ -54,6 +57,7 @@ class Erasure:
     gone: frozenset[NodeId] = frozenset()
     sessions: frozenset[NodeId] = frozenset()
     work: frozenset[NodeId] = frozenset()
+    doubled: frozenset[NodeId] = frozenset()
     secrets: bool = False
     ids: frozenset[NodeId] = field(init=False)
 
@@ -102,7 +106,7 @@ class Erasure:
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Erasure:
         """Read it back. Raises KeyError, TypeError or ValueError for anything else."""
-        ids = {name: frozenset(written[name]) for name in _IDS}
+        ids = {name: frozenset(written.get(name, ())) for name in _IDS}
         return cls(ErasedWords.from_json(written["words"]), secrets=bool(written["secrets"]), **ids)
 
     # ---- sessions
@@ -111,19 +115,24 @@ class Erasure:
         head = session.head_of(path, okf.parse(data))
         is_whole = head.session_id in self.sessions
         data = session.with_texts(
-            data, lambda turn: ERASED if f"{head.session_id}#{turn.ordinal}" in self.turns else turn.text
+            data,
+            lambda turn: ERASED if self._goes(f"{head.session_id}#{turn.ordinal}", turn.text) else turn.text,
+            lambda turn: Role.USER if self.words.tells(turn.role) else turn.role,  # a speaker's name
         )
         changes: dict[str, Any] = {"title": head.session_id} if is_whole or self.words.holds_whole(head.title) else {}
         if is_whole:
-            changes["cwd"] = None
+            changes |= dict.fromkeys(("cwd", "agent_id", "task_id", "user_id"))
         return _edited(data, changes)
+
+    def _goes(self, node_id: NodeId, text: str) -> bool:
+        return node_id in self.ids and (node_id not in self.doubled or self.words.holds_whole(text))
 
     # ---- memories
 
     def _memory(self, path: str, data: bytes) -> bytes | None:
         document = okf.parse(data)
         memory = okf.to_memory(path, document)
-        if memory.node_id in self.gone:
+        if self._goes(memory.node_id, memory.text):
             return None
         if not document.meta:  # a person's own file, of which nothing was asked
             return data

@@ -5,7 +5,7 @@ The history is planned as the vault is: a memory that was forgotten or deleted i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
@@ -75,6 +75,7 @@ class _Found:
     memories: set[NodeId] = field(default_factory=set)
     sessions: set[NodeId] = field(default_factory=set)
     work: set[NodeId] = field(default_factory=set)
+    doubled: frozenset[NodeId] = frozenset()
     versions: list[Node] = field(default_factory=list)
 
     def add(self, node: Node) -> None:
@@ -103,7 +104,9 @@ class _Found:
         )
 
     def holds(self, node: Node) -> bool:
-        """Return True if a node goes."""
+        """Return True if a node goes; of an id that several files have, the versions that were found."""
+        if node.node_id in self.doubled and all(node.text != version.text for version in self.versions):
+            return False
         return node.node_id in self.turns or node.node_id in self.memories
 
 
@@ -117,10 +120,11 @@ def versions_of(path: str, data: bytes) -> list[Version]:
 
 
 class Planner:
-    """Plans purges from the index and the history, and changes nothing.
+    """Plans purges from the index, the history and the files beside the index, and changes nothing.
 
     `read` returns a file of the vault, None where it is gone; `images` yields the paths and contents of the files
-    that the history holds, `files` those of the vault: a secret in one of them is in no index. `work` returns the
+    that the history holds, `files` those of the vault: a secret in one of them is in no index. `beside` yields those
+    that the index does not hold, or not wholly. `names_of` returns every id that a document had. `work` returns the
     anchors and goals. `rest` is called now and then, and may sleep.
     """
 
@@ -130,9 +134,13 @@ class Planner:
         read: Callable[[str], bytes | None],
         images: Callable[[], Iterable[tuple[str, bytes]]],
         files: Callable[[], Iterable[tuple[str, bytes]]],
+        beside: Callable[[], Iterable[tuple[str, bytes]]],
+        names_of: Callable[[NodeId], Collection[NodeId]],
         work: Callable[[], Sequence[Work]],
         rest: Callable[[], None],
     ) -> None:
+        self._beside = beside
+        self._names_of = names_of
         self._work = work
         self._catalog = catalog
         self._rest = rest
@@ -145,8 +153,11 @@ class Planner:
         history = list(self._versions(self._images()))
         if selection.secrets:
             return self._plan_secrets([*history, *self._versions(self._files())], salt)
+        beside = list(self._versions(self._beside()))
+        history += beside
         work = self._work()
         found = self._named(selection, history, work) if selection.nodes else self._chosen(selection, history)
+        found.doubled = self._doubled(beside)
         for one in work:
             if one.session_id in found.sessions or _is_chosen(one, selection):
                 found.add_work(one, with_session=selection.matching is None)
@@ -154,18 +165,25 @@ class Planner:
         phrases = [selection.matching] if selection.matching else []
         passages = ErasedWords.of(salt, (), [node.text for node in found.versions], phrases)
         self._add_quoting(found, passages, history)
-        words, repeated_in = self._traces(found)
+        words, repeated_in = self._traces(found, [version.node for version in beside])
         erasure = Erasure(
             passages.with_words(words),
             frozenset(found.turns),
             frozenset(found.memories),
             frozenset(found.sessions),
             frozenset(found.work),
+            found.doubled,
         )
         erasure = replace(erasure, gone=erasure.gone | self._episodes_gone(erasure))
         titles = dict.fromkeys(node.title for node in found.versions)
         gone = sum(erasure.takes_work(one.session_id, one.text) for one in work)
         return PurgePlan(erasure, tuple(titles)[:MOST_TITLES], tuple(repeated_in), work=gone)
+
+    def _doubled(self, beside: Sequence[Version]) -> frozenset[NodeId]:
+        """Return the ids of files beside the index that another file has in it."""
+        paths = {node.node_id: node.path for node in (version.node for version in beside)}
+        known = self._catalog.nodes(paths)
+        return frozenset(name for name, node in known.items() if node.path != paths[name])
 
     def _versions(self, files: Iterable[tuple[str, bytes]]) -> Iterator[Version]:
         for number, (path, data) in enumerate(files):
@@ -179,10 +197,10 @@ class Planner:
         """Find nodes by their ids; with a session its turns and what was learned in it, with a fact what it quotes."""
         found = _Found()
         at_work = {one.session_id for one in work}
-        for node_id in selection.nodes:
+        for node_id in dict.fromkeys(chain(selection.nodes, *map(self._names_of, selection.nodes))):
             versions = [self._live(node_id), *(each for each in history if each.node.node_id == node_id)]
             known = [version for version in versions if version is not None]
-            if not known and node_id not in at_work:
+            if not known and node_id in selection.nodes and node_id not in at_work:
                 raise NotFound(f"there is no {node_id}", hint="`dreamctl list` and `dreamctl recall` show ids.")
             for version in known:
                 found.add(version.node)
@@ -263,16 +281,16 @@ class Planner:
 
     # ---- what it is recognised by
 
-    def _traces(self, found: _Found) -> tuple[set[str], list[NodeId]]:
+    def _traces(self, found: _Found, beside: Sequence[Node]) -> tuple[set[str], list[NodeId]]:
         """Return the words that nothing but what goes holds, and the nodes that stay and repeat it."""
-        words = {word for node in found.versions for word in words_of(_all_words(node))}
+        words = {word for node in found.versions for word in words_of(f"{_all_words(node)}\n{node.role}")}
         kept: set[str] = set()
         repeated_in = []
         spoken = passages_of(node.text for node in found.versions)
-        for number, node in enumerate(self._catalog.said()):
+        for number, node in enumerate(chain(self._catalog.said(), beside)):
             if number % RESTED_EVERY == 0:
                 self._rest()
-            kept.update(words_of(f"{node.role} {node.channel} {node.session_id}"))
+            kept.update(words_of(f"{'' if found.holds(node) else node.role} {node.channel} {node.session_id}"))
             if not found.holds(node):
                 said = words_of(node.text)
                 kept.update(said)
@@ -347,7 +365,7 @@ def _test_of(selection: Selection) -> Callable[[Node], bool]:
     if (before := selection.before) is not None:
         return lambda node: node.created_at is not None and node.created_at < before
     if words_of(phrase := selection.matching or ""):
-        return lambda node: _holds_phrase(f"{node.title} {node.text}", phrase)
+        return lambda node: _holds_phrase(f"{_all_words(node)}\n{node.title}\n{node.role}", phrase)
     raise InvalidInput("nothing is named that is to be purged", hint="Name a memory, a session, a channel or a text.")
 
 

@@ -232,11 +232,12 @@ class Changes:
         try:
             self._ledger.run(changeset.run_id)
         except NotFound:
-            self._settle()
+            wait = self._wait_for_files if kind == FORGET else self._settle
+            wait()
             run = Run(changeset.run_id, kind, "applied", started_at or now, now, summary=summary or {})
             steps = self._steps(changeset, forbidden=set() if kind in _PERSONAL else self._ledger.tombstones())
             self._submit(lambda files: self._plan_apply(files, run, steps, changeset)).result()
-            self._settle()
+            wait()
             if changeset.ranking is not None:
                 self._on_ranking()
             self._prune_now_and_then(now)
@@ -281,7 +282,7 @@ class Changes:
                 for step in steps
                 if step.action.fingerprint and step.refusal is None
             ]
-        return Planned(None, changes, writes)
+        return Planned(None, changes, writes, awaited=run.kind == FORGET)
 
     def _applied(self, changeset: Changeset) -> AppliedRun:
         actions = self._ledger.actions(changeset.run_id)
@@ -443,7 +444,14 @@ class Changes:
         return self._writer.submit(plan)
 
     def _settle(self) -> None:
-        if not self._wait_until_found(_SETTLE_S):
+        self._raise_unless(written=self._wait_until_found(_SETTLE_S))
+
+    def _wait_for_files(self) -> None:
+        """Wait for the files, but not for the index: what is deleted is told no more once it is acknowledged."""
+        self._raise_unless(written=self._writer.barrier(_SETTLE_S))
+
+    def _raise_unless(self, *, written: bool) -> None:
+        if not written:
             raise self._writer.trouble or StoreBusy("the vault is still being written", hint="Try again in a minute.")
 
 

@@ -176,8 +176,8 @@ class Documents:
                 if files.exists(target):
                     raise Conflict(f"there is a document {named[path]!r} already")
                 steps.create(target, document.renamed(data, space, named[path], steps.at), each)
-                steps.delete(path, data, each, "renamed by its agent")
-            return Planned(Moved(len(found), run_id), steps.changes, steps.rows())
+                steps.delete(path, data, each, records.RENAMED)
+            return Planned(Moved(len(found), run_id), steps.changes, steps.rows(), awaited=True)
 
         return self._writer.submit(plan).result()
 
@@ -262,7 +262,7 @@ class Documents:
                 except Conflict:
                     if not moved_on_is_fine:
                         raise
-            return Planned(Moved(len(steps.changes), run_id), steps.changes, steps.rows())
+            return Planned(Moved(len(steps.changes), run_id), steps.changes, steps.rows(), awaited=True)
 
         return self._writer.submit(plan).result()
 
@@ -308,7 +308,7 @@ class _Steps:
             path=path,
             node_id=document.node_id_of(of.space, str(okf.parse(content).meta["key"])),
             stage=self._run.kind,
-            reason="renamed by its agent",
+            reason=records.RENAMED,
             content=content,
         )
         self._add(FileChange("create", path, content, 0, None, self._run.run_id, len(self.changes)), action, None)

@@ -7,11 +7,16 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
+
+from ..regular_files import opened
 
 READ_BYTES: Final = 2**17
 OVERLAP_BYTES: Final = 2**10
 """The bytes that are read at once, and those of them that are read again with the next: no word is longer."""
+
+LARGEST_BYTES: Final = 2**35
+"""A sparse file of a vault may be endless; no database of ours is so large."""
 
 SHORTEST_IN_BINARY: Final = 6
 """The length of a word that counts as a trace among other bytes: vectors spell shorter ones by chance."""
@@ -32,28 +37,47 @@ class Trace:
     times: int
 
 
-def search(files: Iterable[Path], is_trace: Callable[[str], bool], rest: Callable[[], None]) -> list[Trace]:
-    """Return the files that hold traces; `rest` is called between two pieces of one."""
-    found = []
-    for path in files:
-        times = 0
-        for data in _pieces(path):
-            times += _times(data, is_trace, is_text=path.suffix in _TEXT_ENDINGS)
-            rest()
-        if times:
-            found.append(Trace(path, times))
-    return found
+class Search:
+    """Looks through files for traces; `rest` is called between two pieces of one, and may raise to end it.
+
+    `missed` names what could not be read, or not to its end.
+    """
+
+    def __init__(self, is_trace: Callable[[str], bool], rest: Callable[[], None]) -> None:
+        self._is_trace = is_trace
+        self._rest = rest
+        self.missed: list[Path] = []
+
+    def through(self, files: Iterable[Path]) -> list[Trace]:
+        """Return the files that hold traces."""
+        found = []
+        for path in files:
+            times = 0
+            for data in self._pieces(path):
+                times += _times(data, self._is_trace, is_text=path.suffix in _TEXT_ENDINGS)
+                self._rest()
+            if times:
+                found.append(Trace(path, times))
+        return found
+
+    def _pieces(self, path: Path) -> Iterator[bytes]:
+        try:
+            with opened(path) as file:
+                yield from pieces_of(file)
+                if file.read(1):
+                    self.missed.append(path)
+        except FileNotFoundError:
+            return
+        except OSError:  # it cannot be read, or a pipe or a link took its place
+            self.missed.append(path)
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as file:
-            before = b""
-            while data := file.read(READ_BYTES):
-                yield before + data
-                before = data[-OVERLAP_BYTES:]
-    except FileNotFoundError:
-        return
+def pieces_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield what a file holds, up to LARGEST_BYTES, in pieces that overlap."""
+    before = b""
+    while (data := file.read(READ_BYTES)) and file.tell() <= LARGEST_BYTES:
+        yield before + data
+        before = data[-OVERLAP_BYTES:]
 
 
 def _times(data: bytes, is_trace: Callable[[str], bool], *, is_text: bool) -> int:

@@ -15,6 +15,7 @@ from ..changes.runs import EDIT, FORGET, REVIEW, TURN_FORGOTTEN, AppliedRun, Cha
 from ..changes.standing import last_successor
 from ..door import Door
 from ..find.index.catalog import LONGEST_CURATED
+from ..find.index.indexer import Indexer
 from ..find.index.opening import OpenIndex
 from ..find.index.projection import CURATED, Node
 from ..keep import okf
@@ -36,6 +37,7 @@ from ..model import (
     NotFound,
     Relation,
     Status,
+    StoreBusy,
 )
 from ..results import Decided, Forgotten, Goal, Linked, Restored, Tagged
 from ..text.controls import plain
@@ -68,6 +70,7 @@ class Corrections:
         writer: Writer,
         vault: Vault,
         opened: OpenIndex,
+        indexer: Indexer,
         ledger: Ledger,
         lookup: Lookup,
         tombstones: Tombstones,
@@ -84,6 +87,7 @@ class Corrections:
         self._writer = writer
         self._vault = vault
         self._opened = opened
+        self._indexer = indexer
         self._ledger = ledger
         self._lookup = lookup
         self._tombstones = tombstones
@@ -91,7 +95,7 @@ class Corrections:
         self._now = now
 
     def forget(self, node_id: NodeId, reason: str = "") -> Forgotten:
-        """Take a memory back, as a run that `undo` can undo; no dream proposes it again.
+        """Take a memory back, as a run that `undo` can undo; no dream proposes it again, and no answer tells it.
 
         A turn stays in its session's file and is found no more; facts that rest on nothing else go with it. What it
         had taken the place of holds again. One that was forgotten already is answered as it was then: an agent may ask
@@ -113,7 +117,8 @@ class Corrections:
         self._changes.apply(Changeset(run_id=run_id, actions=actions), kind=FORGET, now=now, summary=summary)
         if node.kind is Kind.TURN:  # after the run: a turn that is hidden was forgotten whole
             self._writer.write(records.leave_tombstone(f"{TURN}{node_id}", run_id, now, reason)).result()
-        self._tombstones.read_and_hide(self._opened, [node_id])
+        with contextlib.suppress(StoreBusy):  # closing: the next start has the index follow
+            self._tombstones.read_and_follow(self._opened, self._indexer, [node_id])
         return Forgotten(node_id, run_id, tuple(other.node_id for other in also))
 
     def restore(self, node_id: NodeId) -> Restored:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -180,6 +183,7 @@ class Health:
         if (absence := self._reconciliation.absence) is not None:
             problems.append(Problem(str(self._vault.root), f"{absence.reason}; {absence.hint}", "error"))
         problems += [Problem(path, LEFTOVER) for path in self._leftovers.held]
+        problems += _open_to_others(self._ledger_path.parent, self._vault.root)
         problems += [
             Problem(path, "it is too large: only its first MiB is searched", "note")
             for path in self._opened.catalog.cut_files()
@@ -245,3 +249,17 @@ def _to_review(number: int) -> str:
 def _listed(paths: Sequence[str], most: int = 3) -> str:
     rest = len(paths) - most
     return ", ".join(paths[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+OF_ANOTHER_USER = "it belongs to another user, who may read and change what is remembered"
+
+
+def _open_to_others(*folders: Path) -> Iterator[Problem]:
+    """Yield the folders into which another user of this machine may write, or which are another's."""
+    for folder in dict.fromkeys(folders):
+        with contextlib.suppress(OSError):  # it is away
+            status = folder.stat()
+            if status.st_uid != os.geteuid():
+                yield Problem(str(folder), OF_ANOTHER_USER, "error")
+            elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                yield Problem(str(folder), "other users may change what is remembered: `chmod 700` it", "error")

@@ -46,6 +46,14 @@ class Lookup:
             path = self._vault.session_named(session_id)
         return path
 
+    def channel_of_session(self, session_id: NodeId) -> str | None:
+        """Return the channel of a session that is known; it stays in it, whatever a later batch names."""
+        try:
+            head = self._catalog.session_head(session_id)
+        except IndexDamaged:
+            return None
+        return head.channel if head else None
+
     def read(self, node_id: NodeId) -> bytes | None:
         """Return the content of a node's file, None where there is none."""
         path = self.path_of(node_id)

@@ -73,9 +73,10 @@ class Pages:
     def digest(self, day: date | None = None) -> Digest | None:
         """Return a day's digest, or the newest; None where there is none."""
         name = f"{day.isoformat()}.md" if day else "*.md"
-        found = sorted(path for path in self._folder.glob(f"digests/{name}") if is_digest(f"digests/{path.name}"))
-        if not found:
-            return None
-        path = found[-1]
-        page = path.with_suffix(".html")
-        return Digest(path.stem, path, page if page.exists() else None, outgoing(okf.parse(path.read_bytes()).body))
+        found = (path for path in self._folder.glob(f"digests/{name}") if is_digest(f"digests/{path.name}"))
+        for path in sorted(found, reverse=True):
+            if (data := self._vault.read_if_any(f"digests/{path.name}")) is not None:
+                page = path.with_suffix(".html")
+                text = outgoing(okf.parse(data).body)
+                return Digest(path.stem, path, page if page.exists() else None, text)
+        return None

@@ -11,10 +11,12 @@ import logging
 import os
 import secrets
 import shutil
+import stat
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -34,16 +36,18 @@ from ..keep import traces
 from ..keep.derived import DerivedFiles
 from ..keep.files.intent import Intent
 from ..keep.files.leftovers import Leftovers
-from ..keep.files.vault import Vault
+from ..keep.files.vault import Vault, is_derived, is_kept, largest
 from ..keep.ledger import records
 from ..keep.ledger.journal import FileChange, sha256
 from ..keep.ledger.ledger import Ledger
 from ..keep.ledger.records import Run
 from ..keep.ledger.salvage import kept_copies
+from ..keep.redaction import redact
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Planned, Writer
 from ..model import Kind, Level, StoreBusy
 from ..paths import StorePaths
+from ..regular_files import opened
 from ..results import Purged, PurgePreview
 from .damage import refuse_without_history
 from .tombstones import TURN, Tombstones
@@ -117,9 +121,17 @@ class Purge:
         self._now = now
         self._closing = closing
         self._planner = Planner(
-            opened.catalog, vault.read_if_any, ledger.images, vault.contents, ledger.work, self._rest
+            opened.catalog,
+            vault.read_if_any,
+            ledger.images,
+            vault.contents,
+            lambda: ((path, data) for path in self._beside_index() if (data := vault.read_if_any(path)) is not None),
+            ledger.names_of_document,
+            ledger.work,
+            self._rest,
         )
         self._rested_at = 0.0
+        self._looked = traces.Search(lambda word: False, self._rest)
         self._one_at_a_time = threading.Lock()
         self._finishing: threading.Thread | None = None
 
@@ -140,8 +152,8 @@ class Purge:
         try:
             plan = self._plan(selection)
             preview = self._shown(plan)
-            if plan.is_empty:
-                return Purged(None, preview)
+            if plan.is_empty and not (preview.files_removed or preview.files_changed):
+                return Purged(None, preview, (), tuple(self._still_saying(plan.erasure)))
             run = Run(new_run_id(self._now(), PURGE), PURGE, "applied", self._now(), summary=_summary(preview))
             self._intent.write({"run_id": run.run_id, "erasure": plan.erasure.to_json(), "summary": dict(run.summary)})
             try:
@@ -150,7 +162,8 @@ class Purge:
                 self.start()
                 raise
             traced = tuple(f"{trace.path} ({trace.times})" for trace in found)
-            return Purged(run.run_id, preview, traced, tuple(self._out_of_reach(plan.erasure)))
+            beyond = [*self._still_saying(plan.erasure), *self._out_of_reach(plan.erasure)]
+            return Purged(run.run_id, preview, traced, tuple(dict.fromkeys(beyond)))
         finally:
             self._one_at_a_time.release()
 
@@ -249,7 +262,7 @@ class Purge:
             return sorted(stamp.path for stamp in self._vault.walk())
         named = erasure.ids | erasure.sessions
         nodes = catalog.nodes(named | catalog.pointing_at(erasure.ids))
-        paths = {node.path for node in nodes.values()}
+        paths = {node.path for node in nodes.values()}.union(self._beside_index())
         for node in catalog.listing():
             is_page = node.level in {Level.SCENARIO, Level.PROFILE}
             if (is_page and erasure.words.tells(f"{node.title}\n{node.text}")) or (
@@ -257,6 +270,12 @@ class Purge:
             ):
                 paths.add(node.path)
         return sorted(paths)
+
+    def _beside_index(self) -> list[str]:
+        """Return the files that the index does not hold, or not wholly: of a doubled id, or beyond its bound."""
+        catalog = self._opened.catalog
+        known = catalog.files().keys() - {path for path, _ in catalog.problems()} - set(catalog.cut_files())
+        return [stamp.path for stamp in self._vault.walk() if stamp.path not in known]
 
     # ---- the steps
 
@@ -271,17 +290,20 @@ class Purge:
             ("compact", self._compact),
         )
         self._deletions.is_purged = _going(erasure)
-        for number, (name, step) in enumerate(steps):
-            if self._closing.is_set():
-                raise StoreBusy("the store is closing", hint="The next start goes on.")
-            on_progress(name, number, len(steps) + 1)
-            step()
-        on_progress("search", len(steps), len(steps) + 1)
-        found = self._search(erasure)
-        if any(self._is_of_index(trace.path) for trace in found):
-            self._opened.rebuild()
-            self._deletions.relearn()
+        with ExitStack() as held:
+            for number, (name, step) in enumerate(steps):
+                if self._closing.is_set():
+                    raise StoreBusy("the store is closing", hint="The next start goes on.")
+                on_progress(name, number, len(steps) + 1)
+                if name == "index":  # one that is being made anew may have read the files before
+                    held.enter_context(self._opened.no_other_file(self._closing))
+                step()
+            on_progress("search", len(steps), len(steps) + 1)
             found = self._search(erasure)
+            if any(self._is_of_index(trace.path) for trace in found):
+                self._opened.rebuild()
+                self._deletions.relearn()
+                found = self._search(erasure)
         left = {"traces": sum(trace.times for trace in found)}
         self._writer.write(records.record_run(_ended(run, self._now(), left))).result()
         self._intent.remove()
@@ -402,22 +424,52 @@ class Purge:
 
     def _search(self, erasure: Erasure) -> list[traces.Trace]:
         """Look for what was purged in every byte of ours, and in the images as they are kept."""
-        found = traces.search(self._own_files(), erasure.words.is_trace, self._rest)
+        self._looked = traces.Search(erasure.words.is_trace, self._rest)
+        found = self._looked.through(self._own_files())
         if self._ledger.erasures(erasure):
             found.append(traces.Trace(self._paths.ledger, 1))
         return found
 
     def _own_files(self) -> Iterator[Path]:
         seen: set[Path] = set()
-        for folder in (self._paths.vault, self._paths.ledger.parent, self._paths.index.parent):
-            for parent, folders, names in os.walk(folder):
-                folders[:] = [name for name in folders if not name.startswith(NOT_OURS)]
-                files = {Path(parent, name).resolve() for name in names if not name.endswith(NO_CONTENT)} - seen
-                seen |= files
-                yield from sorted(files)
+        for folder in (self._vault.root, self._paths.ledger.parent, self._paths.index.parent):
+            for path in _regular_files(Path(os.path.realpath(folder))):
+                if path not in seen:
+                    seen.add(path)
+                    yield path
+
+    def _still_saying(self, erasure: Erasure) -> Iterator[str]:
+        """Yield, in sentences, the files of the vault that are left as they are and hold some of it still.
+
+        Those are what no memory is made of (hidden files, other kinds of files), and what is too large to be rewritten.
+        """
+        yield from (f"{path} cannot be read to its end." for path in dict.fromkeys(self._looked.missed))
+        for path in _regular_files(self._vault.root):
+            name = self._vault.relative(path) or ""
+            is_rewritten = (is_kept(name) or is_derived(name)) and path.stat().st_size <= largest(name)
+            is_sure = is_rewritten and not (erasure.words.phrases and is_kept(name) and not erasure.secrets)
+            if not is_sure and self._says(path, erasure):
+                yield f"{path} is left as it is, and holds some of it."
+
+    def _says(self, path: Path, erasure: Erasure) -> bool:
+        try:
+            with opened(path) as file:
+                for piece in traces.pieces_of(file):
+                    self._rest()
+                    text = piece.decode("utf-8", "replace")
+                    if redact(text).found if erasure.secrets else erasure.words.tells(text):
+                        return True
+        except OSError:
+            pass
+        return False
 
     def _rest(self) -> None:
-        """Leave the interpreter to requests, while any come in, for as long as it was worked since the last time."""
+        """Leave the interpreter to requests, while any come in, for as long as it was worked since the last time.
+
+        Raises StoreBusy when it is time to stop.
+        """
+        if self._closing.is_set():
+            raise StoreBusy("the store is closing", hint="The next start goes on.")
         worked_s = time.monotonic() - self._rested_at
         if self._is_busy():
             time.sleep(min(worked_s, LONGEST_REST_S))
@@ -453,6 +505,17 @@ def _scrub(files: PendingFiles, paths: Sequence[str], erasure: Erasure, run_id: 
         elif after != before:
             changes.append(FileChange("replace", path, after, 0, sha256(before), run_id, 0))
     return Planned(None, changes)
+
+
+def _regular_files(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder that may hold something, in order; links are not followed."""
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(NOT_OURS))
+        for name in sorted(names):
+            path = Path(parent, name)
+            with contextlib.suppress(OSError):
+                if not name.endswith(NO_CONTENT) and stat.S_ISREG(path.lstat().st_mode):
+                    yield path
 
 
 def _going(erasure: Erasure) -> Callable[[str, bytes], bool]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..changes.runs import FORGET, PURGE, AppliedRun, Changes, Undone
+from ..find.index.indexer import Indexer
 from ..find.index.opening import OpenIndex
 from ..keep.files.vault import Vault
 from ..keep.ledger import records
@@ -36,6 +37,7 @@ class Runs:
         writer: Writer,
         vault: Vault,
         opened: OpenIndex,
+        indexer: Indexer,
         tombstones: Tombstones,
         switches: Switches,
         visibility: Visibility,
@@ -51,6 +53,7 @@ class Runs:
         self._writer = writer
         self._vault = vault
         self._opened = opened
+        self._indexer = indexer
         self._tombstones = tombstones
         self._switches = switches
         self._visibility = visibility
@@ -91,7 +94,7 @@ class Runs:
             self._writer.write(
                 records.lift_tombstone(f"{TURN}{turn}"), records.run_undone(run_id, "undone", self._now())
             ).result()
-            self._tombstones.read_and_hide(self._opened, [turn])
+            self._tombstones.read_and_follow(self._opened, self._indexer, [turn]).result()
             undone = replace(undone, turns=1)
         return undone
 

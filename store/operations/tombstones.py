@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from concurrent.futures import Future
 
+from ..find.index.indexer import Indexer
 from ..find.index.opening import OpenIndex
 from ..keep.ledger.ledger import Ledger
 from ..model import NodeId
@@ -18,20 +20,37 @@ class Tombstones:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.names: Collection[str] = ()
-        self._hidden: frozenset[NodeId] = frozenset()
+        self.hidden: frozenset[NodeId] = frozenset()
+        """The forgotten turns."""
+        self.version = 0
+        """Another number after each read."""
         self.read()
 
     def read(self) -> None:
         """Read them from the ledger again."""
         self.names = self._ledger.tombstones()
-        self._hidden = frozenset(name.removeprefix(TURN) for name in self.names if name.startswith(TURN))
+        self.version += 1
+        self.hidden = frozenset(name.removeprefix(TURN) for name in self.names if name.startswith(TURN))
 
     def is_hidden(self, node_id: NodeId) -> bool:
         """Return whether a turn was forgotten."""
-        return node_id in self._hidden
+        return node_id in self.hidden
 
-    def read_and_hide(self, opened: OpenIndex, node_ids: Collection[NodeId]) -> None:
-        """Read them again, and index these nodes and what cites them by what is hidden now."""
+    def read_and_follow(self, opened: OpenIndex, indexer: Indexer, node_ids: Collection[NodeId]) -> Future[None]:
+        """Read them again, and have these nodes and what cites them indexed by what is hidden now.
+
+        What is hidden is told no more when this returns, whether the index has followed or not.
+        """
         self.read()
-        drawn_from_them = [fact for node_id in node_ids for fact in opened.catalog.cited_by(node_id)]
-        opened.index.reread([*node_ids, *drawn_from_them])
+        return indexer.submit(lambda: _follow(opened, node_ids))
+
+    def follow_if_behind(self, opened: OpenIndex, indexer: Indexer) -> None:
+        """Have the index follow where a crash came between: it has forgotten turns among those that are found."""
+        hidden = self.hidden
+        if hidden:
+            indexer.submit(lambda: _follow(opened, opened.index.told_among(hidden)))
+
+
+def _follow(opened: OpenIndex, node_ids: Collection[NodeId]) -> None:
+    drawn_from_them = [fact for node_id in node_ids for fact in opened.catalog.cited_by(node_id)]
+    opened.index.reread([*node_ids, *drawn_from_them])

@@ -176,3 +176,19 @@ def test_stopping_does_not_wait_for_a_change(watched: Watched) -> None:
     watched.watcher.stop()
     assert time.monotonic() - began < 3
     assert not watched.watcher._thread.is_alive()
+
+
+def test_a_link_to_another_folder_is_not_watched_and_new_folders_are(tmp_path: Path) -> None:
+    vault, elsewhere = tmp_path / "vault", tmp_path / "elsewhere"
+    for folder in (vault, elsewhere):
+        folder.mkdir()
+    (vault / "link").symlink_to(elsewhere)
+    watched = Watched(vault)
+    watched.wait_until_on()
+    (elsewhere / "theirs.md").write_text("x")
+    watched.write_and_wait("a.md")
+    (vault / "new").mkdir()
+    watched.wait_until_on()
+    watched.write_and_wait("new/b.md")
+    watched.watcher.stop()
+    assert "link/theirs.md" not in watched.news.queue

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -77,3 +78,31 @@ def test_any_path_has_a_channel_that_is_safe_in_a_file_name(
     assert re.fullmatch(r"[A-Za-z0-9._-]{8,67}", channel)
     monkeypatch.chdir(tmp_path)
     assert channel_of_folder(Path(path)) == channel
+
+
+@pytest.mark.parametrize("target", ["../shop/.git", "../shop/.git/worktrees/one", "worktree"])
+def test_an_unpacked_folder_enters_no_other_project(tmp_path: Path, target: str) -> None:
+    shop, evil = tmp_path / "shop", tmp_path / "evil"
+    for folder in (shop, evil):
+        folder.mkdir()
+    git(shop, "init")
+    git(shop, "commit", "--allow-empty", "-m", "x")
+    git(shop, "worktree", "add", str(tmp_path / "one"))
+    if target == "worktree":  # a whole git dir, whose common dir is another's
+        (evil / ".git").mkdir()
+        (evil / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+        (evil / ".git" / "commondir").write_text("../../shop/.git\n")
+    else:
+        (evil / ".git").write_text(f"gitdir: {target}\n")
+    assert channel_of_folder(evil).startswith("evil-")
+    assert channel_of_folder(tmp_path / "one") == channel_of_folder(shop)
+
+
+def test_of_a_git_file_no_more_than_its_beginning_is_read(tmp_path: Path) -> None:
+    (tmp_path / "big").mkdir()
+    with (tmp_path / "big" / ".git").open("wb") as file:
+        file.truncate(2**40)
+    assert channel_of_folder(tmp_path / "big").startswith("big-")
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe" / ".git")
+    assert channel_of_folder(tmp_path / "pipe").startswith("pipe-")

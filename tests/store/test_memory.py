@@ -124,6 +124,7 @@ def test_a_forgotten_turn_stays_in_its_file_and_is_found_no_more(
     before = files(store)
     forgotten = store.forget("s1#1")
     assert store.run(forgotten.run_id).state == "applied"
+    store.reconcile()  # the index, which the count is of, has followed by then
     status = store.status()
     assert (status["turns"], status["turns_purged"], status["turns_forgotten"]) == (0, 0, 1)
     assert found(store, "wifi fridge") == []
@@ -471,3 +472,32 @@ def test_a_session_that_was_moved_out_of_its_folder_is_named(store: MemoryStore)
     (store.paths.vault / "old" / "s1.md").rename(store.paths.vault / "sessions" / "old" / "s1.md")
     assert not [problem for problem in store.check() if "turns are not found" in problem.problem]
     assert found(store, "zebra") == ["s1#1"]
+
+
+def test_a_folder_that_others_may_change_is_named(store: MemoryStore, paths: StorePaths) -> None:
+    paths.vault.chmod(0o777)
+    paths.ledger.parent.chmod(0o700)
+    named = [problem.path for problem in store.check() if "chmod 700" in problem.problem]
+    assert named == [str(paths.vault)]
+
+
+def test_a_note_names_no_secret_of_the_question(store: MemoryStore) -> None:
+    store.remember("The boat is green and lies in the harbour of Brighton", channel="shop").result()
+    assert store.recall("is the boat in Zanzibar", channel="shop").notes == ["nothing that was found names Zanzibar"]
+    secret = "ghp_" + "R8sKq2mZt7Vb4Xc9Lw1Yp6Nd3Gh5Jf0QaEuT"
+    assert "R8sKq2" not in str(store.recall(f"is the boat {secret}", channel="shop").notes)
+    assert "Kx93" not in str(store.recall("is the boat's password: Kx93harbourQz17", channel="shop").notes)
+
+
+def test_of_a_large_file_the_beginning_is_read_and_it_is_never_rewritten(store: MemoryStore, paths: StorePaths) -> None:
+    large = paths.vault / "notes" / "large.md"
+    large.parent.mkdir()
+    large.write_text("The harbour opens at nine.\n")
+    with large.open("r+b") as file:
+        file.truncate(2**40)
+    assert store.reconcile().applied == 1
+    (node,) = store.catalog.nodes_of_file("notes/large.md")
+    assert store.show(node.node_id).text.startswith("The harbour opens at nine.")
+    with pytest.raises(InvalidInput, match="larger than 4 MiB"):
+        store.forget(node.node_id)
+    assert large.stat().st_size == 2**40

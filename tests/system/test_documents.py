@@ -12,6 +12,7 @@ from dreamd.ipc.protocol import CONFLICT, INVALID_PARAMS
 from dreamd.store.channel import channel_of_folder
 
 from tests.bench.daemon_under_test import DaemonUnderTest
+from tests.bench.deletes import KINDS, stale
 from tests.system.waiting import until
 
 pytestmark = pytest.mark.system
@@ -106,3 +107,7 @@ def test_a_put_without_a_channel_is_of_the_callers_folder(daemon: DaemonUnderTes
         client.call("document_put", {"space": ["here"], "key": "k", "value": "x"})
         found = client.call("document_get", {"space": ["here"], "key": "k"})["document"]
     assert found["channel"] == channel_of_folder(Path.cwd())
+
+
+def test_what_was_deleted_is_told_on_no_connection_from_its_acknowledgement_on(daemon: DaemonUnderTest) -> None:
+    assert {kind: dict(methods) for kind, methods in stale(daemon, rounds=1).items()} == {kind: {} for kind in KINDS}

@@ -148,3 +148,13 @@ def test_an_import_into_a_switched_off_channel_is_refused(shared: DaemonUnderTes
     assert "Learning is off in silent" in plain(done.stderr)
     assert typed(shared, "channel", "silent", "on").returncode == 0
     assert "Took 1 new turn" in typed(shared, "import", "--channel", "silent", folder / "chat.jsonl").stdout
+
+
+def test_a_session_that_is_known_stays_in_its_channel_and_the_answer_says_so(
+    shared: DaemonUnderTest, tmp_path: Path
+) -> None:
+    shared.call("observe", session={"session_id": "known", "channel": "wharf"}, turns=[{"role": "user", "text": "hi"}])
+    shared.call("show", node_id="known")
+    file = tmp_path / "chat.jsonl"
+    file.write_text('{"session": "known", "role": "user", "text": "We sail at nine."}\n')
+    assert shared.call("import", paths=[str(file)], channel="pier")["channels"] == ["wharf"]

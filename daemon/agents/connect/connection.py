@@ -72,7 +72,7 @@ class Records:
 
     def keep(self, path: Path, written: bytes, original: bytes | None) -> None:
         """Note what we are about to write into a file, and what it held before."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self._folder)
         record = {
             "path": str(path),
             "written_sha256": sha256(written).hexdigest(),
@@ -139,7 +139,7 @@ class Connection:
             else:
                 if edit.original != edit.after:
                     self._records.keep(real, edit.after, edit.original)
-                real.parent.mkdir(parents=True, exist_ok=True)
+                make_private(real.parent)
                 _write(real, edit.after, _mode(real))
             if edit.after is None or edit.original == edit.after:
                 self._records.forget(real)
@@ -196,6 +196,12 @@ def _encoded(text: str) -> bytes:
 def _lines(content: bytes | None) -> Sequence[str]:
     text = "" if content is None else content.decode("utf-8", "replace")
     return [line if line.endswith("\n") else f"{line}\n" for line in text.splitlines(keepends=True)]
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder and those missing above it, for this user alone whatever the umask says."""
+    for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
 
 
 def _mode(path: Path) -> int:

@@ -14,7 +14,7 @@ from ....ipc.client import ClientError
 from ...agents.connect import claude_code
 from ...agents.connect.agents import GENERIC, PROGRAMS, found_here, own_command
 from ...agents.connect.check import Finding, findings
-from ...agents.connect.connection import ConnectError, Connection, FileEdit, Records
+from ...agents.connect.connection import ConnectError, Connection, FileEdit, Records, make_private
 from ...agents.connect.programs import Places, Program
 from ...agents.formats import FORMATS
 from ...importing.following.places import folder_of
@@ -201,7 +201,7 @@ def _write_plugin(options: Namespace, terminal: Terminal) -> int:
     files = claude_code.plugin_files(own_command())
     for name, content in files.items():
         file = options.plugin / name
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_private(file.parent)
         file.write_text(content, encoding="utf-8")
     used = f"Use it with `claude --plugin-dir {options.plugin}`."
     terminal.report({"changed": True, "files": [str(options.plugin / name) for name in files]}, [used])

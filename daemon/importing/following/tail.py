@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ....store import opened
 from ....store.model import ReadUpTo
 from ..formats import claude_code, codex, gemini
-from ..reading.files import opened
 from ..reading.items import SessionRead, Skipped
 from ..reading.json_lines import MAX_LINE_BYTES, json_line, json_lines
 from ..reading.line_reading import LineReading, guarded

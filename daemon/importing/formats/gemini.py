@@ -14,14 +14,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ....store import session_id, without_element
+from ....store import beginning, session_id, without_element
 from ....store.channel import channel_of_folder
 from ....store.model import NewTurn, NodeId, SessionHead
 from ....store.roles import Role
 from ..reading.agent_tools import LOOKS_ONLY, as_known
 from ..reading.batches import Batches, by_first_words
 from ..reading.contents import Contents
-from ..reading.files import beginning
 from ..reading.foreign_tools import brings_foreign_words
 from ..reading.items import SessionRead, Skipped
 from ..reading.json_lines import json_document

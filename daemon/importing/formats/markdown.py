@@ -13,10 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ....store import has_unreadable_date, note_date, note_title, parse_document
+from ....store import has_unreadable_date, note_date, note_title, opened, parse_document
 from ....store.model import Kind
 from ....store.names import as_channel, as_label
-from ..reading.files import opened
 from ..reading.items import NoteRead, Remark, Skipped
 from ..reading.sanitize import first_line, tidy
 

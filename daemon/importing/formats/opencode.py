@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..reading.files import beginning
+from ....store import beginning
 from ..reading.items import SessionRead, Skipped
 from ..reading.json_lines import json_document
 from . import opencode_db

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..reading.files import beginning
+from ....store import beginning
 from ..reading.items import SessionRead, Skipped
 from ..reading.line_reading import guarded
 from .opencode_messages import Message, head_of, session_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..reading.files import beginning
+from ....store import beginning
 
 _SNIFFED_BYTES = 2**16
 

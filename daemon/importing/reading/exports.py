@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .files import opened
+from ....store import opened
 from .items import Skipped
 from .json_lines import parse
 

@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....store import opened
 from ....store.channel import repository_of
-from .files import opened
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

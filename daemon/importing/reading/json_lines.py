@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .files import beginning, opened
+from ....store import beginning, opened
 from .items import Skipped
 
 MAX_LINE_BYTES = 32 * 2**20  # a transcript's longest honest lines hold a few pasted images

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -18,6 +19,7 @@ from ...model import Evidence, Kind, Level, NodeId, SessionHead
 from .node_filter import node_filter
 from .projection import AWAITS, FORGOTTEN, REWORDS, THE_PERSON, Node, is_turn
 from .scope import EVERYTHING, Scope
+from .withdrawn import Withdrawn
 
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
@@ -153,10 +155,18 @@ class FactLink(NamedTuple):
 
 
 class Catalog:
-    """Reads of the index's own tables, through whichever connection the asking thread is given."""
+    """Reads of the index's own tables, through whichever connection the asking thread is given.
 
-    def __init__(self, connection: Callable[[], apsw.Connection]) -> None:
+    `withdrawn` is what no node is told of although the index has it still.
+    """
+
+    def __init__(self, connection: Callable[[], apsw.Connection], withdrawn: Withdrawn | None = None) -> None:
         self._connection = connection
+        self._withdrawn = withdrawn or Withdrawn()
+
+    def one_state(self) -> AbstractContextManager[None]:
+        """Withhold throughout what is withdrawn now: entered before a transaction that reads one state of the index."""
+        return self._withdrawn.pinned()
 
     def _rows(self, sql: str, bindings: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         return self._connection().execute(sql, bindings)
@@ -165,6 +175,13 @@ class Catalog:
         """Return all rows at once, which is faster than one by one where they are few."""
         return self._connection().execute(sql, bindings).fetchall()
 
+    def _nodes(self, sql: str, bindings: Sequence[Any] = ()) -> Iterator[Node]:
+        """Yield the nodes of some rows, but for what was deleted or forgotten before the rows are read."""
+        untold = self._withdrawn.now()
+        for row in self._rows(sql, bindings):
+            if (node := untold.shown(_node(row))) is not None:
+                yield node
+
     def node(self, node_id: NodeId) -> Node | None:
         """Return one node by id."""
         return self.nodes([node_id]).get(node_id)
@@ -172,7 +189,7 @@ class Catalog:
     def nodes(self, node_ids: Collection[NodeId]) -> dict[NodeId, Node]:
         """Return the nodes that are there."""
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE node_id IN (SELECT value FROM json_each(?))"
-        return {row[0]: _node(row) for row in self._all_rows(sql, json.dumps(list(node_ids)))}
+        return {node.node_id: node for node in self._nodes(sql, (json.dumps(list(node_ids)),))}
 
     def beginnings(self, node_ids: Collection[NodeId], chars: int) -> dict[NodeId, str]:
         """Map the nodes that are there to the first characters of their texts."""
@@ -199,15 +216,12 @@ class Catalog:
 
     def nodes_of_file(self, path: str) -> list[Node]:
         """Return the nodes of one file, in its order."""
-        return [
-            _node(row)
-            for row in self._rows(f"SELECT {NODE_COLUMNS} FROM node WHERE path = ? ORDER BY ordinal", (path,))
-        ]
+        return list(self._nodes(f"SELECT {NODE_COLUMNS} FROM node WHERE path = ? ORDER BY ordinal", (path,)))
 
     def last_turns(self, path: str, count: int) -> list[Node]:
         """Return the last turns of a session's file, oldest first."""
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE path = ? AND ordinal > 0 ORDER BY ordinal DESC LIMIT ?"
-        return [_node(row) for row in self._rows(sql, (path, count))][::-1]
+        return list(self._nodes(sql, (path, count)))[::-1]
 
     def turns(self, session_id: NodeId, after: int = 0) -> list[Node]:
         """Return the turns of a session after an ordinal, oldest first."""
@@ -215,7 +229,7 @@ class Catalog:
         if path is None:
             return []
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE path = ? AND ordinal > ? ORDER BY ordinal"
-        return [_node(row) for row in self._rows(sql, (path, after))]
+        return list(self._nodes(sql, (path, after)))
 
     def learned_in(self, session_id: NodeId) -> list[Node]:
         """Return the facts that were learned in a session and cite none of its turns, nor anything else."""
@@ -223,7 +237,7 @@ class Catalog:
             f"SELECT {NODE_COLUMNS} FROM node WHERE session_id = ? AND level = 'L1'"
             " AND NOT EXISTS (SELECT 1 FROM link WHERE link.source = node.node_id AND link.kind = 'cites')"
         )
-        return [_node(row) for row in self._rows(sql, (session_id,))]
+        return list(self._nodes(sql, (session_id,)))
 
     def sessions(self) -> dict[NodeId, int]:
         """Map all sessions to their last ordinal."""
@@ -260,7 +274,7 @@ class Catalog:
         test, bound = node_filter(where)
         of_all = " AND ".join([*tests, test])
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE {of_all} ORDER BY created_at DESC, node_id LIMIT ? OFFSET ?"
-        return [_node(row) for row in self._rows(sql, (*bindings, *bound, limit, offset))]
+        return list(self._nodes(sql, (*bindings, *bound, limit, offset)))
 
     def curated(self, channels: Collection[str]) -> list[Node]:
         """Return the live curated memories of these channels: the highest priority first, then the newest."""
@@ -268,7 +282,7 @@ class Catalog:
             f"SELECT {NODE_COLUMNS} FROM node WHERE curated > 0 AND live AND length(text) <= ? AND channel IN"
             " (SELECT value FROM json_each(?)) ORDER BY curated DESC, created_at DESC, node_id LIMIT ?"
         )
-        return [_node(row) for row in self._rows(sql, (LONGEST_CURATED, json.dumps(sorted(channels)), MOST_CURATED))]
+        return list(self._nodes(sql, (LONGEST_CURATED, json.dumps(sorted(channels)), MOST_CURATED)))
 
     def contents(self) -> list[Content]:
         """Return the entries of the catalogue page: all memories and sessions, newest first."""
@@ -276,9 +290,11 @@ class Catalog:
             "SELECT path, title, channel, level, live, created_at FROM node WHERE kind != 'turn'"
             " ORDER BY created_at DESC, node_id"
         )
+        gone = self._withdrawn.now().gone
         return [
             Content(path, title, channel, Level(level), bool(live), _instant(at))
             for path, title, channel, level, live, at in self._rows(sql)
+            if path not in gone
         ]
 
     def turn_ids(self) -> list[NodeId]:
@@ -336,19 +352,27 @@ class Catalog:
     def units(self, node_ids: Collection[NodeId], scope: Scope = EVERYTHING) -> dict[NodeId, NodeId]:
         """Return the unit of each node: the first turn that a fact cites, the node itself for anything else.
 
-        A fact stands for itself where that turn was forgotten, or belongs to no channel of the scope.
+        A fact stands for itself where that turn was forgotten, or belongs to no channel of the scope. What was deleted
+        or forgotten has none.
         """
-        units = {node_id: node_id for node_id in node_ids if is_turn(node_id)}
-        others = [node_id for node_id in node_ids if node_id not in units]
+        untold = self._withdrawn.now()
+        turns = {node_id for node_id in node_ids if is_turn(node_id)}
+        units = {node_id: node_id for node_id in turns - untold.hidden}
+        others = [node_id for node_id in node_ids if node_id not in turns]
+        if untold.gone and units:
+            units = {node_id: node_id for node_id in self.nodes(units)}
         if others:
             sql = """
-            SELECT node.node_id, link.target, turn.channel, turn.live
+            SELECT node.node_id, node.path, node.kind, node.stale_after, link.target, turn.channel, turn.live
             FROM node
             LEFT JOIN link ON link.source = node.node_id AND link.kind = 'cites' AND link.rank = 0 AND node.level = 'L1'
             LEFT JOIN node AS turn ON turn.node_id = link.target
             WHERE node.node_id IN (SELECT value FROM json_each(?))
             """
-            for node_id, target, channel, live in self._all_rows(sql, json.dumps(others)):
+            for node_id, path, kind, stale_after, target, channel, live in self._all_rows(sql, json.dumps(others)):
+                if untold.is_gone(path, _KINDS[kind], _instant(stale_after)):
+                    continue
+                live = live and target not in untold.hidden
                 is_in_scope = channel is None or (live and scope.holds(channel) and not scope.is_each_alone)
                 units[node_id] = target if target is not None and is_in_scope else node_id
         return units
@@ -367,8 +391,10 @@ class Catalog:
             " WHERE node.node_id IN (SELECT value FROM json_each(?1)) AND node.level = 'L1'"
         )
         facts: dict[NodeId, list[Drawn]] = {}
+        untold = self._withdrawn.now()
         for row in self._all_rows(sql, json.dumps(list(units))):
-            if scope.holds((fact := _node(row[:-2])).channel):
+            fact = untold.shown(_node(row[:-2]))
+            if fact is not None and scope.holds(fact.channel):
                 facts.setdefault(row[-2], []).append(Drawn(fact, row[-1] == REWORDS))
         for listed in facts.values():
             listed.sort(key=lambda drawn: (drawn.fact.ordinal, drawn.fact.node_id))
@@ -447,9 +473,8 @@ class Catalog:
                 yield node_id, path, at
 
     def said(self) -> Iterator[Node]:
-        """Yield every turn, fact and document, archived or not: what was said, beside the pages that are made of it."""
-        for row in self._rows(f"SELECT {NODE_COLUMNS} FROM node WHERE kind IN ('turn', 'document') OR level = 'L1'"):
-            yield _node(row)
+        """Return every turn, fact and document, archived or not: what was said, beside the pages made of it."""
+        return self._nodes(f"SELECT {NODE_COLUMNS} FROM node WHERE kind IN ('turn', 'document') OR level = 'L1'")
 
     def pointing_at(self, node_ids: Collection[NodeId]) -> set[NodeId]:
         """Return the nodes with a link of any kind to one of these."""

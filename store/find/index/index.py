@@ -15,7 +15,7 @@ from typing import Protocol
 import apsw
 
 from ...keep.database import empty_wal
-from ...keep.files.vault import FileStamp, Vault
+from ...keep.files.vault import MOST_BYTES, FileStamp, Vault, largest
 from ...keep.ledger.journal import Appended
 from ...keep.redaction import FileMask
 from ...model import Kind, Level, NodeId, NotFound
@@ -54,9 +54,6 @@ DOUBLE = "its node id belongs to "
 
 SLICE_FILES, SLICE_S = 64, 0.03
 """The most files, and about the longest time, of one transaction of `apply_all`."""
-
-MOST_BYTES = 2**20
-"""Of a larger memory only the beginning is indexed: one file must not block all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +268,7 @@ class Index:
         with self._lock:
             seen, bare = self._catalog.files(), set(self._images.missing())
         found = {stamp.path: stamp for stamp in self._vault.walk()}
+        bare = {path for path in bare if path in found and found[path].size <= largest(path)}
         changed = [path for path, stamp in found.items() if path in bare or not _is_current(stamp, seen.get(path))]
         self.apply_all(sorted(changed, key=lambda path: (not is_session(path), path)), progress)
         return Reconciled(len(changed), tuple(path for path in seen if path not in found))
@@ -305,6 +303,11 @@ class Index:
                     self.apply_held(path, image, known.mtime_ns)
                 else:
                     self.apply(path)
+
+    def told_among(self, node_ids: Collection[NodeId]) -> list[NodeId]:
+        """Return those of some nodes that can be found."""
+        with self._lock:
+            return [node.node_id for node in self._catalog.nodes(node_ids).values() if node.live]
 
     def doubles(self) -> list[str]:
         """Return the files whose node id an earlier file has."""
@@ -387,7 +390,7 @@ class Index:
         some_node = next(iter(before or self._catalog.nodes_of_file(path)), None)
         session_id = some_node.session_id if some_node else None
         head = self._catalog.session_head(session_id) if session_id else None
-        tail = self._vault.read(path, from_offset)[: stamp.size - from_offset]  # no more than the stamp stands for
+        tail = self._vault.read(path, from_offset, stamp.size - from_offset)  # no more than the stamp stands for
         if not stamp.ctime_ns:  # something else than the writer may have added to it
             tail = self._mask.over(tail)
         if head is None or len(tail) < stamp.size - from_offset:
@@ -420,14 +423,17 @@ class Index:
         self._remove_nodes(known.keys() - named)
         self._write(projection.nodes, known)
         self._write_links(projection.nodes, projection.links)
-        self._images.keep(path, self._whole(path, data, stamp) if held is None else [data])
+        if stamp.size > largest(path):  # a person's: no deletion of it is undone
+            self._images.drop(path)
+        else:
+            self._images.keep(path, self._whole(path, data, stamp) if held is None else [data])
         self._record(stamp, projection)
         self._reapply_affected(path, known.keys() ^ named, successors)
 
     def _read(self, path: str) -> bytes:
         """Return what is indexed of a file, b"" for one that is gone; a secret in it, written by hand, is masked."""
         try:
-            return self._mask.over(self._vault.read(path, 0, -1 if is_session(path) else MOST_BYTES))
+            return self._mask.over(self._vault.read(path, 0, largest(path) if is_session(path) else MOST_BYTES))
         except NotFound:
             return b""
 
@@ -480,7 +486,7 @@ class Index:
         """Yield a file whole, of which perhaps no more than the beginning was read."""
         yield read
         if len(read) < stamp.size:
-            yield self._mask.over(self._vault.read(path, len(read)))
+            yield self._mask.over(self._vault.read(path, len(read), stamp.size - len(read)))
 
     def _ranked(self, projection: Projection) -> Projection:
         """Take a fact out of the ranking where its turn can be found in its place.

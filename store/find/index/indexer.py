@@ -129,6 +129,10 @@ class Indexer:
             )
             return self._indexed_seq >= seq
 
+    def has_indexed(self, seq: int) -> bool:
+        """Return True if the entries up to this number can be found."""
+        return self._indexed_seq >= seq
+
     @property
     def lag(self) -> int:
         """The number of changed files that wait."""

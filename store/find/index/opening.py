@@ -11,7 +11,8 @@ import logging
 import re
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,7 @@ from .images import Images
 from .index import Index, MissingFiles, Reconciled
 from .lost import LostFile, lost_files
 from .projection import PROJECTION_VERSION
+from .withdrawn import Withdrawn
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,8 @@ WHOLE_KEY: Final = "whole"
 """Set once every file of the vault has been read: before that, what is not in the index may be in the vault."""
 
 SIDECARS: Final = ("", "-wal", "-shm")
+LOOKED_EVERY_S: Final = 0.1
+
 FEW: Final = 64
 """Changed files that are left for the moment in which nothing else is written: about as many as one transaction."""
 
@@ -95,6 +99,7 @@ class OpenIndex:
         missing: MissingFiles | None = None,
         on_damage: Callable[[], None] = lambda: None,
         mask: FileMask | None = None,
+        withdrawn: Withdrawn | None = None,
     ) -> None:
         self.path = path
         self._mask = mask or FileMask()
@@ -116,7 +121,7 @@ class OpenIndex:
             self._copy = copy_to_memory(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._numbers = itertools.count(1 + max(self._number_of(file.name) for file in (path, *path.parent.iterdir())))
-        self._rebuilding = threading.Lock()
+        self._rebuilding = threading.RLock()
         self._damage: Exception | None = None
         self._looks = 0
         self._read = (0, 0)
@@ -124,7 +129,7 @@ class OpenIndex:
         self._file, self._file_number = self._open_or_begin()
         self._remove_strays()
         self.index = self._index_over(lambda: self._file)
-        self.catalog = Catalog(lambda: self._file.readers.get())
+        self.catalog = Catalog(lambda: self._file.readers.get(), withdrawn)
         self.images = Images(lambda: self._file.readers.get())
         self.is_whole = self.catalog.meta(WHOLE_KEY) is not None
 
@@ -185,6 +190,17 @@ class OpenIndex:
                 fresh.close()
                 _remove(fresh.path)
                 raise
+
+    @contextmanager
+    def no_other_file(self, closing: threading.Event) -> Iterator[None]:
+        """Wait until no new file is being read, and let none be begun but by this thread. Raises StoreBusy to stop."""
+        while not self._rebuilding.acquire(timeout=LOOKED_EVERY_S):
+            if closing.is_set():
+                raise StoreBusy("the store is closing", hint="The next start goes on.")
+        try:
+            yield
+        finally:
+            self._rebuilding.release()
 
     def replace_damaged(self) -> None:
         """Put a new file, which is empty, in the place of one that was found damaged, and set that one aside.

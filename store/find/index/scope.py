@@ -38,12 +38,12 @@ class Scope:
             return False
         if self.as_of is None:
             return node.live or self.include_archived
-        until = _aware(node.valid_to)
+        until = aware(node.valid_to)
         return self.is_past(node.since) and (until is None or self.as_of < until)
 
     def is_past(self, at: datetime | None) -> bool:
         """Return True for a moment that is not later than the one that is asked of; an unknown one is none."""
-        at = _aware(at)
+        at = aware(at)
         return at is None or self.as_of is None or at <= self.as_of
 
 
@@ -61,5 +61,6 @@ def living_beside(channel: str) -> Scope:
     return Scope(frozenset({channel, GLOBAL_CHANNEL}))
 
 
-def _aware(at: datetime | None) -> datetime | None:
+def aware(at: datetime | None) -> datetime | None:
+    """Return a moment with its zone: UTC for one that a person wrote without."""
     return at if at is None or at.tzinfo else at.replace(tzinfo=UTC)

@@ -16,6 +16,7 @@ from functools import lru_cache
 from heapq import nlargest
 from typing import NamedTuple
 
+from ...keep.redaction import redact
 from ...model import NodeId
 from ...roles import MACHINES, Role
 from ...text.chunking import estimate_tokens
@@ -402,6 +403,8 @@ class _Reading:
             return []
         texts = [" ".join((one.text, one.role, one.title, one.channel, _year(one))) for one in self.nodes.values()]
         unread = [name for name in names if not any(map(_begins_like(name).search, texts))]
+        told = redact(self.ranking.words).text if unread else ""  # what was asked may hold a secret
+        unread = [name for name in unread if name in told]
         return unnamed([*map(without_possessive, unread)], texts) if unread else []
 
     def _before(self, unit: NodeId) -> Node | None:

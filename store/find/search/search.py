@@ -168,7 +168,7 @@ class Search:
         if not query.meant:
             return ranking
         embedding = self._embedding.submit(self.embed, query.meant)  # neither holds Python up for long
-        with self.alone.held(), self._backend.reading():
+        with self.alone.held(), self._catalog.one_state(), self._backend.reading():
             vector = self._gather(ranking, question, terms, embedding)
             if not ranking.candidates:
                 return ranking

@@ -16,6 +16,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from ...regular_files import opened
+
 # A memory is private: nothing that we write is readable for others, whatever the umask says.
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
@@ -47,8 +49,8 @@ class Disk:
     anchor: Path | None = None
 
     def read(self, path: Path, from_offset: int = 0, most_bytes: int = -1) -> bytes:
-        """Return the file from an offset on, at most so many bytes of it."""
-        with path.open("rb") as file:
+        """Return the regular file from an offset on, at most so many bytes of it."""
+        with opened(path) as file:
             file.seek(from_offset)
             return file.read(most_bytes)
 

@@ -39,7 +39,7 @@ class Leftovers:
         for path in self._found():
             if stopping() or swept == MOST_AT_ONCE:
                 break
-            with contextlib.suppress(FileNotFoundError):  # whoever used it was done with it
+            with contextlib.suppress(OSError):  # whoever used it was done with it, or it cannot be read
                 if not self._is_over(path, now):
                     continue
                 if self._is_ours(path):
@@ -54,7 +54,7 @@ class Leftovers:
         """Remove those whose content is wanted gone, whoever's it is; return how many files that were."""
         removed = 0
         for path in list(self._found()):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # it is gone, or no regular file
                 if is_wanted(self._vault.disk.read(path)):
                     self._vault.disk.unlink(path)
                     removed += 1

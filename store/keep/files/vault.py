@@ -21,6 +21,15 @@ _MARKER_ID = re.compile(rb"^id: ([0-9a-f]{16})$", re.MULTILINE)
 INSIDE_FOR_S = 1.0
 FOLDERS_IN_MIND = 1000
 
+MOST_BYTES = 2**20
+"""Of a larger memory only the beginning is searched: one file must not block all others."""
+
+LARGEST_BYTES = 4 * 2**20
+LARGEST_SESSION_BYTES = 2**30
+LARGEST_PAGE_BYTES = 64 * 2**20
+"""The largest memory, session and derived page that is read whole. A larger one is no file of ours (a document has a
+MiB, a chat of a year 300): of a memory the beginning is searched, and none is ever rewritten."""
+
 DIGESTS_FOLDER = "digests"
 RESERVED_NAMES = frozenset({"index.md", "log.md"})  # OKF v0.2, 3.1
 _DIGEST = re.compile(DIGESTS_FOLDER + r"/\d{4}-\d{2}-\d{2}\.(?:md|html)")
@@ -91,19 +100,24 @@ class Vault:
     def read(self, path: str, from_offset: int = 0, most_bytes: int = -1) -> bytes:
         """Return a file's content from an offset on, at most so many bytes of it.
 
-        Raises NotFound, and StoreBusy while the vault is away.
+        Raises NotFound, StoreBusy while the vault is away, and InvalidInput for all of a file that is too large.
         """
         full = self.resolve(path)
         try:
-            if not stat.S_ISREG(self.disk.stat(full).st_mode):
+            status = self.disk.stat(full)
+            if not stat.S_ISREG(status.st_mode):
                 raise NotFound(f"{path} is not a regular file in the vault")
+            if most_bytes < 0 and status.st_size > largest(path):
+                raise InvalidInput(f"{path} is larger than {largest(path) >> 20} MiB", "It stays as it is: split it.")
             return self.disk.read(full, from_offset, most_bytes)
         except (FileNotFoundError, NotADirectoryError) as missing:
             self.raise_if_away()
             raise NotFound(f"there is no {path} in the vault") from missing
 
     def read_if_any(self, path: str) -> bytes | None:
-        """Return a file's content, None where there is no such file, or a blank one."""
+        """Return a file's content, None where there is no such file, a blank one, or one that is too large."""
+        if (stamp := self.stamp(path)) is not None and stamp.size > largest(path):
+            return None
         try:
             data = self.read(path)
         except NotFound:
@@ -193,6 +207,13 @@ class Vault:
         self.disk.fsync(self.marker)
         self.disk.fsync_dir(self.root)
         self.disk.fsync_dir(self.root.parent)
+
+
+def largest(path: str) -> int:
+    """Return the size of the largest file of this kind that is read whole."""
+    if path.startswith("sessions/"):
+        return LARGEST_SESSION_BYTES
+    return LARGEST_BYTES if is_kept(path) else LARGEST_PAGE_BYTES
 
 
 def is_derived(path: str) -> bool:

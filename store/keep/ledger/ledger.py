@@ -26,7 +26,7 @@ from .erasing import Eraser, erasures
 from .journal import BLIND, Entry, sha256
 from .questions import Gap, PastQuestion, Probe, past_question_of_row
 from .ranking import RANKINGS, RecordedRanking, recorded_ranking_of_row
-from .records import RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row, stored, unpacked
+from .records import RENAMED, RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row, stored, unpacked
 from .salvage import carry_over, set_aside
 from .schema import MIGRATIONS
 from .withheld import IS_RECORDED, LAST_DELETION, WITHHELD, WITHHELD_IMAGE, Deleted
@@ -478,6 +478,25 @@ class Ledger:
         """Return the latest deletion of a memory by a run of this kind that can be undone."""
         rows = self._ask(LAST_DELETION, (node_id, kind))
         return Deleted(rows[0][0], unpacked(rows[0][1]) or b"", rows[0][2]) if rows else None
+
+    def lately_deleted(self, limit: int) -> list[str]:
+        """Return the files that runs deleted last."""
+        sql = "SELECT path FROM action WHERE kind = 'delete' AND state = 'applied' ORDER BY id DESC LIMIT ?"
+        return [row[0] for row in self._ask(sql, (limit,))]
+
+    def names_of_document(self, node_id: NodeId) -> set[NodeId]:
+        """Return the ids that a document had under other keys, before it was renamed and after it, with this one."""
+        pairs = self._ask(
+            "SELECT gone.node_id, made.node_id FROM action AS gone JOIN action AS made ON made.run_id = gone.run_id"
+            " AND made.ordinal = gone.ordinal - 1 WHERE gone.kind = 'delete' AND made.kind = 'create'"
+            " AND gone.reason = ? AND gone.reason = made.reason",
+            (RENAMED,),
+        )
+        names, known = {node_id}, 0
+        while known < len(names):
+            known = len(names)
+            names |= {name for pair in pairs if names.intersection(pair) for name in pair}
+        return names
 
     def cursors(self, stage: str) -> dict[str, int]:
         """Return the last ordinal that a stage consumed of each session."""

@@ -13,6 +13,9 @@ from ...model import Action, ActionKind, NodeId
 from ..redaction import masked
 from .journal import sha256
 
+RENAMED = "renamed by its agent"
+"""The reason of the two actions by which a document gets another key, the new one first."""
+
 LINK: Final = "link"
 """The kind of run that links what was remembered to what was known; there are many, and few are of interest."""
 

@@ -136,16 +136,18 @@ def encode_turns(turns: Iterable[NewTurn], first_ordinal: int) -> bytes:
     return b"".join(encode_turn(turn, ordinal) for ordinal, turn in enumerate(turns, first_ordinal))
 
 
-def with_texts(data: bytes, changed: Callable[[Turn], str]) -> bytes:
-    """Return a session's file in which turns have other texts; every byte beside those turns stays.
+def with_texts(
+    data: bytes, changed: Callable[[Turn], str], role_of: Callable[[Turn], str] = lambda turn: turn.role
+) -> bytes:
+    """Return a session's file in which turns have other texts, or roles; every byte beside those turns stays.
 
-    The header of a turn that changes is written anew: number, role, time and external id are as they were.
+    The header of a turn that changes is written anew: number, time and external id are as they were.
     """
     pieces, position = [], 0
     for turn in parse(data).turns:
-        text = changed(turn)
-        if text != turn.text:
-            fresh = encode_turn(NewTurn(turn.role, text, turn.at, turn.external_id), turn.ordinal)
+        text, role = changed(turn), role_of(turn)
+        if (text, role) != (turn.text, turn.role):
+            fresh = encode_turn(NewTurn(role, text, turn.at, turn.external_id), turn.ordinal)
             pieces += [data[position : turn.offset], fresh]
             ended = _TURN_END.match(data, turn.end)
             position = ended.end() if ended else turn.end

@@ -78,11 +78,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Planned(Generic[T]):
-    """The outcome of a plan: changes to files and rows for the ledger, in one transaction, and the caller's result."""
+    """The outcome of a plan: changes to files and rows for the ledger, in one transaction, and the caller's result.
+
+    `awaited`: questions wait for the changes of this run, too, as they do for every change that is of no run.
+    """
 
     result: T
     changes: Sequence[FileChange] = ()
     writes: Sequence[Write] = ()
+    awaited: bool = False
 
 
 Plan = Callable[[PendingFiles], Planned[T]]
@@ -106,7 +110,8 @@ class Writer:
     `submit` a plan: it is run in the writer's thread, in order, and its future resolves when its changes are in the
     ledger on the disk. Files are written shortly after, and `on_placed` is called with them and the number up to which
     entries are in their files; `barrier` waits for that. `presence` says if the vault is there; `on_back` is called
-    when one that was away is.
+    when one that was away is. `on_deleted` is called with the files that go, and their number, before that is
+    acknowledged.
     """
 
     def __init__(
@@ -119,7 +124,9 @@ class Writer:
         is_asked: Callable[[], bool] = lambda: False,
         presence: Presence | None = None,
         on_back: Callable[[], None] = lambda: None,
+        on_deleted: Callable[[Sequence[str], int], None] = lambda paths, seq: None,
     ) -> None:
+        self._on_deleted = on_deleted
         self._ledger = ledger
         self._on_placed = on_placed
         self._monotonic = monotonic
@@ -222,7 +229,7 @@ class Writer:
         return self._visible >= barrier.seq
 
     def acknowledged(self, *, runs: bool = True) -> int:
-        """Return the number of the last acknowledged entry; without `runs`, of the last that is not a dream's."""
+        """Return the number of the last acknowledged entry; without `runs`, of the last that questions wait for."""
         return self._acknowledged if runs else self._promised
 
     @property
@@ -397,7 +404,7 @@ class Writer:
         entries: list[Entry] = []
         writes: list[Write] = []
         answers: list[tuple[Future[Any], Any]] = []
-        size_bytes = 0
+        size_bytes = promised = 0
         self._in_hand = items
         for plan, future in items:
             if not future.set_running_or_notify_cancel():
@@ -415,13 +422,15 @@ class Writer:
                     self._reset_pending(entries, blind=blind)
                 future.set_exception(_passing(error))
                 continue
+            if planned.awaited or any(change.run_id is None for change in planned.changes):
+                promised = self._seq
             writes.extend(planned.writes)
             answers.append((future, planned.result))
             if size_bytes >= MAX_BATCH_BYTES:
-                self._commit(entries, writes, answers, blind=blind)
+                self._commit(entries, writes, answers, promised, blind=blind)
                 entries, writes, answers, size_bytes = [], [], [], 0
         if answers:
-            self._commit(entries, writes, answers, blind=blind)
+            self._commit(entries, writes, answers, promised, blind=blind)
 
     def _entry(self, change: FileChange) -> Entry:
         self._seq += 1
@@ -446,9 +455,11 @@ class Writer:
         entries: list[Entry],
         writes: Sequence[Write],
         answers: Sequence[tuple[Future[Any], Any]],
+        promised: int,
         *,
         blind: bool,
     ) -> None:
+        """Commit and acknowledge; questions wait for the entries up to the number `promised`."""
         try:
             if entries or writes:
                 self._commit_or_reopen(entries, writes, blind=blind)
@@ -462,9 +473,14 @@ class Writer:
             (self._blind if blind else self._waiting).extend(entries)
             self._waiting_bytes += sum(len(entry.content) for entry in entries)
             self._acknowledged = entries[-1].seq
-            self._promised = max((e.seq for e in entries if e.run_id is None), default=self._promised)
+            self._promised = max(promised, self._promised)
+            self._note_deleted(entries)
         for future, result in answers:
             future.set_result(result)
+
+    def _note_deleted(self, entries: Sequence[Entry]) -> None:
+        if gone := [entry.path for entry in entries if entry.kind == "delete"]:
+            self._on_deleted(gone, entries[-1].seq)
 
     def _commit_or_reopen(self, entries: Sequence[Entry], writes: Sequence[Write], *, blind: bool) -> None:
         """Commit, to a new ledger if this one is damaged. Raises StoreBusy: the next commit may succeed."""
@@ -548,6 +564,8 @@ class Writer:
         self._tried_to = self._waiting[-1].seq if self._waiting else 0
         first = min((entries[0].seq for entries in (self._waiting, self._blind) if entries), default=None)
         self._visible = self._acknowledged if first is None else first - 1
+        for entries in (self._waiting, self._blind):
+            self._note_deleted(entries)
 
     def _place_some(self, turn_s: float) -> None:
         """Write the oldest entries into their files, about as many as fit into the turn."""

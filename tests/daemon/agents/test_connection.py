@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from dreamd.daemon.agents.connect import claude_code
 from dreamd.daemon.agents.connect.agents import PROGRAMS, found_here
-from dreamd.daemon.agents.connect.connection import ConnectError, Connection, Records
+from dreamd.daemon.agents.connect.connection import ConnectError, Connection, Records, make_private
 from dreamd.daemon.agents.connect.programs import Command, Places, is_hook_of
 from dreamd.daemon.agents.formats import FORMATS
 
@@ -294,3 +294,13 @@ def test_the_plugin_of_claude_code_names_the_same_hooks_and_tools() -> None:
     assert json.loads(files[".claude-plugin/plugin.json"])["name"] == "dreamd"
     assert set(json.loads(files["hooks/hooks.json"])["hooks"]) == set(claude_code.EVENTS)
     assert json.loads(files[".mcp.json"])["mcpServers"]["dreamd"]["args"] == ["mcp"]
+
+
+def test_folders_are_made_for_their_user_alone_whatever_the_umask_says(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        make_private(tmp_path / "program" / "commands")
+    finally:
+        os.umask(before)
+    made = (tmp_path / "program", tmp_path / "program" / "commands")
+    assert [folder.stat().st_mode & 0o777 for folder in made] == [0o700, 0o700]

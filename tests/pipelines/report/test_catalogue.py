@@ -85,3 +85,9 @@ def test_the_log_is_by_the_persons_own_days() -> None:
         "* **04:00** forget, applied (r1)",
     )
     assert log == "\n\n".join(days) + "\n"
+
+
+def test_a_files_name_brings_no_controls_into_the_catalogue() -> None:
+    found = made([fact(1, title="")._replace(path="facts/bad\x1b]0;PWN\x07\u202e.md")])
+    assert not any(mark in text for text in found.values() for mark in "\x1b\x07\u202e")
+    assert "facts/bad%1B]0;PWN%07%E2%80%AE.md" in found["facts/index.md"]

@@ -128,6 +128,7 @@ class LastWord(RuleBasedStateMachine):
         """Whatever is hidden comes back within as many steps as there are memories."""
         for node in [node for node in self.store.catalog.listing() if not node.live]:
             for _ in range(len(TEXTS) + 1):
+                assert self.store.settle(SETTLED_S)
                 if (now := self.store.catalog.node(node.node_id)) is None or now.live:
                     break
                 try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import threading
+from contextlib import suppress
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -9,10 +12,13 @@ from typing import Any
 import pytest
 from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.documents import document
+from dreamd.store.find.index.index import Index, Reconciled
 from dreamd.store.find.search.search import Question
 from dreamd.store.memory import MemoryStore
-from dreamd.store.model import Conflict, InvalidInput, Kind, NotFound, StoreReadOnly
+from dreamd.store.model import Conflict, InvalidInput, Kind, NewTurn, NotFound, SessionHead, StoreBusy, StoreReadOnly
 from dreamd.store.names import key_complaint
+from dreamd.store.operations.visibility import Visibility
+from dreamd.store.paths import StorePaths
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
@@ -400,3 +406,95 @@ def like_a_dictionary(open_store: OpenStore) -> type[RuleBasedStateMachine]:
 def test_a_space_is_like_a_dictionary(open_store: OpenStore) -> None:
     machine = like_a_dictionary(open_store)
     run_state_machine_as_test(machine, settings=settings(max_examples=15, stateful_step_count=20, deadline=None))
+
+
+# ---- what is gone is told no more
+
+
+class Blocked:
+    """An index that nobody may write to meanwhile, so that it follows nothing."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._held, self._done = threading.Event(), threading.Event()
+        self._holder = threading.Thread(target=self._hold)
+
+    def _hold(self) -> None:
+        with self._store.index.still():
+            self._held.set()
+            self._done.wait()
+
+    def __enter__(self) -> None:
+        self._holder.start()
+        self._held.wait()
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._holder.join()
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no question wait for the index."""
+    monkeypatch.setattr(Visibility.settle, "__defaults__", (0.0,))
+
+
+def told_of(store: MemoryStore, node_id: str) -> bool:
+    """Ask for a memory in every way."""
+    answers: list[Any] = [store.recall("zorro hotel", channel=CHANNEL).hits]
+    answers += [store.context("zorro hotel", channel=CHANNEL).slots, store.list(channel=CHANNEL, kind=Kind.DOCUMENT)]
+    answers += [store.list(channel=CHANNEL)]
+    with suppress(NotFound, StoreBusy):
+        answers.append(store.show(node_id))
+    return "zorro" in str(answers)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("way", ["delete", "rename", "expire", "forget", "forget a turn"])
+def test_what_is_gone_is_told_no_more_though_the_index_has_it(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    node_id, clock, said = "s1#1", Clock(NOW), "The zorro hotel is in Oak street."
+    monkeypatch.setattr(store.parts.withdrawn, "_now", clock)
+    if way == "forget":
+        node_id = store.remember(said, channel=CHANNEL).result()
+    elif way == "forget a turn":
+        store.observe(SessionHead("s1", CHANNEL, "A chat"), [NewTurn("user", said)]).result()
+    else:
+        node_id = put(
+            store, "inn", "The zorro hotel is in Oak street.", ttl_minutes=5 if way == "expire" else None
+        ).node_id
+    assert store.settle(60)
+    assert told_of(store, node_id)
+    with Blocked(store):
+        if way == "delete":
+            store.delete_document(SPACE, "inn")
+        elif way == "rename":
+            store.rename_document(SPACE, "inn", "moved")
+        elif way == "expire":
+            clock.now += timedelta(minutes=6)
+        else:
+            store.forget(node_id)
+        assert not told_of(store, node_id)
+    assert store.settle(60)
+    assert told_of(store, node_id) == (way == "rename")
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_deletion_that_a_crash_kept_from_the_index_is_not_told_by_the_next_start(
+    store: MemoryStore, open_store: OpenStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node_id = put(store, "inn", "The zorro hotel is in Oak street.").node_id
+    assert store.settle(60)
+    store.close()
+    shutil.copytree(paths.index.parent, paths.runs.with_name("kept"))
+    store = open_store()
+    store.delete_document(SPACE, "inn")
+    assert store.settle(60)
+    store.close()
+    shutil.rmtree(paths.index.parent)
+    shutil.copytree(paths.runs.with_name("kept"), paths.index.parent)
+    monkeypatch.setattr(Index, "reconcile", lambda self, progress=None: Reconciled())
+    store = open_store()
+    assert store.catalog.path_of(node_id) is not None
+    assert not told_of(store, node_id)

@@ -123,14 +123,14 @@ def test_traces_are_found_in_plain_and_in_compressed_bytes(tmp_path: Path) -> No
         "clean.db": zlib.compress(b"nothing here", 1),
     }.items():
         (tmp_path / name).write_bytes(data)
-    found = traces.search(sorted(tmp_path.iterdir()), words.is_trace, lambda: None)
+    found = traces.Search(words.is_trace, lambda: None).through(sorted(tmp_path.iterdir()))
     assert [trace.path.name for trace in found] == ["note.md", "packed.db", "plain.db"]
 
 
 def test_a_word_that_lies_across_two_pieces_is_found(tmp_path: Path) -> None:
     path = tmp_path / "large.log"
     path.write_bytes(b"." * (traces.READ_BYTES - 4) + b"quasarine" + b"." * 100)
-    assert traces.search([path], ErasedWords.of(SALT, ["quasarine"], []).is_trace, lambda: None)
+    assert traces.Search(ErasedWords.of(SALT, ["quasarine"], []).is_trace, lambda: None).through([path])
 
 
 def test_an_intent_is_there_until_it_is_removed(tmp_path: Path) -> None:

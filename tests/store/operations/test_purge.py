@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import tempfile
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -355,3 +357,149 @@ def test_only_the_secret_goes(store: MemoryStore, tmp_path: Path, paths: StorePa
     assert (purged.preview.secrets, purged.traces) == (1, ())
     assert places_with(tmp_path, [key]) == []
     assert "Oktavika, key [redacted:github] then" in path.read_text()
+
+
+# ---- what no index holds, and what is no memory
+
+WORD = "quagmirex"
+MATCHING = Selection(matching=WORD)
+
+
+def by_hand(store: MemoryStore, path: str, content: str) -> Path:
+    """Write a file into the vault, and have it read."""
+    file = store.paths.vault / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content)
+    store.reconcile()
+    return file
+
+
+def test_a_copied_file_with_a_doubled_id_goes_and_the_first_stays(store: MemoryStore, tmp_path: Path) -> None:
+    node_id = store.remember("A harmless fact of the harbour.", channel=CHANNEL).result()
+    first = store.paths.vault / store.show(node_id).path
+    by_hand(store, "facts/copy.md", first.read_text().replace("A harmless fact of the harbour.", f"It is {WORD}."))
+    assert store.purge(MATCHING).preview.files_removed == 1
+    assert places_with(tmp_path, [WORD]) == []
+    assert store.show(node_id).text == "A harmless fact of the harbour."
+
+
+def test_the_second_file_of_a_session_loses_its_turn_and_the_first_keeps_its_own(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    talk(store, "s1", ["The boat lies in the harbour", "And it is green"])
+    store.settle()
+    first = store.paths.vault / store.show("s1").path
+    second = first.read_text().replace("The boat lies in the harbour", f"The name of it is {WORD}")
+    by_hand(store, "sessions/2026/11/02/s1.md", second)
+    assert store.purge(MATCHING).preview.turns == 1
+    assert places_with(tmp_path, [WORD]) == []
+    assert [turn.text for turn in store.catalog.turns("s1")] == ["The boat lies in the harbour", "And it is green"]
+
+
+def test_a_note_goes_for_what_it_says_beyond_what_is_searched(store: MemoryStore, tmp_path: Path) -> None:
+    by_hand(store, "notes/long.md", "harbour " * 2**18 + WORD)
+    assert store.purge(MATCHING).preview.files_removed == 1
+    assert places_with(tmp_path, [WORD]) == []
+
+
+@pytest.mark.parametrize("place", ["title", "tag", "speaker", "page", "broken"])
+def test_a_word_that_stands_beside_what_was_said_goes_too(store: MemoryStore, tmp_path: Path, place: str) -> None:
+    if place == "title":
+        talk(store, "s1", ["The boat is green"], title=f"About {WORD}")
+    elif place == "tag":
+        store.tag(store.remember("The boat is green", channel=CHANNEL).result(), [WORD])
+    elif place == "speaker":
+        store.observe(SessionHead("s1", CHANNEL), [NewTurn(WORD, "The boat is green")]).result()
+    elif place == "page":
+        made = filled(store)
+        by_hand(store, made["page"], text(store, made["page"]) + f"\n- a line about {WORD}\n")
+    else:
+        by_hand(store, "facts/broken.md", f"---\ntitle: [unclosed\n---\nThe word is {WORD} here.\n")
+    store.settle()
+    done = store.purge(MATCHING)
+    assert (done.run_id is not None, done.traces) == (True, ())
+    assert places_with(tmp_path, [WORD]) == []
+
+
+@pytest.mark.parametrize("selection", [MATCHING, Selection(secrets=True)], ids=["word", "secrets"])
+@pytest.mark.parametrize("name", [".hidden.txt", "list.csv", ".obsidian/app.json"])
+def test_what_is_no_memory_is_left_and_named(store: MemoryStore, selection: Selection, name: str) -> None:
+    said = "password = Kq7vB2xT9mLw4rZs\n" if selection.secrets else f"the {WORD}\n"
+    file = by_hand(store, name, said)
+    done = store.purge(selection)
+    assert [line for line in done.out_of_reach if name in line] == [f"{file} is left as it is, and holds some of it."]
+    assert file.read_text() == said
+
+
+def test_no_pipe_device_or_link_in_the_vault_holds_up_a_purge(store: MemoryStore, tmp_path: Path) -> None:
+    talk(store, "s1", [FIRST])
+    store.settle()
+    notes = store.paths.vault / "notes"
+    notes.mkdir()
+    os.mkfifo(notes / "pipe.md")
+    os.mkfifo(notes / ".dreamd-1-1.aside.tmp")
+    (notes / "loop.md").symlink_to("loop.md")
+    (notes / "zero").symlink_to("/dev/zero")
+    (notes / "outside").symlink_to("/usr")
+    store.purge(Selection(nodes=("s1",)))
+    assert places_with_in_files(tmp_path, ["quasarine"]) == []
+
+
+def places_with_in_files(folder: Path, words: list[str]) -> list[str]:
+    """Search the files that can be read to their end."""
+    for path in [path for path in folder.rglob("*") if path.is_symlink() or path.is_fifo()]:
+        if path.parent.name == "notes":
+            path.unlink()
+    return places_with(folder, words)
+
+
+def test_a_purged_session_keeps_no_name_of_its_agent_task_and_user(store: MemoryStore, tmp_path: Path) -> None:
+    names = ["zorblattone", "zorblatttwo", "zorblattthree"]
+    head = SessionHead("s1", CHANNEL, agent_id=names[0], task_id=names[1], user_id=names[2], cwd="/src/zorblattfour")
+    store.observe(head, [NewTurn("user", "hello there")]).result()
+    store.settle()
+    store.purge(Selection(nodes=("s1",)))
+    assert places_with(tmp_path, [*names, "zorblattfour"]) == []
+
+
+def test_a_document_is_purged_by_any_id_that_it_had(store: MemoryStore, tmp_path: Path) -> None:
+    for name in ("first", "last"):
+        stored = store.put_document(("n",), "old", f"The {WORD} document.", channel=CHANNEL)
+        store.rename_document(("n",), "old", "new")
+        store.rename_document(("n",), "new", "newest")
+        found = store.document(("n",), "newest")
+        assert found is not None
+        store.settle()
+        store.purge(Selection(nodes=(stored.node_id if name == "first" else found.node_id,)))
+        assert places_with(tmp_path, [WORD]) == []
+
+
+def test_a_purge_waits_for_an_index_that_is_being_made_anew(store: MemoryStore, tmp_path: Path) -> None:
+    talk(store, "s1", [FIRST])
+    store.settle()
+    has_read, go_on = threading.Event(), threading.Event()
+
+    def pause(done: int, total: int) -> None:
+        has_read.set()
+        go_on.wait()
+
+    rebuilding = threading.Thread(target=store.rebuild, args=(pause,))
+    rebuilding.start()
+    has_read.wait()
+    steps: list[str] = []
+    reached = threading.Event()
+
+    def note(step: str, done: int, total: int) -> None:
+        steps.append(step)
+        if step == "index":
+            reached.set()
+
+    purging = threading.Thread(target=store.purge, args=(Selection(nodes=("s1",)), note))
+    purging.start()
+    assert reached.wait(60)
+    assert store.parts.purge.is_under_way
+    go_on.set()
+    purging.join()
+    rebuilding.join()
+    assert steps[-1] == "search"
+    assert places_with(tmp_path, ["quasarine", "zephyrhall"]) == []

@@ -1,4 +1,4 @@
-"""Files of other people, opened with care: regular ones alone, and never through a link."""
+"""Files that others may have put there, opened with care: regular ones alone, and never through a link."""
 
 from __future__ import annotations
 
