@@ -43,8 +43,10 @@ _OF_A_CHANNEL = (
 """The methods that belong to the working folder's channel where neither channel nor folder is named."""
 
 _READING = frozenset(
-    ("ping", "status", "recall", "show", "list", "runs", "pending", "digest", "review_list", "decay_preview")
-    + ("anchor_get", "goals", "working_get", "document_get", "document_list", "document_search")
+    (
+        *("ping", "status", "recall", "show", "list", "runs", "pending", "digest", "review_list", "decay_preview"),
+        *("anchor_get", "goals", "working_get", "document_get", "document_list", "document_search"),
+    )
 )
 """Methods that change nothing."""
 

@@ -269,7 +269,7 @@ def test_the_first_call_after_a_restart_works(serve: Serve) -> None:
     first = serve({"remember": Handler(AnyQuery, lambda params, call: {"by": "first"})})
     with first.client() as client:
         assert client.call("remember") == {"by": "first"}
-        first.close()
+        first.stop(0.2)
         serve({"remember": Handler(AnyQuery, lambda params, call: {"by": "second"})})
         assert client.call("remember") == {"by": "second"}
 
