@@ -57,7 +57,7 @@ FALSE_ALARMS: Final = 5
 START_WAITS_S: Final = 30.0
 QUESTION_WAITS_S: Final = 2.0
 LOOK_AGAIN_S: Final = 0.1
-"""How long a start and a question wait for a ledger that cannot be read, and how often it is tried again."""
+"""The waits of a start and of a question for a ledger that cannot be read, and the time between two tries."""
 
 logger = logging.getLogger(__name__)
 
