@@ -42,6 +42,14 @@ _OF_A_CHANNEL = (
 )
 """The methods that belong to the working folder's channel where neither channel nor folder is named."""
 
+_READING = frozenset(
+    (
+        *("ping", "status", "recall", "show", "list", "runs", "pending", "digest", "review_list", "decay_preview"),
+        *("anchor_get", "goals", "working_get", "document_get", "document_list", "document_search"),
+    )
+)
+"""Methods that change nothing."""
+
 if TYPE_CHECKING:
     from .answers import ContextAnswer, RecallAnswer
 
@@ -72,8 +80,15 @@ class DaemonError(ClientError):
         self.code = code
 
 
+class _Restarted(Exception):
+    """The connection was closed before a request was sent whole, so it was not carried out."""
+
+
 class Client:
-    """One connection to the daemon, for one thread; made at the first call.
+    """One connection to the daemon, for one thread; made at the first call, and again after the daemon left it.
+
+    A call that the daemon may have carried out before it went away is sent again only if it reads, or has an
+    idempotency key.
 
     `timeout_s` bounds every call, None waits for ever; `wait_s` is how long a daemon that is just starting is waited
     for, inside the timeout. `server` holds the daemon's answer to `hello` after the first call. A question or
@@ -110,19 +125,38 @@ class Client:
             too_long_a_line = line_too_long()
             raise ClientError(str(too_long_a_line), too_long_a_line.hint)
         try:
-            if self._socket is None:
-                self._connect(deadline)
-                request = (
-                    encode_request("hello", "hello", {"client": self._name, "protocol": PROTOCOL_VERSION}) + request
-                )
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # turned away: why is there to be read
-                self._send(request, deadline)
-            return self._wait(self._last_id, deadline, on_progress)
+            if self._socket is not None:
+                try:
+                    return self._ask_again_on_the_same(request, deadline, on_progress)
+                except _Restarted:
+                    self.close()
+                except (BrokenPipeError, ConnectionResetError):
+                    if not _may_be_repeated(method, params or {}):
+                        raise
+                    self.close()
+            return self._ask_anew(request, deadline, on_progress)
         except OSError as error:
             self.close()
             if isinstance(error, TimeoutError):
                 raise Unreachable(f"the daemon did not answer within {self._timeout_s:g} s", HINT_SLOW) from None
             raise Absent(f"the connection to the daemon broke: {error}", HINT_LOG) from None
+
+    def _ask_again_on_the_same(
+        self, request: bytes, deadline: float | None, on_progress: OnProgress | None
+    ) -> dict[str, Any]:
+        """Ask on the connection that is open. Raises _Restarted if the daemon has left it before the whole request."""
+        try:
+            self._send(request, deadline)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise _Restarted from error
+        return self._wait(self._last_id, deadline, on_progress)
+
+    def _ask_anew(self, request: bytes, deadline: float | None, on_progress: OnProgress | None) -> dict[str, Any]:
+        self._connect(deadline)
+        hello = encode_request("hello", "hello", {"client": self._name, "protocol": PROTOCOL_VERSION})
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # turned away: why is there to be read
+            self._send(hello + request, deadline)
+        return self._wait(self._last_id, deadline, on_progress)
 
     def cancel(self) -> None:
         """Take the last request back; what it still answers is not read."""
@@ -199,6 +233,11 @@ class Client:
         if type(message) is not dict:
             raise ConnectionResetError("what answers is not dreamd")
         return message
+
+
+def _may_be_repeated(method: str, params: dict[str, Any]) -> bool:
+    """Say whether a second time changes nothing: it reads, or the daemon knows it by its key."""
+    return method in _READING or params.get("idempotency_key") is not None
 
 
 def result_of(answer: dict[str, Any]) -> dict[str, Any]:

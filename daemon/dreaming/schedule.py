@@ -21,6 +21,8 @@ from .idle import Activity, IdleCheck, LoadMeter, Machine, check_idle
 from .presence import is_away
 
 if TYPE_CHECKING:
+    from apscheduler.job import Job
+
     from ...store import MemoryStore
 
 HISTORY_RUNS = 200
@@ -79,7 +81,8 @@ def next_due(now: datetime, history: Sequence[Past], settings: ScheduleSettings,
     """Return the next dream. `now` carries the person's zone, with its rules (a ZoneInfo).
 
     - due at a local time each day; a weekly dream takes the place of that day's daily one;
-    - at most one of those lands a local date; a missed one that is made up for counts for the date it lands on;
+    - at most one of those lands a local date, or, where they are due in the evening, from noon to noon; a missed one
+      that is made up for counts for the date it lands on;
     - missed ones are made up for once, however many there were;
     - failures since the last landing double the wait, up to a bound; one that gave way costs nothing;
     - a compaction, which only reads what is new, comes in between when many turns wait, but not often.
@@ -106,14 +109,16 @@ def _next_of(now: datetime, believed: Sequence[Past], settings: ScheduleSettings
 
 def _nightly(now: datetime, history: Sequence[Past], settings: ScheduleSettings) -> Due:
     """Return the next daily or weekly dream."""
-    zone, today = now.tzinfo, now.date()
+    zone, today = now.tzinfo, _night_of(now, settings)
     assert zone is not None
     now_utc = now.astimezone(UTC)
-    landed_on = [_date_of(past, today, zone) for past in history if past.ended is Ended.LANDED]
-    settled_on = landed_on + [_date_of(past, today, zone) for past in history if past.ended is Ended.CANCELLED]
-    weekly_on = [
-        _date_of(past, today, zone) for past in history if past.ended is Ended.LANDED and past.kind == "weekly"
-    ]
+
+    def dates(ended: Ended, kind: str = "") -> list[date]:
+        counted = (past for past in history if past.ended is ended and kind in ("", past.kind))
+        return [min(_night_of(past.began_at.astimezone(zone), settings), today) for past in counted]
+
+    landed_on, weekly_on = dates(Ended.LANDED), dates(Ended.LANDED, "weekly")
+    settled_on = landed_on + dates(Ended.CANCELLED)
     if settled_on:
         first = max(settled_on) + timedelta(days=1)
     else:
@@ -142,8 +147,13 @@ def _compaction_not_before(now_utc: datetime, history: Sequence[Past], settings:
     return max(last + gap, _backed_off_until(compactions, settings))
 
 
-def _date_of(past: Past, today: date, zone: tzinfo) -> date:
-    return min(past.began_at.astimezone(zone).date(), today)
+def _night_of(local: datetime, settings: ScheduleSettings) -> date:
+    """Return the date for which a dream at this local time counts.
+
+    Where dreams are due in the second half of a day, the first half of the next one is still of that night.
+    """
+    shift = timedelta(hours=12 if settings.daily_at.hour >= 12 else 0)
+    return (local.replace(tzinfo=None) - shift).date()
 
 
 def _slot(day: date, zone: tzinfo, settings: ScheduleSettings) -> datetime:
@@ -249,29 +259,37 @@ class Schedule:
         """Tick every minute, until cancelled. What cannot be started is tried again a while later."""
         while True:
             try:
-                async with self.ticking():
-                    await asyncio.Event().wait()
+                async with self.ticking() as tick:
+                    while True:
+                        await asyncio.sleep(AGAIN_S)  # by the monotonic clock
+                        bring_forward(tick, datetime.now(UTC))
             except Exception as error:  # a job's boundary
                 logger.opt(exception=True).error("the schedule ended; it begins again in {:.0f} s", AGAIN_S)
                 self.waiting_for = f"the schedule ended with {type(error).__name__}; it begins again"
             await asyncio.sleep(AGAIN_S)
 
     @contextlib.asynccontextmanager
-    async def ticking(self) -> AsyncIterator[None]:
+    async def ticking(self) -> AsyncIterator[Job]:
         """Tick every minute while inside. A tick missed in suspend is made up for once, by the next one."""
         from apscheduler.schedulers.asyncio import AsyncIOScheduler  # 100 ms: not on the way to the first recall
 
         self._load.read()
         scheduler = AsyncIOScheduler(timezone=UTC)
-        scheduler.add_job(
+        tick = scheduler.add_job(
             self.tick, "interval", minutes=1, misfire_grace_time=None, coalesce=True, max_instances=1, id="tick"
         )
         scheduler.start()
         logger.debug("the schedule ticks")
         try:
-            yield
+            yield tick
         finally:
             scheduler.shutdown(wait=False)
+
+
+def bring_forward(tick: Job, now: datetime) -> None:
+    """Have a job run now whose next run lies further ahead than its minute: the wall clock was set back."""
+    if tick.next_run_time > now + timedelta(seconds=AGAIN_S):
+        tick.modify(next_run_time=now)
 
 
 def _passed_over(due: Due) -> str:

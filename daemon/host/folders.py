@@ -36,7 +36,10 @@ def problems(settings: Settings) -> Iterator[UnusableFolder]:
         ("The vault", "vault_dir", settings.vault, settings.vault_dir is not None and is_new),
     ]
     if settings.log.file is not None:
-        places.append(("The log's folder", "log.file", settings.log.file.expanduser().absolute().parent, True))
+        log = settings.log.file.expanduser().absolute()
+        places.append(("The log's folder", "log.file", log.parent, True))
+        if why := _complaint_of_file(log):
+            yield UnusableFolder(f"The log {log} cannot be used: {why}.", f"Set {PREFIX}LOG__FILE (log.file).")
     for what, key, path, is_needed in places:
         if why := _complaint(path, is_needed):
             variable = PREFIX + key.replace(".", "__").upper()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..protocol import INTERNAL_ERROR, PARSE_ERROR
+from ..protocol import INTERNAL_ERROR, PARSE_ERROR, line_too_long
 from .opening import SUBSCRIPTION_KEY, Opening, complete, is_modern
 
 ABSENT_S, STARTING_S = 0.5, 6.0
@@ -20,7 +20,7 @@ SILENT_S, PROBED_S = 2.0, 3.0
 LONGEST_S = 30.0
 """Longer than the daemon's own deadline of 20 s, so that its own words are heard."""
 RECENT_S = 10.0
-MOST_PENDING = 1000
+MOST_PENDING, MOST_PENDING_BYTES = 1000, 8 * 2**20
 
 NOT_THERE = "dreamd is not running; the person can start it with `dreamd`, or for good with `dreamctl install`"
 STARTING = "dreamd is starting"
@@ -76,7 +76,8 @@ class Exchange:
     @property
     def has_room(self) -> bool:
         """Say whether more of the agent's requests are taken."""
-        return len(self._pending) < MOST_PENDING
+        held_bytes = sum(len(pending.line) for pending in self._pending.values())
+        return len(self._pending) < MOST_PENDING and held_bytes < MOST_PENDING_BYTES
 
     @property
     def owes_answers(self) -> bool:
@@ -103,6 +104,15 @@ class Exchange:
             self._say(answer)
         else:
             self._asked(Pending(message, line, now))
+
+    def refuse_too_long(self, message: Message | None) -> None:
+        """Answer a request whose line the daemon would not take; None: it cannot be told which request that was."""
+        request_id = None if message is None else message.get("id")
+        if message is not None and ("method" not in message or type(request_id) not in (int, str)):
+            return  # a notification, or an answer: neither is answered
+        error = line_too_long()
+        told = {"code": error.code, "message": f"{error}; {error.hint}"}
+        self._say({"jsonrpc": "2.0", "id": request_id, "error": told})
 
     def from_daemon(self, line: bytes, now: float) -> None:
         """Take in a line of the daemon's. Raises Refused, and ValueError for what is none."""

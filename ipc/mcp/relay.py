@@ -16,6 +16,7 @@ from typing import Any
 
 from ..paths import default_socket_path, too_long
 from ..protocol import LineBuffer
+from .agent_lines import AgentLines, Outline
 from .exchange import Exchange, Refused
 from .opening import Opening
 from .parent import POLL_S, Parent
@@ -63,7 +64,7 @@ class Relay:
         self._exchange = exchange
         self._path = path
         self._parent = Parent()
-        self._from_agent = LineBuffer(LONGEST_LINE)
+        self._from_agent = AgentLines()
         self._from_daemon = LineBuffer(LONGEST_LINE)
         self._to_agent = self._to_daemon = b""
         self._daemon: socket.socket | None = None
@@ -79,8 +80,8 @@ class Relay:
             while self._turn(time.monotonic()):
                 pass
         except BrokenPipeError:  # the agent reads no more
-            return 0
-        return 0 if not self._from_agent.overflowed else 1
+            pass
+        return 0
 
     def _turn(self, now: float) -> bool:
         if self._daemon is None and now >= self._retry_at:
@@ -141,12 +142,14 @@ class Relay:
     def _read_agent(self, now: float) -> None:
         data = os.read(STDIN, READ_BYTES)
         for line in self._from_agent.lines(data):
-            if line and not line.isspace():
+            if isinstance(line, Outline):
+                self._exchange.refuse_too_long(line.message())
+            elif line and not line.isspace():
                 self._exchange.from_agent(line, now)
         if self._exchange.wants_to_begin_anew:
             self._lose(now)
             self._retry_at = now
-        if not data or self._from_agent.overflowed:
+        if not data:
             self._ends_at = now + LAST_ANSWERS_S
 
     def _connect(self, now: float) -> None:

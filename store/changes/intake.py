@@ -197,8 +197,8 @@ class SessionPlans:
 
 
 def _identity(turn: Turn) -> object:
-    """Return what makes a turn of a session the same in two files: its external id, else all that was said of it."""
-    return turn.external_id or (turn.role, turn.at, turn.text)
+    """Return what makes a turn of a session the same in two files: its words, and its external id or time."""
+    return turn.external_id or turn.at, turn.role, turn.text
 
 
 def _as_new(turn: Turn) -> NewTurn:

@@ -23,6 +23,9 @@ BUSY_TIMEOUT_MS = 5000
 DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, UnicodeDecodeError)
 """The exceptions by which SQLite reports damage; text that is not UTF-8 lay in a page without structure."""
 
+MAY_PASS: Final = (apsw.CantOpenError, apsw.IOError)
+"""Signs that may lie in the disk or in the number of open files, and not in what the file holds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Migration:
@@ -129,6 +132,42 @@ def integrity_problems(path: Path, vfs: str | None = None) -> list[str]:
         return quick_check(path, vfs)
     except apsw.Error as error:
         return [str(error)]
+
+
+def lasting_problems(path: Path, vfs: str | None = None) -> list[str]:
+    """Return what two checks find, between which every byte of the file could be read; [] when nothing.
+
+    Raises StoreBusy where it cannot be read at the moment, as from a disk that hiccups: that is no damage.
+    """
+    found: list[str] = []
+    for _ in range(2):
+        try:
+            found = quick_check(path, vfs)
+        except MAY_PASS as error:
+            raise unreadable(path) from error
+        except apsw.Error as error:
+            found = [str(error)]
+        if not found:
+            return []
+        if vfs is None:
+            _read_through(path)
+    return found
+
+
+def _read_through(path: Path) -> None:
+    try:
+        for file in (path, path.with_name(f"{path.name}-wal")):
+            with contextlib.suppress(FileNotFoundError), file.open("rb", buffering=0) as source:
+                while source.read(2**20):
+                    pass
+    except OSError as error:
+        raise unreadable(path) from error
+
+
+def unreadable(path: Path) -> StoreBusy:
+    """Return the error for a file that cannot be read at the moment."""
+    hint = "It is tried again; if it stays so, look at the disk. Nothing is lost."
+    return StoreBusy(f"{path.name} cannot be read at the moment", hint=hint)
 
 
 def quick_check(path: Path, vfs: str | None = None) -> list[str]:

@@ -160,6 +160,8 @@ class Health:
             yield f"{absence.reason[0].upper()}{absence.reason[1:]}: it is waited for.{waits} {absence.hint}"
         elif (trouble := self._writer.trouble) is not None:
             yield f"{waiting} changes wait to be written: {trouble}. {trouble.hint}"
+        if (refusal := self._writer.refusal) is not None:
+            yield f"What was to be written last was refused: {refusal}. Send it again in a moment."
         if held := self._writer.held_paths:
             yield f"{len(held)} files cannot be written ({held[0]}); they are tried again every half minute."
         if self._indexer.problem is not None:

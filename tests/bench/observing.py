@@ -33,7 +33,6 @@ from dreamd.store.model import NewTurn, SessionHead, StoreBusy
 from dreamd.store.settings import StoreSettings
 
 FIRST_DAY = datetime(2026, 11, 1, 9, tzinfo=UTC)
-NOW = FIRST_DAY + timedelta(days=30)
 SESSIONS, DAYS, LIVES, BATCHES = 3, 9, 3, 8
 SETTLED_S, CHECKED_S = 120.0, 300.0
 
@@ -41,12 +40,12 @@ Say = Callable[..., None]
 
 
 def open_store(folder: Path) -> MemoryStore:
-    """Open the store of a folder on a clock that stands still, with an embedder that needs no model."""
+    """Open the store of a folder with an embedder that needs no model."""
     index = folder / "index"
     paths = StorePaths(
         folder / "vault", folder / "ledger.db", index / "index.db", index / "embeddings.db", folder / "runs"
     )
-    return MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW)
+    return MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: datetime.now(UTC))
 
 
 def word_of(number: int) -> str:

@@ -252,3 +252,60 @@ def test_the_client_imports_nothing_heavy() -> None:
         "argparse",
     }
     assert not heavy & set(loaded)
+
+
+def listening(path: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(1)
+    return listener
+
+
+def answer(accepted: socket.socket, request_id: int) -> None:
+    accepted.sendall(b'{"jsonrpc": "2.0", "id": %d, "result": {}}\n' % request_id)
+
+
+def test_the_first_call_after_a_restart_works(serve: Serve) -> None:
+    first = serve({"remember": Handler(AnyQuery, lambda params, call: {"by": "first"})})
+    with first.client() as client:
+        assert client.call("remember") == {"by": "first"}
+        first.stop(0.2)
+        serve({"remember": Handler(AnyQuery, lambda params, call: {"by": "second"})})
+        assert client.call("remember") == {"by": "second"}
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "is_repeated"),
+    [("remember", {}, False), ("remember", {"idempotency_key": "k"}, True), ("recall", {}, True)],
+)
+def test_what_may_have_been_carried_out_is_sent_again_only_where_that_is_safe(
+    socket_folder: Path, method: str, params: dict[str, Any], is_repeated: bool
+) -> None:
+    """The daemon takes a request whole and goes away without an answer."""
+    listener = listening(str(socket_folder / "fake.sock"))
+    asked: list[bytes] = []
+
+    def serve_twice() -> None:
+        first, _ = listener.accept()
+        with first:
+            first.recv(4096)
+            answer(first, 1)
+            asked.append(first.recv(4096))
+        again, _ = listener.accept()
+        with again:
+            asked.append(again.recv(4096))
+            answer(again, 2 if is_repeated else 3)
+
+    thread = threading.Thread(target=serve_twice)
+    thread.start()
+    with listener, Client(str(socket_folder / "fake.sock")) as client:
+        client.call("ping")
+        if is_repeated:
+            assert client.call(method, params) == {}
+        else:
+            with pytest.raises(Unreachable):
+                client.call(method, params)
+            client.call("ping")
+        thread.join()
+    assert method.encode() in asked[0]
+    assert (method.encode() in asked[1]) is is_repeated

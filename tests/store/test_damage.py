@@ -508,3 +508,18 @@ def test_a_damaged_index_is_not_kept_where_there_is_no_room_for_two(
     for word in ("q1x7z", "m7z"):
         until_found(store, word)
     assert not (paths.index.parent / "index.set-aside.db").exists()
+
+
+def test_the_status_says_that_writes_are_refused(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    with contextlib.closing(open_store()) as store:
+        with monkeypatch.context() as broken:
+
+            def fail(*args: object, **kwargs: object) -> None:
+                raise apsw.IOError("fsync failed")
+
+            broken.setattr(store.parts.ledger, "commit", fail)
+            with pytest.raises(StoreBusy):
+                store.remember("Vera keeps a lantern", channel="shop").result()
+            assert [problem for problem in store.status()["problems"] if "was refused" in problem]
+        store.remember("Vera keeps a lantern", channel="shop").result()
+        assert not [problem for problem in store.status()["problems"] if "was refused" in problem]

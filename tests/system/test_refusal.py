@@ -43,6 +43,7 @@ def bare(text: str) -> str:
         ("DREAMD_VAULT_DIR", "/proc/nowhere", "The vault /proc/nowhere cannot be used: it cannot be made"),
         ("DREAMD_VAULT_DIR", "{file}", "The vault {file} cannot be used: it is a file."),
         ("DREAMD_LOG__FILE", "{file}/dreamd.log", "The log's folder {file} cannot be used: it is a file."),
+        ("DREAMD_LOG__FILE", "/proc", "The log /proc cannot be used: it is no file."),
     ],
 )
 def test_a_place_that_cannot_be_used_is_a_sentence_and_78(

@@ -20,7 +20,7 @@ from typing import Final
 
 import apsw
 
-from ...keep.database import DAMAGE, Connections, integrity_problems, open_database, quick_check, watch
+from ...keep.database import DAMAGE, MAY_PASS, Connections, integrity_problems, open_database, quick_check, watch
 from ...keep.files.vault import Vault
 from ...keep.redaction import FileMask
 from ...keep.unwritable import can_be_written, copy_to_memory
@@ -48,8 +48,6 @@ FEW: Final = 64
 """Changed files that are left for the moment in which nothing else is written: about as many as one transaction."""
 
 UNUSABLE: Final = (Corrupt, SchemaTooNew, IndexDamaged, *DAMAGE, apsw.SQLError)
-MAY_PASS: Final = (apsw.CantOpenError, apsw.IOError)
-"""Damage that may lie in the disk or in the number of open files, and not in what the file holds."""
 
 LOOKS: Final = 5
 """Attempts to read a file that cannot be read at the moment, before it is discarded."""

@@ -7,19 +7,29 @@ import ctypes
 import json
 import logging
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
 
 from ...model import Corrupt, NodeId, NotFound, StoreBusy
 from ...results import Anchor, Goal
-from ..database import Connections, integrity_problems, open_database, preallocate_wal, transaction, translated
+from ..database import (
+    MAY_PASS,
+    Connections,
+    lasting_problems,
+    open_database,
+    preallocate_wal,
+    transaction,
+    translated,
+    unreadable,
+)
 from ..unwritable import can_be_written, copy_to_memory
 from .answered import ANSWER
 from .erasing import Eraser, erasures
@@ -27,7 +37,7 @@ from .journal import BLIND, Entry, sha256
 from .questions import Gap, PastQuestion, Probe, past_question_of_row
 from .ranking import RANKINGS, RecordedRanking, recorded_ranking_of_row
 from .records import RENAMED, RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row, stored, unpacked
-from .salvage import carry_over, set_aside
+from .salvage import bring_back, carry_over, set_aside
 from .schema import MIGRATIONS
 from .withheld import IS_RECORDED, LAST_DELETION, WITHHELD, WITHHELD_IMAGE, Deleted
 from .work import ANCHORS, GOALS, HANDED, Handed, Work, anchor_of_row, goal_of_row, handed_of_row, work_text
@@ -41,7 +51,17 @@ LOOKED_THROUGH_BYTES: Final = 16 * 2**20
 LATER_KEPT: Final = 10_000
 """The most rows that wait for the next transaction; while none succeeds, the oldest of them are dropped."""
 
+FALSE_ALARMS: Final = 5
+"""The signs of damage that are put down to the disk while a check finds the file whole."""
+
+START_WAITS_S: Final = 30.0
+QUESTION_WAITS_S: Final = 2.0
+LOOK_AGAIN_S: Final = 0.1
+"""The waits of a start and of a question for a ledger that cannot be read, and the time between two tries."""
+
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _GOES_ON: Final = "Make room, or make it writable; dreamd goes on by itself, and nothing is lost."
 _PAGE_BYTES: Final = 4096
@@ -80,6 +100,7 @@ class Ledger:
         self._readers = self._new_readers()
         self._writing: apsw.Connection | None = None
         self._inode = 0
+        self._false_alarms = 0
         self._aside: Path | None = None  # the damaged file, while another is being begun
         self.damage: Corrupt | None = None
         """The damage that was found, until `begin_anew`."""
@@ -104,12 +125,36 @@ class Ledger:
             self._read_from = copy_to_memory(self.path)
             return
         self.is_new = not self.path.exists()
+        self._waited_out(self._open_or_begin, START_WAITS_S)
+
+    def _open_or_begin(self) -> None:
         try:
             self._refuse_emptied()
+            bring_back(self.path)
             self._prepare()
             self._look_inside()
-        except Corrupt:
+        except Corrupt as error:
+            self._refuse_if_whole(error)
             self.begin_anew()
+
+    def _waited_out(self, work: Callable[[], T], patience_s: float) -> T:
+        """Do it again until the file can be read. Raises StoreBusy after `patience_s`."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                return work()
+            except (*MAY_PASS, StoreBusy) as error:
+                if time.monotonic() >= deadline:
+                    raise unreadable(self.path) from error
+                time.sleep(LOOK_AGAIN_S)
+
+    def _refuse_if_whole(self, error: Corrupt) -> None:
+        """Raise StoreBusy for a sign of damage that a check of the file does not find, or cannot look for now."""
+        if not isinstance(error.__cause__, apsw.Error) or lasting_problems(self.path, self._vfs):
+            return
+        if self._false_alarms < FALSE_ALARMS:
+            self._false_alarms += 1
+            raise unreadable(self.path) from error
 
     def _refuse_emptied(self) -> None:
         if self.path.exists() and not self.path.stat().st_size:
@@ -157,6 +202,7 @@ class Ledger:
             raise Corrupt(f"{self.path.name} was damaged, and another is being begun") from error
         except Corrupt as error:
             if self.damage is None and self._writing is not None:
+                self._refuse_if_whole(error)
                 self.damage = error
                 self.on_damage()
             raise
@@ -183,6 +229,7 @@ class Ledger:
             self._writer().executemany(_JOURNAL.replace("INSERT", "INSERT OR REPLACE"), rows)
             self._run(self._writer(), self.in_mind())
         self.damage = self._aside = None
+        self._false_alarms = 0
 
     def _keep_in_place(self) -> None:
         """See that the file is where the next daemon looks for it; one that was deleted in use is written again."""
@@ -241,6 +288,8 @@ class Ledger:
     def _writer(self) -> apsw.Connection:
         if self.is_copy:
             raise StoreBusy(f"the disk of {self.path.name} cannot be written", hint=_GOES_ON)
+        if self._aside is not None and self._writing is None:
+            raise unreadable(self.path)
         if self._writing is None:
             raise ValueError("this ledger was opened for reading, or is closed")
         return self._writing
@@ -376,8 +425,11 @@ class Ledger:
     # ---- questions: any thread
 
     def _ask(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        with self._guarded():
-            return self._readers.get().execute(sql, values).fetchall()
+        def ask() -> list[Any]:
+            with self._guarded():
+                return self._readers.get().execute(sql, values).fetchall()
+
+        return self._waited_out(ask, QUESTION_WAITS_S)
 
     def runs(
         self, limit: int = 20, *, kinds: Sequence[str] = (), states: Sequence[str] = (), hidden: Sequence[str] = ()
@@ -608,11 +660,14 @@ class Ledger:
 
     def problems(self) -> list[str]:
         """Return the problems that SQLite's own check finds; it reads the whole file, so call it between requests."""
-        return integrity_problems(self.path, self._vfs)
+        return lasting_problems(self.path, self._vfs)
 
     def look_through(self) -> list[str]:
-        """Return the problems of `integrity_problems`, and note them as damage."""
-        found = self.problems()
+        """Return the problems of `problems`, and note them as damage."""
+        try:
+            found = self.problems()
+        except StoreBusy as error:
+            return [str(error)]
         if found:
             with contextlib.suppress(Corrupt), self._guarded():
                 raise Corrupt(f"{self.path.name} is damaged: {found[0]}")

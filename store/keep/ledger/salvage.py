@@ -30,7 +30,7 @@ from typing import Any, Final
 
 import apsw
 
-from ..database import open_database, transaction
+from ..database import lasting_problems, open_database, schema_version, transaction
 from .journal import BLIND
 from .schema import MIGRATIONS
 
@@ -125,6 +125,20 @@ def salvage(ledger: Path) -> list[Salvaged]:
     finally:
         _forget_loss(target)
         target.close()
+
+
+def bring_back(ledger: Path) -> None:
+    """Salvage what was set aside, at a start, if all of it proves whole: a disk that hiccuped was taken for damage."""
+    aside = damaged_files(ledger)
+    if aside and ledger.exists() and all(map(_is_whole, aside)):
+        salvage(ledger)
+
+
+def _is_whole(path: Path) -> bool:
+    if lasting_problems(path):
+        return False
+    with contextlib.closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+        return schema_version(connection) > 0
 
 
 def discard(ledger: Path) -> list[str]:

@@ -62,6 +62,9 @@ LONGEST_RETRY_S: Final = 5.0
 HELD_RETRY_S: Final = 30.0
 """The wait before a single file that cannot be written (its folder is read-only) is tried again."""
 
+REFUSED_S: Final = 60.0
+"""For so long a refused write, with none after it, counts as today's: nothing says when its reason ended."""
+
 GRACE_S: Final = 0.002
 """The wait of files after an acknowledgement for the next plan: a client that writes again at once does not wait for
 the files of its last write."""
@@ -148,6 +151,8 @@ class Writer:
         self._waiting_bytes = 0
         self._tried_to = 0
         self._trouble: StoreBusy | None = None
+        self._refused: Exception | None = None
+        self._refused_at = 0.0
         self._retry_at = 0.0
         self._retry_s = FIRST_RETRY_S
         self._held_retry_at = 0.0
@@ -257,6 +262,11 @@ class Writer:
         return self._trouble
 
     @property
+    def refusal(self) -> Exception | None:
+        """The reason why the last write was refused, None if it was not, or that is REFUSED_S ago."""
+        return self._refused if self._monotonic() < self._refused_at + REFUSED_S else None
+
+    @property
     def held_paths(self) -> tuple[str, ...]:
         """The files that cannot be written, though others can; their content waits in the ledger."""
         return tuple(dict.fromkeys(entry.path for entry in self._held))
@@ -271,7 +281,7 @@ class Writer:
         if self._ledger.damage is not None:
             try:
                 self._ledger.begin_anew([*self._held, *self._waiting], self._blind)
-            except (apsw.Error, OSError) as error:
+            except (apsw.Error, OSError, StoreBusy) as error:
                 raise _busy(error) from error
         return Planned(None)
 
@@ -464,10 +474,12 @@ class Writer:
             if entries or writes:
                 self._commit_or_reopen(entries, writes, blind=blind)
         except Exception as error:
+            self._refused, self._refused_at = error, self._monotonic()
             self._reset_pending()
             for future, _ in answers:
                 future.set_exception(error)
             return
+        self._refused = None
         self._acknowledged_at = self._monotonic()
         if entries:
             (self._blind if blind else self._waiting).extend(entries)
@@ -527,11 +539,22 @@ class Writer:
             return False
         if self._ledger.is_copy and not self._ledger_is_back():
             return False
+        if self._ledger.damage is not None and not self._has_another_ledger():
+            return False
         if self._presence is not None and self._presence.identity() != self._placed_in:
             self._enter_vault()
         if self._was_away:
             self._was_away = False
             self._on_back()
+        return True
+
+    def _has_another_ledger(self) -> bool:
+        """Return True once another ledger is begun in place of one that is damaged."""
+        try:
+            self._begin_ledger_anew(self._files)
+        except StoreBusy as error:
+            self._begin_fault(error)
+            return False
         return True
 
     def _ledger_is_back(self) -> bool:

@@ -13,6 +13,7 @@ from typing import cast
 from zoneinfo import ZoneInfo
 
 import pytest
+from apscheduler.job import Job
 from dreamd.daemon.clock import local_now, local_zone
 from dreamd.daemon.dreaming.budget import DREAMS, Spent, spent_in_a_day
 from dreamd.daemon.dreaming.dreamer import Dreamer, DreamError
@@ -424,6 +425,48 @@ def test_the_scheduler_ticks_every_minute() -> None:
             pass
 
     asyncio.run(live())
+
+
+def test_a_clock_set_back_does_not_hold_the_next_tick_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job was put off until a time that the wall clock, set back by years, says is far ahead."""
+    night, ticked = Night(), asyncio.Event()
+    monkeypatch.setattr("dreamd.daemon.dreaming.schedule.AGAIN_S", 0.0)
+
+    async def tick() -> None:
+        ticked.set()
+
+    monkeypatch.setattr(night.schedule, "tick", tick)
+    began = night.schedule.ticking
+
+    @contextlib.asynccontextmanager
+    async def ticking() -> AsyncIterator[Job]:
+        async with began() as job:
+            job.modify(next_run_time=datetime.now(UTC) + timedelta(days=3650))
+            yield job
+
+    monkeypatch.setattr(night.schedule, "ticking", ticking)
+
+    async def live() -> None:
+        task = asyncio.create_task(night.schedule.run())
+        async with asyncio.timeout(20):
+            await ticked.wait()
+        task.cancel()
+
+    asyncio.run(live())
+
+
+@pytest.mark.parametrize("daily_at", [time(3), time(12), time(18), time(23), time(23, 59)])
+@pytest.mark.parametrize("bed", [time(0, 5), time(0, 40), time(2, 30), time(4)])
+def test_a_person_who_works_past_midnight_has_a_dream_every_night(daily_at: time, bed: time) -> None:
+    settings, landed = ScheduleSettings(daily_at=daily_at, weekly_on=6), [past("2026-10-01T04:00")]
+    now = at("2026-10-01T12:00")
+    while now < at("2026-11-30T12:00"):
+        now += timedelta(minutes=15)
+        due = next_due(now, landed, settings)
+        if bed <= now.time() < time(7) and due.is_due(now):
+            landed.append(Past(due.kind, now.astimezone(UTC)))
+    assert len(landed) == 1 + 60
+    assert 8 <= sum(one.kind == "weekly" for one in landed) <= 9
 
 
 def test_what_was_linked_or_gave_way_does_not_bring_a_second_dream(tmp_path: Path) -> None:

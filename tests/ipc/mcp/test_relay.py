@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from dreamd.ipc.mcp.agent_lines import Outline
 from dreamd.ipc.mcp.relay import main, parties
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.ipc.mcp.messages import asked, initialize
 
@@ -59,9 +62,24 @@ def test_one_that_asks_and_leaves_is_answered(socket_folder: Path) -> None:
     assert done.stderr == b""
 
 
-def test_a_line_without_an_end_ends_it(socket_folder: Path) -> None:
-    done = subprocess.run(ENTRY, input=b"x" * (3 * 2**20), env=environ(socket_folder), capture_output=True, timeout=60)
-    assert done.returncode == 1
+def test_a_call_longer_than_a_line_is_refused_by_its_id_and_the_others_go_on(socket_folder: Path) -> None:
+    """Of two, three and twenty MiB; the id may stand behind the arguments, and the arguments hold ids of their own."""
+    texts = ["y" * (2**21), '"id": 9, \\ }{' * (3 * 2**16), "ж" * (20 * 2**20)]
+    asks = [{"params": {"arguments": {"text": text}}, "method": "tools/call", "id": n} for n, text in enumerate(texts)]
+    lines = b"".join(json.dumps(one).encode() + b"\n" for one in (*asks, asked(7, "ping")))
+    done = subprocess.run(ENTRY, input=lines, env=environ(socket_folder), capture_output=True, timeout=60, check=True)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer["id"] for answer in answers] == [0, 1, 2, 7]
+    assert ["longer than" in answer.get("error", {}).get("message", "") for answer in answers] == [True] * 3 + [False]
+
+
+@given(st.dictionaries(st.text(), st.recursive(st.none() | st.text() | st.integers(), st.lists)), st.integers(1, 9))
+def test_an_outline_is_the_outer_object_however_it_arrives(message: dict[str, object], step: int) -> None:
+    data = json.dumps(message).encode()
+    outline = Outline()
+    for start in range(0, len(data), step):
+        outline.read(data[start : start + step])
+    assert outline.message() == {name: None if type(value) is list else value for name, value in message.items()}
 
 
 def test_it_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
