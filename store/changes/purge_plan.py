@@ -157,7 +157,8 @@ class Planner:
         history += beside
         work = self._work()
         found = self._named(selection, history, work) if selection.nodes else self._chosen(selection, history)
-        found.doubled = self._doubled(beside)
+        apart = [version for version in history if is_session(version.node.path)]  # joined to another file since
+        found.doubled = self._doubled([*apart, *beside])
         for one in work:
             if one.session_id in found.sessions or _is_chosen(one, selection):
                 found.add_work(one, with_session=selection.matching is None)
@@ -179,9 +180,9 @@ class Planner:
         gone = sum(erasure.takes_work(one.session_id, one.text) for one in work)
         return PurgePlan(erasure, tuple(titles)[:MOST_TITLES], tuple(repeated_in), work=gone)
 
-    def _doubled(self, beside: Sequence[Version]) -> frozenset[NodeId]:
-        """Return the ids of files beside the index that another file has in it."""
-        paths = {node.node_id: node.path for node in (version.node for version in beside)}
+    def _doubled(self, versions: Sequence[Version]) -> frozenset[NodeId]:
+        """Return the ids that one file has here and another in the index."""
+        paths = {version.node.node_id: version.node.path for version in versions}
         known = self._catalog.nodes(paths)
         return frozenset(name for name, node in known.items() if node.path != paths[name])
 

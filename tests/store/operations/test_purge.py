@@ -383,7 +383,7 @@ def test_a_copied_file_with_a_doubled_id_goes_and_the_first_stays(store: MemoryS
     assert store.show(node_id).text == "A harmless fact of the harbour."
 
 
-def test_the_second_file_of_a_session_loses_its_turn_and_the_first_keeps_its_own(
+def test_a_session_loses_the_turn_of_its_second_file_and_keeps_its_own(
     store: MemoryStore, tmp_path: Path
 ) -> None:
     talk(store, "s1", ["The boat lies in the harbour", "And it is green"])
@@ -391,9 +391,10 @@ def test_the_second_file_of_a_session_loses_its_turn_and_the_first_keeps_its_own
     first = store.paths.vault / store.show("s1").path
     second = first.read_text().replace("The boat lies in the harbour", f"The name of it is {WORD}")
     by_hand(store, "sessions/2026/11/02/s1.md", second)
-    assert store.purge(MATCHING).preview.turns == 1
+    assert store.purge(MATCHING).traces == ()
     assert places_with(tmp_path, [WORD]) == []
-    assert [turn.text for turn in store.catalog.turns("s1")] == ["The boat lies in the harbour", "And it is green"]
+    told = [turn.text for turn in store.catalog.turns("s1")]
+    assert told == ["The boat lies in the harbour", "And it is green", session.ERASED]
 
 
 def test_a_note_goes_for_what_it_says_beyond_what_is_searched(store: MemoryStore, tmp_path: Path) -> None:
