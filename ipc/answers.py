@@ -281,11 +281,12 @@ class HookAnswer(TypedDict):
 
 
 class RestoreAnswer(TypedDict):
-    """The run that brought it back."""
+    """The run that brought it back; `beside` is one that had taken its place and holds as well."""
 
     node_id: str
     run_id: str
     path: str
+    beside: str | None
 
 
 class FadingAnswer(TypedDict):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from ..store.filters import Clause, Condition, Filter, Group, fold
+from ..store.filters import FOREVER, Clause, Condition, Filter, Group, fold
 from ..store.model import Kind, Level
 from ..store.names import MAX_CHARACTERS
 
@@ -23,6 +23,9 @@ Value = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
 
 _KNOWN = {"level": [level.value for level in Level], "kind": [kind.value for kind in Kind]}
 _FOLDED = ("tags", "entity")
+
+
+_EPOCH, _DAY_S = datetime(1970, 1, 1, tzinfo=UTC), 86_400
 
 
 def _bound(value: object) -> date | datetime:
@@ -166,12 +169,15 @@ def _is_deeper(given: object, depth: int) -> bool:
 
 
 def _first_second(bound: date | datetime, *, after: bool) -> int:
-    """Return the first second at or after a bound; `after`: the first one that is later, of a day the next day's."""
+    """Return the first second at or after a bound; `after`: the first one that is later, of a day the next day's.
+
+    After the last day of the calendar comes FOREVER.
+    """
     if isinstance(bound, datetime):
-        seconds = (bound if bound.tzinfo else bound.replace(tzinfo=UTC)).timestamp()
+        seconds = ((bound if bound.tzinfo else bound.replace(tzinfo=UTC)) - _EPOCH).total_seconds()
         return math.floor(seconds) + 1 if after else math.ceil(seconds)
-    day = bound + timedelta(days=1) if after else bound
-    return int(datetime.combine(day, time(), UTC).timestamp())
+    days = (bound - _EPOCH.date()).days + after
+    return min(days * _DAY_S, FOREVER)
 
 
 def _wrong(message: str) -> PydanticCustomError:

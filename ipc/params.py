@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
+from ..store import in_calendar
 from ..store.model import Kind, Level, Verdict
 from ..store.names import Channel, Label, Name
 from .filters import BoundedFilter
@@ -17,7 +19,16 @@ Offset = Annotated[int, Field(strict=True, ge=0, le=2**53)]
 Query = Annotated[str, Field(max_length=2**16)]
 Folder = Annotated[str, Field(min_length=1, max_length=4096)]
 Key = Annotated[str, Field(min_length=1, max_length=128)]
+Instant = Annotated[datetime, AfterValidator(lambda at: _reckonable(at))]
+"""A time that can be reckoned with in every zone; without an offset it is UTC."""
+
 Words = Annotated[str, Field(min_length=1, max_length=2**20)]
+
+
+def _reckonable(at: datetime) -> datetime:
+    if in_calendar(at if at.tzinfo else at.replace(tzinfo=UTC)) is None:
+        raise PydanticCustomError("instant", "it is too near to an end of the calendar")
+    return at
 
 
 class Params(BaseModel):
@@ -46,7 +57,7 @@ class RecallParams(Params):
     cwd: Folder | None = None
     levels: Annotated[tuple[Level, ...], Field(max_length=4)] = ()
     include_archived: bool = False
-    as_of: datetime | None = None
+    as_of: Instant | None = None
     filter: BoundedFilter | None = None
     explain: bool = False
     why_not: Name | None = None
@@ -60,7 +71,7 @@ class ContextParams(Params):
     channel: Name | None = None
     cwd: Folder | None = None
     session: Name | None = None
-    as_of: datetime | None = None
+    as_of: Instant | None = None
     filter: BoundedFilter | None = None
 
 
@@ -89,7 +100,7 @@ class SessionParams(Params):
     session_id: Name
     channel: Channel | None = None
     title: Annotated[str, Field(max_length=1024)] = ""
-    started_at: datetime | None = None
+    started_at: Instant | None = None
     agent_id: Name | None = None
     task_id: Name | None = None
     user_id: Name | None = None
@@ -101,7 +112,7 @@ class TurnParams(Params):
 
     role: Label
     text: Annotated[str, Field(max_length=2**20)]
-    at: datetime | None = None
+    at: Instant | None = None
     external_id: Label | None = None
 
 
@@ -174,7 +185,7 @@ class PurgeParams(Params):
     nodes: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
     channel: Name | None = None
     matching: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
-    before: datetime | None = None
+    before: Instant | None = None
     secrets: bool = False
     probes: bool = False
     dry_run: bool = False

@@ -138,7 +138,8 @@ class WorkingMethods:
 
     def thought(self, params: ThoughtParams, call: Call) -> ThoughtAnswer:
         """Hold a thought of a session's agent."""
-        held = self._store.think(params.session, channel_of(params.channel, params.cwd), params.text)
+        named = channel_of(params.channel, params.cwd) if params.channel or params.cwd else None
+        held = self._store.think(params.session, named, params.text)
         return {"session_id": self._store.session_name(params.session), "thoughts": held}
 
     def working_get(self, params: SessionIdParams, call: Call) -> WorkingAnswer:

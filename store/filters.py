@@ -43,6 +43,9 @@ class Group:
 
 Clause = Condition | Group
 
+ALWAYS, FOREVER = 0, 253_402_300_800
+"""The values of valid_from and valid_to that filters see where a file has none: the epoch, the end of year 9999."""
+
 Filter = tuple[Clause, ...]
 """Clauses that must all hold; () matches everything."""
 

@@ -195,11 +195,12 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A memory that was brought back, and the run that did it."""
+    """A memory that was brought back, and the run that did it; `beside`: one that had taken its place and holds too."""
 
     node_id: NodeId
     run_id: str
     path: str
+    beside: NodeId | None = None
 
 
 @dataclass(frozen=True, slots=True)

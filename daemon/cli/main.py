@@ -44,7 +44,7 @@ COMMANDS = {
     "digest": ("dreams", "show the report of the last dreams"),
     "review": ("review", "decide between memories that contradict each other"),
     "decay": ("review", "preview which memories would be archived in the next 30 days"),
-    "restore": ("review", "bring an archived or deleted memory back"),
+    "restore": ("review", "bring an archived, replaced or deleted memory back"),
     "status": ("admin", "show what the daemon is doing"),
     "check": ("admin", "look for problems in the settings and the vault (memory files)"),
     "salvage": ("repair", "recover a damaged ledger (history database); stop the daemon first"),

@@ -57,13 +57,16 @@ def decay(options: Namespace, terminal: Terminal) -> int:
 
 def restore_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of restore."""
-    parser.add_argument("node", help="the archived memory's id (a node), as decay and list print it")
+    parser.add_argument("node", help="the id (a node) of a memory that is archived, replaced or deleted")
 
 
 def restore(options: Namespace, terminal: Terminal) -> int:
-    """Bring an archived memory back."""
+    """Bring an archived or replaced memory back."""
     answer: RestoreAnswer = ask(terminal, "restore", {"node_id": options.node})
-    terminal.report(answer, [f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` archives it again."])
+    told = [f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` takes that back."]
+    if other := answer["beside"]:
+        told.append(f"{other}, which had taken its place, holds as well: `dreamctl forget {other}` removes that one.")
+    terminal.report(answer, told)
     return 0
 
 

@@ -71,6 +71,8 @@ def _complaint(path: Path, is_needed: bool) -> str:
 
 
 def _complaint_of_file(path: Path) -> str:
+    if "\0" in str(path):
+        return "no path holds such a character"
     if not _is_there(path):
         return ""
     if not path.is_file():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from ...store.names import Channel, DocumentKey, Label
 from ..params import Folder, Limit, Params
@@ -15,12 +17,32 @@ Version = Annotated[str, Field(max_length=64)]
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 366 * 100, allow_inf_nan=False)]
 
 
+MOST_NESTED = 100
+"""Lists and objects within each other in a value."""
+
+
+def _shallow(value: Any) -> Any:
+    """Return a value of JSON. Raises ValueError where it is nested too deep to be written."""
+    inner, depth = [value], 0
+    while inner := [one for outer in inner for one in _parts(outer)]:
+        depth += 1
+        if depth > MOST_NESTED:
+            raise PydanticCustomError(
+                "nested", f"its lists and objects lie deeper than {MOST_NESTED} within each other"
+            )
+    return value
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
 class DocumentPutParams(Params):
     """A value to keep under a key. `if_version`: only in the place of this version, empty for none."""
 
     space: Space
     key: DocumentKey
-    value: Any
+    value: Annotated[Any, BeforeValidator(_shallow)]
     channel: Channel | None = None
     cwd: Folder | None = None
     if_version: Version | None = None

@@ -173,15 +173,12 @@ def with_body(data: bytes, text: str) -> bytes:
     return data[: len(data) - len(body)] + f"\n{text}\n".encode()
 
 
-def restoring(node: Node, data: bytes, successor: NodeId | None) -> Action:
+def restoring(node: Node, data: bytes) -> Action:
     """Return the action that restores an archived memory, or one whose successor is gone.
 
-    `successor` is the last one that superseded it and is still there. Raises InvalidInput for any other memory.
+    Raises InvalidInput for any other memory.
     """
     meta = okf.parse(data).meta
-    if successor is not None:
-        hint = f"`dreamctl forget {successor}` removes that one, and so restores this one."
-        raise InvalidInput(f"{successor} has superseded it", hint=hint)
     if not is_over(meta):
         raise InvalidInput(f"{node.node_id} is not archived", hint=f"`dreamctl show {node.node_id}` says what it is.")
     content = okf.edit(data, revival(meta))

@@ -16,7 +16,7 @@ from ..keep import okf
 from ..model import Action, InvalidInput, Memory, NodeId, Status
 from ..text.state.judging import Relation
 from .decisions import pair_key
-from .standing import SAME_AS, released
+from .standing import SAME_AS, released, revival
 
 LATER_MOST: Final = 3
 """The newest memories that probably took a memory's place are listed in it, so many at most."""
@@ -67,6 +67,12 @@ class LinkEdits:
         self.edit(older, ended, "a newer fact changes it", tombstone_key)
         listed = self.standing(newer).supersedes
         self.edit(newer, {"supersedes": _with(listed, older)}, "it changes an older fact", tombstone_key)
+
+    def part(self, older: Linked, newer: Linked, tombstone_key: str) -> None:
+        """Have a memory hold again beside one that has taken its place."""
+        self.edit(older, revival(self.meta(older)), "it was restored", tombstone_key)
+        left = [node_id for node_id in self.standing(newer).supersedes if node_id != older.node_id]
+        self.edit(newer, {"supersedes": left or None}, "a memory that it replaced was restored", tombstone_key)
 
     def follow(self, older: Linked, newer: Linked, tombstone_key: str) -> None:
         """Say in the older one that the newer probably took its place; both stay live."""
@@ -126,6 +132,10 @@ class LinkEdits:
     def standing(self, one: Linked) -> Memory:
         """Return a memory as its file stands after the edits so far."""
         return okf.to_memory(one.path, okf.parse(self._file(one).after))
+
+    def meta(self, one: Linked) -> Mapping[str, Any]:
+        """Return a memory's frontmatter after the edits so far."""
+        return okf.parse(self._file(one).after).meta
 
     def actions(self) -> list[Action]:
         """One replacement for each file that changes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from ..keep import okf
@@ -42,6 +42,24 @@ def released(data: bytes, heir: NodeId | None) -> bytes:
     return okf.edit(data, revival(okf.parse(data).meta))
 
 
+def successors(node_id: NodeId, read: Callable[[NodeId], bytes | None]) -> Sequence[NodeId]:
+    """Return the memory that has taken a memory's place, the one that has taken its place, and so on.
+
+    A file that is gone ends the chain, and is in it; so does a circle.
+    """
+    chain: list[NodeId] = []
+    data = read(node_id)
+    while data is not None:
+        successor = _successor(okf.parse(data).meta)
+        if successor is None:
+            break
+        chain.append(successor)
+        if successor == node_id or successor in chain[:-1]:
+            break
+        data = read(successor)
+    return chain
+
+
 def last_successor(
     node_id: NodeId, read: Callable[[NodeId], bytes | None], gone: Collection[NodeId] = ()
 ) -> NodeId | None:
@@ -49,19 +67,10 @@ def last_successor(
 
     None where there is none, and where the successors form a circle. Those in `gone` are passed through.
     """
-    seen, last = {node_id}, None
-    data = read(node_id)
-    while data is not None:
-        successor = _successor(okf.parse(data).meta)
-        if successor is None:
-            return last
-        if successor in seen:
-            return None
-        seen.add(successor)
-        data = read(successor)
-        if data is not None and successor not in gone:
-            last = successor
-    return last
+    chain = successors(node_id, read)
+    if len({node_id, *chain}) <= len(chain):
+        return None
+    return next((one for one in reversed(chain) if one not in gone and read(one) is not None), None)
 
 
 def _successor(meta: Mapping[str, Any]) -> NodeId | None:

@@ -12,7 +12,7 @@ from ..changes.deletions import Deletions, bringing_back
 from ..changes.link_edits import LinkEdits
 from ..changes.outgoing import outgoing
 from ..changes.runs import EDIT, FORGET, REVIEW, TURN_FORGOTTEN, AppliedRun, Changes, fingerprint, new_run_id
-from ..changes.standing import last_successor
+from ..changes.standing import last_successor, successors
 from ..door import Door
 from ..find.index.catalog import LONGEST_CURATED
 from ..find.index.indexer import Indexer
@@ -122,10 +122,11 @@ class Corrections:
         return Forgotten(node_id, run_id, tuple(other.node_id for other in also))
 
     def restore(self, node_id: NodeId) -> Restored:
-        """Bring a memory back that is archived, or whose file or successor is gone, as a run that `undo` can undo.
+        """Bring a memory back that is archived or replaced, or whose file is gone, as a run that `undo` can undo.
 
-        It counts as used now. Raises NotFound, InvalidInput for one that is not archived, that was forgotten, or whose
-        place another one has taken, and Conflict when something else has the place of a deleted file.
+        It counts as used now; one that has taken its place holds as well, and no dream judges the two again. Raises
+        NotFound, InvalidInput for one that holds or was forgotten, and Conflict when something else has the place of a
+        deleted file.
         """
         self._visibility.settle()
         deleted = self._deletions.find(node_id)
@@ -134,7 +135,9 @@ class Corrections:
         if deleted is None:
             node = self._visibility.node(node_id)
             path, lifted = node.path, None
-            action = restoring(node, self._vault.read(node.path), last_successor(node_id, self._lookup.read))
+            if (beside := last_successor(node_id, self._lookup.read)) is not None:
+                return self._restore_beside(node, beside)
+            action = restoring(node, self._vault.read(node.path))
         else:
             path, action, lifted = deleted.path, bringing_back(node_id, deleted), deleted.fingerprint
         now = self._now()
@@ -151,6 +154,17 @@ class Corrections:
         _raise_if_refused(applied)
         self._tombstones.read()
         return Restored(node_id, run_id, path)
+
+    def _restore_beside(self, node: Node, successor: NodeId) -> Restored:
+        """Have a memory hold again beside the one that has taken its place."""
+        edits = LinkEdits(self._vault.read_if_any, RESTORE)
+        for newer in self._opened.catalog.nodes(successors(node.node_id, self._lookup.read)).values():
+            edits.part(node, newer, pair_key(node.node_id, newer.node_id))
+        run_id = self._edit(edits, f"restored {node.node_id} beside {successor}")
+        if run_id is None:
+            raise Conflict(f"{node.path} stays as it is", hint="Its frontmatter cannot be edited: look at it.")
+        self._writer.write(*records.log_usage([node.node_id], self._now())).result()
+        return Restored(node.node_id, run_id, node.path, successor)
 
     @repeated_after_repair
     def decisions(self) -> Sequence[Decision]:
@@ -219,7 +233,7 @@ class Corrections:
         """Write a relation of a memory to another node into its file, as a run that `undo` can undo.
 
         Raises NotFound, InvalidInput for what cannot be linked (a turn or a session, a file without frontmatter, two
-        channels), and Conflict when a file changed meanwhile.
+        channels, a memory that would replace the one that replaced it), and Conflict when a file changed meanwhile.
         """
         one, other = self._editable(source), self._visibility.node(target)
         _refuse_link(one, other)
@@ -229,10 +243,18 @@ class Corrections:
         else:
             other = self._editable(target)
             if relation == "Supersedes":
+                self._refuse_circle(one, other)
                 edits.supersede(other, one, pair_key(other.node_id, one.node_id))
             else:
                 edits.contradict(other, one, None)  # not decided yet: a tombstone would say that it was
         return Linked(source, target, relation, self._edit(edits, f"linked {source} to {target}"))
+
+    def _refuse_circle(self, newer: Node, older: Node) -> None:
+        if older.node_id in successors(newer.node_id, self._lookup.read):
+            raise InvalidInput(
+                f"{older.node_id} has taken the place of {newer.node_id}",
+                hint=f"`dreamctl restore {newer.node_id}` has both hold; then link them the other way round.",
+            )
 
     def tag(self, node_id: NodeId, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Tagged:
         """Change the tags of a memory, as a run that `undo` can undo. Raises as `link` does."""

@@ -250,9 +250,13 @@ class Intake:
         """Keep turns of a session, each once by its external id; the future resolves when they survive a power cut.
 
         While learning is paused, or off in the channel, nothing is kept and all counts are 0. Sent again with the same
-        `idempotency_key`, it is answered as before. `live`: all that is said in the session comes in as it is said.
+        `idempotency_key`, it is answered as before. `live`: all that is said in the session comes in as it is said, so
+        a turn without a time was said now.
         """
         self._activity.note_call()
+        if live:
+            now = self._now()
+            turns = [turn if turn.at else replace(turn, at=now) for turn in turns]
         self._door.check_names(head.channel, (head.agent_id, head.task_id, head.user_id))
         head = self._door.head(head)
         if self._switches.is_off(head.channel):

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from ..find.backends.interface import Vector
-from ..model import Envelope, NodeId
+from ..model import GLOBAL_CHANNEL, Envelope, NodeId
 
 TTL_S: Final = 3600.0
 """A session that nobody touched for so long is over, whether or not it said so."""
@@ -104,17 +104,20 @@ class Sessions:
 
     @contextmanager
     def touched(
-        self, session_id: NodeId, channel: str, generation: int | None = None
+        self, session_id: NodeId, channel: str | None, generation: int | None = None
     ) -> Iterator[WorkingSession | None]:
-        """Give a session while no other thread has it; one that is not held begins. None: all was forgotten since."""
+        """Give a session while no other thread has it; one that is not held begins. None: all was forgotten since.
+
+        One that is held in another channel begins anew; without a channel it goes on where it is.
+        """
         with self._lock:
             self._drop_old()
             if generation is not None and generation != self._generation:
                 yield None
                 return
             held = self._sessions.get(session_id)
-            if held is None or held.channel != channel:
-                held = self._sessions[session_id] = WorkingSession(session_id, channel, 0.0)
+            if held is None or channel not in (None, held.channel):
+                held = self._sessions[session_id] = WorkingSession(session_id, channel or GLOBAL_CHANNEL, 0.0)
             held.touched_s = self._clock()
             self._sessions.move_to_end(session_id)
             while len(self._sessions) > MOST_SESSIONS:

@@ -130,8 +130,11 @@ class Surfacing:
                 if session.pending is not None and not session.given.keys().isdisjoint(_names(session.pending.slots)):
                     session.pending = None
 
-    def think(self, session_id: NodeId, channel: str, text: str) -> int:
-        """Keep a thought of a session's agent in memory; return how many are held."""
+    def think(self, session_id: NodeId, channel: str | None, text: str) -> int:
+        """Keep a thought of a session's agent in memory; return how many are held.
+
+        Without a channel the session stays in its own; one that is not held begins in the global one.
+        """
         thought = self._door.line(text)[:MOST_THOUGHT_CHARS]
         with self._sessions.touched(self._door.session_name(session_id), channel) as session:
             assert session is not None

@@ -103,6 +103,24 @@ def test_observed_turns_are_evidence_with_their_outside_ids(client: Client) -> N
     assert {"node_id", "text", "evidence"} <= set(envelope["slots"][0])
 
 
+def test_a_turn_without_a_time_was_said_now(client: Client) -> None:
+    client.call("observe", {"session": {"session_id": "s1"}, "turns": [{"role": "user", "text": "We chose the oak."}]})
+    earlier = (NOW - timedelta(days=1)).isoformat()
+    (hit,) = client.call("recall", {"query": "oak", "channel": "*"})["hits"]
+    assert NOW <= datetime.fromisoformat(hit["created_at"]) < NOW + timedelta(minutes=1)
+    assert client.call("recall", {"query": "oak", "channel": "*", "as_of": earlier})["hits"] == []
+    since = {"must": [{"field": "time", "range": {"gte": earlier}}]}
+    assert client.call("recall", {"query": "oak", "channel": "*", "filter": since})["hits"]
+
+
+@pytest.mark.parametrize("bound", ["9999-12-31", "9999-12-31T23:59:59-12:00"])
+def test_a_filter_to_the_end_of_the_calendar_lets_all_pass(client: Client, bound: str) -> None:
+    client.call("remember", {"text": "The oak stands by the well."})
+    ends = {"must": [{"field": "time", "range": {"lte": bound}}]}
+    assert len(client.call("recall", {"query": "oak", "filter": ends})["hits"]) == 1
+    assert client.call("recall", {"query": "oak", "filter": {"must_not": [ends]}})["hits"] == []
+
+
 def test_an_empty_question_is_refused_with_a_hint(client: Client) -> None:
     for method in ("recall", "context"):
         with pytest.raises(DaemonError, match="empty") as caught:
@@ -294,6 +312,12 @@ def nested(depth: int) -> dict[str, Any]:
         ("observe", {"session": {}, "turns": []}, "'session.session_id' is missing"),
         ("observe", {"session": {"session_id": "s"}, "turns": [{"role": "user"}]}, "'turns.0.text' is missing"),
         ("observe", {"session": {"session_id": "s"}, "turns": [{"role": "u", "text": "a", "x": 1}]}, "'turns.0.x'"),
+        (
+            "observe",
+            {"session": {"session_id": "s"}, "turns": [{"role": "u", "text": "a", "at": "0001-01-01T00:00:00+14:00"}]},
+            "'turns.0.at': it is too near to an end of the calendar",
+        ),
+        ("recall", {"query": "a", "as_of": "9999-12-31T23:00:00-05:00"}, "'as_of': it is too near to an end"),
         ("show", {"node_id": ""}, "'node_id'"),
         ("show", {"node_id": "x", "offset": -1}, "'offset'"),
         ("list", {"kind": "opinion"}, "'kind'"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
-from ...filters import Payload, fold
+from ...filters import ALWAYS, FOREVER, Payload, fold
 from ...keep import okf
 from ...keep.okf import session
 from ...keep.okf.wording import reworded_at
@@ -28,9 +28,6 @@ NEIGHBOURS, NEIGHBOUR_CHARS = 2, 250
 Two on each side instead of one: evidence recall@10 by keyword alone .739 against .722 (LoCoMo, five conversations).
 Long answers in full would drown the turn between them: any@5 by keyword .31 against .49 when cut (BEAM, ten chats).
 """
-
-ALWAYS, FOREVER = 0, 253_402_300_800
-"""The values of valid_from and valid_to that filters see where a file has none: the epoch, the end of year 9999."""
 
 LONGEST_ASKING_CHARS = 8000
 """Characters of a text that may be a question."""

@@ -158,7 +158,7 @@ ANSWERS: dict[str, Any] = {
     "review_list": {"decisions": [], "total": 0, "waiting": [], "leaks": []},
     "review_decide": {"decision_id": "d1", "run_id": "r9", "choice": "newer", "paths": []},
     "decay_preview": {"days": 30, "most_a_night": 10, "total": 0, "fading": []},
-    "restore": {"node_id": "k2m4", "run_id": "r2", "path": "facts/a.md"},
+    "restore": {"node_id": "k2m4", "run_id": "r2", "path": "facts/a.md", "beside": "x7"},
     "rebuild": {"files": 1, "nodes": 2, "chunks": 3, "embedded": 0, "seconds": 0.5},
     "check": {"problems": [], "settings_problems": []},
     "pause": {"paused": True},
@@ -887,8 +887,10 @@ def test_decay_says_what_would_fade(daemon: FakeDaemon, run: Run) -> None:
 
 
 def test_restore_names_the_way_back(daemon: FakeDaemon, run: Run) -> None:
-    daemon.answers["restore"] = {"node_id": "a1", "run_id": "r3", "path": "facts/a.md"}
-    assert run("restore", "a1")[:2] == (0, "a1 is back. `dreamctl undo r3` archives it again.\n")
+    daemon.answers["restore"] = {"node_id": "a1", "run_id": "r3", "path": "facts/a.md", "beside": None}
+    assert run("restore", "a1")[:2] == (0, "a1 is back. `dreamctl undo r3` takes that back.\n")
+    daemon.answers["restore"] = {"node_id": "a1", "run_id": "r3", "path": "facts/a.md", "beside": "b2"}
+    assert "b2, which had taken its place, holds as well" in run("restore", "a1")[1]
 
 
 def test_a_digest_opens_as_a_page_or_says_where_it_lies(

@@ -159,14 +159,27 @@ def test_an_archived_memory_comes_back_and_counts_as_used(store: MemoryStore) ->
     assert store.vault.read(one.path) == before
 
 
-def test_only_what_is_archived_can_be_brought_back(store: MemoryStore) -> None:
+def test_what_was_wrongly_replaced_comes_back_beside_what_replaced_it(store: MemoryStore) -> None:
+    newest = fact("It is green.", 1)
+    newer = fact("It is red.", 2, superseded_by=newest.node_id)
+    older = fact("The door is blue.", 3, superseded_by=newer.node_id)
+    put(store, newest, newer, older)
+    before = store.vault.read(older.path)
+    restored = store.restore(older.node_id)
+    assert restored.beside == newest.node_id
+    assert live(store, older)
+    assert live(store, newest)
+    assert not live(store, newer)
+    assert pair_key(older.node_id, newer.node_id) in store.ledger.tombstones()
+    store.undo(restored.run_id)
+    assert store.vault.read(older.path) == before
+
+
+def test_only_what_does_not_hold_can_be_brought_back(store: MemoryStore) -> None:
     living = fact("It is red.", 3)
-    replaced = fact("It is blue.", 3, superseded_by=living.node_id)
-    put(store, living, replaced)
+    put(store, living)
     with pytest.raises(InvalidInput, match="not archived"):
         store.restore(living.node_id)
-    with pytest.raises(InvalidInput, match=f"{living.node_id} has superseded it"):
-        store.restore(replaced.node_id)
     with pytest.raises(NotFound):
         store.restore("nobody")
 

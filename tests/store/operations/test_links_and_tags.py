@@ -46,6 +46,17 @@ def test_what_takes_another_s_place_holds(store: MemoryStore) -> None:
     assert store.show(older).live
 
 
+def test_what_was_replaced_does_not_replace_its_successor(store: MemoryStore) -> None:
+    texts = "The oven is heated at noon.", "Heating begins when the baker comes in.", "Rye is milled on Mondays."
+    oldest, older, newer = (kept(store, text) for text in texts)
+    store.link(older, oldest, "Supersedes")
+    store.link(newer, older, "Supersedes")
+    for replaced in (oldest, older):
+        with pytest.raises(InvalidInput, match=f"{newer} has taken the place of {replaced}"):
+            store.link(replaced, newer, "Supersedes")
+    assert store.show(newer).live
+
+
 def test_a_contradiction_waits_for_a_person(store: MemoryStore) -> None:
     one, other = kept(store, "The oven is heated at noon."), kept(store, "Bread rises overnight in the cellar.")
     store.link(one, other, "Contradicts")

@@ -383,9 +383,7 @@ def test_a_copied_file_with_a_doubled_id_goes_and_the_first_stays(store: MemoryS
     assert store.show(node_id).text == "A harmless fact of the harbour."
 
 
-def test_a_session_loses_the_turn_of_its_second_file_and_keeps_its_own(
-    store: MemoryStore, tmp_path: Path
-) -> None:
+def test_a_session_loses_the_turn_of_its_second_file_and_keeps_its_own(store: MemoryStore, tmp_path: Path) -> None:
     talk(store, "s1", ["The boat lies in the harbour", "And it is green"])
     store.settle()
     first = store.paths.vault / store.show("s1").path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -122,6 +123,15 @@ def test_thoughts_and_turns_are_held_without_secrets_and_end_with_the_session(st
     assert KEY not in str(held)
     store.end_session("s1")
     assert store.working("s1").channel is None
+
+
+def test_a_thought_without_a_channel_leaves_the_session_in_its_own(known: MemoryStore) -> None:
+    say(known, "The oven is heated at noon, as ever")
+    before = known.working("s1")
+    assert known.think("s1", None, "ask the baker") == 1
+    assert known.working("s1") == replace(before, thoughts=("ask the baker",))
+    assert known.think("s2", None, "ask the landlord") == 1
+    assert known.working("s2").channel == "_global"
 
 
 def test_a_purge_clears_what_is_held(known: MemoryStore, tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from dreamd.store.filters import FOREVER
 from dreamd.store.find.index.projection import (
-    FOREVER,
     NEIGHBOUR_CHARS,
     NEIGHBOURS,
     project_appended,
