@@ -65,7 +65,7 @@ def restore(options: Namespace, terminal: Terminal) -> int:
     answer: RestoreAnswer = ask(terminal, "restore", {"node_id": options.node})
     told = [f"{clean(options.node)} is back. `dreamctl undo {answer['run_id']}` takes that back."]
     if other := answer["beside"]:
-        told.append(f"{other}, which had taken its place, holds as well: `dreamctl forget {other}` removes that one.")
+        told += [f"{other}, which had taken its place, holds as well.", f"`dreamctl forget {other}` removes that one."]
     terminal.report(answer, told)
     return 0
 
