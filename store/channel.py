@@ -15,7 +15,7 @@ _MAX_NAME = 60  # as long as a slug, so that a channel can be part of a file nam
 MOST_BYTES = 2**16
 """Of a file of git: a path, or the configuration of a repository."""
 
-_WORKTREE = re.compile(r"^\s*worktree\s*=\s*(.+?)\s*$", re.MULTILINE)
+_WORKTREE = re.compile(r"^[ \t]*worktree[ \t]*=[ \t]*(\S.*)$", re.MULTILINE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -106,7 +106,7 @@ def _named_back(git_dir: Path) -> list[Path]:
     if (named := git_dir / "gitdir").is_file():  # of a worktree
         names.append(git_dir / _small_text(named))
     if (config := git_dir / "config").is_file() and (found := _WORKTREE.search(_small_text(config))):
-        names.append(git_dir / found[1].strip('"') / ".git")
+        names.append(git_dir / found[1].strip().strip('"') / ".git")
     return [name.resolve() for name in names]
 
 

@@ -6,7 +6,18 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from .judging import classes, entropy, is_password, is_placeholder, is_random, is_reference, is_strong_password
+from .judging import (
+    classes,
+    entropy,
+    is_password,
+    is_phrase,
+    is_placeholder,
+    is_random,
+    is_reference,
+    is_strong_password,
+    is_term,
+    is_wordy,
+)
 from .prefilter import folded, matches_at, starts_of
 from .shapes import Span
 
@@ -19,7 +30,7 @@ _NAME = re.compile(
 _VALUE = re.compile(
     r"(?i)(?P<suffix>[a-z0-9_-]{0,32})[\"'`\\]{0,3}\]?[ \t]{0,3}"
     r"(?P<op>:=|=>|==?|:|,(?=[ \t]{0,16}[\"'])|\((?=[\"'])|(?<=[a-z])[ \t])(?P<gap>[ \t]{0,16})"
-    r"(?:\\?(?P<quote>[\"'`])(?P<quoted>[^\"'`\n]{4,256}?)\\?(?P=quote)|(?P<bare>(?:[^\s\"'`,;<>(){}\[\]&]|&(?![\w.-]{1,40}=)){4,256}))"
+    r"[\[{]{0,2}(?:\\?(?P<quote>[\"'`])(?P<quoted>[^\"'`\n]{4,256}?)\\?(?P=quote)|(?P<bare>(?:[^\s\"'`,;<>(){}\[\]&]|&(?![\w.-]{1,40}=)){4,256}))"
 )
 FEWEST_OF_SALT: Final = 40
 MOST_CLASSES: Final = 4
@@ -40,7 +51,8 @@ def find_assigned(text: str) -> Iterator[Span]:
             continue
         quoted = found["quoted"] is not None
         start, end = found.span("quoted" if quoted else "bare")
-        if found["op"].isspace() and not _FLAG.search(text, max(0, name.start() - 60), name.start()):
+        is_flag = found["op"].isspace() and _FLAG.search(text, max(0, name.start() - 60), name.start())
+        if found["op"].isspace() and not is_flag and not (quoted and is_strong_password(text[start:end])):
             continue
         if not quoted:
             end = start + len(text[start:end].rstrip(".:!?"))
@@ -59,11 +71,12 @@ def find_assigned(text: str) -> Iterator[Span]:
 
 def _is_assigned_password(value: str, name: re.Match[str], found: re.Match[str]) -> bool:
     if any(map(str.isspace, value)):
-        return name[0].lower() == "passphrase" and len(value) >= 12
+        return name[0].lower() in ("passphrase", "psk") and len(value) >= 12
     if found["op"] in (",", "("):
         return is_strong_password(value) if found["op"] == "," else is_password(value)
     if found["quoted"] is not None:
-        return classes(value) > 1 and not is_reference(value)
+        is_name = is_wordy(value) and not any(map(str.isdigit, value)) and (value[0].islower() or not value.isalpha())
+        return classes(value) > 1 and not (is_reference(value) or is_term(value) or (is_name and not is_phrase(value)))
     if found["suffix"] and found["op"] == ":":
         return False
     return is_password(value, 4 if found["op"] == "=" and not found["gap"] else 6)

@@ -32,6 +32,46 @@ _CODED_LINES = re.compile(r"[A-Za-z0-9+/_-]{20,}(?:\s{1,20}[A-Za-z0-9+/_-]{20,})
 _DECODED_CHARS = 80
 
 
+_JWK = re.compile(r'"(?:d|k|p|q|dp|dq|qi)"\s{0,4}:\s{0,4}"(?P<secret>[A-Za-z0-9_-]{16,4096})"')
+_NUMBERS = re.compile(
+    r"(?P<open>[\[{])\s{0,8}(?P<secret>(?:(?:0x[0-9a-fA-F]{1,2}|\d{1,3}|'[!-~]')\s{0,8},\s{0,8}){9,512}(?:0x[0-9a-fA-F]{1,2}|\d{1,3}|'[!-~]'))"
+)
+_NUMBERS_NAMED = re.compile(r"(?i)(?:key|secret|pass|pw|seed|solana|id\.json)[^\n]{0,60}\n?[^\n\[{]{0,40}\Z")
+_BEFORE_NUMBERS = 140
+_WRAPPED: Final = 24
+_LEAST_PRINTABLE: Final = 0.97
+
+
+def find_jwk(text: str) -> Iterator[Span]:
+    """Find the private members of a key in JSON."""
+    for found in _JWK.finditer(text):
+        yield *found.span("secret"), KIND
+
+
+def find_arrays(text: str) -> Iterator[Span]:
+    """Find keys that are written as a list of bytes or characters behind their name."""
+    for found in _NUMBERS.finditer(text):
+        if _NUMBERS_NAMED.search(text, max(0, found.start() - _BEFORE_NUMBERS), found.start()):
+            yield *found.span("secret"), KIND
+
+
+def decoded(run: str) -> str:
+    """Return the text that a run of base64 stands for, "" where it is none."""
+    if not _WRAPPED <= len(run) <= LONGEST or len(run.rstrip("=")) % 4 == 1:
+        return ""
+    try:
+        data = base64.b64decode(
+            run.rstrip("=") + "=" * (-len(run.rstrip("=")) % 4), altchars=b"-_" if "-" in run else None
+        )
+    except binascii.Error:
+        return ""
+    if data[1::2].count(0) * 4 > len(data):
+        data = data.replace(b"\0", b"")
+    text = data.decode("utf-8", "replace")
+    printable = sum(c.isprintable() or c in "\r\n\t" for c in text)
+    return text if text and printable >= _LEAST_PRINTABLE * len(text) and "\ufffd" not in text else ""
+
+
 def find_blocks(text: str) -> Iterator[Span]:
     """Find PEM and PGP blocks; one without its end, or its beginning, goes as far as its lines look like a key's."""
     looked_to = 0

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from .judging import is_placeholder, is_reference, is_wordy
+from .judging import is_phrase, is_placeholder, is_reference, is_wordy
 from .prefilter import has_any
 from .shapes import Span
 
@@ -19,7 +19,7 @@ OPTIONS: Final = {
     r"redis-cli|valkey-cli|http|https|xh": r"-a ?|--pass[ =]|--auth[ =]",
     r"ldap\w+|kinit|radtest": r"-w ?",
     r"sqlcmd|bcp|zip|unzip": r"-P ?",
-    r"openssl": r"-pass(?:in|out)? pass:|-k ",
+    r"openssl": r"-pass(?:in|out)? pass:|-k |-K ",
     r"htpasswd": r"-[a-zA-Z]*b[a-zA-Z]* \S{1,200} \S{1,60} ",
     r"curl|wget|aria2c": r"(?:-u|--user|--proxy-user|-U) ?[\"']?[^\s:\"']{1,80}:",
     r"net use": r"\S{1,120} (?=\S{1,60} /user:)",
@@ -27,6 +27,18 @@ OPTIONS: Final = {
     r"smbclient|rpcclient|smbget": r"(?:-U|--user)[ =]?[\"']?[^\s%\"']{1,80}%",
     r"mosquitto_pub|mosquitto_sub|mosquitto_rr": r"-P ?|--pw[ =]",
     r"xfreerdp|wfreerdp|rdesktop": r"/p(?:ass(?:word)?)?:|-p ?",
+    r"ipmitool|ykman": r"-[PEn] ?",
+    r"psexec|evil-winrm|cypher-shell|crackmapexec|netexec|sshpass|wg-easy": r"-p ?|--password[ =]",
+    r"x11vnc|tightvncserver": r"-passwd ",
+    r"vsql|psql|isql": r"-w ",
+    r"nmcli": r"(?:password|psk) ",
+    r"rclone|nexmo|shodan|b2": r"(?:pass|setup \S{1,40}|init|authorize-account \S{1,40}) ",
+    r"snmp\w+": r"-[AX] ?",
+    r"setx": r"\w{0,40}(?:PASS\w{0,8}|SECRET|TOKEN|KEY|PWD)\w{0,20} ",
+    r"kubeadm": r"--token ",
+    r"erl|iex|elixir": r"-{1,2}(?:set)?cookie ",
+    r"adb": r"input text ",
+    r"aws ssm": r"--value ",
     r"rabbitmqctl": r"(?:add_user|change_password|authenticate_user) \S{1,80} ",
     r"mc|mcli": r"(?:alias set|config host add) \S{1,80} \S{1,200} \S{1,80} ",
     r"keytool|jarsigner|apksigner": r"-{1,2}(?:store|key|ks-|src|dest)?pass(?:word)?[ =](?:pass:)?",
@@ -56,14 +68,14 @@ def find_options(text: str) -> Iterator[Span]:
 
 def _is_typed(value: str) -> bool:
     """Return True for what is no port, no name of a database, no variable."""
+    if is_phrase(value):
+        return True
     if is_placeholder(value) or is_reference(value) or not any(map(str.isalpha, value)):
         return False
     return not (is_wordy(value) and value.islower()) or any(map(str.isdigit, value))
 
 
-_READERS = (
-    r"--password-stdin|\bchpasswd|\bsudo -S|--with-token|--passphrase-fd|\bcryptsetup|--stdin|\bsmbpasswd|\bvncpasswd"
-)
+_READERS = r"--password-stdin|\bchpasswd|\bpasswd\b|\bluks\w+|\blogin\b|\bsudo -S|--with-token|--passphrase-fd|\bcryptsetup|--stdin|\bsmbpasswd|\bvncpasswd"
 _PIPED = re.compile(
     r"\b(?:echo|printf)[ \t]{1,3}(?:-\w{1,3}[ \t])?(?:[\"']%s(?:\\n)?[\"'][ \t])?[\"']?(?:[\w.@-]{1,60}:)?"
     r"(?P<secret>[^\s\"'|:]{6,512})[\"']?[ \t]{0,3}\|[^\n|]{0,200}?(?:" + _READERS + ")"

@@ -29,22 +29,36 @@ _PHRASE = re.compile(
     r"|(?:[A-Za-z]{3,12}[-_.+=~*?!#]){2,6}"  # Winter-otter-2193, winter-otter-k4t2-83
     r"(?:(?=[a-z]{0,7}\d)[a-z0-9]{2,8}[-_.+=~*?!#]){0,2}\d{2,6}"
 )
-_PLACEHOLDER = re.compile(
-    r"(?i)(?:\[redacted|[<{(\[@&\\]|[$#](?:[A-Za-z_{(]|\Z)|%[\w(]{1,60}[%)]|[x*.•]{3,}|your|my[_-]|some[_-]|an?[_-]|the[_-]|example|sample|dummy|fake"
-    r"|placeholder|replace|insert|change[_-]?(?:me|it|this)|todo|redacted|(?:none|null|nil|true|false|undefined|string|str|text|bytes"
-    r"|required|optional|password|passwd|passphrase|pwd|pass|passw|secret|token|hidden|empty|test|user|username|foo|bar"
-    r"|process|os|env|self|this|config|settings|args|options|params|input|props|state|request|req|data|form|body|new|get)"
-    r"(?:[^A-Za-z0-9]|\Z))"
+_TEMPLATE = re.compile(
+    r"(?i)\[redacted|<[^<>]{0,80}>?$|[{(\[].*|\$[{(].*|\$[A-Za-z_]\w{0,60}$|[#@&!]\{?[A-Za-z_.-]{1,60}\}?[@#]?$|\\.*"
+    r"|%[\w(]{1,60}[%)]?s?$|[x*.•_-]{3,}$|[$#%&@]$"
 )
-_EXPRESSION = re.compile(r"\$.*|.*[{}()].*|[/~.].*/.*")
+_STAND_IN = re.compile(
+    r"(?i)(?:your|my[_-]|some[_-]|an?[_-]|the[_-]|example|sample|dummy|fake(?![a-z])|placeholder|replace|insert"
+    r"|change[_-]?(?:me|it|this)|todo|redacted"
+    r"|(?:none|null|nil|true|false|undefined|string|str|text|bytes|required|optional|password|passwd|passphrase|pwd|pass"
+    r"|passw|secret|token|hidden|empty|test|user|username|foo|bar|process|os|env|self|this|config|settings|args|options"
+    r"|params|input|props|state|request|req|data|form|body|new|get)(?![A-Za-z0-9]))"
+)
+_DIGITS = re.compile(r"\d+")
+_CODE_BEHIND = re.compile(r"[\w.]{1,80}[\[(].*")
+_EXPRESSION = re.compile(r"\$[{(]?[A-Za-z_][\w.:>\[\]-]*[)}]?|.*[{}()].*|[/~.].*/.*")
 _ATTRIBUTE = re.compile(
     r"(?P<names>[A-Za-z_]\w{0,80}(?:(?:\.|->|::)[A-Za-z_]\w{0,80}){1,20})(?:[(\[].*)?|[A-Za-z]+(?:_[A-Za-z]+)+"
 )
 
 
 def is_placeholder(value: str) -> bool:
-    """Return True for what stands where a secret will be: `<your key>`, `xxxx`, `${TOKEN}`, `None`."""
-    return _PLACEHOLDER.match(value) is not None
+    """Return True for what stands where a secret will be: `<your key>`, `xxxx`, `${TOKEN}`, `None`.
+
+    A password may begin as one does: what goes on must be words as well ("changeme", not "Changeme!2026").
+    """
+    value = value.rstrip(",;:.")
+    if _TEMPLATE.match(value):
+        return True
+    if _STAND_IN.match(value) is None:
+        return False
+    return is_wordy(_DIGITS.sub("0", value)) or is_filler(value) or _CODE_BEHIND.fullmatch(value) is not None
 
 
 def is_uuid(value: str) -> bool:
@@ -93,9 +107,26 @@ def entropy(value: str) -> float:
     return -sum(n / len(value) * math.log2(n / len(value)) for n in counts)
 
 
+_TERM = re.compile(
+    r"(?i)(?:[a-z]{2,8}-)?(?:argon2\w{0,2}|bcrypt|scrypt|pbkdf2|sha-?\d{1,3}|md5|utf-?\d{1,2}|base\d{2}|hmac|ed25519"
+    r"|rsa\d{0,4}|oauth2?)(?:[-_/]\w{1,12}){0,3}"
+    r"|[\w.+-]{1,64}@[\w.-]{1,64}\.[a-z]{2,12}|[a-z]{2,8}://.*|/.*|[\w.-]{1,40}\(.*|[A-Za-z_]{1,60}=.*|~?[\d.,:/-]{1,20}[a-z]{0,3}"
+)
+
+
+def is_term(value: str) -> bool:
+    """Return True for the name of an algorithm, an address, a measure, or what no keyboard types."""
+    return not value.isprintable() or _TERM.fullmatch(value) is not None
+
+
+def is_phrase(value: str) -> bool:
+    """Return True for several words that are joined as in a passphrase: correct-horse-battery-staple."""
+    return _PHRASE.fullmatch(value) is not None
+
+
 def is_password(value: str, fewest: int = 6) -> bool:
     """Return True if a value looks chosen as a password: two sorts of characters, and no word, name or code."""
-    if len(value) < fewest or is_placeholder(value) or is_reference(value):
+    if len(value) < fewest or is_placeholder(value) or is_reference(value) or is_term(value):
         return False
     if _PHRASE.fullmatch(value):
         return True

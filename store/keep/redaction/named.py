@@ -25,14 +25,18 @@ LONGEST: Final = 2000
 SECRETS = frozenset(
     "password passwd passwort kennwort passphrase passcode secret secrets token tokens apikey authkey authtoken"
     " accesskey secretkey privatekey apitoken credential credentials creds auth bearer jwt pat contraseña clave psk"
-    " seed mnemonic otp totp pw zugangstoken zugriffstoken geheimnis secreto".split()
+    " seed mnemonic otp totp pw zugangstoken zugriffstoken geheimnis secreto jeton senha mdp passord passordet pepper"
+    " wif xprv chave clé".split()
 )
-KEYS = frozenset(("key", "schlüssel", "llave"))
+KEYS = frozenset(("key", "schlüssel", "llave", "nøkkel", "nøkkelen"))
 """Secrets only with a word before them that says of what."""
+
+OF_ACCESS = frozenset("api secret access auth routing signing encryption private webhook aes".split())
+"""Words before "key" that leave no doubt what it opens, whatever stands between it and a value."""
 
 ARTICLES = frozenset("a the this das el la".split())
 PUBLIC = frozenset(
-    "public publishable anon primary foreign composite unique partition sort cache idempotency csrf next"
+    "public publishable anon site captcha websocket contract primary foreign composite unique partition sort cache idempotency csrf next"
     " continuation page object row column dict map json config setting settings hash group index lookup message"
     " routing translation event item field property arrow hot function home end enter escape tab host known gpg pgp"
     " pub recv fingerprint a the this each which no one any every other first last same new old with by of in for"
@@ -40,10 +44,13 @@ PUBLIC = frozenset(
 )
 """Words before "key" and "token" that make them an entry of a table, a part of a keyboard, or open to all."""
 
+OPEN_TO_ALL = ("pk_", "pk.", "phc_", "pub_", "sb_publishable_")
+"""What public keys begin with: pages show them to everybody."""
+
 OF_IDS = frozenset(
     "commit sha md5 hash hashes hashed digest checksum revision rev id ids uuid guid etag integrity fingerprint"
     " thumbprint branch tag image blob object tree salt nonce iv request trace span correlation count type name path"
-    " file size version length build job transaction block address bucket container layer node".split()
+    " file size version length build job transaction block address contract bucket container layer node".split()
 )
 OF_PEOPLE = frozenset("session sessions user users run task thread order ticket agent message".split())
 """Words that have ids too: after "the token for session …" stands one more often than a token."""
@@ -55,9 +62,10 @@ LINKING = frozenset(
     " the it this here here's my our your yesterday today set equals as using"
     " with use value should still currently from of for in and on has changed follows below paste s re got prod"
     " production staging dev test live old v b64 base64 base hex main backup default current eu us raw env rw ro db"
-    " ci lautet ist war es la el mi nuestra d m b".split()
+    " ci lautet ist war es la el mi nuestra d m b é est er du da do des les le l accès secrète webhook api user assistant agent".split()
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z\u00df-\u00ff]+|\d+")
+_IN_CHINESE = re.compile("(?:令牌|密钥|密鑰|密码|口令)[^\\w]{0,6}(?:是|为)?[^\\w]{0,4}$")
 _SENTENCE_END = re.compile(r"[.;!?]\s")
 _BEHIND = re.compile(r"[\"'`)\]]{0,2},?\s{0,2}(?:as|is|was|ist|es|for|\(|#|//|--|<-)(?![a-z])")
 _UNKNOWN = re.compile(
@@ -75,7 +83,7 @@ def find_named(text: str, candidates: Sequence[re.Match[str]]) -> Iterator[Span]
     for candidate in candidates:
         start, end = candidate.span()
         value = candidate[0].rstrip("=")
-        if len(value) > LONGEST or not is_random(value) or is_placeholder(value):
+        if len(value) > LONGEST or not is_random(value) or is_placeholder(value) or value.startswith(OPEN_TO_ALL):
             continue
         is_id = is_uuid(value) or is_hash_like(value)
         loose = not is_id and is_jumbled(value)
@@ -96,11 +104,17 @@ def _named_before(text: str, start: int, *, loose: bool) -> bool:
         lines = lines[-2:]
     elif len(lines) > 1:
         lines = lines[-1:]
+    if _IN_CHINESE.search(lines[-1]):
+        return True
+    if not words[-6:] or not {"public", "publishable"}.isdisjoint(words[-6:]):
+        return False
     for at in range(len(words) - 1, max(-1, len(words) - 2 - MOST_BETWEEN), -1):
         if words[at] in OF_IDS:
             return False
         if _names_a_secret(words, at):
             between = words[at + 1 :]
+            if words[at] in KEYS and words[max(0, at - 1)] in OF_ACCESS:
+                return True
             if _says_whose(between, lines[-1]):
                 return True
             ended = _SENTENCE_END.search(lines[-1]) is not None

@@ -6,15 +6,15 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from .judging import classes, is_password, is_placeholder, is_reference
-from .prefilter import has_any
+from .judging import classes, is_hash_like, is_password, is_placeholder, is_random, is_reference, is_strong_password
+from .prefilter import folded, has_any, matches_at, starts_of
 from .shapes import Span
 
 _XML = re.compile(
     r"(?i)<(?P<tag>(?:\w{1,30}[:._-])?(?:pass(?:word|wd|phrase)?|pwd|secret|token|api-?key)\w{0,12})>\s{0,8}(?P<secret>[^<\s]{4,256})\s{0,8}</"
 )
 _SQL = re.compile(
-    r"(?i)\b(?:identified (?:with \w{1,40} )?by|password)[ \t]{1,3}(?:=[ \t]{0,3})?N?'(?P<secret>[^'\n]{4,128})'"
+    r"(?i)\b(?:identified (?:with \w{1,40} )?by|password)[ \t]{1,3}(?:=[ \t]{0,3})?N?[\"'](?P<secret>[^\"'\n]{4,128})[\"']"
 )
 _NETRC = re.compile(
     r"\b(?:machine|login|account|username)\s{1,8}\S{1,128}\s{1,16}password\s{1,8}(?P<secret>[^\s\"']{4,128})"
@@ -23,7 +23,7 @@ _PGPASS = re.compile(
     r"(?<![\w.*:/-])[\w.*-]{1,128}:(?:\d{2,5}|\*):[\w.*-]{1,64}:[\w.*@-]{1,64}:(?P<secret>[^\s:]{4,128})(?!\S)"
 )
 _DIRECTIVE = re.compile(
-    r"(?m)^[ \t]{0,8}(?:requirepass|masterauth|auth_pass|bindpw|rootpw)[ \t]{1,8}[\"']?(?P<secret>[^\s\"']{4,128})"
+    r"(?m)^[ \t]{0,8}(?:requirepass|masterauth|auth_pass|bindpw|rootpw|r[ow]community|\S{0,24}password)[ \t]{1,8}[\"']?(?P<secret>[^\s\"']{4,128})"
 )
 _SECURE_STRING = re.compile(
     r"(?i)ConvertTo-SecureString[ \t]{1,4}(?:-String[ \t]{1,4})?[\"'](?P<secret>[^\"'\n]{4,128})"
@@ -46,6 +46,18 @@ _BELOW = re.compile(
 )
 
 
+_NAMED_VALUE = re.compile(
+    r"(?i)(?P<name>pass(?:word|wd|phrase)?|pwd|secret)\w{0,12}[\"'&;]{0,6}\]?(?:[^\n\"'=:]{0,24}\n)?[^\n=:]{0,24}?\b(?:value|text|string\(\d{1,4}\)|result)[\"']{0,2}\s{0,4}[=:]?>?\s{0,4}[\"'](?P<secret>[^\"'\n]{4,256})[\"']"
+)
+_VERB = re.compile(
+    r"(?m)(?:^|[>\s])(?:PASS|AUTH PLAIN|LOGIN \S{1,80})[ \t]{1,3}\"?(?P<secret>[^\s\"]{6,128})[ \t]{0,3}\"?$"
+)
+_CISCO = re.compile(r"(?i)(?:password|secret) [05] (?P<secret>\S{6,64})")
+_GENERATED = re.compile(
+    r"(?i)password\b[^\n]{0,80}?(?:generated|proceed|created)[^\n]{0,40}?(?::|\n)\s{0,4}(?:\w{1,20}@\w{1,20}: )?(?P<secret>[^\s]{8,64})"
+)
+
+
 def find_elements(text: str) -> Iterator[Span]:
     """Find passwords and keys in the elements of XML that are named so."""
     for found in _XML.finditer(text):
@@ -62,6 +74,15 @@ def find_placed(text: str) -> Iterator[Span]:
                     yield *found.span("secret"), "password"
 
 
+def find_values(text: str) -> Iterator[Span]:
+    """Find what a field, a router's setting or a notice gives as the value of a password that it names."""
+    starts = starts_of(("pass", "pwd", "secret"), folded(text))
+    for pattern in (_NAMED_VALUE, _CISCO, _GENERATED):
+        for found in matches_at(starts, pattern, text):
+            if is_password(found["secret"]):
+                yield *found.span("secret"), "password"
+
+
 def _is_no_stand_in(value: str) -> bool:
     return not is_placeholder(value) and not is_reference(value) and classes(value) >= 2
 
@@ -70,7 +91,11 @@ _PLACED: tuple[tuple[re.Pattern[str], tuple[str, ...], Callable[[str], bool]], .
     (_SQL, ("dentified", "IDENTIFIED", "assword", "ASSWORD"), _is_no_stand_in),
     (_NETRC, ("password",), _is_no_stand_in),
     (_PGPASS, (":54", ":64", ":*:"), is_password),
-    (_DIRECTIVE, ("requirepass", "masterauth", "auth_pass", "bindpw", "rootpw"), _is_no_stand_in),
+    (
+        _DIRECTIVE,
+        ("requirepass", "masterauth", "auth_pass", "bindpw", "rootpw", "community", "assword"),
+        _is_no_stand_in,
+    ),
     (_SECURE_STRING, ("SecureString",), _is_no_stand_in),
     (_IPSEC, ("PSK", "EAP", "XAUTH"), _is_no_stand_in),
     (_CHAT, ("NickServ", "nickserv"), _is_no_stand_in),
@@ -78,28 +103,97 @@ _PLACED: tuple[tuple[re.Pattern[str], tuple[str, ...], Callable[[str], bool]], .
     (_ANSWERED, ("assword",), _is_no_stand_in),
     (_ORACLE, ("thin:", "sqlplus", "connect ", "CONNECT "), _is_no_stand_in),
     (_BELOW, (":\n", ": \n"), is_password),
+    (_VERB, ("PASS", "LOGIN", "AUTH"), is_password),
 )
+
+
+CALLED: Final = (
+    *(
+        "client",
+        "credential",
+        "translator",
+        "auth",
+        "api(",
+        "sdk",
+        "init",
+        "connect",
+        "login",
+        "setup",
+        "begin",
+        "pass",
+    ),
+    *("getprofile", "pw"),
+)
+_CALL = re.compile(
+    r"(?i)(?P<name>client|credentials?|translator|auth\w{0,10}|api|sdk|init\w{0,7}|connect|login|setup|begin|getprofile)"
+    r"\((?P<given>(?:[^\n()]|\([^\n()]{0,80}\)){8,600})"
+)
+_TYPED_IN = re.compile(
+    r"(?i)(?:pass|pw)\w{0,12}[\"'\])]{1,5},?\s{0,4}(?:\.?(?:type|fill|send_keys)\()?(?:[\"']?(?:text|value)[\"']?\s{0,2}[:=]\s{0,2})?[\"'](?P<secret>[^\"'\n]{6,64})[\"']"
+)
+_GIVEN = re.compile(r"[\"'`](?P<secret>[^\"'`\n]{6,512})[\"'`]")
+
+
+def find_in_calls(text: str) -> Iterator[Span]:
+    """Find drawn values and passwords among what a call is given that logs in, or types a password."""
+    starts = starts_of(CALLED, folded(text))
+    for call in matches_at(starts, _CALL, text):
+        for given in _GIVEN.finditer(text, *call.span("given")):
+            value = given["secret"]
+            if "://" in value:
+                continue
+            if is_random(value) or _is_hex_key(value) or (_LOGS_IN.search(call["name"]) and is_strong_password(value)):
+                yield *given.span("secret"), "token"
+    for found in matches_at(starts, _TYPED_IN, text):
+        if is_password(found["secret"]):
+            yield *found.span("secret"), "password"
+
+
+_LOGS_IN = re.compile(r"(?i)(?:connect|login|auth\w{0,10}|credentials?|begin|setup)$")
+
+
+def _is_hex_key(value: str) -> bool:
+    return len(value) >= 32 and is_hash_like(value)
 
 
 _HEADING = re.compile(
-    r"(?i)[*_`\"' ]{0,4}(?:[a-z]{1,16}[ _-])?(?:password|passwd|passwort|kennwort|contraseña)[*_`\"' ]{0,4}"
+    r"(?i)[*_`\"' ]{0,4}(?:[a-z]{1,16}[ _-])?(?:password|passwd|passwort|kennwort|contraseña|senha|mot[ _]de[ _]passe|passord|secret|pwd|pass|pw)"
+    r"(?:[ _-](?:plain|hash|value))?[*_`\"' ]{0,4}"
 )
 MOST_ROWS: Final = 200
+_SEPARATORS: Final = ("|", ",", ";", "\t")
 
 
 def find_in_tables(text: str) -> Iterator[Span]:
-    """Find what stands in the column `password` of a table that markdown or a database's shell has drawn."""
+    """Find what stands in the column `password` of a table: markdown's, a database shell's, an exported list's."""
+    for separator in _SEPARATORS:
+        if separator in text:
+            yield from _in_column(text, separator)
+
+
+def _in_column(text: str, separator: str) -> Iterator[Span]:
     position, column, rows = 0, None, 0
     for line in text.splitlines(keepends=True):
-        cells = line.split("|")
+        cells = _cells(line, separator)
         if len(cells) < 2 or rows > MOST_ROWS:
             column = column if "-+-" in line else None
         elif column is None:
             column, rows = next((at for at, cell in enumerate(cells) if _HEADING.fullmatch(cell.strip())), None), 0
         elif column < len(cells):
             rows += 1
-            value = cells[column].strip(" `*\r\n")
-            if is_password(value):
-                start = position + len("|".join(cells[:column])) + bool(column) + cells[column].index(value)
+            value = cells[column].strip(" `*\"'\r\n")
+            if is_password(value, 4):
+                start = position + line.index(value, len(separator.join(cells[:column])) if column else 0)
                 yield start, start + len(value), "password"
         position += len(line)
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    """Split a line of a table; a separator within quotation marks is none."""
+    if '"' not in line or separator == "|":
+        return line.split(separator)
+    return [
+        cell[0]
+        for cell in re.finditer(rf'(?:"[^"\n]*"|[^{re.escape(separator)}"\n])*', line)
+        if cell[0] or cell.start() == 0
+    ]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from . import assignments, blocks, commands, headers, places, sentences
+from .escapes import without_escapes, without_percents
 from .named import find_named
 from .personal import find_personal
 from .prefilter import FEWEST, folded, has_any, has_long_run
@@ -57,17 +58,20 @@ RULES: Final = (
     Rule(frozenset(("private key", "static key")), blocks.find_blocks, ("----",)),
     Rule(frozenset(("private-",)), blocks.find_putty, ("Private-",)),
     # A place says that it is a password, whatever it looks like: between `user:` and `@host`, behind `Authorization`.
-    Rule(frozenset(("@", "sig", "appid", "app_key", "appkey", "hmac")), headers.find_url_passwords, ("://",)),
+    Rule(frozenset("@ ? & / sig".split()), headers.find_url_passwords, ("://",)),
+    Rule(frozenset(("@tcp(", "@unix(")), headers.find_go_passwords),
     Rule(frozenset(("bearer", "authorization", "cookie")), headers.find_headers),
+    Rule(frozenset(("sess", "sid=", "remember", " -b")), headers.find_logins, ("=",)),
+    Rule(frozenset(("pass", "pwd", "secret")), places.find_values),
+    # A call hands over what its name is for: `Client("…")`, `connect(host, user, "…")`.
+    Rule(frozenset(places.CALLED), places.find_in_calls, ("(",)),
     # In base64 neither a user nor a password can be seen.
     Rule(frozenset(("auth", "pass")), headers.find_coded_pairs),
     # People say it in words.
-    Rule(
-        frozenset("pass pw psk pin kennwort contrase clave cred log daten".split()) | {"sign in"}, sentences.find_said
-    ),
+    Rule(frozenset(sentences.NAMES), sentences.find_said),
     # Words that a dictionary holds: only their number and their name tell.
     Rule(
-        frozenset("seed mnemonic recovery backup scratch wallet semilla wiederherst".split()),
+        frozenset("seed mnemonic recovery backup scratch wallet semilla wiederherst récup recupera".split()),
         sentences.find_seed_phrases,
     ),
     # A letter of an option is a name that one program knows.
@@ -76,10 +80,14 @@ RULES: Final = (
     Rule(frozenset(("echo", "printf", "<<<")), commands.find_piped, ("|", "<<<")),
     Rule(frozenset("pass pw secret token key".split()), places.find_elements, ("</",)),
     Rule(
-        frozenset("pass pw identified auth sqlplus nickserv securestring :".split()) | {"connect "}, places.find_placed
+        frozenset("pass pw identified auth sqlplus nickserv securestring login community secret :".split())
+        | {"connect "},
+        places.find_placed,
     ),
     # The name stands lines above, at the head of the column.
-    Rule(frozenset(("pass", "kennwort", "contrase")), places.find_in_tables, ("|",)),
+    Rule(frozenset(("pass", "kennwort", "contrase", "senha", "secret")), places.find_in_tables, ("|", ",", ";", "\t")),
+    Rule(frozenset(("jwk", "kty")), blocks.find_jwk, ('"',)),
+    Rule(frozenset(("key", "secret", "pass", "pw", "seed", "solana", "id.json")), blocks.find_arrays, ("[", "{")),
     # Settings and code: a name, a sign, a value.
     Rule(frozenset(assignments.NAMES), assignments.find_assigned),
 )
@@ -158,6 +166,20 @@ def find(text: str, *, personal: bool = False) -> list[Span]:
     """Return where secrets are and their kinds, from left to right; none overlaps another."""
     if len(text) < FEWEST and text.isalnum() and not personal:
         return []  # a role, a number: too short for a key, and without a mark
+    plain = without_escapes(text)
+    spans = [_without_space(plain, span) for span in _found(plain, personal=personal)]
+    if (plainer := without_percents(plain)) != plain:
+        spans += [_without_space(plainer, span) for span in _found(plainer, personal=False)]
+    return _apart(span for span in spans if not _is_our_name(text, span)) if spans else spans
+
+
+def _without_space(text: str, span: Span) -> Span:
+    start, end, kind = span
+    value = text[start:end]
+    return end - len(value.lstrip()), start + len(value.rstrip()), kind
+
+
+def _found(text: str, *, personal: bool) -> list[Span]:
     lowered = folded(text)
     spans: list[Span] = []
     candidates: list[re.Match[str]] = []
@@ -165,6 +187,7 @@ def find(text: str, *, personal: bool = False) -> list[Span]:
         candidates = list(CANDIDATE.finditer(text))
         spans += find_issued(text, lowered, candidates)
         spans += blocks.find_coded(text, candidates)
+        spans += _wrapped(text, candidates)
     seen = {word for word in WORDS if word in lowered}
     for rule in RULES:
         if rule.is_asked(text, lowered, seen):
@@ -172,7 +195,15 @@ def find(text: str, *, personal: bool = False) -> list[Span]:
     spans += find_named(text, candidates)
     if personal:
         spans += find_personal(text)
-    return _apart(span for span in spans if not _is_our_name(text, span)) if spans else spans
+    return spans
+
+
+def _wrapped(text: str, candidates: Iterable[re.Match[str]]) -> Iterator[Span]:
+    """Find what is base64 of a text that holds a secret: a file of settings, a registry's login."""
+    for candidate in candidates:
+        inner = blocks.decoded(candidate[0])
+        if inner and any(_found(inner, personal=False)):
+            yield *candidate.span(), "encoded"
 
 
 def _is_our_name(text: str, span: Span) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,6 +39,9 @@ HEAD: Final = 2
 
 CANDIDATE: Final = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{FEWEST},}}={{0,2}}")
 """A run long enough to hold a key: most texts hold none, or names and paths."""
+
+MOST_REFUSED: Final = 8
+"""A run in which a form stands so often, and is words or filler each time, holds no key of it: each try may be long."""
 
 TELLING, FEWEST_TOLD = 4, 14
 WORDS: Final = frozenset({"key"})
@@ -108,7 +111,7 @@ class Shape:
     def accepts(self, text: str, start: int, end: int) -> bool:
         """Return True if what has the shape looks drawn, and one of the words stands beside it where there must."""
         value = text[start + len(self.head) : end]
-        if is_filler(value):
+        if is_filler(value) or value.upper().endswith(("EXAMPLE", "EXAMPLEKEY")):
             return False
         if not value.isupper() and (is_wordy(value) or not (any(map(str.isdigit, value)) or is_jumbled(value))):
             return False
@@ -176,15 +179,19 @@ def find_issued(text: str, lowered: str, candidates: Sequence[re.Match[str]]) ->
     bare = [shape for shape in BARE if not shape.words or has_any(lowered, shape.words)]
     for candidate in candidates:
         start, end = candidate.span()
-        looked_to = start
+        looked_to, refused = start, Counter[str]()
         for place in _BOUNDARY.finditer(text, start, end):
             if place.start() < looked_to:
                 continue
             for shape in HEADED.get(text[place.start() : place.start() + HEAD], ()):
+                if refused[shape.form] >= MOST_REFUSED:
+                    continue
                 found = shape.pattern.match(text, place.start())
                 if found is not None and shape.accepts(text, *found.span()):
                     looked_to = found.end()
                     yield *found.span(), shape.issuer
+                elif found is not None:
+                    refused[shape.form] += 1
         for shape in bare:
             found = shape.pattern.match(text, start)
             if found and (found.end() >= end or not shape.words) and shape.accepts(text, start, found.end()):

@@ -17,7 +17,7 @@ PIECES = st.sampled_from([*WORDS, " is ", " ", "\n", ":", "= ", "PIN: 1234"])
 TEXTS = st.lists(PIECES | st.text(max_size=4), max_size=30).map("".join)
 BY_NAMES = (
     (assignments._NAME, assignments.NAMES),
-    (sentences._SAID, sentences._NAMES),
+    (sentences._TOLD, sentences._NAMES),
     (sentences._SAID_NEXT, sentences._NAMES),
     (sentences._PHRASE, sentences._NAMES),
     (sentences._PAIRED, sentences._PAIR_NAMES),
