@@ -15,14 +15,18 @@ from dreamd.store import MemoryStore, StorePaths
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep.ledger.journal import sha256
 from dreamd.store.keep.ledger.ledger import Ledger
+from dreamd.store.keep.redaction import redaction as rules
+from dreamd.store.keep.redaction.prefilter import folded
+from dreamd.store.keep.redaction.shapes import CANDIDATE, Span
 from dreamd.store.model import Action, Changeset
 from dreamd.store.settings import StoreSettings
 
-from . import kill_store, purging
+from . import kill_store, purging, unseen_secrets
 from .daemon_under_test import DaemonUnderTest
 from .damage import Account, Store, at_the_start
 from .kill_daemon import Trial, left_by
 from .many_dreams import Nights
+from .planted_secrets import Planted
 
 
 @pytest.fixture
@@ -134,3 +138,32 @@ def test_what_two_runs_left_is_known_in_whichever_order_they_were_undone(tmp_pat
         assert left_by(history)[path] == (sha256(text), run_id)
         assert store.vault.read(path) == text
     store.close()
+
+
+def test_a_key_that_only_its_issuer_betrays_stays_when_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_issuers(text: str, *, personal: bool = False) -> list[Span]:
+        return list(vars(rules)["find_issued"](text, folded(text), list(CANDIDATE.finditer(text))))
+
+    monkeypatch.setattr(rules, "find", of_issuers)
+    key = "ghp_" + "T9unDeWb27LqXz0R4mYvKc81JhPoSa5GfEdN"
+    one = Planted("github", "issued", "prose", f"try it with {key}", (key,))
+    assert not unseen_secrets.is_left(one)
+    assert unseen_secrets.is_left(one, without_issuers=True)
+    rows = {row.measure: row for row in unseen_secrets.leave_one_out(10)}
+    assert rows["keys gone, their issuers left out"].measured.startswith("0.0%")
+
+
+def test_a_corpus_counts_what_stays_and_what_is_wrongly_taken(tmp_path: Path) -> None:
+    key = "Zk39vhQ20xPqLm48sTrW77yB"
+    secrets = [
+        {"id": "1", "family": "file", "issuer": "a", "context": "env", "text": f"TOKEN={key}", "secrets": [key]},
+        {"id": "2", "family": "prose", "issuer": "b", "context": "en", "text": "it is harbour", "secrets": ["harbour"]},
+    ]
+    innocents = [{"id": "3", "group": "wrong", "text": f"TOKEN={key}"}, {"id": "4", "group": "prose", "text": "hello"}]
+    for name, rows in (("secrets", secrets), ("innocents", innocents)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    measured = {row.measure: row for row in unseen_secrets.of_corpus(tmp_path)}
+    assert measured["unseen secrets gone"].measured == "50.0%, 1 of 2 left"
+    assert measured["unseen secrets gone"].ok is False
+    assert measured["unseen secrets gone, family prose"].measured == "0.0%, 1 of 1 left"
+    assert measured["unseen innocents with an alarm"].measured == "1 of 2"
