@@ -38,6 +38,10 @@ FEWEST_BITS_OF_SALT: Final = 4.8
 """Forty characters drawn from ninety have 5 or more; a line of code has 4.3."""
 
 _FLAG = re.compile(r"(?<![\w-])--?[a-z]{0,20}(?:[_-][a-z]{1,20}){0,4}[_-]?\Z")
+_PART = re.compile(r"[.$:!]+")
+_IN_PARTS = re.compile(r"[A-Za-z0-9_-]{2,40}(?:[.$:!]{1,2}[A-Za-z0-9_/+=-]{3,512}){1,6}")
+"""A key of several parts, each of which alone may look like a word: dt0c01.ST2EY72K.G3DFPBEJ…"""
+
 _REST = re.compile(
     r"[^\s\"'`,;<>(){}\[\]&]*+(?:[<>(){}\[\]&](?=[A-Za-z0-9!@#$%^*])(?!&[\w.-]{1,40}=)[^\s\"'`,;<>(){}\[\]&]++){0,20}"
 )
@@ -62,7 +66,7 @@ def find_assigned(text: str) -> Iterator[Span]:
         if is_placeholder(value) and not _is_salt(value):
             continue
         is_pass = name["password"] is not None
-        if _is_assigned_password(value, name, found) if is_pass else quoted and _is_assigned_key(value):
+        if _is_assigned_password(value, name, found) if is_pass else _is_assigned_key(value, quoted=quoted):
             if not quoted and (rest := _REST.match(text, end)) is not None:
                 end = rest.end()
             yield start, end, "password" if is_pass else "token"
@@ -82,7 +86,9 @@ def _is_assigned_password(value: str, name: re.Match[str], found: re.Match[str])
     return is_password(value, 4 if found["op"] == "=" and not found["gap"] else 6)
 
 
-def _is_assigned_key(value: str) -> bool:
+def _is_assigned_key(value: str, *, quoted: bool) -> bool:
+    if not quoted:
+        return _IN_PARTS.fullmatch(value) is not None and any(map(is_random, _PART.split(value)[1:]))
     if _is_salt(value):
         return True
     has_marks = any(not c.isalnum() and c not in "-_./: " for c in value)

@@ -92,7 +92,11 @@ def find_headers(text: str) -> Iterator[Span]:
 def find_logins(text: str) -> Iterator[Span]:
     """Find what a cookie for a login holds, and the cookies of a command."""
     for found in matches_at(starts_of(("sess", "sid", "remember"), folded(text)), _LOGGED_IN, text):
-        if is_random(found["secret"]) and not is_wordy(_DIGITS.sub("0", found["secret"])):
+        if (
+            is_random(found["secret"])
+            and not is_uuid(found["secret"])
+            and not is_wordy(_DIGITS.sub("0", found["secret"]))
+        ):
             yield *found.span("secret"), "cookie"
     for found in _JAR.finditer(text) if "curl" in text or "cookie" in text else ():
         for value in _OF_COOKIE.finditer(text, *found.span("cookies")):

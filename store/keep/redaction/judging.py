@@ -23,7 +23,10 @@ _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _SEPARATED = re.compile(r"[^A-Za-z0-9]+")
 _JOINED = re.compile(r"[A-Za-z0-9 ._/:\\-]*")  # the marks that join words in names; `!@#%&*` stand in passwords
-_WORD = re.compile(r"[A-Z]{0,5}[a-z]*(?:[A-Z]{1,3}[a-z]+)*\d{0,4}|[A-Z]{1,24}\d{0,3}|v?\d{1,6}")
+_WORD = re.compile(
+    r"[A-Z]{0,5}[a-z]*(?:[A-Z]{1,3}[a-z]+)*[A-Z]{0,4}\d{0,4}|[A-Z]{1,24}\d{0,3}|v?\d{1,6}|\d{1,2}[a-z]{1,2}"
+)
+_CAPITALS = re.compile(r"[A-Z]+")
 _PHRASE = re.compile(
     r"(?:[a-z]{3,12}-){3,9}[a-z0-9]{1,12}"  # correct-horse-battery-staple
     r"|(?:[A-Za-z]{3,12}[-_.+=~*?!#]){2,6}"  # Winter-otter-2193, winter-otter-k4t2-83
@@ -160,6 +163,7 @@ def classes(value: str) -> int:
 
 
 def _is_drawn_part(part: str) -> bool:
-    """Return True for what parses as camel case by chance: `aBcDeFgH`."""
-    capitals = sum(map(str.isupper, part))
+    """Return True for what parses as camel case by chance: `aBcDeFgH`. A name has one acronym at most: JSONStructure."""
+    runs = _CAPITALS.findall(part)
+    capitals = len(runs) if sum(len(run) > 1 for run in runs) <= 1 else sum(map(len, runs))
     return capitals > 2 and not part.isupper() and len(part) / (capitals + 1) < 2.5

@@ -44,7 +44,7 @@ PUBLIC = frozenset(
 )
 """Words before "key" and "token" that make them an entry of a table, a part of a keyboard, or open to all."""
 
-OPEN_TO_ALL = ("pk_", "pk.", "phc_", "pub_", "sb_publishable_")
+OPEN_TO_ALL = ("pk_live_", "pk_test_", "pk.", "phc_", "pub_", "sb_publishable_")
 """What public keys begin with: pages show them to everybody."""
 
 OF_IDS = frozenset(

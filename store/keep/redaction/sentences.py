@@ -42,7 +42,7 @@ _VALUE = re.compile(r"(?<![^\s\"'`“«(，。:：])[^\s\"'`”»，。]{8,64}")
 """Any value within a line of a name, and in the answer to a question: told by its characters alone."""
 
 _PAIRED = re.compile(
-    r"(?i)\b(?:creds|credentials|logg?(?:e|ed)?[ -]?(?:in|inn)?|log(?:ar|ue)?|sign in|account|zugangsdaten|anmeldedaten|credenciales|user(?:name)?|usu[aá]rio"
+    r"(?i)\b(?:creds|credentials|logg?(?:e|ed)?[ -]?(?:inn?|dich)|log(?:ar|ue)|sign in|account|zugangsdaten|anmeldedaten|credenciales|user(?:name)?|usu[aá]rio"
     r"|benutzer\w{0,6}|utilisateur|connecte\w{0,3}|entra|identifiants?|ssh)\b[^\n]{0,40}?"
     r"(?:[ \t\"'`][\w.@-]{2,40}[ \t]?[/:][ \t]?|[ \t](?:and|und|et|y|e|og|with|mit|avec|con|com|med|pass|pw|，|,)[ \t:]{1,3})[\"'`«“]?(?P<secret>[^\s\"'`”»]{6,64})"
 )
