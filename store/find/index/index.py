@@ -52,6 +52,9 @@ YOUNG_NS = 2_000_000_000
 DOUBLE = "its node id belongs to "
 """The beginning of the problem of a file whose node id an earlier file has."""
 
+POINTS_AT_ONCE = 1024
+"""Chunks that are kept for the engine before it is given them: a session of 150 MB has a hundred thousand."""
+
 SLICE_FILES, SLICE_S = 64, 0.03
 """The most files, and about the longest time, of one transaction of `apply_all`."""
 
@@ -151,6 +154,8 @@ class Index:
         self._noted: Noted | None = None
         self._catalog = Catalog(connection)  # sees what this transaction has written already
         self.between_slices: Callable[[], None] = lambda: None
+        self.raise_if_stopped: Callable[[], None] = lambda: None
+        """Asked within a long file, too: a stop ends it, and the transaction is taken back."""
         self.backend = backend
         backend.ensure_collection(COLLECTION, dimension)
         for name in PAYLOAD_INDEXES:
@@ -551,6 +556,7 @@ class Index:
     def _write(self, nodes: Collection[Node] | Iterator[Node], known: Mapping[NodeId, str] | None = None) -> None:
         """Write nodes whose digest is not the known one; chunks whose text is the same keep their vectors."""
         for given in nodes:
+            self.raise_if_stopped()
             is_hidden = given.live and self._is_hidden(given.node_id)
             node = given._replace(live=False, forgotten=True) if is_hidden else given
             digest = node.digest()
@@ -561,6 +567,8 @@ class Index:
                 f"INSERT OR REPLACE INTO node({NODE_COLUMNS}, digest) VALUES({', '.join('?' * len(row))})", row
             )
             self._write_chunks(node)
+            if len(self._points) >= POINTS_AT_ONCE:
+                self._send_points()
 
     def _send_points(self) -> None:
         if self._points:
@@ -603,6 +611,7 @@ class Index:
 
     def _remove_nodes(self, node_ids: Collection[NodeId]) -> None:
         for node_id in node_ids:
+            self.raise_if_stopped()
             chunks = self._connection.execute("SELECT chunk_id FROM chunk WHERE node_id = ?", (node_id,))
             self._remove_chunks([chunk_id for (chunk_id,) in chunks])
             self._connection.execute("DELETE FROM link WHERE source = ?", (node_id,))
