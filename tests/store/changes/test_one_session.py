@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.find.index.projection import Node
 from dreamd.store.keep.okf import session
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.model import NewTurn, SessionHead, StoreBusy
 from dreamd.store.settings import StoreSettings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -162,7 +162,7 @@ def test_a_stop_amid_a_long_session_ends_and_the_next_start_finds_all(
     store: MemoryStore, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     indexer, index, reached = store.parts.indexer, store.parts.index, threading.Event()
-    write_chunks = index._write_chunks
+    write_chunks, written = index._write_chunks, list[int]()
 
     def stopped_at(node: Node) -> None:
         if node.ordinal == 20:
@@ -170,15 +170,48 @@ def test_a_stop_amid_a_long_session_ends_and_the_next_start_finds_all(
             with indexer._changed:
                 assert indexer._changed.wait_for(lambda: indexer._stopping, SETTLED_S)
             monkeypatch.setattr(indexer, "_monotonic", lambda: indexer._stop_at + 1)
-        assert node.ordinal <= 20
+        written.append(node.ordinal)
         write_chunks(node)
 
     monkeypatch.setattr(index, "_write_chunks", stopped_at)
     store.observe(SessionHead("chat", "p"), [turn(number) for number in range(60)]).result()
     assert reached.wait(SETTLED_S)
     store.close()
+    assert max(written) == 20
     again = caught_up(open_store)
     assert [found(again, number) for number in (0, 20, 59)] == [1] * 3
+
+
+def test_a_stop_is_heard_while_secrets_are_looked_for_in_a_long_session(
+    store: MemoryStore, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dreamd.store.find.index.index.MASKED_AT_ONCE", 1000)
+    secret = "gh" + "p_" + "aB3dE5fG7h" * 4
+    turns = [turn(number) for number in range(60)]
+    file = store.paths.vault / session.path_of(SessionHead("chat", "p"))
+    file.parent.mkdir(parents=True)
+    file.write_bytes(
+        session.open_file(SessionHead("chat", "p"))
+        + session.encode_turns([*turns, NewTurn("user", f"It opens with {secret}.")], 1)
+    )
+    indexer, parts = store.parts.indexer, store.parts.index._session_parts
+    given: list[bytes] = []
+
+    def stopped(data: bytes) -> Iterator[bytes]:
+        for part in parts(data):
+            given.append(part)
+            monkeypatch.setattr(indexer, "_stopping", True)
+            monkeypatch.setattr(indexer, "_monotonic", lambda: indexer._stop_at + 1)
+            yield part
+
+    monkeypatch.setattr(store.parts.index, "_session_parts", stopped)
+    with pytest.raises(StoreBusy):
+        store.parts.index.apply(session.path_of(SessionHead("chat", "p")))
+    assert len(given) == 1
+    store.close()
+    again = caught_up(open_store)
+    assert [found(again, number) for number in (0, 59)] == [1, 1]
+    assert secret not in again.show("chat#61").text
 
 
 def two_files(store: MemoryStore) -> Path:
