@@ -251,7 +251,13 @@ class Parts:
             self.ranking.read,
         )
         self.reviving = Reviving(self.lookup.path_of, lambda one, other: normal_form(one) == normal_form(other))
-        self.sessions = SessionPlans(self.door, self.lookup.path_of_session, self.deletions.before_anew, self.mask.note)
+        self.sessions = SessionPlans(
+            self.door,
+            self.lookup.path_of_session,
+            self.deletions.before_anew,
+            self.mask.note,
+            self.lookup.session_as_read,
+        )
         self.work_gate = threading.Lock()
         kept_by = (
             self.ledger,

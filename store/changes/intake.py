@@ -10,6 +10,7 @@ from datetime import datetime
 from itertools import islice
 
 from ..door import Door
+from ..find.index.catalog import TurnsRead
 from ..keep import okf
 from ..keep.ledger import records
 from ..keep.ledger.journal import FileChange, sha256
@@ -26,7 +27,7 @@ from .revival import Reviving
 from .runs import JOINED, JOINED_NOTE, new_run_id
 
 SESSIONS_IN_MIND = 64
-"""Sessions whose external ids stay in memory between appends; others are read again from their file."""
+"""Sessions whose external ids stay in memory between appends; others are read again, from the index if it can say."""
 
 UNINDEXED_IN_MIND = 1024
 """Sessions created here whose paths stay in memory before those that the index has read meanwhile are let go."""
@@ -66,6 +67,8 @@ class SessionPlans:
 
     `vanished` returns what a missing file of the path that is about to be created held: a withheld file is continued,
     the deletion of any other is recorded first. `redacted` is called with the hash of a file that came in through here.
+    `as_read` returns what the index knows of a session's file, and the file from its last turn on: a session of 150 MB,
+    read whole in the writer's thread, would hold up every acknowledgement for seconds.
     """
 
     def __init__(
@@ -74,13 +77,16 @@ class SessionPlans:
         path_of_node: Callable[[NodeId], str | None],
         vanished: Callable[[str], Vanished] = lambda path: Vanished(),
         redacted: Callable[[bytes], None] = lambda sha256: None,
+        as_read: Callable[[str], tuple[TurnsRead, bytes] | None] = lambda path: None,
     ) -> None:
         self._door = door
+        self._as_read = as_read
         self._redacted = redacted
         self._path_of_node = path_of_node
         self._vanished = vanished
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._created: dict[NodeId, str] = {}  # the index has read some of them
+        self._created_until = UNINDEXED_IN_MIND
 
     def observe(self, head: SessionHead, turns: Sequence[NewTurn]) -> Plan[Observed]:
         """Plan to append the turns that are not there yet. A turn is known by its external id; one without is new."""
@@ -169,8 +175,10 @@ class SessionPlans:
         return indexed or self._created.get(session_id) or files.path_named(f"{session_id}.md", session.FOLDER)
 
     def _note_created(self, session_id: NodeId, path: str) -> None:
-        if len(self._created) >= UNINDEXED_IN_MIND:
+        """Note the path of a new session, and let those go that are indexed: not before as many again were created."""
+        if len(self._created) >= self._created_until:
             self._created = {one: path for one, path in self._created.items() if self._path_of_node(one) is None}
+            self._created_until = max(UNINDEXED_IN_MIND, 2 * len(self._created))
         self._created[session_id] = path
 
     def _read(self, files: PendingFiles, path: str, session_id: NodeId) -> _Known | None:
@@ -180,6 +188,10 @@ class SessionPlans:
         known = self._known.get(path)
         if known is not None and known.size == size:
             return known
+        if not files.is_ahead(path) and (read := self._as_read(path)) is not None:
+            turns, tail = read
+            if turns.last_offset + len(tail) == size:
+                return _continued(turns, tail)
         return _parsed(files.read(path), session_id)
 
     def _noted(self, before: hashlib._Hash, content: bytes) -> hashlib._Hash:
@@ -210,6 +222,13 @@ def _parsed(data: bytes, session_id: NodeId) -> _Known:
     ids = {turn.external_id for turn in parsed.turns if turn.external_id is not None}
     purged = frozenset(turn.external_id for turn in parsed.turns if turn.external_id and turn.text == session.ERASED)
     return _Known(len(data), parsed.next_ordinal, parsed.closing, ids, purged)
+
+
+def _continued(turns: TurnsRead, tail: bytes) -> _Known:
+    """Return the state of a file from its turns but the last, and its bytes from the last one on."""
+    end = session.parse(tail, next_ordinal=turns.last_ordinal)
+    size = turns.last_offset + len(tail)
+    return _Known(size, end.next_ordinal, end.closing, set(turns.external_ids), turns.purged)
 
 
 class Remembering:

@@ -78,6 +78,10 @@ class Expired(StoreError):
     """The images that an undo needs are older than the history that is kept."""
 
 
+class Overtaken(Conflict):
+    """Another run of dreamd changed a file since a changeset was planned; nothing of the changeset was applied."""
+
+
 @dataclass(frozen=True, slots=True)
 class SkippedAction:
     """An action that was not carried out, and the reason as a sentence."""
@@ -222,12 +226,14 @@ class Changes:
         now: datetime,
         started_at: datetime | None = None,
         summary: Mapping[str, Any] | None = None,
+        may_be_overtaken: bool = True,
     ) -> AppliedRun:
         """Journal the whole changeset in one transaction, then let the files follow.
 
         An action whose file is no longer what it was planned against, or whose fingerprint has a tombstone, is left
         out and named. A crash after the transaction is finished by the next start. A run that is recorded already is
-        not applied again.
+        not applied again. Unless it `may_be_overtaken`, Overtaken is raised where another run changed one of its files:
+        it can be planned again.
         """
         try:
             self._ledger.run(changeset.run_id)
@@ -236,7 +242,8 @@ class Changes:
             wait()
             run = Run(changeset.run_id, kind, "applied", started_at or now, now, summary=summary or {})
             steps = self._steps(changeset, forbidden=set() if kind in _PERSONAL else self._ledger.tombstones())
-            self._submit(lambda files: self._plan_apply(files, run, steps, changeset)).result()
+            guarded = () if may_be_overtaken else changeset.actions
+            self._submit(lambda files: self._plan_apply(files, run, steps, changeset, guarded)).result()
             wait()
             if changeset.ranking is not None:
                 self._on_ranking()
@@ -255,7 +262,15 @@ class Changes:
             steps.append(step)
         return steps
 
-    def _plan_apply(self, files: PendingFiles, run: Run, steps: Sequence[_Step], changeset: Changeset) -> Planned[None]:
+    def _plan_apply(
+        self,
+        files: PendingFiles,
+        run: Run,
+        steps: Sequence[_Step],
+        changeset: Changeset,
+        guarded: Sequence[Action] = (),
+    ) -> Planned[None]:
+        self._raise_if_overtaken(files, guarded)
         changes: list[FileChange] = []
         touched: set[str] = set()
         said_again = self._ledger.reinforced_since(run.started_at)
@@ -283,6 +298,19 @@ class Changes:
                 if step.action.fingerprint and step.refusal is None
             ]
         return Planned(None, changes, writes, awaited=run.kind == FORGET)
+
+    def _raise_if_overtaken(self, files: PendingFiles, actions: Sequence[Action]) -> None:
+        """Raise Overtaken if a run has left other content than an action was planned against, on the disk or before it.
+
+        What a person left there is no run's: it is refused when the file is written.
+        """
+        first_of_each = {action.path: action for action in reversed(actions)}
+        for path, action in first_of_each.items():
+            there = _hash(files.read(path)) if files.exists(path) else None
+            if there == action.pre_sha256:
+                continue
+            if files.is_ahead(path) or (there is not None and self._ledger.run_that_left(path, there)):
+                raise Overtaken(f"{path} was changed by dreamd itself meanwhile", hint="Try again.")
 
     def _applied(self, changeset: Changeset) -> AppliedRun:
         actions = self._ledger.actions(changeset.run_id)

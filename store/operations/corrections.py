@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 from ..changes.decisions import Choice, Decision, Decisions, pair_key, restoring
 from ..changes.deletions import Deletions, bringing_back
 from ..changes.link_edits import LinkEdits
 from ..changes.outgoing import outgoing
-from ..changes.runs import EDIT, FORGET, REVIEW, TURN_FORGOTTEN, AppliedRun, Changes, fingerprint, new_run_id
+from ..changes.runs import (
+    EDIT,
+    FORGET,
+    REVIEW,
+    TURN_FORGOTTEN,
+    AppliedRun,
+    Changes,
+    Overtaken,
+    fingerprint,
+    new_run_id,
+)
 from ..changes.standing import last_successor, successors
 from ..door import Door
 from ..find.index.catalog import LONGEST_CURATED
@@ -57,6 +69,10 @@ SAID_BY_THEM = "said"
 
 MOST_TAGS = 64
 """Tags of one memory."""
+
+MOST_PLANS = 3
+"""Plans of one change that runs of dreamd itself overtake. One run links a new memory, so the second plan nearly always
+holds."""
 
 
 class Corrections:
@@ -109,14 +125,13 @@ class Corrections:
         reason = self._door.redacted(plain(reason)).text or "forgotten by its person"
         also = [other for other in self._lookup.resting_only_on(node_id) if other.node_id != node_id]
         doomed = also if node.kind is Kind.TURN else [node, *also]
-        actions = (*(self._deletion(other, reason) for other in doomed), *self._releases(doomed))
-        now = self._now()
-        run_id = new_run_id(now, FORGET)
         summary = {"node_id": node_id, "note": f"forgot {node_id}"}
         summary |= {TURN_FORGOTTEN: node_id} if node.kind is Kind.TURN else {}
-        self._changes.apply(Changeset(run_id=run_id, actions=actions), kind=FORGET, now=now, summary=summary)
+        run_id = self._apply(
+            lambda: [*(self._deletion(other, reason) for other in doomed), *self._releases(doomed)], FORGET, summary
+        ).run_id
         if node.kind is Kind.TURN:  # after the run: a turn that is hidden was forgotten whole
-            self._writer.write(records.leave_tombstone(f"{TURN}{node_id}", run_id, now, reason)).result()
+            self._writer.write(records.leave_tombstone(f"{TURN}{node_id}", run_id, self._now(), reason)).result()
         with contextlib.suppress(StoreBusy):  # closing: the next start has the index follow
             self._tombstones.read_and_follow(self._opened, self._indexer, [node_id])
         return Forgotten(node_id, run_id, tuple(other.node_id for other in also))
@@ -137,30 +152,30 @@ class Corrections:
             path, lifted = node.path, None
             if (beside := last_successor(node_id, self._lookup.read)) is not None:
                 return self._restore_beside(node, beside)
-            action = restoring(node, self._vault.read(node.path))
+            restored = partial(self._restoring, node)
+            restored()  # refused before it counts as used
         else:
-            path, action, lifted = deleted.path, bringing_back(node_id, deleted), deleted.fingerprint
-        now = self._now()
-        run_id = new_run_id(now, RESTORE)
+            path, lifted = deleted.path, deleted.fingerprint
+            restored = partial(bringing_back, node_id, deleted)
         self._writer.write(
-            *records.log_usage([node_id], now), *([records.lift_tombstone(lifted)] if lifted else ())
+            *records.log_usage([node_id], self._now()), *([records.lift_tombstone(lifted)] if lifted else ())
         ).result()
-        applied = self._changes.apply(
-            Changeset(run_id=run_id, actions=(action,)),
-            kind=RESTORE,
-            now=now,
-            summary={"note": f"restored {node_id}"},
-        )
+        applied = self._apply(lambda: [restored()], RESTORE, {"note": f"restored {node_id}"})
         _raise_if_refused(applied)
         self._tombstones.read()
-        return Restored(node_id, run_id, path)
+        return Restored(node_id, applied.run_id, path)
+
+    def _restoring(self, node: Node) -> Action:
+        return restoring(node, self._vault.read(node.path))
 
     def _restore_beside(self, node: Node, successor: NodeId) -> Restored:
         """Have a memory hold again beside the one that has taken its place."""
-        edits = LinkEdits(self._vault.read_if_any, RESTORE)
-        for newer in self._opened.catalog.nodes(successors(node.node_id, self._lookup.read)).values():
-            edits.part(node, newer, pair_key(node.node_id, newer.node_id))
-        run_id = self._edit(edits, f"restored {node.node_id} beside {successor}")
+
+        def part(edits: LinkEdits) -> None:
+            for newer in self._opened.catalog.nodes(successors(node.node_id, self._lookup.read)).values():
+                edits.part(node, newer, pair_key(node.node_id, newer.node_id))
+
+        run_id = self._edit(part, f"restored {node.node_id} beside {successor}", RESTORE)
         if run_id is None:
             raise Conflict(f"{node.path} stays as it is", hint="Its frontmatter cannot be edited: look at it.")
         self._writer.write(*records.log_usage([node.node_id], self._now())).result()
@@ -182,14 +197,15 @@ class Corrections:
         decision = self._decisions.find(name)
         kept = self._door.statement(text) if choice == "edit" else ""
         now = self._now()
-        actions = self._decisions.actions(decision, choice, self._door.name(by), now, kept, title_of(kept, TITLE_CHARS))
-        run_id = new_run_id(now, REVIEW)
-        summary = {"note": f"decided {decision.decision_id}: {choice}"}
-        _raise_if_refused(
-            self._changes.apply(Changeset(run_id=run_id, actions=actions), kind=REVIEW, now=now, summary=summary)
+        title, person = title_of(kept, TITLE_CHARS), self._door.name(by)
+        applied = self._apply(
+            lambda: self._decisions.actions(decision, choice, person, now, kept, title),
+            REVIEW,
+            {"note": f"decided {decision.decision_id}: {choice}"},
         )
+        _raise_if_refused(applied)
         self._tombstones.read()
-        return Decided(decision.decision_id, run_id, choice, tuple(action.path for action in actions))
+        return Decided(decision.decision_id, applied.run_id, choice, (decision.older.path, decision.newer.path))
 
     @repeated_after_repair
     def waiting(self) -> Sequence[Waiting]:
@@ -205,10 +221,13 @@ class Corrections:
 
         Raises NotFound for one that does not wait, and Conflict when its file changed meanwhile.
         """
-        edits = LinkEdits(self._vault.read_if_any, REVIEW)
-        node, memory = self._waiting(node_id, edits)
-        edits.edit(node, acceptance(memory, by, self._now()), "a person accepted what an agent wrote down")
-        run_id = self._edit(edits, f"accepted {node_id}")
+        node, _ = self._waiting(node_id, LinkEdits(self._vault.read_if_any, REVIEW))
+
+        def accept(edits: LinkEdits) -> None:
+            accepted = acceptance(edits.standing(node), by, self._now())
+            edits.edit(node, accepted, "a person accepted what an agent wrote down")
+
+        run_id = self._edit(accept, f"accepted {node_id}", REVIEW)
         assert run_id is not None
         return Decided(node_id, run_id, "accept", (node.path,))
 
@@ -237,17 +256,19 @@ class Corrections:
         """
         one, other = self._editable(source), self._visibility.node(target)
         _refuse_link(one, other)
-        edits = LinkEdits(self._vault.read_if_any, EDIT)
-        if relation == "RelatesTo":
-            edits.relate(one, other, "it was linked by hand")
-        else:
+        if relation != "RelatesTo":
             other = self._editable(target)
-            if relation == "Supersedes":
+
+        def link(edits: LinkEdits) -> None:
+            if relation == "RelatesTo":
+                edits.relate(one, other, "it was linked by hand")
+            elif relation == "Supersedes":
                 self._refuse_circle(one, other)
                 edits.supersede(other, one, pair_key(other.node_id, one.node_id))
             else:
                 edits.contradict(other, one, None)  # not decided yet: a tombstone would say that it was
-        return Linked(source, target, relation, self._edit(edits, f"linked {source} to {target}"))
+
+        return Linked(source, target, relation, self._edit(link, f"linked {source} to {target}"))
 
     def _refuse_circle(self, newer: Node, older: Node) -> None:
         if older.node_id in successors(newer.node_id, self._lookup.read):
@@ -260,11 +281,17 @@ class Corrections:
         """Change the tags of a memory, as a run that `undo` can undo. Raises as `link` does."""
         self._door.check_names(GLOBAL_CHANNEL, labels=(*add, *remove))
         node = self._editable(node_id)
-        edits = LinkEdits(self._vault.read_if_any, EDIT)
-        tags = edits.tag(node, [self._door.name(tag) for tag in add], remove)
-        if len(tags) > MOST_TAGS:
-            raise InvalidInput(f"{node_id} would have {len(tags)} tags", hint=f"{MOST_TAGS} are the most.")
-        return Tagged(node_id, tags, self._edit(edits, f"tagged {node_id}"))
+        added = [self._door.name(tag) for tag in add]
+        tags: tuple[str, ...] = ()
+
+        def tagging(edits: LinkEdits) -> None:
+            nonlocal tags
+            tags = edits.tag(node, added, remove)
+            if len(tags) > MOST_TAGS:
+                raise InvalidInput(f"{node_id} would have {len(tags)} tags", hint=f"{MOST_TAGS} are the most.")
+
+        run_id = self._edit(tagging, f"tagged {node_id}")
+        return Tagged(node_id, tags, run_id)
 
     def curate(self, node_id: NodeId, priority: int) -> str | None:
         """Have a memory stand in every envelope of its channel, as a run; return its id, None where it does already.
@@ -274,9 +301,10 @@ class Corrections:
         node = self._editable(node_id)
         if len(node.text) > LONGEST_CURATED:
             raise InvalidInput(f"{node_id} is too long for every envelope", hint=f"{LONGEST_CURATED} characters fit.")
-        edits = LinkEdits(self._vault.read_if_any, EDIT)
-        edits.edit(node, {CURATED: priority}, "it stands in every envelope")
-        return self._edit(edits, f"{node_id} stands in every envelope")
+        why = "it stands in every envelope"
+        return self._edit(
+            lambda edits: edits.edit(node, {CURATED: priority}, why), f"{node_id} stands in every envelope"
+        )
 
     def close_thread(self, goal: Goal) -> None:
         """Archive the fact that `Intake.keep_thread` made of a goal; a person's own words stay as they are."""
@@ -284,12 +312,14 @@ class Corrections:
         node = self._opened.catalog.node(okf.fact_id(goal.channel, goal.text))
         if node is None or not node.live:
             return
-        edits = LinkEdits(self._vault.read_if_any, EDIT)
-        memory = edits.standing(node)
-        if (memory.provenance, memory.tense) == (INFERRED, FUTURE):
-            archived = {"status": Status.DEPRECATED.value, "archived_at": self._now().isoformat(), "tense": "past"}
-            edits.edit(node, archived, f"the goal was {goal.state}")
-            self._edit(edits, f"{goal.goal_id} was {goal.state}")
+        archived = {"status": Status.DEPRECATED.value, "archived_at": self._now().isoformat(), "tense": "past"}
+
+        def close(edits: LinkEdits) -> None:
+            memory = edits.standing(node)
+            if (memory.provenance, memory.tense) == (INFERRED, FUTURE):
+                edits.edit(node, archived, f"the goal was {goal.state}")
+
+        self._edit(close, f"{goal.goal_id} was {goal.state}")
 
     def _forgotten_before(self, node_id: NodeId) -> Forgotten | None:
         """Return what forgetting was answered with; None for what is there, or was never forgotten."""
@@ -311,16 +341,36 @@ class Corrections:
             raise InvalidInput(f"{node.path} has no frontmatter", hint="Give it one: '---', a 'type', '---'.")
         return node
 
-    def _edit(self, edits: LinkEdits, note: str) -> str | None:
-        """Apply edits as one run and return its id; None where they change nothing."""
-        if not (actions := edits.actions()):
-            return None
-        now = self._now()
-        run_id = new_run_id(now, EDIT)
-        changeset = Changeset(run_id=run_id, actions=tuple(actions))
-        _raise_if_refused(self._changes.apply(changeset, kind=EDIT, now=now, summary={"note": note}))
+    def _edit(self, make: Callable[[LinkEdits], None], note: str, stage: str = EDIT) -> str | None:
+        """Apply the edits that `make` gathers as one run and return its id; None where they change nothing."""
+
+        def actions() -> Sequence[Action]:
+            edits = LinkEdits(self._vault.read_if_any, stage)
+            make(edits)
+            return edits.actions()
+
+        applied = self._apply(actions, EDIT, {"note": note})
+        _raise_if_refused(applied)
         self._tombstones.read()
-        return run_id
+        return applied.run_id or None
+
+    def _apply(self, plan: Callable[[], Sequence[Action]], kind: str, summary: Mapping[str, Any]) -> AppliedRun:
+        """Plan a run from the files as they are, and apply it; an edit that changes nothing is no run (id "").
+
+        A file that another run of dreamd changes between the two, as the links of a new memory do, is read and planned
+        for again. Raises Overtaken where that happens MOST_PLANS times.
+        """
+        for left in reversed(range(MOST_PLANS)):
+            actions, now = tuple(plan()), self._now()
+            if not actions and kind == EDIT:
+                break
+            changeset = Changeset(run_id=new_run_id(now, kind), actions=actions)
+            try:
+                return self._changes.apply(changeset, kind=kind, now=now, summary=summary, may_be_overtaken=False)
+            except Overtaken:
+                if not left:
+                    raise
+        return AppliedRun("", 0)
 
     def _releases(self, doomed: Sequence[Node]) -> Sequence[Action]:
         """Return the edits by which what the doomed had replaced holds again, or yields to what replaced them."""

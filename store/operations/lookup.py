@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..find.index.catalog import TurnsRead
+from ..find.index.index import is_as_read
 from ..find.index.opening import OpenIndex
 from ..find.index.projection import SUCCESSOR, Node
 from ..keep.files.file_names import FileNames
 from ..keep.files.vault import Vault
-from ..model import IndexDamaged, NodeId
+from ..model import IndexDamaged, NodeId, NotFound
 
 
 class Lookup:
@@ -45,6 +47,23 @@ class Lookup:
         if path is None and not self._is_caught_up():
             path = self._vault.session_named(session_id)
         return path
+
+    def session_as_read(self, path: str) -> tuple[TurnsRead, bytes] | None:
+        """Return the turns of a session's file and its bytes from the last one on; None where the index may be behind.
+
+        The index knows the whole file if it read it under the stamp that the file has, to its end, without a problem.
+        """
+        try:
+            row = self._catalog.file(path)
+            stamp = self._vault.stamp(path)
+            if row is None or stamp is None or not is_as_read(stamp, row) or row.parsed_to != row.size:
+                return None
+            turns = self._catalog.turns_read(path)
+            if turns is None or self._catalog.file(path) != row:  # read anew between the two
+                return None
+            return turns, self._vault.read(path, turns.last_offset)
+        except (IndexDamaged, NotFound):
+            return None
 
     def channel_of_session(self, session_id: NodeId) -> str | None:
         """Return the channel of a session that is known; it stays in it, whatever a later batch names."""

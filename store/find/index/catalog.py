@@ -76,6 +76,14 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration("m007_near_vectors", "CREATE INDEX chunk_near ON chunk(chunk_id) WHERE embedded = 2"),
     # `status` counts without reading the rows: 1.5 ms instead of 18 with 12,000 of them.
     Migration("m008_counts", "CREATE INDEX node_counted ON node(kind, level, live, session_id)"),
+    # The writer asks which turns a session has; their texts, which may be 100 MB, are not read for that.
+    Migration(
+        "m009_external_ids",
+        f"""
+        CREATE INDEX node_external ON node(path, external_id) WHERE external_id IS NOT NULL;
+        CREATE INDEX node_erased ON node(path, external_id) WHERE text = '{ERASED}';
+        """,
+    ),
 )
 
 LONGEST_CURATED, MOST_CURATED = 280, 64
@@ -154,6 +162,16 @@ class FactLink(NamedTuple):
     kind: str
 
 
+@dataclass(frozen=True, slots=True)
+class TurnsRead:
+    """The turns of a session's file as the index read it: their external ids, those purged, and its last turn."""
+
+    external_ids: frozenset[str]
+    purged: frozenset[str]
+    last_ordinal: int
+    last_offset: int
+
+
 class Catalog:
     """Reads of the index's own tables, through whichever connection the asking thread is given.
 
@@ -222,6 +240,18 @@ class Catalog:
         """Return the last turns of a session's file, oldest first."""
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE path = ? AND ordinal > 0 ORDER BY ordinal DESC LIMIT ?"
         return list(self._nodes(sql, (path, count)))[::-1]
+
+    def turns_read(self, path: str) -> TurnsRead | None:
+        """Return the turns of a session's file without their texts, None where it has none."""
+        sql = "SELECT ordinal, offset FROM node WHERE path = ? AND ordinal > 0 ORDER BY ordinal DESC LIMIT 1"
+        if (last := next(self._rows(sql, (path,)), None)) is None:
+            return None
+        known = "SELECT external_id FROM node WHERE path = ? AND external_id IS NOT NULL"
+        external_ids, purged = (
+            frozenset(external_id for (external_id,) in self._rows(ids, (path,)))
+            for ids in (known, f"{known} AND text = '{ERASED}'")  # as text, or its index does not serve
+        )
+        return TurnsRead(external_ids, purged, *last)
 
     def turns(self, session_id: NodeId, after: int = 0) -> list[Node]:
         """Return the turns of a session after an ordinal, oldest first."""

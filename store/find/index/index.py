@@ -17,6 +17,7 @@ import apsw
 from ...keep.database import empty_wal
 from ...keep.files.vault import MOST_BYTES, FileStamp, Vault, largest
 from ...keep.ledger.journal import Appended
+from ...keep.okf import session
 from ...keep.redaction import FileMask
 from ...model import Kind, Level, NodeId, NotFound
 from ...text.chunking import chunk
@@ -51,6 +52,12 @@ YOUNG_NS = 2_000_000_000
 
 DOUBLE = "its node id belongs to "
 """The beginning of the problem of a file whose node id an earlier file has."""
+
+POINTS_AT_ONCE = 1024
+"""Chunks that are kept for the engine before it is given them: a session of 150 MB has a hundred thousand."""
+
+MASKED_AT_ONCE = 2**18
+"""Bytes of a session in which secrets are looked for at once: 50 ms; all of one of 150 MB takes 30 s."""
 
 SLICE_FILES, SLICE_S = 64, 0.03
 """The most files, and about the longest time, of one transaction of `apply_all`."""
@@ -151,6 +158,8 @@ class Index:
         self._noted: Noted | None = None
         self._catalog = Catalog(connection)  # sees what this transaction has written already
         self.between_slices: Callable[[], None] = lambda: None
+        self.raise_if_stopped: Callable[[], None] = lambda: None
+        """Asked within a long file, too: a stop ends it, and the transaction is taken back."""
         self.backend = backend
         backend.ensure_collection(COLLECTION, dimension)
         for name in PAYLOAD_INDEXES:
@@ -392,7 +401,7 @@ class Index:
         head = self._catalog.session_head(session_id) if session_id else None
         tail = self._vault.read(path, from_offset, stamp.size - from_offset)  # no more than the stamp stands for
         if not stamp.ctime_ns:  # something else than the writer may have added to it
-            tail = self._mask.over(tail)
+            tail = self._mask.over(tail, self._session_parts)
         if head is None or len(tail) < stamp.size - from_offset:
             self._apply_whole(path, stamp)
             return
@@ -433,9 +442,17 @@ class Index:
     def _read(self, path: str) -> bytes:
         """Return what is indexed of a file, b"" for one that is gone; a secret in it, written by hand, is masked."""
         try:
-            return self._mask.over(self._vault.read(path, 0, largest(path) if is_session(path) else MOST_BYTES))
+            if is_session(path):
+                return self._mask.over(self._vault.read(path, 0, largest(path)), self._session_parts)
+            return self._mask.over(self._vault.read(path, 0, MOST_BYTES))
         except NotFound:
             return b""
+
+    def _session_parts(self, data: bytes) -> Iterator[bytes]:
+        """Yield a session in parts that are looked through for secrets, between which a stop is heard."""
+        for part in session.parts(data, MASKED_AT_ONCE):
+            self.raise_if_stopped()
+            yield part
 
     def _hidden_by_successors(self, projection: Projection) -> Projection:
         """Hide superseded nodes whose successor has a file, archived or not, and is not superseded by them."""
@@ -513,14 +530,14 @@ class Index:
         turn_of = drawn_from.partition("#")[0] if is_turn(drawn_from) else None
         node = projection.nodes[0]
         session_id = node.session_id or turn_of
-        session = self._catalog.node(session_id) if session_id else None
-        if session is None:
+        its_session = self._catalog.node(session_id) if session_id else None
+        if its_session is None:
             return projection
         own = node._replace(
             session_id=session_id,
-            agent=node.agent or session.agent,
-            task=node.task or session.task,
-            user=node.user or session.user,
+            agent=node.agent or its_session.agent,
+            task=node.task or its_session.task,
+            user=node.user or its_session.user,
         )
         return replace(projection, nodes=(own,))
 
@@ -551,6 +568,7 @@ class Index:
     def _write(self, nodes: Collection[Node] | Iterator[Node], known: Mapping[NodeId, str] | None = None) -> None:
         """Write nodes whose digest is not the known one; chunks whose text is the same keep their vectors."""
         for given in nodes:
+            self.raise_if_stopped()
             is_hidden = given.live and self._is_hidden(given.node_id)
             node = given._replace(live=False, forgotten=True) if is_hidden else given
             digest = node.digest()
@@ -561,6 +579,8 @@ class Index:
                 f"INSERT OR REPLACE INTO node({NODE_COLUMNS}, digest) VALUES({', '.join('?' * len(row))})", row
             )
             self._write_chunks(node)
+            if len(self._points) >= POINTS_AT_ONCE:
+                self._send_points()
 
     def _send_points(self) -> None:
         if self._points:
@@ -603,6 +623,7 @@ class Index:
 
     def _remove_nodes(self, node_ids: Collection[NodeId]) -> None:
         for node_id in node_ids:
+            self.raise_if_stopped()
             chunks = self._connection.execute("SELECT chunk_id FROM chunk WHERE node_id = ?", (node_id,))
             self._remove_chunks([chunk_id for (chunk_id,) in chunks])
             self._connection.execute("DELETE FROM link WHERE source = ?", (node_id,))

@@ -38,7 +38,7 @@ SHARE_WHILE_BUSY: Final = 0.5
 """The share of the time that a comparison takes while requests come in; for the rest it waits."""
 
 STOP_S: Final = 1.0
-"""The time that `stop` spends on files that the writer placed."""
+"""The time that `stop` spends on files that the writer placed; a file that takes longer is left to the next start."""
 
 QUIET_S: Final = 0.005
 LONGEST_REST_S, SHARE_WHILE_WRITING, MOST_RESTING = 1.0, 0.1, 4096
@@ -88,6 +88,7 @@ class Indexer:
         """Start the thread; entries up to this number are indexed, or will be found by a comparison."""
         self._indexed_seq = indexed_seq
         self._index.between_slices = self._between_slices
+        self._index.raise_if_stopped = self._raise_if_stopped
         self._thread.start()
 
     def stop(self) -> None:
@@ -99,7 +100,7 @@ class Indexer:
         if self._thread.is_alive():
             self._thread.join()
         while self._jobs:
-            self._jobs.popleft()[1].set_exception(StoreBusy("the store is closing", hint="Start dreamd again."))
+            self._jobs.popleft()[1].set_exception(_closing())
 
     def placed(self, files: Sequence[AppliedFile], up_to_seq: int) -> None:
         """Queue files that the writer has placed, and with them all entries up to this number."""
@@ -112,7 +113,7 @@ class Indexer:
         future: Future[T] = Future()
         with self._changed:
             if self._stopping:
-                raise StoreBusy("the store is closing", hint="Start dreamd again.")
+                raise _closing()
             self._jobs.append((job, future, self._monotonic()))
             self._changed.notify_all()
         return future
@@ -228,7 +229,7 @@ class Indexer:
             logger.error("a file cannot be indexed: %s", _place(error))  # noqa: TRY400 (a traceback may hold its text)
 
     def _stall(self, error: Exception) -> None:
-        if self.problem is None:
+        if self.problem is None and not self._stopping:
             logger.warning("the index cannot be written: %s", _place(error))
         reason = "the disk is full" if is_full(error) else type(error).__name__
         reason = str(error) if isinstance(error, StoreError) else reason
@@ -260,7 +261,15 @@ class Indexer:
             if self._is_busy():
                 self._changed.wait_for(lambda: self._stopping, SLICE_S * (1 / SHARE_WHILE_BUSY - 1))
             if self._stopping:
-                raise StoreBusy("the store is closing", hint="Start dreamd again.")
+                raise _closing()
+
+    def _raise_if_stopped(self) -> None:
+        if self._stopping and self._monotonic() > self._stop_at:
+            raise _closing()
+
+
+def _closing() -> StoreBusy:
+    return StoreBusy("the store is closing", hint="Start dreamd again.")
 
 
 def _merged(files: Sequence[AppliedFile]) -> list[AppliedFile]:

@@ -250,6 +250,7 @@ class OpenIndex:
     def _read_into(self, fresh: IndexFile, number: int, progress: Callable[[int, int], None] | None) -> None:
         index = self._index_over(lambda: fresh)
         index.between_slices = self.index.between_slices
+        index.raise_if_stopped = self.index.raise_if_stopped
         with self.index.noting() as noted:
             index.reconcile(progress)
             while len(paths := noted.take()) > FEW:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -134,6 +134,15 @@ def encode_turn(turn: NewTurn, ordinal: int) -> bytes:
 def encode_turns(turns: Iterable[NewTurn], first_ordinal: int) -> bytes:
     """Return several turns' bytes, numbered from `first_ordinal`."""
     return b"".join(encode_turn(turn, ordinal) for ordinal, turn in enumerate(turns, first_ordinal))
+
+
+def parts(data: bytes, at_least: int) -> Iterator[bytes]:
+    """Yield a session's bytes in parts of whole turns, each of so many bytes at least, but for the last."""
+    start = 0
+    while (mark := _MARK_LINE.search(data, start + at_least)) is not None:
+        yield data[start : mark.start()]
+        start = mark.start()
+    yield data[start:]
 
 
 def with_texts(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from .redaction import masked
@@ -30,8 +31,8 @@ class FileMask:
         while len(self._known) > MOST_KNOWN:
             self._known.popitem(last=False)
 
-    def over(self, data: bytes) -> bytes:
-        """Return a file's bytes, or a part of them, with an `x` for each byte of a secret."""
+    def over(self, data: bytes, parts: Callable[[bytes], Iterable[bytes]] = lambda data: (data,)) -> bytes:
+        """Return a file's bytes, or a part of them, with an `x` for each byte of a secret in one of its `parts`."""
         if self._known and hashlib.sha256(data).digest() in self._known:
             return data
-        return masked(data, personal=self._personal)
+        return b"".join(masked(part, personal=self._personal) for part in parts(data))

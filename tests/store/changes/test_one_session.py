@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from dreamd.store.changes import intake
+from dreamd.store.door import Door
 from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.find.index.projection import Node
 from dreamd.store.keep.okf import session
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.model import NewTurn, SessionHead, StoreBusy
 from dreamd.store.settings import StoreSettings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -86,6 +91,127 @@ def test_days_that_come_before_the_index_has_read_the_first_go_into_one_file(sto
     assert store.settle(SETTLED_S)
     assert [found(store, day) for day in range(5)] == [1] * 5
     assert len(files_of(store, "chat")) == 1
+
+
+def read_by_the_writer(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the sizes of what is read of the vault in the thread that acknowledges, as it is read."""
+    sizes: list[int] = []
+    read = store.parts.vault.read
+
+    def counted(path: str, from_offset: int = 0, most_bytes: int = -1) -> bytes:
+        data = read(path, from_offset, most_bytes)
+        if threading.current_thread().name == "dreamd-writer":
+            sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(store.parts.vault, "read", counted)
+    return sizes
+
+
+def test_the_first_turn_after_a_start_reads_the_end_of_a_long_session(
+    store: MemoryStore, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.observe(SessionHead("chat", "p"), [turn(number) for number in range(99)]).result()
+    assert store.settle(SETTLED_S)
+    store.close()
+    again = caught_up(open_store)
+    sizes = read_by_the_writer(again, monkeypatch)
+    observed = again.observe(SessionHead("chat", "p"), [turn(50), turn(99)]).result()
+    assert (observed.added, observed.known) == (1, 1)
+    assert 0 < sum(sizes) < 1000
+    assert again.settle(SETTLED_S)
+    assert [found(again, number) for number in (0, 50, 98, 99)] == [1] * 4
+    assert b"turn n=100 " in files_of(again, "chat")[0].read_bytes()
+
+
+ENDINGS = [b"", b"A note by hand", b"A note\n", b"<!-- turn torn n=9 -->\n\n", b"<!-- turn n=7 ro", b"\0\0"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("last", ["A last word.", session.ERASED])
+def test_the_index_says_of_a_session_what_its_file_says(store: MemoryStore, ending: bytes, last: str) -> None:
+    turns = [
+        turn(1),
+        NewTurn("user", session.ERASED, DAY, "2"),
+        NewTurn("user", "no id", DAY),
+        replace(turn(3), text=last),
+    ]
+    head = SessionHead("chat", "p", started_at=DAY)
+    file = store.paths.vault / session.path_of(head)
+    file.parent.mkdir(parents=True)
+    file.write_bytes(data := session.open_file(head) + session.encode_turns(turns, 1) + ending)
+    store.reconcile()
+    assert store.settle(SETTLED_S)
+    read = store.parts.lookup.session_as_read(session.path_of(head))
+    if read is None:
+        assert session.parse(data).torn
+    else:
+        assert intake._continued(*read) == intake._parsed(data, "chat")
+
+
+def test_sessions_that_wait_for_an_index_are_not_asked_for_one_by_one_again_and_again() -> None:
+    asked: list[str] = []
+    plans = intake.SessionPlans(Door(), lambda session_id: asked.append(session_id))
+    for number in range(4 * intake.UNINDEXED_IN_MIND):
+        plans._note_created(f"chat-{number}", f"sessions/undated/chat-{number}.md")
+    assert len(plans._created) == 4 * intake.UNINDEXED_IN_MIND
+    assert len(asked) < 4 * intake.UNINDEXED_IN_MIND
+
+
+def test_a_stop_amid_a_long_session_ends_and_the_next_start_finds_all(
+    store: MemoryStore, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexer, index, reached = store.parts.indexer, store.parts.index, threading.Event()
+    write_chunks, written = index._write_chunks, list[int]()
+
+    def stopped_at(node: Node) -> None:
+        if node.ordinal == 20:
+            reached.set()
+            with indexer._changed:
+                assert indexer._changed.wait_for(lambda: indexer._stopping, SETTLED_S)
+            monkeypatch.setattr(indexer, "_monotonic", lambda: indexer._stop_at + 1)
+        written.append(node.ordinal)
+        write_chunks(node)
+
+    monkeypatch.setattr(index, "_write_chunks", stopped_at)
+    store.observe(SessionHead("chat", "p"), [turn(number) for number in range(60)]).result()
+    assert reached.wait(SETTLED_S)
+    store.close()
+    assert max(written) == 20
+    again = caught_up(open_store)
+    assert [found(again, number) for number in (0, 20, 59)] == [1] * 3
+
+
+def test_a_stop_is_heard_while_secrets_are_looked_for_in_a_long_session(
+    store: MemoryStore, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dreamd.store.find.index.index.MASKED_AT_ONCE", 1000)
+    secret = "gh" + "p_" + "aB3dE5fG7h" * 4
+    turns = [turn(number) for number in range(60)]
+    file = store.paths.vault / session.path_of(SessionHead("chat", "p"))
+    file.parent.mkdir(parents=True)
+    file.write_bytes(
+        session.open_file(SessionHead("chat", "p"))
+        + session.encode_turns([*turns, NewTurn("user", f"It opens with {secret}.")], 1)
+    )
+    indexer, parts = store.parts.indexer, store.parts.index._session_parts
+    given: list[bytes] = []
+
+    def stopped(data: bytes) -> Iterator[bytes]:
+        for part in parts(data):
+            given.append(part)
+            monkeypatch.setattr(indexer, "_stopping", True)
+            monkeypatch.setattr(indexer, "_monotonic", lambda: indexer._stop_at + 1)
+            yield part
+
+    monkeypatch.setattr(store.parts.index, "_session_parts", stopped)
+    with pytest.raises(StoreBusy):
+        store.parts.index.apply(session.path_of(SessionHead("chat", "p")))
+    assert len(given) == 1
+    store.close()
+    again = caught_up(open_store)
+    assert [found(again, number) for number in (0, 59)] == [1, 1]
+    assert secret not in again.show("chat#61").text
 
 
 def two_files(store: MemoryStore) -> Path:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from dreamd.store.changes.purge_plan import Selection
+from dreamd.store.keep import okf
 from dreamd.store.memory import MemoryStore
-from dreamd.store.model import Conflict, InvalidInput, Kind, NotFound
+from dreamd.store.model import Action, Changeset, Conflict, InvalidInput, Kind, NotFound
 
 from tests.store.operations.purging import places_with, talk
 
@@ -115,6 +117,60 @@ def test_a_file_that_is_edited_meanwhile_stays(store: MemoryStore, monkeypatch: 
     with pytest.raises(Conflict):
         store.tag(node_id, ["oven"])
     assert "And again at six." in path.read_text()
+
+
+def linked_first(store: MemoryStore, node_id: str, times: int) -> Callable[..., object]:
+    """Return a reading of the planned steps after which a link run changes the memory's file, so many times."""
+    changes, steps, turns = store.parts.changes, store.parts.changes._steps, iter(range(times))
+    path = store.show(node_id).path
+
+    def then_linked(*args: object, **kwargs: object) -> object:
+        read = steps(*args, **kwargs)  # type: ignore[arg-type]
+        if (turn := next(turns, None)) is not None:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(changes, "_steps", steps)
+                before = file_of(store, node_id).read_bytes()
+                after = okf.edit(before, {"later": [f"newer{turn}"]})
+                action = Action.replacing(path, node_id, before, after, stage="link", reason="a newer one")
+                store.apply(Changeset(run_id=f"link-{turn}", actions=(action,)), kind="link")
+        return read
+
+    return then_linked
+
+
+CORRECTIONS: list[Callable[[MemoryStore, str, str], object]] = [
+    lambda store, one, other: store.tag(one, ["oven"]),
+    lambda store, one, other: store.curate(one, 3),
+    lambda store, one, other: store.link(other, one, "Supersedes"),
+    lambda store, one, other: store.forget(one),
+]
+
+
+@pytest.mark.parametrize("correct", CORRECTIONS)
+def test_a_link_run_in_between_is_planned_around(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, correct: Callable[[MemoryStore, str, str], object]
+) -> None:
+    one, other = kept(store, "The oven is heated at noon."), kept(store, "Bread rises overnight in the cellar.")
+    path = file_of(store, one)
+    monkeypatch.setattr(store.parts.changes, "_steps", linked_first(store, one, 2))
+    correct(store, one, other)
+    assert not path.exists() or "newer1" in path.read_text()
+    (run_id,) = (run.run_id for run in store.runs() if run.kind in {"edit", "forget"})
+    store.undo(run_id)
+    meta = okf.parse(path.read_bytes()).meta
+    assert meta["later"] == ["newer1"]
+    assert not {"tags", "curated", "superseded_by"} & meta.keys()
+
+
+def test_a_change_that_is_overtaken_again_and_again_is_refused_whole(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = kept(store, "The oven is heated at noon."), kept(store, "Bread rises overnight in the cellar.")
+    before = file_of(store, other).read_bytes()
+    monkeypatch.setattr(store.parts.changes, "_steps", linked_first(store, one, 3))
+    with pytest.raises(Conflict, match="dreamd itself"):
+        store.link(other, one, "Supersedes")
+    assert file_of(store, other).read_bytes() == before
 
 
 def test_what_was_learned_is_kept_once_with_its_session(store: MemoryStore) -> None:

@@ -21,7 +21,7 @@ class NotedIndex:
 
     def __init__(self) -> None:
         self.applied: list[str] = []
-        self.between_slices = None
+        self.between_slices = self.raise_if_stopped = None
 
     @contextmanager
     def batch(self) -> Iterator[None]:
