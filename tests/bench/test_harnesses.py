@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import subprocess
+import sys
 import zlib
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -134,3 +136,22 @@ def test_what_two_runs_left_is_known_in_whichever_order_they_were_undone(tmp_pat
         assert left_by(history)[path] == (sha256(text), run_id)
         assert store.vault.read(path) == text
     store.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("tests.bench",), ("tests.bench.quality", "beam"), ("tests.bench.people", "lives"), ("tests.bench.wording",)],
+    ids=" ".join,
+)
+def test_a_benchmark_without_its_data_says_what_to_set(words: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        env={**os.environ, "SHARED_DATA_DIR": "/nowhere"},
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "set SHARED_DATA_DIR to the folder that holds the data sets" in done.stderr
+    assert "Traceback" not in done.stderr
