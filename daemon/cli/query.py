@@ -47,7 +47,9 @@ def recall_arguments(parser: ArgumentParser) -> None:
         "--level", action="append", choices=LEVELS, help="L0 turns, L1 facts, L2 scenarios, L3 profiles"
     )
     parser.add_argument("--explain", action="store_true", help="show how each hit was found")
-    parser.add_argument("--why-not", metavar="NODE", help="show where the memory with this id (a node) was dropped")
+    parser.add_argument(
+        "--why-not", metavar="NODE", help="show where this node was dropped (of a dreamt fact, name its turn)"
+    )
     parser.add_argument("--as-of", type=as_of, metavar="WHEN", help=AS_OF_HELP)
     parser.add_argument("--archived", action="store_true", help="look among what is archived or replaced, too")
     filter_arguments(parser, "TEXT ")
