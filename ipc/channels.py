@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -11,22 +12,43 @@ from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL
 from ..store.results import Elsewhere
 
 MOST_NAMED = 3
+Names = Callable[[str], Collection[str]]
+"""Returns the names of the channels there are; called with the one that is named, where one is."""
+
+_HASH = re.compile(r"-[0-9a-f]{6}\Z")
 
 
-def channel_of(channel: str | None, cwd: str | None) -> str:
+def full_name(named: str, names: Collection[str], *, beginning: bool = True) -> str:
+    """Return the channel that a name means: the one so called, else the only project of that name, else itself.
+
+    `beginning`: the beginning of one name alone is enough too. What is written or erased asks for the whole name of
+    the project, since a beginning may as well be the name of a channel that is to be new.
+    """
+    if named in (ALL_CHANNELS, GLOBAL_CHANNEL) or named in names:
+        return named
+    short = named.casefold()
+    meant = [name for name in names if _HASH.sub("", name).casefold() == short]
+    if not meant and beginning:
+        meant = [name for name in names if name.casefold().startswith(short)]
+    return meant[0] if len(meant) == 1 else named
+
+
+def channel_of(channel: str | None, cwd: str | None, names: Names | None = None, *, beginning: bool = True) -> str:
     """Return the channel that is meant: the one named, else that of a working directory, else the global one."""
     if channel is not None:
-        return channel
+        return full_name(channel, names(channel), beginning=beginning) if names is not None else channel
     return channel_of_folder(Path(cwd)) if cwd else GLOBAL_CHANNEL
 
 
-def channel_of_repository(channel: str | None, cwd: str | None) -> str:
+def channel_of_repository(channel: str | None, cwd: str | None, names: Names) -> str:
     """Return the channel to keep a statement in: the one named, else that of a working directory's git repository.
 
     Outside of one it is kept for all, where it is found from everywhere.
     """
-    if channel is not None or not cwd or not is_in_repository(Path(cwd)):
-        return channel or GLOBAL_CHANNEL
+    if channel is not None:
+        return channel_of(channel, None, names, beginning=False)
+    if not cwd or not is_in_repository(Path(cwd)):
+        return GLOBAL_CHANNEL
     return channel_of_folder(Path(cwd))
 
 
@@ -55,6 +77,16 @@ def nothing_there(channel: str, held: Mapping[str, int]) -> list[str]:
     """Return a note on a channel that holds nothing, which may be a name mistyped, or a project's bare name."""
     if held.get(channel):
         return []
-    of_project = (name for name in held if name.casefold().startswith(f"{channel.casefold()}-"))
-    close = [*of_project, *get_close_matches(channel, held, n=1)]
+    close = nearest_names(channel, held)
     return [f"nothing is kept in `{channel}` yet" + (f"; did you mean `{close[0]}`?" if close else "")]
+
+
+def nearest_names(named: str, names: Collection[str]) -> list[str]:
+    """Return the channels that a name which is none may mean, the likeliest first: by its beginning, then by likeness.
+
+    A project is likened without its hash, which a person does not remember.
+    """
+    begun = [name for name in names if name.casefold().startswith(named.casefold())]
+    by_project = {_HASH.sub("", name).casefold(): name for name in names}
+    alike = [by_project[close] for close in get_close_matches(named.casefold(), by_project, n=MOST_NAMED)]
+    return list(dict.fromkeys((*begun, *alike)))[:MOST_NAMED]

@@ -125,16 +125,25 @@ class ObserveParams(Params):
 
 
 class ShowParams(Params):
-    """One memory or turn; a long text comes in pages, `offset` in characters."""
+    """One memory or turn; a long text comes in pages, `offset` in characters.
+
+    `linked`: wait a moment until what was remembered is compared with what was known.
+    """
 
     node_id: Name
     offset: Offset = 0
+    linked: Annotated[bool, Field(strict=True)] = False
 
 
 class ListParams(Params):
-    """A page of memories, newest first. `always`: only those that stand in every envelope."""
+    """A page of memories, newest first. `always`: only those that stand in every envelope.
+
+    A channel: of that one alone. Else a `cwd`: of its channel and the global one, where `recall` looks too. Neither, or
+    the channel `*`: of all.
+    """
 
     channel: Name | None = None
+    cwd: Folder | None = None
     level: Level | None = None
     kind: Kind | None = None
     always: bool = False

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..store import within
-from ..store.filters import Filter
-from ..store.model import ALL_CHANNELS, Kind, NewTurn, SessionHead
+from ..store.filters import Clause, Condition, Filter, Group
+from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Kind, NewTurn, SessionHead
 from ..store.names import Name
 from .answers import ContextAnswer, FeedbackAnswer, LinkAnswer, ListAnswer, RecallAnswer, ShowAnswer
 from .call import Call, Handler
-from .channels import channel_of, channel_of_repository, found_elsewhere, not_looked_in, nothing_there
+from .channels import Names, channel_of, channel_of_repository, found_elsewhere, full_name, not_looked_in, nothing_there
 from .filters import FilterParams
 from .params import (
     ContextParams,
@@ -47,6 +48,9 @@ from .serialize import (
 ANSWER_S = 20.0
 """A search or a page that takes longer is broken off; its client was answered before, or has left."""
 
+LINKING_S = 2.0
+"""The longest that a `show` waits for the background work of comparing what was remembered."""
+
 FILTERED = "only what the filter lets pass was looked at"
 
 if TYPE_CHECKING:
@@ -63,7 +67,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
     """Return the methods that need nothing but the store."""
 
     def recall(params: RecallParams, call: Call) -> RecallAnswer:
-        channel = channel_of(params.channel, params.cwd)
+        channel = channel_of(params.channel, params.cwd, store.channel_names_with)
         found = store.recall(
             params.query,
             limit=params.limit,
@@ -71,7 +75,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             levels=params.levels,
             include_archived=params.include_archived,
             as_of=_aware(params.as_of),
-            where=_where(params.filter),
+            where=_where(params.filter, store.channel_names_with),
             explain=params.explain or params.why_not is not None,
         )
         hits, left_out = hits_that_fit(found.hits)
@@ -95,19 +99,19 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             answer["trace"] = trace_answer(found.trace)
         if params.why_not is not None:
             node = store.show(params.why_not, wanted=False)
-            ruled_out_by = store.ruled_out_by(params.why_not, _where(params.filter))
+            ruled_out_by = store.ruled_out_by(params.why_not, _where(params.filter, store.channel_names_with))
             answer["why_not"] = why_not(node, params, answer, found.trace, ruled_out_by)
         return answer
 
     def context(params: ContextParams, call: Call) -> ContextAnswer:
-        channel = channel_of(params.channel, params.cwd)
+        channel = channel_of(params.channel, params.cwd, store.channel_names_with)
         envelope = store.context(
             params.query,
             budget_tokens=params.budget_tokens,
             channel=channel,
             session=params.session,
             as_of=_aware(params.as_of),
-            where=_where(params.filter),
+            where=_where(params.filter, store.channel_names_with),
         )
         notes = list(envelope.notes)
         if envelope.abstained:
@@ -129,7 +133,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         kept = store.keep(
             params.text,
             kind=Kind(params.kind),
-            channel=channel_of_repository(params.channel, params.cwd),
+            channel=channel_of_repository(params.channel, params.cwd, lambda _: store.channel_names()),
             tags=params.tags,
             agent_id=params.agent_id,
             session=params.session,
@@ -175,17 +179,20 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
         return answer
 
     def show(params: ShowParams, call: Call) -> ShowAnswer:
+        if params.linked:
+            store.settle_links(LINKING_S)
         return show_answer(store.show(params.node_id), params.offset)
 
     def list_(params: ListParams, call: Call) -> ListAnswer:
+        channel, within_channels = _listed_in(params, store.channel_names_with)
         listed = store.list(
-            channel=params.channel,
+            channel=channel,
             level=params.level,
             kind=params.kind,
             always=params.always,
             limit=params.limit + 1,
             offset=params.offset,
-            where=_where(params.filter),
+            where=(*_where(params.filter, store.channel_names_with), *within_channels),
         )
         more = len(listed) > params.limit
         memories = [plain(memory) for memory in listed[: params.limit]]
@@ -239,8 +246,32 @@ def bounded(answer: Callable[[AnyParams, Call], Any]) -> Callable[[AnyParams, Ca
     return answer_in_time
 
 
-def _where(given: FilterParams | None) -> Filter:
-    return given.normalised() if given is not None else ()
+def _listed_in(params: ListParams, names: Names) -> tuple[str | None, Filter]:
+    """Return the only channel to list, or None and a test of the channels that a question from the folder searches."""
+    if params.channel is not None:
+        channel = channel_of(params.channel, None, names)
+        return (None if channel == ALL_CHANNELS else channel), ()
+    if params.cwd is None:
+        return None, ()
+    return None, (Condition("channel", "in", (channel_of(None, params.cwd), GLOBAL_CHANNEL)),)
+
+
+def _where(given: FilterParams | None, names: Names) -> Filter:
+    return _with_full_names(given.normalised(), names) if given is not None else ()
+
+
+def _with_full_names(clauses: Filter, names: Names) -> Filter:
+    """Return a filter whose short names of channels are the whole ones."""
+
+    def with_full_names(one: Clause) -> Clause:
+        if isinstance(one, Group):
+            return Group(*(_with_full_names(part, names) for part in (one.must, one.should, one.must_not)))
+        if one.field != "channel" or one.op != "in":
+            return one
+        held = names(str(one.values[0]))
+        return replace(one, values=tuple(full_name(str(name), held) for name in one.values))
+
+    return tuple(map(with_full_names, clauses))
 
 
 def _aware(at: datetime | None) -> datetime | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..store.model import Kind
 from .answers import (
@@ -34,6 +34,15 @@ if TYPE_CHECKING:
     from ..store import MemoryStore
 
 
+class _OfAChannel(Protocol):
+    """Parameters that may name a channel or a folder."""
+
+    @property
+    def channel(self) -> str | None: ...
+    @property
+    def cwd(self) -> str | None: ...
+
+
 class WorkingMethods:
     """The methods; all of them block, so they run in the server's threads."""
 
@@ -62,7 +71,7 @@ class WorkingMethods:
         answer: FoundAnchorAnswer = plain(
             self._store.set_anchor(
                 params.session,
-                channel_of(params.channel, params.cwd),
+                self._channel_of(params),
                 task=params.task,
                 plan=params.plan,
                 decisions=params.decisions,
@@ -76,19 +85,19 @@ class WorkingMethods:
         if params.session is not None:
             found = self._store.anchor_of_session(params.session)
         else:
-            found = self._store.anchor_of_channel(channel_of(params.channel, params.cwd))
+            found = self._store.anchor_of_channel(self._channel_of(params))
         answer: FoundAnchorAnswer = plain(found)
         return answer
 
     def anchor_recover(self, params: AnchorRecoverParams, call: Call) -> FoundAnchorAnswer:
         """Return the anchor from which a session goes on."""
-        channel = channel_of(params.channel, params.cwd)
+        channel = self._channel_of(params)
         answer: FoundAnchorAnswer = plain(self._store.recover_anchor(channel, params.session))
         return answer
 
     def reflect(self, params: ReflectParams, call: Call) -> ReflectAnswer:
         """Keep what an agent learned in a session."""
-        channel = channel_of(params.channel, params.cwd)
+        channel = self._channel_of(params)
         learned = [(Kind(one.kind), one.text) for one in params.learned]
         if params.outcome.strip():
             learned.append((Kind.EPISODE, params.outcome))
@@ -110,7 +119,7 @@ class WorkingMethods:
         answer: GoalAnswer = plain(
             self._store.set_goal(
                 params.session,
-                channel_of(params.channel, params.cwd),
+                self._channel_of(params),
                 text=params.text,
                 goal_id=params.goal_id,
                 state=params.state,
@@ -121,7 +130,7 @@ class WorkingMethods:
 
     def goals(self, params: GoalsParams, call: Call) -> GoalsAnswer:
         """Return the goals of a session, and the open threads of the channel."""
-        channel = channel_of(params.channel, params.cwd)
+        channel = self._channel_of(params)
         return {
             "channel": channel,
             "goals": [plain(goal) for goal in self._store.goals(params.session)] if params.session else [],
@@ -138,7 +147,7 @@ class WorkingMethods:
 
     def thought(self, params: ThoughtParams, call: Call) -> ThoughtAnswer:
         """Hold a thought of a session's agent."""
-        named = channel_of(params.channel, params.cwd) if params.channel or params.cwd else None
+        named = self._channel_of(params) if params.channel or params.cwd else None
         held = self._store.think(params.session, named, params.text)
         return {"session_id": self._store.session_name(params.session), "thoughts": held}
 
@@ -154,6 +163,9 @@ class WorkingMethods:
             "topic": held.topic,
             "goals": [plain(goal) for goal in self._store.goals(params.session)],
         }
+
+    def _channel_of(self, params: _OfAChannel) -> str:
+        return channel_of(params.channel, params.cwd, lambda _: self._store.channel_names(), beginning=False)
 
     def pending(self, params: SessionIdParams, call: Call) -> PendingAnswer:
         """Return what waits for a session's agent, once."""

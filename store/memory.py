@@ -84,6 +84,8 @@ class MemoryStore:
         self.list = parts.recall.list
         self.turns_of = parts.catalog.turns
         self.channels = parts.recall.channels
+        self.channel_names = parts.recall.channel_names
+        self.channel_names_with = parts.recall.channel_names_with
         self.feedback = parts.feedback.feedback
         self.purge_questions = parts.feedback.purge_questions
 

@@ -102,7 +102,9 @@ def resume(options: Namespace, terminal: Terminal) -> int:
 
 def channel_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of channel."""
-    parser.add_argument("name", help="the channel (a project's memories), as recall prints it")
+    parser.add_argument(
+        "name", help="the channel (a project's memories), as recall prints it; the project's name is enough"
+    )
     parser.add_argument("learning", choices=("on", "off"), help="on to learn from it, off not to")
 
 
@@ -111,7 +113,7 @@ def channel(options: Namespace, terminal: Terminal) -> int:
     answer: ChannelAnswer = ask(terminal, "channel", {"name": options.name, "learning": options.learning == "on"})
     for note in answer["notes"]:
         terminal.warn(note)
-    return _done(terminal, answer, f"Learning in {clean(options.name)} is {options.learning}.")
+    return _done(terminal, answer, f"Learning in {clean(answer['channel'])} is {options.learning}.")
 
 
 def stop_arguments(parser: ArgumentParser) -> None:

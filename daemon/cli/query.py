@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .arguments import KINDS, LEVELS, as_of, chosen_filter, filter_arguments, whole
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     )
 
 CHANNEL_HELP = (
-    "the channel: one project's memories, or '*' for all; by default this folder's. _global is always searched too"
+    "the channel: one project's memories, or '*' for all; the project's name is enough. By default this folder's. "
+    "_global is always searched too"
 )
 AS_OF_HELP = "what was known and held then, and nothing said later: 2026-11-01 (its end), an instant, 7d"
 MOST_LINES_OF_A_HIT = 12
@@ -44,7 +47,9 @@ def recall_arguments(parser: ArgumentParser) -> None:
         "--level", action="append", choices=LEVELS, help="L0 turns, L1 facts, L2 scenarios, L3 profiles"
     )
     parser.add_argument("--explain", action="store_true", help="show how each hit was found")
-    parser.add_argument("--why-not", metavar="NODE", help="show where the memory with this id (a node) was dropped")
+    parser.add_argument(
+        "--why-not", metavar="NODE", help="show where this node was dropped (of a dreamt fact, name its turn)"
+    )
     parser.add_argument("--as-of", type=as_of, metavar="WHEN", help=AS_OF_HELP)
     parser.add_argument("--archived", action="store_true", help="look among what is archived or replaced, too")
     filter_arguments(parser, "TEXT ")
@@ -139,7 +144,7 @@ def show(options: Namespace, terminal: Terminal) -> int:
 
 def list_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of list."""
-    parser.add_argument("--channel", help="the channel: one project's memories")
+    parser.add_argument("--channel", help="one channel alone, or '*' for all; by default this folder's and _global")
     parser.add_argument("--level", choices=LEVELS)
     parser.add_argument("--kind", choices=KINDS)
     parser.add_argument("--always", action="store_true", help="only those that stand in every envelope")
@@ -152,6 +157,9 @@ def list_(options: Namespace, terminal: Terminal) -> int:
     """Print the newest memories."""
     params = {name: getattr(options, name) for name in ("channel", "level", "kind", "limit", "offset")}
     params |= {"always": options.always or None, "filter": chosen_filter(options)}
+    if options.channel is None:
+        with suppress(OSError):  # the folder is gone
+            params["cwd"] = str(Path.cwd())
     answer: ListAnswer = ask(terminal, "list", params)
     if terminal.as_json:
         terminal.document(answer)
@@ -161,6 +169,8 @@ def list_(options: Namespace, terminal: Terminal) -> int:
             terminal.note(f"there are more: --offset {answer['next']}")
     else:
         terminal.note("there are no such memories; `dreamctl import` and `dreamctl remember` make some")
+    if not terminal.as_json and "cwd" in params:
+        terminal.note("of this folder's channel and _global; --channel '*' lists all")
     return 0
 
 

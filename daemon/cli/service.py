@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
-from ...ipc.client import ClientError
 from ..host.install import Installed, InstallError
 from ..host.install import install as install_service
 from ..host.install import uninstall as uninstall_service
@@ -38,7 +37,8 @@ def _report(terminal: Terminal, act: Callable[[], Installed], did: str) -> int:
     try:
         done = act()
     except InstallError as error:
-        raise ClientError(str(error), error.hint) from error
+        terminal.fail(str(error), error.hint)
+        return 1
     if terminal.as_json:
         terminal.document({"files": done.files, "notes": done.notes})
         return 0

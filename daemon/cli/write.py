@@ -6,12 +6,14 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...ipc.client import ClientError
 from ..importing.names import FORMAT_NAMES
 from .arguments import whole
-from .formatting import Look, clean, count, listing, sentence
+from .formatting import Look, clean, clip, count, listing, sentence
 from .progress import shown_progress
 from .request import ask
 from .terminal import Terminal
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
         ImportAnswer,
         LinkAnswer,
         RememberAnswer,
+        ShowAnswer,
         SkippedAnswer,
         TagAnswer,
     )
@@ -36,7 +39,7 @@ KEPT = {
 KINDS = ("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode")
 RELATIONS = ("RelatesTo", "Supersedes", "Contradicts")
 VERDICTS = ("useful", "not-useful", "rejected")
-MOST_SKIPPED = 10
+MOST_SKIPPED, MOST_CHANGES, LONGEST_CHANGE = 10, 3, 120
 AGENTS_SHELLS = {
     "CLAUDECODE": "claude-code",
     "CODEX_SANDBOX": "codex",
@@ -80,7 +83,22 @@ def remember(options: Namespace, terminal: Terminal) -> int:
         params |= {"always": True, "priority": options.priority}
     answer: RememberAnswer = ask(terminal, "remember", params)
     terminal.report(answer, remembered_in_words(answer, terminal.look))
+    if answer["novelty"] == "new" and not terminal.as_json:
+        with suppress(ClientError):  # it is kept, whatever is known of the others
+            if changes := _changes_in_words(answer["node_id"], terminal):
+                terminal.lines(changes)
     return 0
+
+
+def _changes_in_words(node_id: str, terminal: Terminal) -> list[str]:
+    """Say what a new memory replaces and disputes, as far as that is found within a moment."""
+    new: ShowAnswer = ask(terminal, "show", {"node_id": node_id, "linked": True})
+    lines = []
+    for does, others in (("replaces", new["supersedes"]), ("disputes", new["contradicts"])):
+        for other in others[:MOST_CHANGES]:
+            old: ShowAnswer = ask(terminal, "show", {"node_id": other})
+            lines += terminal.look.wrap(f"It {does} {clean(other)}: {clean(clip(old['text'], LONGEST_CHANGE))}")
+    return lines
 
 
 def written_by(environ: Mapping[str, str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import plistlib
+import shlex
 import shutil
 import socket
 import stat
@@ -118,11 +119,14 @@ def unit_folder(environ: Mapping[str, str]) -> Path:
 
 
 def _need_user_manager() -> None:
+    own = shlex.join((sys.executable, "-P", "-m", "dreamd.daemon"))
+    by_hand = f"Run `dreamd` by hand, or have cron start it: `crontab -e`, and there the line `@reboot {own}`."
     if shutil.which("systemctl") is None:
-        raise InstallError("There is no systemd here.", "Start `dreamd` from whatever starts your session.")
+        raise InstallError("There is no systemd here.", by_hand)
     if _systemctl("show-environment", check=False).returncode:
         raise InstallError(
-            "No systemd user manager answers.", "Log in as the user who is to have the daemon (not with su or sudo)."
+            "No systemd user manager answers.",
+            f"Log in as the user who is to have the daemon (not with su or sudo). {by_hand}",
         )
 
 

@@ -22,11 +22,12 @@ from ...ipc.answers import (
     StopAnswer,
 )
 from ...ipc.call import Call
-from ...ipc.channels import nothing_there
+from ...ipc.channels import full_name, nearest_names
 from ...ipc.documents.methods import DocumentMethods
 from ...ipc.protocol import Refused
 from ...ipc.store_methods import Handler, NoParams, Params, hello_answer, instant, plain, store_handlers
 from ...ipc.working_methods import WorkingMethods
+from ...store.model import GLOBAL_CHANNEL, NotFound
 from ...store.names import Channel
 from ..dreaming.budget import DREAMS
 from ..host import settings_check
@@ -183,7 +184,10 @@ class ControlMethods:
                 f"{relative[0]} is a relative path.", "The daemon has another working folder; send absolute ones."
             )
         began_s = time.monotonic()
-        importer = Importer(self._store, call, params.channel, trust_frontmatter=params.trust_frontmatter)
+        channel = params.channel and full_name(
+            params.channel, self._store.channel_names_with(params.channel), beginning=False
+        )
+        importer = Importer(self._store, call, channel, trust_frontmatter=params.trust_frontmatter)
         account = importer.take(map(Path, params.paths), params.format)
         logger.info(
             "imported {} sessions: {} turns added, {} known, {} skipped, {:.1f} s",
@@ -218,10 +222,17 @@ class ControlMethods:
         return {"paused": paused}
 
     def channel(self, params: ChannelParams, call: Call) -> ChannelAnswer:
-        """Switch learning in one channel off or on."""
-        self._store.set_channel(params.name, params.learning)
-        notes = nothing_there(params.name, self._store.channels())
-        return {"channel": params.name, "learning": params.learning, "notes": notes}
+        """Switch learning in one channel off or on. Raises NotFound for what is none."""
+        there = {*self._store.channel_names_with(params.name), *self._store.channels_off, GLOBAL_CHANNEL}
+        channel = full_name(params.name, there)
+        if channel not in there:
+            close = nearest_names(params.name, there)
+            raise NotFound(
+                f"there is no one channel {params.name!r}",
+                hint=f"The nearest: {', '.join(close)}." if close else "`dreamctl status` lists the channels.",
+            )
+        self._store.set_channel(channel, params.learning)
+        return {"channel": channel, "learning": params.learning, "notes": []}
 
     def stop(self, params: NoParams, call: Call) -> StopAnswer:
         """End, after this answer is out."""

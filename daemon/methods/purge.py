@@ -11,6 +11,7 @@ from loguru import logger
 
 from ...ipc.answers import PurgeAnswer
 from ...ipc.call import Call
+from ...ipc.channels import full_name
 from ...ipc.params import PurgeParams
 from ...ipc.store_methods import Handler
 from ...store import Purged, PurgePreview, Selection
@@ -39,11 +40,19 @@ class PurgeMethods:
         """Erase what is named, or say what that comes to. Once begun it is finished, whoever waits for it."""
         if params.probes:
             return _answer(Purged(None, NOTHING), await asyncio.to_thread(self._store.purge_questions))
-        selection = _selection(params)
+        selection = await asyncio.to_thread(self._selection, params)
         if params.dry_run:
             return _answer(Purged(None, await asyncio.to_thread(self._store.preview_purge, selection)))
         task = asyncio.create_task(self._purge(selection, call.progress))
         return _answer(await asyncio.shield(task))
+
+    def _selection(self, params: PurgeParams) -> Selection:
+        before, channel = params.before, params.channel
+        if before is not None and before.tzinfo is None:
+            before = before.replace(tzinfo=UTC)
+        if channel is not None:
+            channel = full_name(channel, self._store.channel_names_with(channel), beginning=False)
+        return Selection(params.nodes, channel, params.matching, before, params.secrets)
 
     async def _purge(self, selection: Selection, on_progress: Callable[[str, int, int], None]) -> Purged:
         async with self._dreamer.held_back("a purge is under way"):
@@ -61,13 +70,6 @@ class PurgeMethods:
 
 
 NOTHING = PurgePreview(0, 0, 0, 0, 0, 0, (), (), ())
-
-
-def _selection(params: PurgeParams) -> Selection:
-    before = params.before
-    if before is not None and before.tzinfo is None:
-        before = before.replace(tzinfo=UTC)
-    return Selection(params.nodes, params.channel, params.matching, before, params.secrets)
 
 
 def _answer(purged: Purged, questions: int = 0) -> PurgeAnswer:

@@ -58,7 +58,7 @@ class DocumentMethods:
                 params.space,
                 params.key,
                 params.value,
-                channel=channel_of(params.channel, params.cwd),
+                channel=channel_of(params.channel, params.cwd, lambda _: self._store.channel_names(), beginning=False),
                 if_version=params.if_version,
                 ttl_minutes=params.ttl_minutes,
                 searched=params.searched,

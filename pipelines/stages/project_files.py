@@ -28,7 +28,7 @@ _QUOTED = re.compile(r"`([^`\n]{2,200})`")
 _BARE = re.compile(r"(?<![\w/:.@~`$%\\-])(/?(?:[\w@+.-]+/)+[\w@+.-]*\.[A-Za-z][A-Za-z0-9]{0,5})(?![\w/*`{<])")
 _MAKE = re.compile(
     r"`(?:\$ )?make ([a-z][\w.-]{1,40})(?=`| )"
-    r"|\b(?:[Rr]un|[Uu]se|[Uu]sing|[Rr]unning|with|via) make ([a-z][\w-]{1,40})\b"
+    r"|\b(?:[Rr]un|[Uu]se|[Uu]sing|[Rr]unning|with|via) make (?!sure\b)([a-z][\w-]{1,40})\b"
 )
 _SCRIPT = re.compile(r"\b(?:npm|pnpm|yarn|bun) run ([a-z][\w:-]{0,40})(?![\w/])")
 

@@ -28,7 +28,7 @@ GONE = "gone"
 MOST_MARKED = 200
 """The most marks of a run: a project with another branch checked out for a day should not rewrite a memory."""
 
-_MAY_NAME = re.compile(r"[`/]")
+_MAY_NAME = re.compile(r"[`/]|\b(?:make|run) [a-z]")  # what `Project.missing` looks for, read quickly
 _MAY_BE_DATED = re.compile(rb"^(?:stale_after:|tense: *[\"']?future)", re.MULTILINE)
 
 

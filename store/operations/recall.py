@@ -20,7 +20,7 @@ from ..find.search.query_cache import QueryCache
 from ..find.search.search import Question, Ranking, Search
 from ..keep.ledger import records
 from ..keep.writer.writer import Writer
-from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, Kind, Level, NodeId, Slot
+from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, IndexDamaged, Kind, Level, NodeId, Slot
 from ..results import Elsewhere, Listed, Shown
 from ..text import spelling
 from ..text.fence import unmarked, unmarked_lines
@@ -209,6 +209,21 @@ class Recall:
     def channels(self) -> dict[str, int]:
         """Count the memories and turns of each channel."""
         return self._catalog.channels()
+
+    def channel_names(self) -> list[str]:
+        """Return the names of all channels; [] while the index is damaged, which is not waited for."""
+        try:
+            return self._catalog.channel_names()
+        except IndexDamaged:
+            return []
+
+    def channel_names_with(self, wanted: str) -> list[str]:
+        """Return `channel_names`; unless the one that is wanted is among them, after what was acknowledged is found."""
+        names = self.channel_names()
+        if wanted in names or wanted == ALL_CHANNELS:
+            return names
+        self._visibility.settle()
+        return self.channel_names()
 
     @repeated_after_repair
     def show(self, node_id: NodeId, *, wanted: bool = True) -> Shown:

@@ -138,7 +138,10 @@ def main() -> None:
     """Print the error out of fold, and the weights for evidence.py."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    pairs = json.loads((parser.parse_args().data / "pairs.json").read_text())
+    given = parser.parse_args()
+    if not (given.data / "pairs.json").is_file():
+        parser.error(f"there is no {given.data}/pairs.json: name the folder of the pairs")
+    pairs = json.loads((given.data / "pairs.json").read_text())
     texts = list(dict.fromkeys(pair[side] for pair in pairs for side in ("earlier", "later")))
     embedder = embedder_for(StoreSettings().embedding, Path("/var/tmp/dreamd-bench"))
     found = list(examples(pairs, dict(zip(texts, embedder.embed_passages(texts), strict=True))))

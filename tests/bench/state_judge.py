@@ -166,6 +166,8 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--dream", action="store_true", help="a whole dream with its gate, half a minute a model")
     given = parser.parse_args()
+    if not (given.data / "pairs.json").is_file():
+        parser.error(f"there is no {given.data}/pairs.json: name the folder of the pairs")
     pairs: list[Pair] = json.loads((given.data / "pairs.json").read_text())
     texts = list(dict.fromkeys(pair[side] for pair in pairs for side in ("earlier", "later")))
     embedder = embedder_for(StoreSettings().embedding, Path("/var/tmp/dreamd-bench"))

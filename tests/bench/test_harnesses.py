@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import subprocess
+import sys
 import zlib
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -167,3 +169,22 @@ def test_a_corpus_counts_what_stays_and_what_is_wrongly_taken(tmp_path: Path) ->
     assert measured["unseen secrets gone"].ok is False
     assert measured["unseen secrets gone, family prose"].measured == "0.0%, 1 of 1 left"
     assert measured["unseen innocents with an alarm"].measured == "1 of 2"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("tests.bench",), ("tests.bench.quality", "beam"), ("tests.bench.people", "lives"), ("tests.bench.wording",)],
+    ids=" ".join,
+)
+def test_a_benchmark_without_its_data_says_what_to_set(words: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        env={**os.environ, "SHARED_DATA_DIR": "/nowhere"},
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "set SHARED_DATA_DIR to the folder that holds the data sets" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -40,7 +40,7 @@ GATE = {"harmful": 8, "harmless": 1}
 
 @pytest.fixture
 def options(tmp_path: Path) -> Options:
-    return Options(quick=True, results=tmp_path / "results", data=STAND_INS)
+    return Options(quick=True, results=tmp_path / "results", sets=STAND_INS)
 
 
 @pytest.mark.parametrize("name", sorted(SUITES.keys() - {"gate", "model_dreams"}))

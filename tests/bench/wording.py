@@ -9,6 +9,7 @@ number of steps, and what breaks a tag or the mark of a role.
 from __future__ import annotations
 
 import argparse
+import errno
 import gzip
 import html
 import json
@@ -32,7 +33,7 @@ from loguru import logger
 from tests.told import strays
 
 from .in_process import DaemonInProcess
-from .options import Options
+from .options import SHARED_DATA
 from .scratch import own_folder
 from .table import Row, report, say
 
@@ -349,13 +350,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench.wording", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, default=Options().data / DATA, help="the sessions' folder")
+    parser.add_argument("--data", type=Path, default=SHARED_DATA / DATA, help="the sessions' folder")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="take every Nth session alone")
     parser.add_argument("--folder", type=Path, help="keep the store there, to look at it (a folder that is empty)")
     given = parser.parse_args()
     if not given.data.is_dir():
-        print(f"the sessions are not there: {given.data}", file=sys.stderr)
-        return 1
+        raise FileNotFoundError(errno.ENOENT, "no sessions", str(given.data))
     logger.remove()
     folder: AbstractContextManager[Path] = nullcontext(given.folder) if given.folder else own_folder(DATA)
     with folder as place, DaemonInProcess(place) as daemon:

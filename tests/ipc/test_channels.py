@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from dreamd.ipc.channels import not_looked_in, nothing_there
+from dreamd.ipc.channels import full_name, nearest_names, not_looked_in, nothing_there
 from dreamd.ipc.client import Client
 from dreamd.ipc.store_methods import store_handlers
 from dreamd.store.channel import channel_of_folder
@@ -156,3 +156,41 @@ def test_a_channel_that_holds_nothing_may_be_a_name_mistyped() -> None:
     assert nothing_there("deig", {"dough": 9, "deig-41b172": 1}) == [note]
     assert nothing_there("kitchn", {"kitchen": 1}) == ["nothing is kept in `kitchn` yet; did you mean `kitchen`?"]
     assert nothing_there("new", {"kitchen": 1}) == ["nothing is kept in `new` yet"]
+
+
+def test_a_short_name_means_the_only_channel_that_it_can_mean() -> None:
+    held = ["shop-1a2b3c", "shopping", "kitchen-0f0f0f", "tea", "twin-000001", "twin-000002"]
+    assert full_name("Shop", held) == full_name("shop-1", held) == full_name("shop", held) == "shop-1a2b3c"
+    assert full_name("kit", held) == "kitchen-0f0f0f"
+    for name in ("tea", "sho", "twin", "new", "*", "_global"):  # there is one, several, none, or it is no project
+        assert full_name(name, held) == name
+    assert full_name("kit", held, beginning=False) == "kit"
+    assert full_name("kitchen", held, beginning=False) == "kitchen-0f0f0f"
+    assert nearest_names("twin", held) == ["twin-000001", "twin-000002"]
+    assert nearest_names("kitchn", held) == ["kitchen-0f0f0f"]
+
+
+def test_a_project_is_named_without_its_hash_wherever_a_channel_is_taken(client: Client, project: Path) -> None:
+    observe(client, project)
+    own = channel_of_folder(project)
+    for method in ("recall", "context"):
+        assert client.call(method, {"query": "billing port", "channel": "billing"})["channel"] == own
+    for test in ({"eq": "bill"}, {"in": ["billing"]}):
+        filtered = {"must": [{"field": "channel", **test}]}
+        assert client.call("recall", {"query": "billing port", "channel": "*", "filter": filtered})["hits"]
+    assert client.call("list", {"channel": "billing"})["memories"]
+    assert client.call("remember", {"text": "Billing is slow.", "channel": "billing"})["channel"] == own
+    assert client.call("remember", {"text": "Bills are paid.", "channel": "bill"})["channel"] == "bill"
+
+
+def test_a_list_is_of_the_channels_that_a_question_looks_in(client: Client, project: Path) -> None:
+    observe(client, project)
+    client.call("remember", {"text": "Tea is at five.", "channel": "kitchen"})
+    client.call("remember", {"text": "Bread is white.", "channel": "_global"})
+
+    def listed(**where: str) -> set[str]:
+        return {memory["channel"] for memory in client.call("list", where)["memories"]}
+
+    assert listed(cwd=str(project)) == {channel_of_folder(project), "_global"}
+    assert listed(channel="*") == listed() == {channel_of_folder(project), "kitchen", "_global"}
+    assert listed(channel="kitchen") == {"kitchen"}

@@ -95,3 +95,24 @@ def test_the_command_line_asks_of_a_day_and_narrows(story: DaemonUnderTest) -> N
     assert [hit["node_id"] for hit in hits] == ["s-2026-08-20#1"]
     listed = typed(story, "list", "--where", "kind=turn", "--until", "2026-05-01", "--json")
     assert [one["node_id"] for one in json.loads(listed.stdout)["memories"]] == ["s-2026-05-01#2", "s-2026-05-01#1"]
+
+
+def test_the_example_of_the_architecture_is_what_happens(daemon: DaemonUnderTest) -> None:
+    for day, said in (
+        ("2026-11-02", "Bookings are kept in SQLite."),
+        ("2026-11-05", "Bookings are now kept in Postgres 16."),
+    ):
+        session = {"session_id": day, "channel": "shop", "started_at": f"{day}T09:00:00+00:00"}
+        turn = {"role": "user", "text": said, "at": f"{day}T09:00:00+00:00"}
+        daemon.call("observe", session=session, turns=[turn])
+    daemon.wait_until_embedded(60)
+    assert daemon.call("dream", wait=True)["state"] == "applied"
+    facts = daemon.call("list", channel="shop", level="L1")["memories"]
+    assert {fact["title"]: fact["live"] for fact in facts} == {
+        "Bookings are kept in SQLite": False,
+        "Bookings are now kept in Postgres 16": True,
+    }
+    assert daemon.call("list", channel="shop", level="L3")["memories"] == []  # a page begins at three lines
+    question = {"query": "Where are bookings kept?", "channel": "shop"}
+    assert "Postgres" in daemon.call("recall", **question)["hits"][0]["text"]
+    assert "SQLite" in daemon.call("recall", **question, as_of="2026-11-03T12:00:00+00:00")["hits"][0]["text"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from dreamd.store.keep.files.vault import is_kept
 
-from tests.bench.daemon_under_test import DaemonUnderTest, request
+from tests.bench.daemon_under_test import DaemonUnderTest, Refused, request
 from tests.system.conftest import Make
 from tests.system.waiting import until
 
@@ -322,3 +322,22 @@ def test_with_the_real_model(make: Make, tmp_path: Path) -> None:
     settle(daemon)
     assert "bicycle" in texts(daemon, "Which vehicle was purchased by her sibling?")[0]
     daemon.stop()
+
+
+def test_a_channel_that_is_not_there_is_not_switched_and_a_project_s_name_is_enough(shared: DaemonUnderTest) -> None:
+    shared.call("remember", text="The kiosk opens at nine.", channel="kiosk-0a1b2c")
+    with pytest.raises(Refused, match="no one channel 'kiosc'") as raised:
+        shared.call("channel", name="kiosc", learning=False)
+    assert "kiosk-0a1b2c" in str(raised.value)
+    try:
+        assert shared.call("channel", name="kiosk", learning=False)["channel"] == "kiosk-0a1b2c"
+        assert "kiosk-0a1b2c" in shared.call("status")["channels_off"]
+    finally:
+        shared.call("channel", name="kiosk", learning=True)
+
+
+def test_remembering_says_at_once_what_it_replaces(shared: DaemonUnderTest) -> None:
+    old = shared.call("remember", text="The staging server is in Oslo.", channel="places")["node_id"]
+    new = shared.call("remember", text="The staging server is now in Bergen, not in Oslo.", channel="places")["node_id"]
+    linked = shared.call("show", node_id=new, linked=True)
+    assert old in (*linked["supersedes"], *linked["contradicts"])

@@ -43,7 +43,7 @@ def test_status_counts_what_there_is(recorded: Recording, look: Look) -> None:
     assert re.search(r"memories +5 sessions with 14 turns, \d+ facts?", said)
     assert re.search(rf"channels +.*{recorded.orders} \(\d+\)", in_one_line(said))
     assert re.search(r"searchable +\d+ chunks\n", said)
-    assert re.search(r"learning +on, but not in kitchen and kitchn\n", said)
+    assert re.search(r"learning +on, but not in kitchen\n", said)
     assert re.search(r"dreams +last just now|dreams +last \d minutes? ago", said)
     assert "Broken.md" not in said
     assert "broken.md:" in said
@@ -283,13 +283,13 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "rebuild": (["rebuild"], "The index is rebuilt from"),
     "pause": (["pause"], "Learning is paused."),
     "resume": (["resume"], "Learning goes on."),
-    "channel": (["channel", "kitchn", "off"], "Nothing is kept in `kitchn` yet"),
+    "channel": (["channel", "kitch", "off"], "Learning in kitchen is off."),
     "hello": (["version"], "running as"),
 }
 PREFERRED = {
     "recall": "a recall", "show": "a fact", "list": "a page", "import": "an import", "dream": "a dream",
     "runs": "the runs", "undo": "a dream undone", "digest": "a digest of a dream undone", "review_list": "what waits",
-    "decay_preview": "what fades", "channel": "a channel that is not there", "context": "a context",
+    "decay_preview": "what fades", "channel": "a channel", "context": "a context",
     "review_decide": "a decision", "watch": "what is watched",
 }  # fmt: skip
 

@@ -575,6 +575,16 @@ class Catalog:
         sql = "SELECT channel, count(*) FROM node WHERE kind != 'session' AND text != ? GROUP BY channel ORDER BY 1"
         return dict(self._rows(sql, (ERASED,)))
 
+    def channel_names(self) -> list[str]:
+        """Return the names of all channels; a step through the index for each, no scan."""
+        sql = """
+        WITH RECURSIVE held(name) AS (
+            SELECT min(channel) FROM node
+            UNION ALL SELECT (SELECT min(channel) FROM node WHERE channel > name) FROM held WHERE name IS NOT NULL)
+        SELECT name FROM held WHERE name IS NOT NULL
+        """
+        return [name for (name,) in self._rows(sql)]
+
     def meta(self, key: str) -> str | None:
         """Return a value that the index keeps about itself."""
         value = self._one("SELECT value FROM meta WHERE key = ?", (key,))

@@ -78,7 +78,9 @@ def note_of_time(told: Sequence[tuple[date | None, str]], asked: Asked) -> list[
         return []
     if any(names_one_of(text, day, asked.spans) for day, text in dated):
         return []
-    return [f"nothing that was found is from {' or '.join(map(format_span, asked.spans))}"]
+    return [
+        f"none of this is from {' or '.join(map(format_span, asked.spans))}; a filter of the time looks there alone"
+    ]
 
 
 def _time_fits(said: Sequence[Said], spans: Sequence[Resolved], settings: PriorSettings) -> Values:

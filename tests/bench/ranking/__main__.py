@@ -19,7 +19,7 @@ import numpy as np
 from dreamd.pipelines.learning.listwise import Values, cross_validated, learn
 from loguru import logger
 
-from ..options import ROOT, Options
+from ..options import ROOT, SHARED_DATA
 from ..scoring import paired_bootstrap
 from ..scratch import own_folder
 from .gathering import SETS, Gathered, Spread, gathered
@@ -47,7 +47,7 @@ def main() -> int:
     )
     parser.add_argument("--write", action="store_true", help="write the weights that are learned from all")
     parser.add_argument("--ablate", action="store_true", help="say what each feature is worth")
-    parser.add_argument("--data", type=Path, default=Options().data, help="the folder of the sets")
+    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="the folder of the sets")
     given = parser.parse_args()
     logger.remove()
     os.environ["DREAMD_STORE__SEARCH__SCORER"] = "none"  # what it is compared with

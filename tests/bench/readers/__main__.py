@@ -22,7 +22,7 @@ from pathlib import Path
 from loguru import logger
 
 from ..in_process import AnyDaemon, DaemonInProcess
-from ..options import Options
+from ..options import SHARED_DATA, Options
 from ..scratch import own_folder
 from ..table import Row, report
 from . import pairs, questions, worth
@@ -57,7 +57,7 @@ def main() -> int:
         prog="python -m tests.bench.readers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("part", choices=PARTS)
-    parser.add_argument("--data", type=Path, default=Options().data / DATA, help="the benchmark's folder")
+    parser.add_argument("--data", type=Path, default=SHARED_DATA / DATA, help="the benchmark's folder")
     parser.add_argument("--results", type=Path, default=Options().results / DATA, help="where what is to be read goes")
     parser.add_argument("--folder", type=Path, help="keep the store there, to look at it (a folder that is empty)")
     given = parser.parse_args()

@@ -455,7 +455,7 @@ def test_remember_reads_standard_input(daemon: FakeDaemon, run: Run, monkeypatch
     code, out, _ = run("remember", "-", "--kind", "fact", "--tag", "a", "--tag", "b")
     assert (code, out) == (0, "Remembered as k2m4 in _global, for all projects.\n")
     said = {"text": "Die Tür ist grün.", "kind": "fact", "tags": ["a", "b"], "cwd": str(Path.cwd())}
-    assert daemon.asked == [("remember", said)]
+    assert daemon.asked[:1] == [("remember", said)]
 
 
 @pytest.mark.parametrize(
@@ -477,8 +477,15 @@ def test_remember_says_what_is_known_of_it(
 
 def test_remember_for_all_names_the_global_channel(daemon: FakeDaemon, run: Run) -> None:
     run("remember", "Bread", "--global")
-    assert daemon.asked == [("remember", {"text": "Bread", "channel": "_global"})]
+    assert daemon.asked[:1] == [("remember", {"text": "Bread", "channel": "_global"})]
     assert run("remember", "Bread", "--global", "--channel", "shop")[0] == 2
+
+
+def test_remember_says_what_it_replaces_and_disputes(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["show"] = ANSWERS["show"] | {"supersedes": ["m5n6"], "contradicts": ["p7q8"]}
+    out = run("remember", "The office is in Graz.", "--global")[1]
+    assert "It replaces m5n6: The office is in Linz.\nIt disputes p7q8: The office is in Linz.\n" in out
+    assert daemon.asked[1] == ("show", {"node_id": "k2m4", "linked": True})
 
 
 def test_words_after_a_double_dash_are_text(daemon: FakeDaemon, run: Run) -> None:
@@ -870,7 +877,7 @@ def test_remember_says_in_whose_shell_it_runs(
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     run("remember", "Bread", "--global")
-    assert daemon.asked == [("remember", {"text": "Bread", "channel": "_global", **said})]
+    assert daemon.asked[:1] == [("remember", {"text": "Bread", "channel": "_global", **said})]
 
 
 def test_decay_says_what_would_fade(daemon: FakeDaemon, run: Run) -> None:

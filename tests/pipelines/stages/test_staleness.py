@@ -158,3 +158,17 @@ def test_a_fact_becomes_past_after_its_stale_after() -> None:
     assert meta(source, one)["tense"] == "past"
     source.files[one.path] = okf.edit(source.files[one.path], {"tense": "current"})
     assert night(source, history, NOW + DAY)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reasons"),
+    [
+        ("Always run make docs before a push.", ["make docs is not in the project any more"]),
+        ("Build it with npm run bundle.", ["npm run bundle is not in the project any more"]),
+        ("Always run make lint before a push.", []),
+        ("Always use make sure as a phrase.", []),
+        ("We make bread, and run late.", []),
+    ],
+)
+def test_a_command_that_is_gone_is_looked_up_in_plain_words_too(folder: Path, text: str, reasons: list[str]) -> None:
+    assert night(source_of(fact(text), folder=folder))[0] == reasons

@@ -354,8 +354,14 @@ def test_what_fits_with_curated_lines_at_a_large_budget_fits_at_its_own_size(sto
 @pytest.mark.parametrize(
     ("question", "note"),
     [
-        ("What did the hull of the Anna cost in May 2025?", "nothing that was found is from May 2025"),
-        ("What is the hull of the Anna like in May 2026?", "nothing that was found is from May 2026"),
+        (
+            "What did the hull of the Anna cost in May 2025?",
+            "none of this is from May 2025; a filter of the time looks there alone",
+        ),
+        (
+            "What is the hull of the Anna like in May 2026?",
+            "none of this is from May 2026; a filter of the time looks there alone",
+        ),
         ("What is the hull of the Anna made of?", ""),
         ("What of the hull of the Anna in 1961?", ""),
     ],

@@ -57,7 +57,7 @@ def test_what_was_said_then_comes_first_and_nothing_is_lost(store: MemoryStore) 
     assert sorted(order("blue boxes last week")) == ["s0#1", "s1#1", "s2#1"]
     assert not store.recall("blue boxes last week", channel="shop").notes
     of_may = store.recall("blue boxes in May 2021", channel="shop").notes
-    assert of_may == ["nothing that was found is from May 2021"]
+    assert of_may == ["none of this is from May 2021; a filter of the time looks there alone"]
     assert order("blue boxes last week", as_of=NOW - timedelta(weeks=29))[0] == "s1#1"
     traced = store.recall("blue boxes last week", channel="shop", explain=True).trace["candidates"]
     assert {one["unit"]: one["priors"] for one in traced} == {"s0#1": {"time": 3.0}, "s1#1": {}, "s2#1": {}}
