@@ -21,7 +21,9 @@ import apsw
 from ...model import Corrupt, NodeId, NotFound, StoreBusy
 from ...results import Anchor, Goal
 from ..database import (
+    LOOK_AGAIN_S,
     MAY_PASS,
+    START_WAITS_S,
     Connections,
     lasting_problems,
     open_database,
@@ -54,10 +56,8 @@ LATER_KEPT: Final = 10_000
 FALSE_ALARMS: Final = 5
 """The signs of damage that are put down to the disk while a check finds the file whole."""
 
-START_WAITS_S: Final = 30.0
 QUESTION_WAITS_S: Final = 2.0
-LOOK_AGAIN_S: Final = 0.1
-"""The waits of a start and of a question for a ledger that cannot be read, and the time between two tries."""
+"""The wait of a question for a ledger that cannot be read."""
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import apsw
 import pytest
 from dreamd.store.keep.database import open_database
 from dreamd.store.keep.ledger import records
@@ -16,6 +15,8 @@ from dreamd.store.keep.ledger.records import Run, Write, record_run, set_flag
 from dreamd.store.keep.ledger.salvage import damaged_files, set_aside
 from dreamd.store.keep.ledger.schema import MIGRATIONS
 from dreamd.store.model import NotFound, SchemaTooNew, StoreBusy
+
+from tests.store.keep.full_disk import HiccupingVFS
 
 NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
@@ -184,30 +185,6 @@ def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
 
 def test_its_problems_are_looked_for_on_demand(ledger: Ledger) -> None:
     assert ledger.problems() == []
-
-
-class HiccupingVFS(apsw.VFS):
-    """The disk, with reads of one file that fail while `fails` is set. The default VFS while it is registered."""
-
-    def __init__(self, name: str) -> None:
-        self.base = apsw.vfs_names()[0]
-        super().__init__("hiccup", base=self.base, makedefault=True)
-        self.name, self.fails = name, False
-
-    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
-        return _HiccupingFile(self, name, flags)
-
-
-class _HiccupingFile(apsw.VFSFile):
-    def __init__(self, disk: HiccupingVFS, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
-        super().__init__(disk.base, name, flags)
-        self._disk = disk
-        self._is_meant = disk.name in str(name.filename() if isinstance(name, apsw.URIFilename) else name)
-
-    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
-        if self._disk.fails and self._is_meant:
-            raise apsw.IOError("the disk hiccups")
-        return super().xRead(amount, offset)
 
 
 def test_a_disk_that_cannot_be_read_for_a_while_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
