@@ -26,6 +26,9 @@ DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.I
 MAY_PASS: Final = (apsw.CantOpenError, apsw.IOError)
 """Signs that may lie in the disk or in the number of open files, and not in what the file holds."""
 
+FALSE_ALARMS: Final = 5
+"""The signs of damage that are put down to the disk while a check finds the file whole."""
+
 START_WAITS_S: Final = 30.0
 LOOK_AGAIN_S: Final = 0.1
 """The wait of a start for a database that cannot be read, and the time between two tries."""

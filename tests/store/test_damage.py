@@ -19,6 +19,7 @@ import apsw
 import pytest
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.find.index import opening
+from dreamd.store.keep.database import lasting_problems
 from dreamd.store.keep.files.disk import Disk
 from dreamd.store.keep.ledger import ledger as ledger_module
 from dreamd.store.keep.ledger.records import Run
@@ -365,7 +366,7 @@ def test_an_index_that_cannot_be_read_for_a_while_is_kept(
 ) -> None:
     monkeypatch.setattr("dreamd.store.find.index.mending.RETRY_AT_MOST_S", 0.01)
     monkeypatch.setattr("dreamd.store.operations.damage.REPLACED_S", 0.01)
-    looks, lasting_problems = [], opening.lasting_problems
+    looks: list[Path] = []
 
     def look(path: Path) -> list[str]:
         looks.append(path)
@@ -382,6 +383,21 @@ def test_an_index_that_cannot_be_read_for_a_while_is_kept(
             in_another_thread(store.catalog.counts)
         until(lambda: len(looks) > 20)
         hiccups.fails = False
+        in_another_thread(lambda: until_found(store, "well"))
+        until_whole(store)
+    assert not (paths.index.parent / "index.set-aside.db").exists()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_index_of_which_a_read_came_out_as_damage_is_kept(
+    hiccups: HiccupingVFS, open_store: OpenStore, paths: StorePaths
+) -> None:
+    with contextlib.closing(open_store()) as store:
+        store.remember("The well is deep", channel="shop").result()
+        until_found(store, "well")
+        hiccups.error, hiccups.fails = apsw.CorruptError, 1
+        with pytest.raises(IndexDamaged):
+            in_another_thread(store.catalog.counts)
         in_another_thread(lambda: until_found(store, "well"))
         until_whole(store)
     assert not (paths.index.parent / "index.set-aside.db").exists()

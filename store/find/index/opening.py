@@ -22,6 +22,7 @@ import apsw
 
 from ...keep.database import (
     DAMAGE,
+    FALSE_ALARMS,
     LOOK_AGAIN_S,
     MAY_PASS,
     START_WAITS_S,
@@ -127,6 +128,7 @@ class OpenIndex:
         self._rebuilding = threading.Lock()
         self._damage: Exception | None = None
         self._unread_since: float | None = None
+        self._false_alarms = 0
         self._read = (0, 0)
         self._lost: list[LostFile] = []
         self._file, self._file_number = self._open_or_begin()
@@ -201,7 +203,7 @@ class OpenIndex:
     def replace_damaged(self) -> None:
         """Put a new file, which is empty, in the place of one that was found damaged, and set that one aside.
 
-        One that only could not be read for a while is opened again instead.
+        One that a check finds whole, once it can be read, is opened again instead.
         """
         if self.is_copy:
             self._leave_copy()
@@ -209,7 +211,7 @@ class OpenIndex:
         error = self._damage
         if error is None:
             return
-        passed = isinstance(error, MAY_PASS) and self._can_be_read()
+        passed = self._may_be_whole(error) and self._can_be_read()
         with self.index.still():
             old = self._file
             file, number = self._open(old.path) if passed else self._begin(self._next_path())
@@ -217,6 +219,7 @@ class OpenIndex:
                 logger.warning("the index is damaged (%s); it is made again", type(error).__name__)
                 self._set_aside(old.path)
                 self._point_to(file.path)
+            self._false_alarms = self._false_alarms + 1 if passed else 0
             self._use(file, number, is_whole=passed and self.is_whole)
             old.leave()
 
@@ -230,6 +233,11 @@ class OpenIndex:
             file, number = self._open_or_begin()
             self._use(file, number, is_whole=False)  # what changed meanwhile is compared
             old.leave()
+
+    def _may_be_whole(self, error: Exception) -> bool:
+        """Return True unless a check said otherwise: a read that fails within SQLite may come out as damage."""
+        sign = error.__cause__ or error
+        return isinstance(sign, MAY_PASS) or (isinstance(sign, apsw.Error) and self._false_alarms < FALSE_ALARMS)
 
     def _can_be_read(self) -> bool:
         """Return True if the file in use is sound. Raises StoreBusy, up to UNREADABLE_S, if it cannot be read now."""

@@ -21,6 +21,7 @@ import apsw
 from ...model import Corrupt, NodeId, NotFound, StoreBusy
 from ...results import Anchor, Goal
 from ..database import (
+    FALSE_ALARMS,
     LOOK_AGAIN_S,
     MAY_PASS,
     START_WAITS_S,
@@ -52,9 +53,6 @@ LOOKED_THROUGH_BYTES: Final = 16 * 2**20
 
 LATER_KEPT: Final = 10_000
 """The most rows that wait for the next transaction; while none succeeds, the oldest of them are dropped."""
-
-FALSE_ALARMS: Final = 5
-"""The signs of damage that are put down to the disk while a check finds the file whole."""
 
 QUESTION_WAITS_S: Final = 2.0
 """The wait of a question for a ledger that cannot be read."""

@@ -109,10 +109,11 @@ class HiccupingVFS(apsw.VFS):
     The default VFS while it is registered.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, error: type[apsw.Error] = apsw.IOError) -> None:
         self.base = apsw.vfs_names()[0]
         super().__init__("hiccup", base=self.base, makedefault=True)
         self.name = name
+        self.error = error
         self.fails: bool | int = False
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
@@ -128,5 +129,5 @@ class _HiccupingFile(apsw.VFSFile):
     def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
         if self._disk.fails and self._is_meant:
             self._disk.fails = self._disk.fails is True or self._disk.fails - 1
-            raise apsw.IOError("the disk hiccups")
+            raise self._disk.error("the disk hiccups")
         return super().xRead(amount, offset)
