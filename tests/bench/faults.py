@@ -80,7 +80,13 @@ QUICK = ("ledger.db", "index.db", "a fact")
 
 
 class FaultyDaemon(Daemon):
-    """A daemon whose recall may say that it is to be asked again; a client does that."""
+    """A daemon whose recall may say that it is to be asked again; a client does that, and asks for the runs too."""
+
+    def observe(self, session: str, text: str, external_id: str) -> None:
+        """Keep a turn; ask for what only the ledger's file holds."""
+        super().observe(session, text, external_id)
+        with suppress(Refused):
+            self.daemon.call("runs")
 
     def finds(self, text: str) -> bool:
         """Ask for it everywhere, until it is answered."""
@@ -150,7 +156,6 @@ class Trial:
     def cell(self, what: str, begin: Callable[[], None], end: Callable[[], None], seconds: float | None = None) -> Row:
         """Let clients work through one fault, and judge what is there after it."""
         self._cells += 1
-        self.disk.met.unlink(missing_ok=True)
         logged = self.daemon.log.stat().st_size
         account = Account(acknowledged=list(self.known[:KNOWN]))
         vault = self.daemon.folder / "data" / "vault"
