@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -214,3 +216,21 @@ def test_a_ledger_that_was_set_aside_and_is_whole_comes_back_at_a_start(tmp_path
     with contextlib.closing(Ledger(path)) as ledger:
         assert [run.run_id for run in ledger.runs()] == ["r1"]
         assert damaged_files(path) == []
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EROFS])
+def test_a_disk_that_cannot_be_written_for_a_while_does_not_end_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    tries: list[Path] = []
+
+    def preallocate(path: Path, size_bytes: int) -> None:
+        tries.append(path)
+        if len(tries) < 3:
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("dreamd.store.keep.ledger.ledger.preallocate_wal", preallocate)
+    with contextlib.closing(Ledger(tmp_path / "ledger.db")) as ledger:
+        ledger.commit([], [set_flag("kept", "yes")])
+        assert ledger.flags() == {"kept": "yes"}
+    assert len(tries) == 3
