@@ -210,7 +210,7 @@ def stir(trial: Trial, text: str) -> None:
         hits = trial.daemon.call("recall", query=text, channel="*", limit=1)["hits"]
         trial.daemon.call("purge", node_id=hits[0]["node_id"])
     with suppress(Refused):
-        trial.daemon.call("dream", kind="daily", wait=True)
+        trial.daemon.call("dream", kind="daily", wait=False)
 
 
 def cells(trial: Trial, file: str, quick: bool) -> Iterator[Row]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import apsw
 import pytest
 from dreamd.store.keep.database import open_database
 from dreamd.store.keep.ledger import records
@@ -234,3 +235,21 @@ def test_a_disk_that_cannot_be_written_for_a_while_does_not_end_a_start(
         ledger.commit([], [set_flag("kept", "yes")])
         assert ledger.flags() == {"kept": "yes"}
     assert len(tries) == 3
+
+
+def test_a_database_that_opens_for_reading_alone_is_refused(tmp_path: Path) -> None:
+    class ReadOnlyFile(apsw.VFSFile):
+        def __init__(self, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+            super().__init__(base, name, flags)
+            flags[1] = (flags[1] & ~apsw.SQLITE_OPEN_READWRITE) | apsw.SQLITE_OPEN_READONLY
+
+    class ReadOnlyVFS(apsw.VFS):
+        def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+            return ReadOnlyFile(name, flags)
+
+    base = apsw.vfs_names()[0]
+    open_database(tmp_path / "any.db", durable=True, migrations=MIGRATIONS).close()
+    disk = ReadOnlyVFS("read-only", base)
+    with pytest.raises(StoreBusy, match="cannot be written"):
+        open_database(tmp_path / "any.db", durable=True, migrations=MIGRATIONS, vfs="read-only")
+    disk.unregister()
