@@ -26,6 +26,13 @@ DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.I
 MAY_PASS: Final = (apsw.CantOpenError, apsw.IOError)
 """Signs that may lie in the disk or in the number of open files, and not in what the file holds."""
 
+FALSE_ALARMS: Final = 5
+"""The signs of damage that are put down to the disk while a check finds the file whole."""
+
+START_WAITS_S: Final = 30.0
+LOOK_AGAIN_S: Final = 0.1
+"""The wait of a start for a database that cannot be read, and the time between two tries."""
+
 
 @dataclass(frozen=True, slots=True)
 class Migration:
@@ -45,7 +52,8 @@ def open_database(
 ) -> apsw.Connection:
     """Open, configure and migrate a database; `durable` makes every commit reach the disk before it returns.
 
-    Raises SchemaTooNew, Corrupt, or StoreBusy when another process holds it for longer than five seconds.
+    Raises SchemaTooNew, Corrupt, or StoreBusy when another process holds it for longer than five seconds, or its disk
+    is read-only.
     """
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     with translated(path):
@@ -67,6 +75,9 @@ def _configure(connection: apsw.Connection, *, durable: bool, read_only: bool) -
     connection.execute("PRAGMA foreign_keys = ON")
     if read_only:
         return
+    if connection.readonly("main"):  # SQLite opens it so on a read-only disk, and says nothing
+        name = Path(connection.filename).name
+        raise StoreBusy(f"{name} cannot be written", hint="It is tried again; if it stays so, look at the disk.")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
     connection.execute("PRAGMA secure_delete = ON")

@@ -202,7 +202,7 @@ def seed(memory: Memory) -> Account:
     for number in range(KNOWN):
         memory.remember(sentence(f"known{number}"))
         account.acknowledged.append(sentence(f"known{number}"))
-    _until(lambda: memory.finds(account.acknowledged[-1]) and not memory.waiting(), BACK_WITHIN_S)
+    until(lambda: memory.finds(account.acknowledged[-1]) and not memory.waiting(), BACK_WITHIN_S)
     return account
 
 
@@ -214,20 +214,21 @@ def through(
     end: Callable[[], None],
     seconds: float,
     files: Callable[[], str],
+    prefix: str = "during",
 ) -> Verdict:
     """Let clients work through a fault and out of it; look for everything acknowledged in the files afterwards."""
     known = account.acknowledged[:KNOWN]
-    with Clients(memory, account, known, "during"):
+    with Clients(memory, account, known, prefix):
         begin()
         threading.Event().wait(seconds)
         end()
         room_at = time.monotonic()
-        is_back = _until(lambda: _accepts(memory, account), BACK_WITHIN_S)
+        is_back = until(lambda: _accepts(memory, account), BACK_WITHIN_S)
         back_s = time.monotonic() - room_at if is_back else None
-    if is_back and not _until(lambda: not memory.waiting(), BACK_WITHIN_S):
+    if is_back and not until(lambda: not memory.waiting(), BACK_WITHIN_S):
         account.wrong.append("what was acknowledged does not reach its files")
     for text in account.acknowledged[-3:]:
-        if is_back and not _until(lambda text=text: memory.finds(text), BACK_WITHIN_S):  # type: ignore[misc]
+        if is_back and not until(lambda text=text: memory.finds(text), BACK_WITHIN_S):  # type: ignore[misc]
             account.wrong.append(f"kept and not found: {text}")
     if account.slowest_s > ANSWERED_WITHIN_S:
         account.wrong.append(f"a recall took {account.slowest_s:.1f} s")
@@ -248,7 +249,8 @@ def _accepts(memory: Memory, account: Account) -> bool:
     return True
 
 
-def _until(question: Callable[[], Any], timeout_s: float) -> bool:
+def until(question: Callable[[], Any], timeout_s: float) -> bool:
+    """Wait until it is answered with yes; False when that takes longer."""
     deadline = time.monotonic() + timeout_s
     while not question():
         if time.monotonic() > deadline:
@@ -257,7 +259,8 @@ def _until(question: Callable[[], Any], timeout_s: float) -> bool:
     return True
 
 
-def _files(vault: Path) -> str:
+def texts_of(vault: Path) -> str:
+    """Return the text of every file."""
     return "\n".join(path.read_text() for path in vault.rglob("*.md"))
 
 
@@ -322,15 +325,15 @@ def _trial(folder: Path, room: Room, full_at: Sequence[str], seconds: float, wha
     def files() -> str:
         memory.store.close()
         again = StoreInProcess(paths, Disk())  # what only the ledger holds comes into its file
-        _until(lambda: not again.waiting(), BACK_WITHIN_S)
+        until(lambda: not again.waiting(), BACK_WITHIN_S)
         again.store.close()
-        return _files(paths.vault)
+        return texts_of(paths.vault)
 
     def fill() -> None:
         room.fill(full_at)
         room.is_watched = True  # what comes by only when a store is opened or closed is another part's
         if full_at:
-            _until(lambda: room.refused, MET_WITHIN_S)
+            until(lambda: room.refused, MET_WITHIN_S)
 
     def make() -> None:
         room.is_watched = False
@@ -441,8 +444,8 @@ def _judged(
         daemon.kill()
         daemon.start()
         daemon.wait_until_it_answers()
-        _until(lambda: not memory.waiting(), BACK_WITHIN_S)
-        return _files(disk / "data" / "vault")
+        until(lambda: not memory.waiting(), BACK_WITHIN_S)
+        return texts_of(disk / "data" / "vault")
 
     verdict = through(memory, account, what, begin, end, seconds, files)
     say(f"{verdict}; {len(verdict.account.acknowledged)} acknowledged, {verdict.account.busy} busy")
@@ -451,24 +454,32 @@ def _judged(
 
 def _locked(folder: Path, seconds: float) -> Verdict:
     """Let another process hold the ledger's write lock."""
-    holding = (
-        "import apsw, sys; ledger = apsw.Connection(sys.argv[1]); ledger.set_busy_timeout(60000); "
-        "ledger.execute('BEGIN IMMEDIATE'); print(flush=True); sys.stdin.read(); ledger.execute('ROLLBACK')"
-    )
     holder: list[subprocess.Popen[bytes]] = []
     with small_disk(folder) as disk, _daemon(disk) as daemon:
 
         def begin() -> None:
-            command = [sys.executable, "-c", holding, str(disk / "data" / "ledger.db")]
-            holder.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
-            assert holder[0].stdout is not None
-            holder[0].stdout.readline()
+            holder.append(lock_of(disk / "data" / "ledger.db", "BEGIN IMMEDIATE"))
 
         account = seed(Daemon(daemon))
-        return _judged(daemon, account, disk, "ledger locked", begin, lambda: _let_go(holder[0]), seconds)
+        return _judged(daemon, account, disk, "ledger locked", begin, lambda: let_go(holder[0]), seconds)
 
 
-def _let_go(holder: subprocess.Popen[bytes]) -> None:
+def lock_of(database: Path, sql: str) -> subprocess.Popen[bytes]:
+    """Have another process hold what this statement takes of a database, until `let_go`."""
+    holding = (
+        "import apsw, sys; ledger = apsw.Connection(sys.argv[1]); ledger.set_busy_timeout(60000); "
+        "[ledger.execute(sql).fetchall() for sql in sys.argv[2].split(';')]; "
+        "print(flush=True); sys.stdin.read(); ledger.execute('ROLLBACK')"
+    )
+    command = [sys.executable, "-c", holding, str(database), sql]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    return holder
+
+
+def let_go(holder: subprocess.Popen[bytes]) -> None:
+    """End it."""
     holder.communicate()
 
 

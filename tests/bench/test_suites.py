@@ -22,6 +22,7 @@ ALL = ("",)
 HOLD = {
     "survival": ALL,
     "disk_full": ALL,
+    "faults": ALL,
     "nights": ALL,
     "threads": ALL,
     "bundles": ALL,

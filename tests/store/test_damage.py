@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import os
 import random
 import resource
@@ -17,6 +18,8 @@ from pathlib import Path
 import apsw
 import pytest
 from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.find.index import opening
+from dreamd.store.keep.database import lasting_problems
 from dreamd.store.keep.files.disk import Disk
 from dreamd.store.keep.ledger import ledger as ledger_module
 from dreamd.store.keep.ledger.records import Run
@@ -26,6 +29,7 @@ from dreamd.store.model import IndexDamaged, NewTurn, SessionHead, StoreBusy, St
 from dreamd.store.settings import StoreSettings
 
 from tests.store.conftest import NOW
+from tests.store.keep.full_disk import HiccupingVFS
 
 OpenStore = Callable[[], MemoryStore]
 PAGE_BYTES = 4096
@@ -63,11 +67,15 @@ def until_found(store: MemoryStore, word: str) -> set[str]:
     raise AssertionError(f"{word} was not found; {notes}")
 
 
-def until_whole(store: MemoryStore) -> None:
+def until(question: Callable[[], bool]) -> None:
     deadline = time.monotonic() + WITHIN_S
-    while any("made again" in problem for problem in store.status()["problems"]):
+    while not question():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def until_whole(store: MemoryStore) -> None:
+    until(lambda: not any("made again" in problem for problem in store.status()["problems"]))
 
 
 def until_quiet(store: MemoryStore) -> None:
@@ -341,6 +349,70 @@ def test_an_index_that_could_not_be_opened_for_a_while_is_kept(store: MemoryStor
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     in_another_thread(lambda: until_found(store, "well"))
     until_whole(store)
+    assert not (paths.index.parent / "index.set-aside.db").exists()
+
+
+@pytest.fixture
+def hiccups() -> Iterator[HiccupingVFS]:
+    disk = HiccupingVFS("index.db")
+    yield disk
+    gc.collect()  # a cursor whose read failed says so again when it goes
+    disk.unregister()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_index_that_cannot_be_read_for_a_while_is_kept(
+    hiccups: HiccupingVFS, open_store: OpenStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dreamd.store.find.index.mending.RETRY_AT_MOST_S", 0.01)
+    monkeypatch.setattr("dreamd.store.operations.damage.REPLACED_S", 0.01)
+    looks: list[Path] = []
+
+    def look(path: Path) -> list[str]:
+        looks.append(path)
+        return lasting_problems(path)
+
+    monkeypatch.setattr(opening, "lasting_problems", look)
+    with contextlib.closing(open_store()) as store:
+        store.remember("The well is deep", channel="shop").result()
+        until_found(store, "well")
+        hiccups.fails = True
+        with pytest.raises(StoreBusy, match="cannot be read"):
+            store.parts.opened.problems()
+        with pytest.raises(IndexDamaged):
+            in_another_thread(store.catalog.counts)
+        until(lambda: len(looks) > 20)
+        hiccups.fails = False
+        in_another_thread(lambda: until_found(store, "well"))
+        until_whole(store)
+    assert not (paths.index.parent / "index.set-aside.db").exists()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_index_of_which_a_read_came_out_as_damage_is_kept(
+    hiccups: HiccupingVFS, open_store: OpenStore, paths: StorePaths
+) -> None:
+    with contextlib.closing(open_store()) as store:
+        store.remember("The well is deep", channel="shop").result()
+        until_found(store, "well")
+        hiccups.error, hiccups.fails = apsw.CorruptError, 1
+        with pytest.raises(IndexDamaged):
+            in_another_thread(store.catalog.counts)
+        in_another_thread(lambda: until_found(store, "well"))
+        until_whole(store)
+    assert not (paths.index.parent / "index.set-aside.db").exists()
+
+
+def test_an_index_that_cannot_be_read_when_a_store_is_opened_is_kept(
+    hiccups: HiccupingVFS, open_store: OpenStore, paths: StorePaths
+) -> None:
+    with contextlib.closing(open_store()) as store:
+        store.remember("The well is deep", channel="shop").result()
+        until_found(store, "well")
+    hiccups.fails = 5
+    with contextlib.closing(open_store()) as store:
+        assert "well" in found(store, "well")
+    assert not hiccups.fails
     assert not (paths.index.parent / "index.set-aside.db").exists()
 
 

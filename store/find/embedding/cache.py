@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import zlib
@@ -13,8 +14,8 @@ from typing import TypeVar
 import apsw
 import numpy as np
 
-from ...keep.database import Migration, empty_wal, open_database, transaction
-from ...model import Corrupt, SchemaTooNew
+from ...keep.database import MAY_PASS, Migration, empty_wal, open_database, transaction
+from ...model import Corrupt, SchemaTooNew, StoreBusy
 from ..backends.interface import Vector
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,11 @@ MIGRATIONS = (
 
 ASKED_AT_ONCE = 500
 
+PASSING = (*MAY_PASS, apsw.FullError, apsw.ReadOnlyError, apsw.BusyError, apsw.LockedError)
+"""The errors that lie in the disk or in another process, and say nothing of what the file holds."""
+
+_GOES_ON = "It is tried again; what is kept there can be made again."
+
 T = TypeVar("T")
 
 
@@ -49,8 +55,8 @@ class EmbeddingCache:
         self._model_id = model_id
         self._lock = threading.Lock()
         self._connection: apsw.Connection | None = None
-        with self._lock:
-            self._opened()
+        with contextlib.suppress(StoreBusy):  # it is opened when it is asked
+            self._run(lambda _: None)
 
     def get_many(self, text_hashes: Collection[bytes]) -> dict[bytes, Vector]:
         """Return the vectors that are there."""
@@ -113,14 +119,24 @@ class EmbeddingCache:
         empty_wal(connection)
 
     def _run(self, work: Callable[[apsw.Connection], T]) -> T | None:
-        """Do it; None where the file turned out damaged, which is then begun anew."""
+        """Do it; None where the file turned out damaged, which is then begun anew.
+
+        Raises StoreBusy where it cannot be read or written at the moment; it is opened anew the next time.
+        """
         with self._lock:
             try:
-                return work(self._opened())
-            except (apsw.CorruptError, apsw.NotADBError) as error:
-                self._drop(error)
-                self._opened()
-                return None
+                return self._done(work)
+            except (*PASSING, OSError) as error:
+                self._leave()
+                raise StoreBusy(f"{self._path.name} cannot be used at the moment", hint=_GOES_ON) from error
+
+    def _done(self, work: Callable[[apsw.Connection], T]) -> T | None:
+        try:
+            return work(self._opened())
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            self._drop(error)
+            self._opened()
+            return None
 
     def _opened(self) -> apsw.Connection:
         if self._connection is None:
@@ -142,6 +158,7 @@ class EmbeddingCache:
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
 
     def _leave(self) -> None:
-        if self._connection is not None:
-            self._connection.close(True)
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(apsw.Error):  # a disk that fails fails its last write too
+                connection.close(True)

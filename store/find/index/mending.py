@@ -73,8 +73,8 @@ class Mending:
     def _mend(self) -> None:
         opened = self._opened()
         if self._suspected:
-            self._suspected = False
             opened.problems()
+            self._suspected = False
         opened.replace_damaged()
         self._usable.set()
         if not opened.is_whole:

@@ -11,6 +11,7 @@ import logging
 import re
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -20,7 +21,17 @@ from typing import Final
 
 import apsw
 
-from ...keep.database import DAMAGE, MAY_PASS, Connections, integrity_problems, open_database, quick_check, watch
+from ...keep.database import (
+    DAMAGE,
+    FALSE_ALARMS,
+    LOOK_AGAIN_S,
+    MAY_PASS,
+    START_WAITS_S,
+    Connections,
+    lasting_problems,
+    open_database,
+    watch,
+)
 from ...keep.files.vault import Vault
 from ...keep.redaction import FileMask
 from ...keep.unwritable import can_be_written, copy_to_memory
@@ -49,8 +60,8 @@ FEW: Final = 64
 
 UNUSABLE: Final = (Corrupt, SchemaTooNew, IndexDamaged, *DAMAGE, apsw.SQLError)
 
-LOOKS: Final = 5
-"""Attempts to read a file that cannot be read at the moment, before it is discarded."""
+UNREADABLE_S: Final = 60.0
+"""The time in which a file cannot be read, on a disk that takes others, before it is discarded."""
 
 
 class IndexFile:
@@ -121,7 +132,8 @@ class OpenIndex:
         self._numbers = itertools.count(1 + max(self._number_of(file.name) for file in (path, *path.parent.iterdir())))
         self._rebuilding = threading.RLock()
         self._damage: Exception | None = None
-        self._looks = 0
+        self._unread_since: float | None = None
+        self._false_alarms = 0
         self._read = (0, 0)
         self._lost: list[LostFile] = []
         self._file, self._file_number = self._open_or_begin()
@@ -148,8 +160,12 @@ class OpenIndex:
         return "the index is being made again" + (f": {done:,} of {total:,} files" if total else "")
 
     def problems(self) -> list[str]:
-        """Return the problems that SQLite's own check finds, and note them as damage; reads the whole file."""
-        number, found = self._file_number, integrity_problems(self._file.path)
+        """Return the problems that SQLite's own check finds, and note them as damage; reads the whole file.
+
+        Raises StoreBusy where it cannot be read at the moment: that is no damage.
+        """
+        number, path = self._file_number, self._file.path
+        found = lasting_problems(path) if path.exists() else ["the file is not there"]
         if found:
             self._met(number, Corrupt(found[0]))
         return found
@@ -203,7 +219,7 @@ class OpenIndex:
     def replace_damaged(self) -> None:
         """Put a new file, which is empty, in the place of one that was found damaged, and set that one aside.
 
-        One that only could not be read for a while is opened again instead.
+        One that a check finds whole, once it can be read, is opened again instead.
         """
         if self.is_copy:
             self._leave_copy()
@@ -211,7 +227,7 @@ class OpenIndex:
         error = self._damage
         if error is None:
             return
-        passed = isinstance(error, MAY_PASS) and self._can_be_read()
+        passed = self._may_be_whole(error) and self._can_be_read()
         with self.index.still():
             old = self._file
             file, number = self._open(old.path) if passed else self._begin(self._next_path())
@@ -219,6 +235,7 @@ class OpenIndex:
                 logger.warning("the index is damaged (%s); it is made again", type(error).__name__)
                 self._set_aside(old.path)
                 self._point_to(file.path)
+            self._false_alarms = self._false_alarms + 1 if passed else 0
             self._use(file, number, is_whole=passed and self.is_whole)
             old.leave()
 
@@ -233,18 +250,22 @@ class OpenIndex:
             self._use(file, number, is_whole=False)  # what changed meanwhile is compared
             old.leave()
 
+    def _may_be_whole(self, error: Exception) -> bool:
+        """Return True unless a check said otherwise: a read that fails within SQLite may come out as damage."""
+        sign = error.__cause__ or error
+        return isinstance(sign, MAY_PASS) or (isinstance(sign, apsw.Error) and self._false_alarms < FALSE_ALARMS)
+
     def _can_be_read(self) -> bool:
-        """Return True if the file in use is sound. Raises apsw.Error, up to LOOKS times, if it cannot be read now."""
+        """Return True if the file in use is sound. Raises StoreBusy, up to UNREADABLE_S, if it cannot be read now."""
         if not self._file.path.is_file():
             return False
         try:
-            return not quick_check(self._file.path)
-        except MAY_PASS:
-            self._looks += 1
-            if self._looks < LOOKS:
+            return not lasting_problems(self._file.path)
+        except StoreBusy:
+            now = time.monotonic()
+            self._unread_since = now if self._unread_since is None else self._unread_since
+            if now - self._unread_since < UNREADABLE_S or not can_be_written(self.path.parent):
                 raise
-            return False
-        except apsw.Error:
             return False
 
     def _read_into(self, fresh: IndexFile, number: int, progress: Callable[[int, int], None] | None) -> None:
@@ -274,7 +295,7 @@ class OpenIndex:
         self._file, self._file_number, self.is_whole = file, number, is_whole
         self._read = (0, 0)
         self._damage = None
-        self._looks = 0
+        self._unread_since = None
 
     def _has_read(self, done: int, total: int) -> None:
         self._read = (done, total)
@@ -291,7 +312,7 @@ class OpenIndex:
     def _open_or_begin(self) -> tuple[IndexFile, int]:
         self._file_number = 0  # none is in use yet
         try:
-            return self._open(self._real_path())
+            return self._open_patiently(self._real_path())
         except UNUSABLE as error:
             logger.warning("the index is made anew: %s", error.__cause__ or error)
             self._set_aside(self._real_path())
@@ -301,6 +322,19 @@ class OpenIndex:
             _remove(self._real_path())
         self.path.unlink(missing_ok=True)
         return self._begin(self.path)
+
+    def _open_patiently(self, path: Path) -> tuple[IndexFile, int]:
+        """Open it, trying again for START_WAITS_S while the disk does not let it be read or written."""
+        deadline = time.monotonic() + START_WAITS_S
+        while True:
+            try:
+                return self._open(path)
+            except (IndexDamaged, StoreBusy, *MAY_PASS) as error:
+                may_pass = isinstance(error, (StoreBusy, *MAY_PASS)) or isinstance(error.__cause__, MAY_PASS)
+                if not may_pass or path.is_dir() or time.monotonic() >= deadline:
+                    raise
+            self._damage = None
+            time.sleep(LOOK_AGAIN_S)
 
     def _open(self, path: Path) -> tuple[IndexFile, int]:
         number = next(self._numbers)

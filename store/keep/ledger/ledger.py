@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import logging
 import os
@@ -21,7 +22,10 @@ import apsw
 from ...model import Corrupt, NodeId, NotFound, StoreBusy
 from ...results import Anchor, Goal
 from ..database import (
+    FALSE_ALARMS,
+    LOOK_AGAIN_S,
     MAY_PASS,
+    START_WAITS_S,
     Connections,
     lasting_problems,
     open_database,
@@ -51,13 +55,8 @@ LOOKED_THROUGH_BYTES: Final = 16 * 2**20
 LATER_KEPT: Final = 10_000
 """The most rows that wait for the next transaction; while none succeeds, the oldest of them are dropped."""
 
-FALSE_ALARMS: Final = 5
-"""The signs of damage that are put down to the disk while a check finds the file whole."""
-
-START_WAITS_S: Final = 30.0
 QUESTION_WAITS_S: Final = 2.0
-LOOK_AGAIN_S: Final = 0.1
-"""The waits of a start and of a question for a ledger that cannot be read, and the time between two tries."""
+"""The wait of a question for a ledger that cannot be read."""
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +64,7 @@ T = TypeVar("T")
 
 _GOES_ON: Final = "Make room, or make it writable; dreamd goes on by itself, and nothing is lost."
 _PAGE_BYTES: Final = 4096
+_PASSING: Final = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _ENTRY: Final = "seq, kind, path, content, from_offset, pre_sha256, run_id, ordinal"
 _JOURNAL: Final = f"INSERT INTO journal ({_ENTRY}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -138,15 +138,18 @@ class Ledger:
             self.begin_anew()
 
     def _waited_out(self, work: Callable[[], T], patience_s: float) -> T:
-        """Do it again until the file can be read. Raises StoreBusy after `patience_s`."""
+        """Do it again until the disk lets it be done. Raises StoreBusy, or its OSError, after `patience_s`."""
         deadline = time.monotonic() + patience_s
         while True:
             try:
                 return work()
-            except (*MAY_PASS, StoreBusy) as error:
+            except (*MAY_PASS, StoreBusy, apsw.FullError, apsw.ReadOnlyError) as error:
                 if time.monotonic() >= deadline:
                     raise unreadable(self.path) from error
-                time.sleep(LOOK_AGAIN_S)
+            except OSError as error:
+                if error.errno not in _PASSING or time.monotonic() >= deadline:
+                    raise
+            time.sleep(LOOK_AGAIN_S)
 
     def _refuse_if_whole(self, error: Corrupt) -> None:
         """Raise StoreBusy for a sign of damage that a check of the file does not find, or cannot look for now."""

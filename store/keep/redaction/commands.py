@@ -75,7 +75,8 @@ def _is_typed(value: str) -> bool:
     return not (is_wordy(value) and value.islower()) or any(map(str.isdigit, value))
 
 
-_READERS = r"--password-stdin|\bchpasswd|\bpasswd\b|\bluks\w+|\blogin\b|\bsudo -S|--with-token|--passphrase-fd|\bcryptsetup|--stdin|\bsmbpasswd|\bvncpasswd"
+_READERS = r"--password-stdin|\bchpasswd|\bpasswd\b|\bluks\w+|\blogin\b|\bsudo -S|--with-token"
+r"|--passphrase-fd|\bcryptsetup|--stdin|\bsmbpasswd|\bvncpasswd"
 _PIPED = re.compile(
     r"\b(?:echo|printf)[ \t]{1,3}(?:-\w{1,3}[ \t])?(?:[\"']%s(?:\\n)?[\"'][ \t])?[\"']?(?:[\w.@-]{1,60}:)?"
     r"(?P<secret>[^\s\"'|:]{6,512})[\"']?[ \t]{0,3}\|[^\n|]{0,200}?(?:" + _READERS + ")"

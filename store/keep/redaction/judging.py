@@ -163,7 +163,8 @@ def classes(value: str) -> int:
 
 
 def _is_drawn_part(part: str) -> bool:
-    """Return True for what parses as camel case by chance: `aBcDeFgH`. A name has one acronym at most: JSONStructure."""
+    """Return True for what parses as camel case by chance: `aBcDeFgH`. A name has one acronym at most:"
+    " JSONStructure."""
     runs = _CAPITALS.findall(part)
     capitals = len(runs) if sum(len(run) > 1 for run in runs) <= 1 else sum(map(len, runs))
     return capitals > 2 and not part.isupper() and len(part) / (capitals + 1) < 2.5

@@ -36,7 +36,8 @@ OF_ACCESS = frozenset("api secret access auth routing signing encryption private
 
 ARTICLES = frozenset("a the this das el la".split())
 PUBLIC = frozenset(
-    "public publishable anon site captcha websocket contract primary foreign composite unique partition sort cache idempotency csrf next"
+    "public publishable anon site captcha websocket contract primary foreign composite unique partition"
+    " sort cache idempotency csrf next"
     " continuation page object row column dict map json config setting settings hash group index lookup message"
     " routing translation event item field property arrow hot function home end enter escape tab host known gpg pgp"
     " pub recv fingerprint a the this each which no one any every other first last same new old with by of in for"
@@ -62,7 +63,8 @@ LINKING = frozenset(
     " the it this here here's my our your yesterday today set equals as using"
     " with use value should still currently from of for in and on has changed follows below paste s re got prod"
     " production staging dev test live old v b64 base64 base hex main backup default current eu us raw env rw ro db"
-    " ci lautet ist war es la el mi nuestra d m b é est er du da do des les le l accès secrète webhook api user assistant agent".split()
+    " ci lautet ist war es la el mi nuestra d m b é est er du da do des les le l accès secrète webhook api"
+    " user assistant agent".split()
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z\u00df-\u00ff]+|\d+")
 _IN_CHINESE = re.compile("(?:令牌|密钥|密鑰|密码|口令)[^\\w]{0,6}(?:是|为)?[^\\w]{0,4}$")

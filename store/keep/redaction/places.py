@@ -14,7 +14,8 @@ _XML = re.compile(
     r"(?i)<(?P<tag>(?:\w{1,30}[:._-])?(?:pass(?:word|wd|phrase)?|pwd|secret|token|api-?key)\w{0,12})>\s{0,8}(?P<secret>[^<\s]{4,256})\s{0,8}</"
 )
 _SQL = re.compile(
-    r"(?i)\b(?:identified (?:with \w{1,40} )?by|password)[ \t]{1,3}(?:=[ \t]{0,3})?N?[\"'](?P<secret>[^\"'\n]{4,128})[\"']"
+    r"(?i)\b(?:identified (?:with \w{1,40} )?by|password)[ \t]{1,3}(?:=[ \t]{0,3})?N?[\"']"
+    r"(?P<secret>[^\"'\n]{4,128})[\"']"
 )
 _NETRC = re.compile(
     r"\b(?:machine|login|account|username)\s{1,8}\S{1,128}\s{1,16}password\s{1,8}(?P<secret>[^\s\"']{4,128})"
@@ -23,7 +24,8 @@ _PGPASS = re.compile(
     r"(?<![\w.*:/-])[\w.*-]{1,128}:(?:\d{2,5}|\*):[\w.*-]{1,64}:[\w.*@-]{1,64}:(?P<secret>[^\s:]{4,128})(?!\S)"
 )
 _DIRECTIVE = re.compile(
-    r"(?m)^[ \t]{0,8}(?:requirepass|masterauth|auth_pass|bindpw|rootpw|r[ow]community|\S{0,24}password)[ \t]{1,8}[\"']?(?P<secret>[^\s\"']{4,128})"
+    r"(?m)^[ \t]{0,8}(?:requirepass|masterauth|auth_pass|bindpw|rootpw|r[ow]community"
+    r"|\S{0,24}password)[ \t]{1,8}[\"']?(?P<secret>[^\s\"']{4,128})"
 )
 _SECURE_STRING = re.compile(
     r"(?i)ConvertTo-SecureString[ \t]{1,4}(?:-String[ \t]{1,4})?[\"'](?P<secret>[^\"'\n]{4,128})"
@@ -54,7 +56,8 @@ _VERB = re.compile(
 )
 _CISCO = re.compile(r"(?i)(?:password|secret) [05] (?P<secret>\S{6,64})")
 _GENERATED = re.compile(
-    r"(?i)password\b[^\n]{0,80}?(?:generated|proceed|created)[^\n]{0,40}?(?::|\n)\s{0,4}(?:\w{1,20}@\w{1,20}: )?(?P<secret>[^\s]{8,64})"
+    r"(?i)password\b[^\n]{0,80}?(?:generated|proceed|created)[^\n]{0,40}?(?::|\n)\s{0,4}"
+    r"(?:\w{1,20}@\w{1,20}: )?(?P<secret>[^\s]{8,64})"
 )
 
 
@@ -157,7 +160,8 @@ def _is_hex_key(value: str) -> bool:
 
 
 _HEADING = re.compile(
-    r"(?i)[*_`\"' ]{0,4}(?:[a-z]{1,16}[ _-])?(?:password|passwd|passwort|kennwort|contraseña|senha|mot[ _]de[ _]passe|passord|secret|pwd|pass|pw)"
+    r"(?i)[*_`\"' ]{0,4}(?:[a-z]{1,16}[ _-])?(?:password|passwd|passwort|kennwort|contraseña|senha"
+    r"|mot[ _]de[ _]passe|passord|secret|pwd|pass|pw)"
     r"(?:[ _-](?:plain|hash|value))?[*_`\"' ]{0,4}"
 )
 MOST_ROWS: Final = 200

@@ -23,15 +23,18 @@ NAMES = (*_NAMES, *_PAIR_NAMES, "pin", "puk", "code", "código")
 """Words of which one is in each text that `find_said` finds something in."""
 
 _NAME = (
-    r"(?:pass(?:word|wd|phrase|code)|pass(?=[*_`]{0,3}[ \t]{0,2}[:=])|pwd|pw|psk|passwort|kennwort|passord(?:et)?|contraseña|clave|mot de passe|mdp|senha"
+    r"(?:pass(?:word|wd|phrase|code)|pass(?=[*_`]{0,3}[ \t]{0,2}[:=])|pwd|pw|psk|passwort|kennwort|passord"
+    r"(?:et)?|contraseña|clave|mot de passe|mdp|senha"
     r"|palavra-passe|[a-z-]{0,12}schlüssel|密码|口令|密碼)"
 )
 _LINK = (
-    r"(?:[ \t]{1,3}(?:is|was|to|lautet|ist|auf|es|a|est|par|é|er|til|nova é)(?=[ \t:])|[ \t]{0,3}(?:[=:→：—–-]|'s|’s|it's|it is|是|为)"
+    r"(?:[ \t]{1,3}(?:is|was|to|lautet|ist|auf|es|a|est|par|é|er|til|nova é)(?=[ \t:])|[ \t]{0,3}"
+    r"(?:[=:→：—–-]|'s|’s|it's|it is|是|为)"
     r"|[ \t]{1,3}(?=[\"'`“«(]))"
 )
 _TOLD = re.compile(
-    rf"(?i)(?<![a-z_-])(?<!redacted:){_NAME}(?:[*_`]{{1,3}}|s)?(?P<of>(?:[ \t]{{1,3}}[^\s\"'`“«:=]{{1,24}}){{0,8}}?){_LINK}[*_`]{{0,3}}[ \t:]{{0,4}}[\"'`“«(]{{0,3}}[ \u00a0]?"
+    rf"(?i)(?<![a-z_-])(?<!redacted:){_NAME}(?:[*_`]{{1,3}}|s)?(?P<of>"
+    rf"(?:[ \t]{{1,3}}[^\s\"'`“«:=]{{1,24}}){{0,8}}?){_LINK}[*_`]{{0,3}}[ \t:]{{0,4}}[\"'`“«(]{{0,3}}[ \u00a0]?"
     r"(?P<secret>[^\s\"'`”»，。]{6,64})"
 )
 """A name, some words, a sign or a verb that links, a value."""
@@ -42,9 +45,11 @@ _VALUE = re.compile(r"(?<![^\s\"'`“«(，。:：])[^\s\"'`”»，。]{8,64}")
 """Any value within a line of a name, and in the answer to a question: told by its characters alone."""
 
 _PAIRED = re.compile(
-    r"(?i)\b(?:creds|credentials|logg?(?:e|ed)?[ -]?(?:inn?|dich)|log(?:ar|ue)|sign in|account|zugangsdaten|anmeldedaten|credenciales|user(?:name)?|usu[aá]rio"
+    r"(?i)\b(?:creds|credentials|logg?(?:e|ed)?[ -]?(?:inn?|dich)|log(?:ar|ue)|sign in|account|zugangsdaten"
+    r"|anmeldedaten|credenciales|user(?:name)?|usu[aá]rio"
     r"|benutzer\w{0,6}|utilisateur|connecte\w{0,3}|entra|identifiants?|ssh)\b[^\n]{0,40}?"
-    r"(?:[ \t\"'`][\w.@-]{2,40}[ \t]?[/:][ \t]?|[ \t](?:and|und|et|y|e|og|with|mit|avec|con|com|med|pass|pw|，|,)[ \t:]{1,3})[\"'`«“]?(?P<secret>[^\s\"'`”»]{6,64})"
+    r"(?:[ \t\"'`][\w.@-]{2,40}[ \t]?[/:][ \t]?|[ \t](?:and|und|et|y|e|og|with|mit|avec|con|com|med|pass|pw"
+    r"|，|,)[ \t:]{1,3})[\"'`«“]?(?P<secret>[^\s\"'`”»]{6,64})"
 )
 _SAID_NEXT = re.compile(
     r"(?i)\b(?:pass(?:word|wd|phrase|code)|pwd|pw|passwort|kennwort|contraseña|clave)[ \t]{1,3}"
@@ -58,9 +63,12 @@ _PHRASE = re.compile(
 _FEWEST_WORDS = 4
 _OF_PHRASE = re.compile(r"[^ -]+")
 _PIN = re.compile(
-    r"\b(?:PINs?|PUK|(?i:(?:door|alarm|sms|entry|access|tür|pairing|lock|setup|verification|unlock|security|gate)[ _-]?(?:code|pin)"
-    r"|pin[ -]code|(?:pairing|lock|card)[ -]pin|pin(?= (?:do|da|del|de la|der|for|du) )))(?:[ \t]{1,3}[\w'’-]{1,20}){0,6}?"
-    r"(?:[ \t]{1,3}(?:is|ist|es|é|est|er|lautet)|[ \t]{0,3}[:=]|(?=[ \t]{1,3}\d))[ \t]{1,3}[\"']?(?P<secret>\d{4,8}|\d{3}-\d{2}-\d{3})(?![\w.,]?\d|[\w%])"
+    r"\b(?:PINs?|PUK|(?i:(?:door|alarm|sms|entry|access|tür|pairing|lock|setup|verification|unlock|security"
+    r"|gate)[ _-]?(?:code|pin)"
+    r"|pin[ -]code|(?:pairing|lock|card)[ -]pin|pin(?= (?:do|da|del|de la|der|for|du) )))"
+    r"(?:[ \t]{1,3}[\w'’-]{1,20}){0,6}?"
+    r"(?:[ \t]{1,3}(?:is|ist|es|é|est|er|lautet)|[ \t]{0,3}[:=]"
+    r"|(?=[ \t]{1,3}\d))[ \t]{1,3}[\"']?(?P<secret>\d{4,8}|\d{3}-\d{2}-\d{3})(?![\w.,]?\d|[\w%])"
 )
 _LOOSE = ("user", "usu", "benutzer", "utilisateur", "connect", "entra", "identifi", "ssh")
 """Names of a login beside which much stands that is no password."""

@@ -1,4 +1,4 @@
-"""A disk that is full at chosen places for as long as somebody says so, under the vault and under every database."""
+"""Disks that are full at chosen places, or cannot be read, for as long as a test says so."""
 
 from __future__ import annotations
 
@@ -101,3 +101,33 @@ class _File(apsw.VFSFile):
     def _need_room(self, operation: str, code: int) -> None:
         if self._room.has_none(f"{self._name}: {operation}"):
             raise apsw.exception_for(code)
+
+
+class HiccupingVFS(apsw.VFS):
+    """The disk, with reads of one file that fail while `fails` is true: as often as it says, or always.
+
+    The default VFS while it is registered.
+    """
+
+    def __init__(self, name: str, error: type[apsw.Error] = apsw.IOError) -> None:
+        self.base = apsw.vfs_names()[0]
+        super().__init__("hiccup", base=self.base, makedefault=True)
+        self.name = name
+        self.error = error
+        self.fails: bool | int = False
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+        return _HiccupingFile(self, name, flags)
+
+
+class _HiccupingFile(apsw.VFSFile):
+    def __init__(self, disk: HiccupingVFS, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+        super().__init__(disk.base, name, flags)
+        self._disk = disk
+        self._is_meant = str(name.filename() if isinstance(name, apsw.URIFilename) else name).endswith(disk.name)
+
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+        if self._disk.fails and self._is_meant:
+            self._disk.fails = self._disk.fails is True or self._disk.fails - 1
+            raise self._disk.error("the disk hiccups")
+        return super().xRead(amount, offset)

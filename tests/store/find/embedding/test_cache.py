@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from dreamd.store.find.backends.interface import Vector
 from dreamd.store.find.embedding.cache import EmbeddingCache
+from dreamd.store.model import StoreBusy
+
+from tests.store.keep.full_disk import HiccupingVFS
 
 PAGE_BYTES = 4096
 
@@ -79,3 +82,17 @@ def test_pruning_survives_damage(path: Path, cache: EmbeddingCache) -> None:
     cache.prune([key(1)])
     cache.put_many({key(1): vector(1)})
     assert found(cache) == {1}
+
+
+def test_a_disk_that_cannot_be_read_for_a_while_costs_no_vector(path: Path) -> None:
+    disk = HiccupingVFS("embeddings.db")
+    try:
+        disk.fails = True
+        cache = EmbeddingCache(path, "model")
+        with pytest.raises(StoreBusy, match="at the moment"):
+            cache.get_many([key(1)])
+        disk.fails = False
+        assert found(cache) == set(range(60))
+        cache.close()
+    finally:
+        disk.unregister()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -16,6 +18,8 @@ from dreamd.store.keep.ledger.records import Run, Write, record_run, set_flag
 from dreamd.store.keep.ledger.salvage import damaged_files, set_aside
 from dreamd.store.keep.ledger.schema import MIGRATIONS
 from dreamd.store.model import NotFound, SchemaTooNew, StoreBusy
+
+from tests.store.keep.full_disk import HiccupingVFS
 
 NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
@@ -186,30 +190,6 @@ def test_its_problems_are_looked_for_on_demand(ledger: Ledger) -> None:
     assert ledger.problems() == []
 
 
-class HiccupingVFS(apsw.VFS):
-    """The disk, with reads of one file that fail while `fails` is set. The default VFS while it is registered."""
-
-    def __init__(self, name: str) -> None:
-        self.base = apsw.vfs_names()[0]
-        super().__init__("hiccup", base=self.base, makedefault=True)
-        self.name, self.fails = name, False
-
-    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
-        return _HiccupingFile(self, name, flags)
-
-
-class _HiccupingFile(apsw.VFSFile):
-    def __init__(self, disk: HiccupingVFS, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
-        super().__init__(disk.base, name, flags)
-        self._disk = disk
-        self._is_meant = disk.name in str(name.filename() if isinstance(name, apsw.URIFilename) else name)
-
-    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
-        if self._disk.fails and self._is_meant:
-            raise apsw.IOError("the disk hiccups")
-        return super().xRead(amount, offset)
-
-
 def test_a_disk_that_cannot_be_read_for_a_while_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dreamd.store.keep.ledger.ledger.QUESTION_WAITS_S", 0.0)
     path, disk = tmp_path / "ledger.db", HiccupingVFS("ledger.db")
@@ -237,3 +217,39 @@ def test_a_ledger_that_was_set_aside_and_is_whole_comes_back_at_a_start(tmp_path
     with contextlib.closing(Ledger(path)) as ledger:
         assert [run.run_id for run in ledger.runs()] == ["r1"]
         assert damaged_files(path) == []
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EROFS])
+def test_a_disk_that_cannot_be_written_for_a_while_does_not_end_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    tries: list[Path] = []
+
+    def preallocate(path: Path, size_bytes: int) -> None:
+        tries.append(path)
+        if len(tries) < 3:
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("dreamd.store.keep.ledger.ledger.preallocate_wal", preallocate)
+    with contextlib.closing(Ledger(tmp_path / "ledger.db")) as ledger:
+        ledger.commit([], [set_flag("kept", "yes")])
+        assert ledger.flags() == {"kept": "yes"}
+    assert len(tries) == 3
+
+
+def test_a_database_that_opens_for_reading_alone_is_refused(tmp_path: Path) -> None:
+    class ReadOnlyFile(apsw.VFSFile):
+        def __init__(self, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+            super().__init__(base, name, flags)
+            flags[1] = (flags[1] & ~apsw.SQLITE_OPEN_READWRITE) | apsw.SQLITE_OPEN_READONLY
+
+    class ReadOnlyVFS(apsw.VFS):
+        def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+            return ReadOnlyFile(name, flags)
+
+    base = apsw.vfs_names()[0]
+    open_database(tmp_path / "any.db", durable=True, migrations=MIGRATIONS).close()
+    disk = ReadOnlyVFS("read-only", base)
+    with pytest.raises(StoreBusy, match="cannot be written"):
+        open_database(tmp_path / "any.db", durable=True, migrations=MIGRATIONS, vfs="read-only")
+    disk.unregister()
