@@ -26,7 +26,6 @@ from ...keep.database import (
     FALSE_ALARMS,
     LOOK_AGAIN_S,
     MAY_PASS,
-    START_WAITS_S,
     Connections,
     lasting_problems,
     open_database,
@@ -59,6 +58,9 @@ FEW: Final = 64
 """Changed files that are left for the moment in which nothing else is written: about as many as one transaction."""
 
 UNUSABLE: Final = (Corrupt, SchemaTooNew, IndexDamaged, *DAMAGE, apsw.SQLError)
+
+START_WAITS_S: Final = 5.0
+"""The wait of a start for a file that cannot be used: shorter than the ledger's, since it can be made again."""
 
 UNREADABLE_S: Final = 60.0
 """The time in which a file cannot be read, on a disk that takes others, before it is discarded."""
