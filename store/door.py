@@ -46,8 +46,8 @@ class Door:
         return self.title(without_recalled(text))
 
     def title(self, title: str) -> str:
-        """Return a title on one line."""
-        return self.redacted(" ".join(plain(title).split())).text
+        """Return a title on one line; what only its lines betray (a table's column) goes before they are joined."""
+        return self.redacted(" ".join(self.redacted(plain(title)).text.split())).text
 
     def page(self, page: str) -> str:
         """Return a page of ours that quotes persons' files; a link is looked at by itself, so that an id stays one."""

@@ -84,3 +84,8 @@ def test_a_goal_needs_words_or_an_id(store: MemoryStore) -> None:
         store.set_goal("s1", "shop")
     with pytest.raises(InvalidInput, match="characters"):
         store.set_goal("s1", "shop", text="x" * 501)
+
+
+def test_what_only_its_lines_betray_is_in_no_goal(store: MemoryStore) -> None:
+    goal = store.set_goal("s1", "shop", text="| host | password |\n|---|---|\n| web | Kx93-harbour!Zz |")
+    assert "Kx93" not in goal.text
