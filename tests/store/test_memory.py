@@ -140,7 +140,7 @@ def test_a_forgotten_turn_stays_in_its_file_and_is_found_no_more(
 
 
 def test_what_was_forgotten_of_a_session_is_shown_and_listed_nowhere(store: MemoryStore) -> None:
-    talk(store, "s1", "shop", "The alarm code is 4711", "The kettle is on the left")
+    talk(store, "s1", "shop", "The alarm tune is 4711", "The kettle is on the left")
     forgotten = store.forget("s1#1")
     assert store.show("s1").text == "#1 user: [forgotten]\n\n#2 user: The kettle is on the left"
     assert (store.show("s1#1").text, store.show("s1#1").title) == ("[forgotten]", "[forgotten]")
@@ -247,7 +247,7 @@ def test_two_files_with_one_id_the_first_keeps_it(store: MemoryStore, paths: Sto
 def test_an_unusable_index_is_made_anew_and_the_vault_stays(
     store: MemoryStore, open_store: OpenStore, paths: StorePaths, damage: str
 ) -> None:
-    talk(store, "s1", "shop", "The alarm code is taped under the desk")
+    talk(store, "s1", "shop", "The alarm tune is taped under the desk")
     node_id = store.remember("The alarm rings at six", channel="shop").result()
     answers = found(store, "alarm")
     before = files(store)

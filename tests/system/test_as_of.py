@@ -93,7 +93,7 @@ def test_the_command_line_asks_of_a_day_and_narrows(story: DaemonUnderTest) -> N
     narrowed = typed(story, "recall", TOKEN, "--channel", "shop", *august, "--json")
     hits = json.loads(narrowed.stdout)["hits"]
     assert [hit["node_id"] for hit in hits] == ["s-2026-08-20#1"]
-    listed = typed(story, "list", "--where", "kind=turn", "--until", "2026-05-01", "--json")
+    listed = typed(story, "list", "--channel", "*", "--where", "kind=turn", "--until", "2026-05-01", "--json")
     assert [one["node_id"] for one in json.loads(listed.stdout)["memories"]] == ["s-2026-05-01#2", "s-2026-05-01#1"]
 
 

@@ -142,6 +142,8 @@ def test_a_chat_names_no_channel_that_no_command_could_name(shared: DaemonUnderT
 
 def test_an_import_into_a_switched_off_channel_is_refused(shared: DaemonUnderTest, folder: Path) -> None:
     (folder / "chat.jsonl").write_text(CHAT % "A line about the lighthouse.")
+    shared.call("remember", text="The silent hour is at noon.", channel="silent")
+    shared.call("list")  # which waits until it is visible
     assert typed(shared, "channel", "silent", "off").returncode == 0
     done = typed(shared, "import", "--channel", "silent", folder / "chat.jsonl")
     assert done.returncode == 1

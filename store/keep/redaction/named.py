@@ -46,7 +46,7 @@ PUBLIC = frozenset(
 """Words before "key" and "token" that make them an entry of a table, a part of a keyboard, or open to all."""
 
 OPEN_TO_ALL = ("pk_live_", "pk_test_", "pk.", "phc_", "pub_", "sb_publishable_")
-"""What public keys begin with: pages show them to everybody."""
+"""The beginnings of public keys: they stand in pages."""
 
 OF_IDS = frozenset(
     "commit sha md5 hash hashes hashed digest checksum revision rev id ids uuid guid etag integrity fingerprint"

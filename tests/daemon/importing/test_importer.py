@@ -72,7 +72,7 @@ def test_its_person_says_where_it_belongs(
     (found / "a.jsonl").write_bytes(line("By its format.", session="a", cwd=str(shop)))
     assert take(store, found, "claude-code").channels == {shops}
     (found / "b.jsonl").write_bytes(line("By its channel.", session="b", cwd="/nowhere/else"))
-    assert take(store, found, channel="kettle").channels == {"kettle"}
+    assert take(store, found / "b.jsonl", channel="kettle").channels == {"kettle"}
     (found / "c.jsonl").write_bytes(line("As a file.", session="c", cwd=str(shop)))
     assert take(store, found / "c.jsonl").channels == {shops}
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(found / ".claude"))

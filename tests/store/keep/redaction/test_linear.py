@@ -18,7 +18,7 @@ TINY_CHARS, SHORT_CHARS, LONG_CHARS = 2_000, 7_500, 30_000
 LONGEST_S = 0.5
 """For the long text. Real text of that length takes 10 ms, one that is made of secrets alone 200."""
 
-PATIENCE_S = 0.05
+PATIENCE_S = 0.15
 MOST_GROWTH = 6
 """The most that four times the text may take, on a machine that does other things: linear is 4, quadratic 16."""
 
