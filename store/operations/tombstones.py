@@ -42,7 +42,8 @@ class Tombstones:
         What is hidden is told no more when this returns, whether the index has followed or not.
         """
         self.read()
-        return indexer.submit(lambda: _follow(opened, node_ids))
+        indexer.following = indexer.submit(lambda: _follow(opened, node_ids))
+        return indexer.following
 
     def follow_if_behind(self, opened: OpenIndex, indexer: Indexer) -> None:
         """Have the index follow where a crash came between: it has forgotten turns among those that are found."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import wait
 
 from ..find.index.indexer import Indexer
 from ..find.index.opening import OpenIndex
@@ -36,6 +37,8 @@ class Visibility:
         until = time.monotonic() + timeout_s
         seq = self._writer.acknowledged(runs=runs)
         found = self._writer.barrier(timeout_s, runs=runs) and self._indexer.wait_for(seq, until - time.monotonic())
+        if runs and (following := self._indexer.following) is not None:
+            wait([following], max(0.0, until - time.monotonic()))
         patience_s = min(until, self._reconciliation.patience_until) - time.monotonic()
         if patience_s > 0:
             self._reconciliation.wait_until_caught_up(patience_s)

@@ -183,6 +183,7 @@ def test_a_digest_reads_well_and_is_okf(store: MemoryStore, paths: StorePaths) -
 
 def test_a_forgotten_turn_is_not_learned(store: MemoryStore, paths: StorePaths) -> None:
     store.forget("s1#1")
+    assert store.settle(60)  # as the daemon does before a dream
     done = dream(request_of(paths, "run-1"), lambda _: None)
     assert done.changeset_path is not None
     texts = b"".join(action.content or b"" for action in read_changeset(done.changeset_path).actions)

@@ -81,6 +81,8 @@ class Indexer:
         self._indexed_seq = self._wanted_seq = 0
         self._retry_s = FIRST_RETRY_S
         self._thread = threading.Thread(target=self._run, name="dreamd-indexer", daemon=True)
+        self.following: Future[None] | None = None
+        """The last job that has the index follow what was forgotten."""
         self.problem: str | None = None
         """The reason why the index cannot be written now, None if it can; it ends by itself."""
 

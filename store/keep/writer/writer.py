@@ -62,7 +62,7 @@ LONGEST_RETRY_S: Final = 5.0
 HELD_RETRY_S: Final = 30.0
 """The wait before a single file that cannot be written (its folder is read-only) is tried again."""
 
-REFUSED_S: Final = 60.0
+REFUSED_S: Final = 15.0
 """For so long a refused write, with none after it, counts as today's: nothing says when its reason ended."""
 
 GRACE_S: Final = 0.002
