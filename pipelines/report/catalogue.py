@@ -142,4 +142,5 @@ def _in_link(path: str) -> str:
 
 
 def _title(text: str) -> str:
-    return escaped(plain(text))
+    r"""Return a title within a link: a reader of the format may end the link at a bracket, behind a `\` too."""
+    return escaped(plain(text)).replace(r"\[", "&#91;").replace(r"\]", "&#93;")

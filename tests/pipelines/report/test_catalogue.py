@@ -67,7 +67,7 @@ def test_a_large_folder_has_a_page_for_each_month() -> None:
 def test_markup_in_a_title_is_escaped() -> None:
     found = made([fact(1, title="a\n](http://x) [b]\x1b[2J\u202e <i>")])
     (line,) = found["facts/index.md"].splitlines()[2:]
-    assert line == "* [a \\](http://x) \\[b\\] \\<i>](/facts/f1.md) - 2026-11-20, shop"
+    assert line == "* [a &#93;(http://x) &#91;b&#93; \\<i>](/facts/f1.md) - 2026-11-20, shop"
 
 
 def test_an_empty_memory_has_its_pages() -> None:
