@@ -28,7 +28,7 @@ def _shallow(value: Any) -> Any:
         depth += 1
         if depth > MOST_NESTED:
             raise PydanticCustomError(
-                "nested", f"its lists and objects lie deeper than {MOST_NESTED} within each other"
+                "nested", "its lists and objects lie deeper than {most} within each other", {"most": MOST_NESTED}
             )
     return value
 
