@@ -9,83 +9,30 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
-from .shell_files import ASSIGNMENT, BEFORE, HEREDOC, OPERATOR, SHELLS, tokens, without_heredocs
+from .shell_files import ASSIGNMENT, BEFORE, MAX_CHARS, OPERATOR, SHELLS, parted, tokens
 
 _LOCAL_TOOLS = frozenset(
-    {
-        *("Read", "Grep", "Glob", "LS", "Edit", "MultiEdit", "Write", "NotebookEdit", "NotebookRead", "KillShell"),
-        *("TodoWrite", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "ToolSearch", "AskUserQuestion"),
-        *("EnterPlanMode", "ExitPlanMode", "enter_plan_mode", "exit_plan_mode", "update_plan", "get_goal"),
-        *("update_goal", "update_topic", "write_todos", "todoread", "view_image", "lsp"),
-    }
+    "Read Grep Glob LS Edit MultiEdit Write NotebookEdit NotebookRead KillShell TodoWrite TaskCreate TaskGet"
+    " TaskList TaskUpdate ToolSearch AskUserQuestion EnterPlanMode ExitPlanMode enter_plan_mode exit_plan_mode"
+    " update_plan get_goal update_goal update_topic write_todos todoread view_image lsp".split()
 )
 _LOCAL_PROGRAMS = frozenset(
-    {
-        *("[", "[[", "]]", "basename", "bat", "batcat", "cal", "cat", "cd", "chmod", "chown", "cmp", "column", "comm"),
-        *("cp", "ctest", "cut", "date", "df", "diff", "dir", "dirname", "done", "dreamctl", "dreamd", "du", "echo"),
-        *("egrep", "esac", "exit", "expand", "export", "false", "fd", "fgrep", "fi", "file", "find", "fold", "for"),
-        *("free", "grep", "groups", "gunzip", "gzip", "head", "hexdump", "hostname", "id", "in", "jobs", "jq", "kill"),
-        *("less", "ln", "ls", "lsof", "make", "md5sum", "mkdir", "mktemp", "more", "mv", "nl", "nproc", "od", "paste"),
-        *("patch", "pgrep", "pkill", "popd", "printenv", "printf", "ps", "pushd", "pwd", "read", "readlink"),
-        *(
-            "realpath",
-            "rev",
-            "rg",
-            "rm",
-            "rmdir",
-            "sed",
-            "seq",
-            "set",
-            "sha1sum",
-            "sha256sum",
-            "shopt",
-            "sleep",
-            "sort",
-        ),
-        *("shopt", "stat", "strings", "tac", "tail", "tar", "tee", "test", "touch", "tr", "tree", "true", "type"),
-        *(
-            "ulimit",
-            "umask",
-            "unalias",
-            "uname",
-            "uniq",
-            "unset",
-            "unzip",
-            "uptime",
-            "wait",
-            "wc",
-            "which",
-            "whoami",
-            "xxd",
-        ),
-        *("yq", "zcat", "zip"),
-        *("bandit", "biome", "black", "clang", "clang-format", "cmake", "eslint", "flake8", "g++", "gcc", "gofmt"),
-        *("isort", "javac", "jest", "mypy", "ninja", "prettier", "pylint", "pyright", "pytest", "py.test", "rubocop"),
-        *("ruff", "rustc", "rustfmt", "shellcheck", "tox", "tsc", "vitest"),
-    }
+    "[ [[ ]] basename bat batcat cal cat cd chmod chown cmp column comm cp ctest cut date df diff dir dirname done"
+    " dreamctl dreamd du echo egrep esac exit expand export false fd fgrep fi file find fold for free grep groups"
+    " gunzip gzip head hexdump hostname id in jobs jq kill less ln ls lsof make md5sum mkdir mktemp more mv nl nproc"
+    " od paste patch pgrep pkill popd printenv printf ps pushd pwd read readlink realpath rev rg rm rmdir sed seq set"
+    " sha1sum sha256sum shopt sleep sort stat strings tac tail tar tee test touch tr tree true type ulimit umask"
+    " unalias uname uniq unset unzip uptime wait wc which whoami xxd yq zcat zip bandit biome black clang"
+    " clang-format cmake eslint flake8 g++ gcc gofmt isort javac jest mypy ninja prettier pylint pyright pytest"
+    " py.test rubocop ruff rustc rustfmt shellcheck tox tsc vitest".split()
 )
 """Programs that show, count and change what is on the machine, and those that build and test what is in the project."""
 
 _LOCAL_COMMANDS: Mapping[str, frozenset[str]] = {
     "git": frozenset(
-        {
-            *("add", "apply", "blame", "branch", "checkout", "cherry-pick", "clean", "commit", "config", "describe"),
-            *(
-                "diff",
-                "fetch",
-                "grep",
-                "init",
-                "log",
-                "ls-files",
-                "merge",
-                "mv",
-                "rebase",
-                "reflog",
-                "reset",
-                "restore",
-            ),
-            *("rev-parse", "revert", "rm", "shortlog", "show", "stash", "status", "switch", "tag", "worktree"),
-        }
+        "add apply blame branch checkout cherry-pick clean commit config describe diff fetch grep init log ls-files"
+        " merge mv rebase reflog reset restore rev-parse revert rm shortlog show stash status switch tag"
+        " worktree".split()
     ),
     "cargo": frozenset({"bench", "build", "check", "clippy", "doc", "fmt", "run", "test"}),
     "go": frozenset({"build", "env", "fmt", "list", "run", "test", "version", "vet"}),
@@ -107,7 +54,6 @@ _ACTIVATES = re.compile(r"(?:.*/)?bin/activate")
 _VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--prefix", "-n", "-u", "-I", "-P", "-L"})
 _EXECUTES = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _KEYWORDS = frozenset({"do", "else", "elif", "fi", "done", "if", "then", "until", "while", "$", "{", "}", "!"})
-MAX_CHARS = 4000
 _DEPTH = 4
 
 
@@ -123,26 +69,10 @@ def is_local(command: str) -> bool:
     """Say whether every program of a shell command is known to stay on the machine, and no address stands in it."""
     if _ELSEWHERE.search(command):
         return False
-    text = without_heredocs(command)
-    held = command[len(text) :] if text != command else ""
-    if HEREDOC.search(text) and ("$(" in held or "`" in held or not _is_closed(command)):
+    whole = parted(command)
+    if "$(" in whole.held or "`" in whole.held or not whole.is_closed:
         return False
-    return len(text) <= MAX_CHARS and _is_local(text, _DEPTH)
-
-
-def _is_closed(command: str) -> bool:
-    """Say whether each here-document ends in the command: else what follows was taken for a part of one."""
-    lines = command.split("\n")
-    at = 0
-    while at < len(lines):
-        found = HEREDOC.search(lines[at])
-        at += 1
-        if found:
-            end = next((number for number in range(at, len(lines)) if lines[number].strip() == found[1]), None)
-            if end is None:
-                return False
-            at = end + 1
-    return True
+    return len(whole.commands) <= MAX_CHARS and _is_local(whole.commands, _DEPTH)
 
 
 def _is_local(text: str, depth: int) -> bool:

@@ -38,7 +38,7 @@ BEFORE = frozenset(
 SHELLS = frozenset({"bash", "dash", "ksh", "sh", "zsh"})
 OPERATOR = re.compile(r"[();<>|&]+")
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*[\"'\\]?(\w+)")
+_HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*[\"'\\]?(\w+)")
 _WILDCARDS = re.compile(r"[*?]")
 
 
@@ -50,10 +50,19 @@ class ShellFile:
     is_written: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """A command without its here-documents, and the lines that these hold; `is_closed` where each of them ends."""
+
+    commands: str
+    held: str
+    is_closed: bool
+
+
 def files_of_command(command: str) -> Iterator[ShellFile]:
     """Yield the files that a command shows or writes."""
     yield from (ShellFile(found[1].strip(), is_written=True) for found in PATCHED.finditer(command))
-    yield from _files(without_heredocs(command)[:MAX_CHARS], "", _DEPTH)
+    yield from _files(parted(command).commands[:MAX_CHARS], "", _DEPTH)
 
 
 def _files(command: str, folder: str, depth: int) -> Iterator[ShellFile]:
@@ -136,14 +145,15 @@ def tokens(command: str) -> list[str]:
         return [word.strip("\"'") for word in OPERATOR.sub(lambda found: f" {found[0]} ", text).split()]
 
 
-def without_heredocs(command: str) -> str:
-    """Leave out what a here-document holds: text that is no command."""
-    kept, ends = [], ""
+def parted(command: str) -> Parted:
+    """Part a command from what its here-documents hold, text that is no command. Linear."""
+    commands, held, ends = [], [], ""
     for line in command.split("\n"):
         if ends:
+            held.append(line)
             ends = "" if line.strip() == ends else ends
             continue
-        kept.append(line)
-        found = HEREDOC.search(line)
+        commands.append(line)
+        found = _HEREDOC.search(line)
         ends = found[1] if found else ""
-    return "\n".join(kept)
+    return Parted("\n".join(commands), "\n".join(held), not ends)

@@ -51,6 +51,7 @@ FOREIGN = [
         "find . -exec curl x ;",
         "ls | xargs curl",
         "cat <<X\n$(curl x)\nX",
+        "cat <<X\n$(curl x)\nX\nls /a/long/path",
         "ls" * 3000,
     ),
     *(
