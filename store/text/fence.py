@@ -14,43 +14,16 @@ from .controls import plain
 TAG = "dreamd-memory"
 
 _ROLES = "system|user|assistant|human|ai|model|tool|developer"
-_OBEYED = frozenset(
-    {
-        *_ROLES.split("|"),
-        *(
-            "bos",
-            "command",
-            "commands",
-            "context",
-            "document",
-            "documents",
-            "eos",
-            "function",
-            "functions",
-            "important",
-        ),
-        *(
-            "inst",
-            "instruction",
-            "instructions",
-            "invoke",
-            "permissions",
-            "prompt",
-            "reminder",
-            "result",
-            "s",
-            "sys",
-            "think",
-        ),
-        *("thinking", "tools"),
-    }
+_OBEYED = frozenset(_ROLES.split("|")) | frozenset(
+    "bos command commands context document documents eos function functions important inst instruction"
+    " instructions invoke permissions prompt reminder result s sys think thinking tools".split()
 )
 """Names of tags that agents obey, or that part the turns of a model's chat."""
 
-_OBEYED_IN = _OBEYED - {"result", "s", "document", "documents"} | {
-    *("agent", "antml", "assistants", "environment", "guidelines", "hook", "notification", "override", "permissions"),
-    *("policy", "query", "reasoning", "rules", "turn", "users"),
-}
+_OBEYED_IN = _OBEYED - {"result", "s", "document", "documents"} | frozenset(
+    "agent antml assistants environment guidelines hook notification override policy query reasoning rules turn"
+    " users".split()
+)
 """Words that make such a name of a longer one: `<user_query>`, `<task-notification>`, `[TOOL_RESULTS]`."""
 
 _TAG = re.compile(rf"[<＜﹤](?=\s{{0,9}}[/／]?\s{{0,9}}({TAG}|[A-Za-z][\w:.-]{{0,60}}))", re.IGNORECASE)

@@ -30,8 +30,6 @@ _PUTTY_MAC = re.compile(r"Private-MAC: ?([0-9a-f]{40,64})")
 _CODED = "LS0tLS1CRUdJTi"  # "-----BEGIN" in base64
 _CODED_LINES = re.compile(r"[A-Za-z0-9+/_-]{20,}(?:\s{1,20}[A-Za-z0-9+/_-]{20,})*={0,2}")
 _DECODED_CHARS = 80
-
-
 _JWK = re.compile(r'"(?:d|k|p|q|dp|dq|qi)"\s{0,4}:\s{0,4}"(?P<secret>[A-Za-z0-9_-]{16,4096})"')
 _NUMBERS = re.compile(
     r"(?P<open>[\[{])\s{0,8}(?P<secret>(?:(?:0x[0-9a-fA-F]{1,2}|\d{1,3}|'[!-~]')\s{0,8},\s{0,8}){9,512}(?:0x[0-9a-fA-F]{1,2}|\d{1,3}|'[!-~]'))"
@@ -57,12 +55,11 @@ def find_arrays(text: str) -> Iterator[Span]:
 
 def decoded(run: str) -> str:
     """Return the text that a run of base64 stands for, "" where it is none."""
-    if not _WRAPPED <= len(run) <= LONGEST or len(run.rstrip("=")) % 4 == 1:
+    digits = run.rstrip("=")
+    if not _WRAPPED <= len(run) <= LONGEST or len(digits) % 4 == 1:
         return ""
     try:
-        data = base64.b64decode(
-            run.rstrip("=") + "=" * (-len(run.rstrip("=")) % 4), altchars=b"-_" if "-" in run else None
-        )
+        data = base64.b64decode(digits + "=" * (-len(digits) % 4), altchars=b"-_" if "-" in run else None)
     except binascii.Error:
         return ""
     if data[1::2].count(0) * 4 > len(data):

@@ -14,8 +14,6 @@ _ESCAPE = re.compile(
 )
 _LETTERS: Final = {"n": "\n", "r": "\n", "t": "\t"}
 _ENTITIES: Final = {"quot": '"', "#34": '"', "#x22": '"', "amp": "&", "lt": "<", "gt": ">"}
-
-
 _PERCENT = re.compile(r"%([2-7][0-9a-fA-F])")
 
 

@@ -7,7 +7,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from .judging import FEWEST_BITS, entropy, is_placeholder, is_random, is_uuid, is_wordy
+from .judging import FEWEST_BITS, entropy, is_placeholder, is_random, is_uuid, is_wordy, is_wordy_without_numbers
 from .prefilter import folded, matches_at, starts_of
 from .shapes import Span
 
@@ -27,7 +27,6 @@ _IN_PATH = re.compile(
 )
 _GO = re.compile(r"(?P<user>[\w.-]{1,60}):(?P<secret>[^\s\"'`]{4,128})@(?:tcp|unix)\(")
 _LOGGED_IN = re.compile(r"(?i)(?:sess(?:ion)?(?:id)?|sid|remember)[\w.-]{0,24}=(?P<secret>[A-Za-z0-9%._~+/-]{16,1024})")
-_DIGITS = re.compile(r"\d+")
 _FILE = re.compile(r"\.[a-z]{1,5}$")
 _JAR = re.compile(r"(?:(?<=\s)-b|--cookie)[ =][\"']?(?P<cookies>[^\n\"']{16,4096})")
 _CODED_PAIR = re.compile(
@@ -92,11 +91,8 @@ def find_headers(text: str) -> Iterator[Span]:
 def find_logins(text: str) -> Iterator[Span]:
     """Find what a cookie for a login holds, and the cookies of a command."""
     for found in matches_at(starts_of(("sess", "sid", "remember"), folded(text)), _LOGGED_IN, text):
-        if (
-            is_random(found["secret"])
-            and not is_uuid(found["secret"])
-            and not is_wordy(_DIGITS.sub("0", found["secret"]))
-        ):
+        value = found["secret"]
+        if is_random(value) and not is_uuid(value) and not is_wordy_without_numbers(value):
             yield *found.span("secret"), "cookie"
     for found in _JAR.finditer(text) if "curl" in text or "cookie" in text else ():
         for value in _OF_COOKIE.finditer(text, *found.span("cookies")):

@@ -32,6 +32,11 @@ _PHRASE = re.compile(
     r"|(?:[A-Za-z]{3,12}[-_.+=~*?!#]){2,6}"  # Winter-otter-2193, winter-otter-k4t2-83
     r"(?:(?=[a-z]{0,7}\d)[a-z0-9]{2,8}[-_.+=~*?!#]){0,2}\d{2,6}"
 )
+_TERM = re.compile(
+    r"(?i)(?:[a-z]{2,8}-)?(?:argon2\w{0,2}|bcrypt|scrypt|pbkdf2|sha-?\d{1,3}|md5|utf-?\d{1,2}|base\d{2}|hmac|ed25519"
+    r"|rsa\d{0,4}|oauth2?)(?:[-_/]\w{1,12}){0,3}"
+    r"|[\w.+-]{1,64}@[\w.-]{1,64}\.[a-z]{2,12}|[a-z]{2,8}://.*|/.*|[\w.-]{1,40}\(.*|[A-Za-z_]{1,60}=.*|~?[\d.,:/-]{1,20}[a-z]{0,3}"
+)
 _TEMPLATE = re.compile(
     r"(?i)\[redacted|<[^<>]{0,80}>?$|[{(\[].*|\$[{(].*|\$[A-Za-z_]\w{0,60}$|[#@&!]\{?[A-Za-z_.-]{1,60}\}?[@#]?$|\\.*"
     r"|%[\w(]{1,60}[%)]?s?$|[x*.•_-]{3,}$|[$#%&@]$"
@@ -61,7 +66,7 @@ def is_placeholder(value: str) -> bool:
         return True
     if _STAND_IN.match(value) is None:
         return False
-    return is_wordy(_DIGITS.sub("0", value)) or is_filler(value) or _CODE_BEHIND.fullmatch(value) is not None
+    return is_wordy_without_numbers(value) or is_filler(value) or _CODE_BEHIND.fullmatch(value) is not None
 
 
 def is_uuid(value: str) -> bool:
@@ -79,6 +84,11 @@ def is_wordy(value: str) -> bool:
     if _JOINED.fullmatch(value) is None:
         return False
     return all(_WORD.fullmatch(part) and not _is_drawn_part(part) for part in _SEPARATED.split(value))
+
+
+def is_wordy_without_numbers(value: str) -> bool:
+    """Return True for words joined by marks, with numbers of any length among them: `session-20260101120000`."""
+    return is_wordy(_DIGITS.sub("0", value))
 
 
 def is_random(value: str) -> bool:
@@ -110,13 +120,6 @@ def entropy(value: str) -> float:
     return -sum(n / len(value) * math.log2(n / len(value)) for n in counts)
 
 
-_TERM = re.compile(
-    r"(?i)(?:[a-z]{2,8}-)?(?:argon2\w{0,2}|bcrypt|scrypt|pbkdf2|sha-?\d{1,3}|md5|utf-?\d{1,2}|base\d{2}|hmac|ed25519"
-    r"|rsa\d{0,4}|oauth2?)(?:[-_/]\w{1,12}){0,3}"
-    r"|[\w.+-]{1,64}@[\w.-]{1,64}\.[a-z]{2,12}|[a-z]{2,8}://.*|/.*|[\w.-]{1,40}\(.*|[A-Za-z_]{1,60}=.*|~?[\d.,:/-]{1,20}[a-z]{0,3}"
-)
-
-
 def is_term(value: str) -> bool:
     """Return True for the name of an algorithm, an address, a measure, or what no keyboard types."""
     return not value.isprintable() or _TERM.fullmatch(value) is not None
@@ -131,7 +134,7 @@ def is_password(value: str, fewest: int = 6) -> bool:
     """Return True if a value looks chosen as a password: two sorts of characters, and no word, name or code."""
     if len(value) < fewest or is_placeholder(value) or is_reference(value) or is_term(value):
         return False
-    if _PHRASE.fullmatch(value):
+    if is_phrase(value):
         return True
     is_several_words = sum(map(bool, _SEPARATED.split(value))) > 1 and is_wordy(value)
     return not (value.isalpha() or is_several_words) and classes(value) >= 2 and any(map(str.isalpha, value))
@@ -163,8 +166,7 @@ def classes(value: str) -> int:
 
 
 def _is_drawn_part(part: str) -> bool:
-    """Return True for what parses as camel case by chance: `aBcDeFgH`. A name has one acronym at most:"
-    " JSONStructure."""
+    """Return True for what parses as camel case by chance: `aBcDeFgH`. A name has one acronym at most."""
     runs = _CAPITALS.findall(part)
     capitals = len(runs) if sum(len(run) > 1 for run in runs) <= 1 else sum(map(len, runs))
     return capitals > 2 and not part.isupper() and len(part) / (capitals + 1) < 2.5

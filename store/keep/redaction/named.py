@@ -108,7 +108,7 @@ def _named_before(text: str, start: int, *, loose: bool) -> bool:
         lines = lines[-1:]
     if _IN_CHINESE.search(lines[-1]):
         return True
-    if not words[-6:] or not {"public", "publishable"}.isdisjoint(words[-6:]):
+    if not {"public", "publishable"}.isdisjoint(words[-6:]):
         return False
     for at in range(len(words) - 1, max(-1, len(words) - 2 - MOST_BETWEEN), -1):
         if words[at] in OF_IDS:

@@ -46,8 +46,6 @@ _BELOW = re.compile(
     r"(?im)\b(?:pass(?:word|wd|phrase|code)|passwort|contraseña)[^\n:]{0,40}:[ \t]{0,4}\n"
     r"[ \t]{0,8}(?P<secret>[^\s\"'`]{6,64})[ \t]{0,4}$"
 )
-
-
 _NAMED_VALUE = re.compile(
     r"(?i)(?P<name>pass(?:word|wd|phrase)?|pwd|secret)\w{0,12}[\"'&;]{0,6}\]?(?:[^\n\"'=:]{0,24}\n)?[^\n=:]{0,24}?\b(?:value|text|string\(\d{1,4}\)|result)[\"']{0,2}\s{0,4}[=:]?>?\s{0,4}[\"'](?P<secret>[^\"'\n]{4,256})[\"']"
 )
@@ -109,23 +107,8 @@ _PLACED: tuple[tuple[re.Pattern[str], tuple[str, ...], Callable[[str], bool]], .
     (_VERB, ("PASS", "LOGIN", "AUTH"), is_password),
 )
 
-
-CALLED: Final = (
-    *(
-        "client",
-        "credential",
-        "translator",
-        "auth",
-        "api(",
-        "sdk",
-        "init",
-        "connect",
-        "login",
-        "setup",
-        "begin",
-        "pass",
-    ),
-    *("getprofile", "pw"),
+CALLED: Final = tuple(
+    "client credential translator auth api( sdk init connect login setup begin pass getprofile pw".split()
 )
 _CALL = re.compile(
     r"(?i)(?P<name>client|credentials?|translator|auth\w{0,10}|api|sdk|init\w{0,7}|connect|login|setup|begin|getprofile)"

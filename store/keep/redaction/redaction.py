@@ -58,7 +58,7 @@ RULES: Final = (
     Rule(frozenset(("private key", "static key")), blocks.find_blocks, ("----",)),
     Rule(frozenset(("private-",)), blocks.find_putty, ("Private-",)),
     # A place says that it is a password, whatever it looks like: between `user:` and `@host`, behind `Authorization`.
-    Rule(frozenset("@ ? & / sig".split()), headers.find_url_passwords, ("://",)),
+    Rule(frozenset(("://",)), headers.find_url_passwords),
     Rule(frozenset(("@tcp(", "@unix(")), headers.find_go_passwords),
     Rule(frozenset(("bearer", "authorization", "cookie")), headers.find_headers),
     Rule(frozenset(("sess", "sid=", "remember", " -b")), headers.find_logins, ("=",)),

@@ -96,6 +96,9 @@ _OF_SENTENCES = frozenset(
     "the and for from have has are was were not but your our his her its with when which what who how than been would"
     " could also".split()
 )
+_AFTER_SEED = frozenset(("can", "you", "this", "that", "please"))
+"""Beginnings of what is said behind a seed phrase. They are in its word list too; a phrase has 12, 15, … 24 words."""
+
 _ABOUT_PASSWORDS = _OF_SENTENCES | frozenset(
     "password passwords passphrase phrase hash salt characters character letters letter digits symbols numbers"
     " minimum maximum least most must should shall may might can will use need needs please enter choose your you"
@@ -165,9 +168,8 @@ def _seed_chars(words: str) -> int:
     """Return how far a wallet's words go before those of a sentence, 0 where they are too few."""
     size = count = 0
     for word in _OF_SEED.finditer(words):
-        if word[0] in _OF_SENTENCES or (
-            count and count % 3 == 0 and word[0] in {"can", "you", "this", "that", "please"}
-        ):
+        ends_list = count > 0 and count % 3 == 0 and word[0] in _AFTER_SEED
+        if ends_list or word[0] in _OF_SENTENCES:
             break
         size, count = word.end(), count + 1
     return size if count >= _FEWEST_OF_SEED else 0
