@@ -12,6 +12,7 @@ from itertools import islice
 from ..door import Door
 from ..find.index.catalog import TurnsRead
 from ..keep import okf
+from ..keep.files.vault import SESSIONS_FOLDER
 from ..keep.ledger import records
 from ..keep.ledger.journal import FileChange, sha256
 from ..keep.ledger.records import Run
@@ -153,7 +154,7 @@ class SessionPlans:
         fresh = [turn for turn in turns if _identity(turn) not in known]
         changes = []
         if fresh:
-            content = parsed.closing + session.encode_turns(map(_as_new, fresh), parsed.next_ordinal)
+            content = session.continuation(parsed, fresh)
             changes.append(FileChange("append", kept, content, from_offset=len(there)))
             self._known.pop(kept, None)
         if places_of_secrets(image):
@@ -172,7 +173,7 @@ class SessionPlans:
         is known beside it.
         """
         indexed = self._path_of_node(session_id)
-        return indexed or self._created.get(session_id) or files.path_named(f"{session_id}.md", session.FOLDER)
+        return indexed or self._created.get(session_id) or files.path_named(f"{session_id}.md", SESSIONS_FOLDER)
 
     def _note_created(self, session_id: NodeId, path: str) -> None:
         """Note the path of a new session, and let those go that are indexed: not before as many again were created."""
@@ -211,10 +212,6 @@ class SessionPlans:
 def _identity(turn: Turn) -> object:
     """Return what makes a turn of a session the same in two files: its words, and its external id or time."""
     return turn.external_id or turn.at, turn.role, turn.text
-
-
-def _as_new(turn: Turn) -> NewTurn:
-    return NewTurn(turn.role, turn.text, turn.at, turn.external_id)
 
 
 def _parsed(data: bytes, session_id: NodeId) -> _Known:

@@ -7,10 +7,11 @@ import functools
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import apsw
 import sqlite_vec
@@ -29,9 +30,10 @@ MAY_PASS: Final = (apsw.CantOpenError, apsw.IOError)
 FALSE_ALARMS: Final = 5
 """The signs of damage that are put down to the disk while a check finds the file whole."""
 
-START_WAITS_S: Final = 30.0
 LOOK_AGAIN_S: Final = 0.1
-"""The wait of a start for a database that cannot be read, and the time between two tries."""
+"""The time between two tries to read a database that cannot be read at the moment."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,21 @@ def _read_through(path: Path) -> None:
                     pass
     except OSError as error:
         raise unreadable(path) from error
+
+
+def tried_again(work: Callable[[], T], may_pass: Callable[[Exception], bool], patience_s: float) -> T:
+    """Return what `work` returns, once it does: it is tried again while its error may pass, for `patience_s`.
+
+    Raises the last error.
+    """
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return work()
+        except Exception as error:
+            if not may_pass(error) or time.monotonic() >= deadline:
+                raise
+        time.sleep(LOOK_AGAIN_S)
 
 
 def unreadable(path: Path) -> StoreBusy:

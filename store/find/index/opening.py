@@ -29,6 +29,7 @@ from ...keep.database import (
     Connections,
     lasting_problems,
     open_database,
+    tried_again,
     watch,
 )
 from ...keep.files.vault import Vault
@@ -52,7 +53,6 @@ WHOLE_KEY: Final = "whole"
 """Set once every file of the vault has been read: before that, what is not in the index may be in the vault."""
 
 SIDECARS: Final = ("", "-wal", "-shm")
-LOOKED_EVERY_S: Final = 0.1
 
 FEW: Final = 64
 """Changed files that are left for the moment in which nothing else is written: about as many as one transaction."""
@@ -210,7 +210,7 @@ class OpenIndex:
     @contextmanager
     def no_other_file(self, closing: threading.Event) -> Iterator[None]:
         """Wait until no new file is being read, and let none be begun but by this thread. Raises StoreBusy to stop."""
-        while not self._rebuilding.acquire(timeout=LOOKED_EVERY_S):
+        while not self._rebuilding.acquire(timeout=LOOK_AGAIN_S):
             if closing.is_set():
                 raise StoreBusy("the store is closing", hint="The next start goes on.")
         try:
@@ -326,17 +326,12 @@ class OpenIndex:
         return self._begin(self.path)
 
     def _open_patiently(self, path: Path) -> tuple[IndexFile, int]:
-        """Open it, trying again for START_WAITS_S while the disk does not let it be read or written."""
-        deadline = time.monotonic() + START_WAITS_S
-        while True:
-            try:
-                return self._open(path)
-            except (IndexDamaged, StoreBusy, *MAY_PASS) as error:
-                may_pass = isinstance(error, (StoreBusy, *MAY_PASS)) or isinstance(error.__cause__, MAY_PASS)
-                if not may_pass or path.is_dir() or time.monotonic() >= deadline:
-                    raise
-            self._damage = None
-            time.sleep(LOOK_AGAIN_S)
+        """Open it, trying again for START_WAITS_S while the disk does not let it be read, or lets it look damaged."""
+
+        def may_pass(error: Exception) -> bool:
+            return isinstance(error, (StoreBusy, *MAY_PASS)) and not path.is_dir()
+
+        return tried_again(partial(self._open, path), may_pass, START_WAITS_S)
 
     def _open(self, path: Path) -> tuple[IndexFile, int]:
         number = next(self._numbers)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ...model import NodeId
-from .vault import Vault
-
-SESSIONS_FOLDER = "sessions/"
+from .vault import SESSIONS_FOLDER, Vault
 
 
 class FileNames:

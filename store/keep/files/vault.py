@@ -30,6 +30,7 @@ LARGEST_PAGE_BYTES = 64 * 2**20
 """The largest memory, session and derived page that is read whole. A larger one is no file of ours (a document has a
 MiB, a chat of a year 300): of a memory the beginning is searched, and none is ever rewritten."""
 
+SESSIONS_FOLDER = "sessions/"
 DIGESTS_FOLDER = "digests"
 RESERVED_NAMES = frozenset({"index.md", "log.md"})  # OKF v0.2, 3.1
 _DIGEST = re.compile(DIGESTS_FOLDER + r"/\d{4}-\d{2}-\d{2}\.(?:md|html)")
@@ -211,7 +212,7 @@ class Vault:
 
 def largest(path: str) -> int:
     """Return the size of the largest file of this kind that is read whole."""
-    if path.startswith("sessions/"):
+    if path.startswith(SESSIONS_FOLDER):
         return LARGEST_SESSION_BYTES
     return LARGEST_BYTES if is_kept(path) else LARGEST_PAGE_BYTES
 

@@ -8,7 +8,6 @@ import errno
 import json
 import logging
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
@@ -23,15 +22,14 @@ from ...model import Corrupt, NodeId, NotFound, StoreBusy
 from ...results import Anchor, Goal
 from ..database import (
     FALSE_ALARMS,
-    LOOK_AGAIN_S,
     MAY_PASS,
-    START_WAITS_S,
     Connections,
     lasting_problems,
     open_database,
     preallocate_wal,
     transaction,
     translated,
+    tried_again,
     unreadable,
 )
 from ..unwritable import can_be_written, copy_to_memory
@@ -55,8 +53,9 @@ LOOKED_THROUGH_BYTES: Final = 16 * 2**20
 LATER_KEPT: Final = 10_000
 """The most rows that wait for the next transaction; while none succeeds, the oldest of them are dropped."""
 
+START_WAITS_S: Final = 30.0
 QUESTION_WAITS_S: Final = 2.0
-"""The wait of a question for a ledger that cannot be read."""
+"""The waits of a start, and of a question, for a ledger that cannot be read."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +63,8 @@ T = TypeVar("T")
 
 _GOES_ON: Final = "Make room, or make it writable; dreamd goes on by itself, and nothing is lost."
 _PAGE_BYTES: Final = 4096
-_PASSING: Final = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+_PASSING: Final = (*MAY_PASS, StoreBusy, apsw.FullError, apsw.ReadOnlyError)
+_PASSING_OF_FILES: Final = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _ENTRY: Final = "seq, kind, path, content, from_offset, pre_sha256, run_id, ordinal"
 _JOURNAL: Final = f"INSERT INTO journal ({_ENTRY}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -139,17 +139,10 @@ class Ledger:
 
     def _waited_out(self, work: Callable[[], T], patience_s: float) -> T:
         """Do it again until the disk lets it be done. Raises StoreBusy, or its OSError, after `patience_s`."""
-        deadline = time.monotonic() + patience_s
-        while True:
-            try:
-                return work()
-            except (*MAY_PASS, StoreBusy, apsw.FullError, apsw.ReadOnlyError) as error:
-                if time.monotonic() >= deadline:
-                    raise unreadable(self.path) from error
-            except OSError as error:
-                if error.errno not in _PASSING or time.monotonic() >= deadline:
-                    raise
-            time.sleep(LOOK_AGAIN_S)
+        try:
+            return tried_again(work, _may_pass, patience_s)
+        except _PASSING as error:
+            raise unreadable(self.path) from error
 
     def _refuse_if_whole(self, error: Corrupt) -> None:
         """Raise StoreBusy for a sign of damage that a check of the file does not find, or cannot look for now."""
@@ -692,6 +685,11 @@ class Ledger:
         if self._writing is not None:
             self._writing.close()
             self._writing = None
+
+
+def _may_pass(error: Exception) -> bool:
+    """Return True for an error that lies in the disk, or in who else reads, and not in what the ledger holds."""
+    return isinstance(error, _PASSING) or (isinstance(error, OSError) and error.errno in _PASSING_OF_FILES)
 
 
 def _entry(row: Sequence[Any]) -> Entry:

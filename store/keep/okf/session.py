@@ -21,9 +21,9 @@ from datetime import UTC, datetime
 from ...model import GLOBAL_CHANNEL, Kind, Level, NewTurn, NodeId, SessionHead, Turn
 from ...names import as_channel
 from ...roles import role_of
+from ..files.vault import SESSIONS_FOLDER
 from .document import PRODUCER, Document, instant, render
 
-FOLDER = "sessions/"
 MAX_ID_BYTES = 80
 _ID_TAIL = 12  # hex digits of the hash that a changed id ends in
 
@@ -79,8 +79,8 @@ def session_id(raw: str) -> NodeId:
 def path_of(head: SessionHead) -> str:
     """Return where a session lies: under the UTC day on which it began."""
     if head.started_at is None:
-        return f"sessions/undated/{head.session_id}.md"
-    return f"sessions/{_utc(head.started_at):%Y/%m/%d}/{head.session_id}.md"
+        return f"{SESSIONS_FOLDER}undated/{head.session_id}.md"
+    return f"{SESSIONS_FOLDER}{_utc(head.started_at):%Y/%m/%d}/{head.session_id}.md"
 
 
 def open_file(head: SessionHead) -> bytes:
@@ -129,6 +129,12 @@ def encode_turn(turn: NewTurn, ordinal: int) -> bytes:
         parts.append(f'id="{_quote(turn.external_id)}"')
     parts.append(f'bytes={len(text)} sha256="{_digest(text)}" -->\n')
     return b"".join((" ".join(parts).encode(), text, b"\n\n"))
+
+
+def continuation(there: Parsed, turns: Iterable[Turn]) -> bytes:
+    """Return what goes behind the turns that a session's file holds, to keep those of another file as well."""
+    fresh = (NewTurn(turn.role, turn.text, turn.at, turn.external_id) for turn in turns)
+    return there.closing + encode_turns(fresh, there.next_ordinal)
 
 
 def encode_turns(turns: Iterable[NewTurn], first_ordinal: int) -> bytes:

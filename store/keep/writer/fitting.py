@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...model import NewTurn
+from ..files.vault import SESSIONS_FOLDER
 from ..ledger.journal import Entry, FileChange
 from ..okf import session
 from .pending import PendingFiles
@@ -18,7 +18,7 @@ def fit(entry: Entry, files: PendingFiles) -> FileChange | None:
     fits = size is None if entry.kind == "create" else size == entry.from_offset
     if entry.kind not in {"create", "append"} or fits:
         return _as_planned(entry)
-    if not entry.path.startswith(session.FOLDER):
+    if not entry.path.startswith(SESSIONS_FOLDER):
         return None
     return _append_turns(entry, files.read(entry.path) if size is not None else None)
 
@@ -33,13 +33,11 @@ def _append_turns(entry: Entry, found: bytes | None) -> FileChange | None:
     there = session.parse(found or b"")
     known = {turn.external_id for turn in there.turns if turn.external_id is not None}
     fresh = [
-        NewTurn(turn.role, turn.text, turn.at, turn.external_id)
-        for turn in session.parse(entry.content).turns
-        if turn.external_id is None or turn.external_id not in known
+        turn for turn in session.parse(entry.content).turns if turn.external_id is None or turn.external_id not in known
     ]
     if not fresh:
         return None
+    content = session.continuation(there, fresh)
     if found is None:
-        return FileChange("create", entry.path, session.encode_turns(fresh, 1))
-    content = there.closing + session.encode_turns(fresh, there.next_ordinal)
+        return FileChange("create", entry.path, content)
     return FileChange("append", entry.path, content, from_offset=len(found))

@@ -26,11 +26,10 @@ import apsw
 from ...model import Corrupt, StoreBusy, StoreError
 from ..files.disk import Disk
 from ..files.presence import Presence, RootIdentity
-from ..files.vault import Vault
+from ..files.vault import SESSIONS_FOLDER, Vault
 from ..ledger.journal import BLIND, AppliedFile, Entry, FileChange
 from ..ledger.ledger import Ledger
 from ..ledger.records import Write
-from ..okf import session
 from ..unwritable import is_full
 from .checkpoint import Checkpoint
 from .fitting import fit
@@ -617,7 +616,7 @@ class Writer:
 
     def _record_kept_out(self, kept_out: Sequence[Entry]) -> None:
         """Record entries kept out by a person's edit; turns of a session that exists already are appended to it."""
-        behind = [entry for entry in kept_out if entry.kind == "create" and entry.path.startswith(session.FOLDER)]
+        behind = [entry for entry in kept_out if entry.kind == "create" and entry.path.startswith(SESSIONS_FOLDER)]
         self._blind.extend(behind)
         if out := [entry for entry in kept_out if entry not in behind]:
             self._ledger.keep_out(out)
