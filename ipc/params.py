@@ -14,21 +14,23 @@ from ..store.names import Channel, Label, Name
 from .filters import BoundedFilter
 from .protocol import PROTOCOL_VERSION
 
+
+def _instant(at: datetime) -> datetime:
+    aware = in_calendar(at if at.tzinfo else at.replace(tzinfo=UTC))
+    if aware is None:
+        raise PydanticCustomError("instant", "it is too near to an end of the calendar")
+    return aware
+
+
 Limit = Annotated[int, Field(strict=True, ge=1, le=1000)]
 Offset = Annotated[int, Field(strict=True, ge=0, le=2**53)]
 Query = Annotated[str, Field(max_length=2**16)]
 Folder = Annotated[str, Field(min_length=1, max_length=4096)]
 Key = Annotated[str, Field(min_length=1, max_length=128)]
-Instant = Annotated[datetime, AfterValidator(lambda at: _reckonable(at))]
+Instant = Annotated[datetime, AfterValidator(_instant)]
 """A time that can be reckoned with in every zone; without an offset it is UTC."""
 
 Words = Annotated[str, Field(min_length=1, max_length=2**20)]
-
-
-def _reckonable(at: datetime) -> datetime:
-    if in_calendar(at if at.tzinfo else at.replace(tzinfo=UTC)) is None:
-        raise PydanticCustomError("instant", "it is too near to an end of the calendar")
-    return at
 
 
 class Params(BaseModel):

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -74,7 +73,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             channel=channel,
             levels=params.levels,
             include_archived=params.include_archived,
-            as_of=_aware(params.as_of),
+            as_of=params.as_of,
             where=_where(params.filter, store.channel_names_with),
             explain=params.explain or params.why_not is not None,
         )
@@ -110,7 +109,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             budget_tokens=params.budget_tokens,
             channel=channel,
             session=params.session,
-            as_of=_aware(params.as_of),
+            as_of=params.as_of,
             where=_where(params.filter, store.channel_names_with),
         )
         notes = list(envelope.notes)
@@ -155,13 +154,13 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             session_id=session.session_id,
             channel=channel_of(session.channel, session.cwd),
             title=session.title,
-            started_at=_aware(session.started_at),
+            started_at=session.started_at,
             agent_id=session.agent_id,
             task_id=session.task_id,
             user_id=session.user_id,
             cwd=session.cwd,
         )
-        turns = [NewTurn(t.role, t.text, _aware(t.at), t.external_id) for t in params.turns]
+        turns = [NewTurn(t.role, t.text, t.at, t.external_id) for t in params.turns]
         return store.observe(head, turns, params.idempotency_key, live=True)
 
     def forget(params: ForgetParams, call: Call) -> Forgotten:
@@ -272,8 +271,3 @@ def _with_full_names(clauses: Filter, names: Names) -> Filter:
         return replace(one, values=tuple(full_name(str(name), held) for name in one.values))
 
     return tuple(map(with_full_names, clauses))
-
-
-def _aware(at: datetime | None) -> datetime | None:
-    """Take an instant without an offset as UTC."""
-    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC
 from typing import TYPE_CHECKING
 
 from loguru import logger
@@ -47,12 +46,10 @@ class PurgeMethods:
         return _answer(await asyncio.shield(task))
 
     def _selection(self, params: PurgeParams) -> Selection:
-        before, channel = params.before, params.channel
-        if before is not None and before.tzinfo is None:
-            before = before.replace(tzinfo=UTC)
+        channel = params.channel
         if channel is not None:
             channel = full_name(channel, self._store.channel_names_with(channel), beginning=False)
-        return Selection(params.nodes, channel, params.matching, before, params.secrets)
+        return Selection(params.nodes, channel, params.matching, params.before, params.secrets)
 
     async def _purge(self, selection: Selection, on_progress: Callable[[str, int, int], None]) -> Purged:
         async with self._dreamer.held_back("a purge is under way"):
