@@ -23,10 +23,10 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])(?=\s+[A-Z`*\[])")
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a document, without code blocks, headings and the heads of tables; a row is one."""
+    """Yield the sentences of a document, without code blocks, headings and the numbers of lists; a row of a table is one."""
     prose = re.sub(r"^(    |\t).*$", "", _FENCE.sub("", text), flags=re.MULTILINE)
-    for block in re.split(r"\n\s*\n|\n(?=[|\-#] ?)", prose):
-        whole = " ".join(block.split())
+    for block in re.split(r"\n\s*\n|\n(?=[|\-#] ?|\d+\. )", prose):
+        whole = re.sub(r"^\d+\. ", "", " ".join(block.split()))
         if whole.startswith("|"):
             if not set(whole) <= set("|-: "):
                 yield whole.strip("| ")

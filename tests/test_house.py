@@ -16,6 +16,7 @@ from typing import Any
 
 import dreamd
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("daemon", "ipc", "llm", "pipelines", "store")
@@ -364,6 +365,20 @@ def test_the_version_has_one_home() -> None:
 def test_the_changelog_speaks_of_this_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text()
     assert f"## [{dreamd.__version__}]" in text or "## [Unreleased]" in text
+
+
+def test_two_programs_come_onto_the_path() -> None:
+    assert set(PYPROJECT["project"]["scripts"]) == {"dreamd", "dreamctl"}
+    assert not {"gui-scripts", "entry-points"} & set(PYPROJECT["project"])
+
+
+def test_ci_runs_it_on_the_systems_and_pythons_that_the_readme_names() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    machines = workflow["jobs"]["check"]["strategy"]["matrix"]["include"]
+    minors = sorted(int(machine["python"].partition(".")[2]) for machine in machines)
+    assert {machine["os"] for machine in machines} == {"ubuntu-latest", "macos-latest"}
+    assert f"on Linux and macOS with Python 3.{minors[0]} to 3.{minors[-1]}" in (ROOT / "README.md").read_text()
+    assert PYPROJECT["project"]["requires-python"] == f">=3.{minors[0]}"
 
 
 LOCKS = ("requirements.lock", "requirements-dev.lock", "tests/wheel/neighbours.lock", "tests/adapters/packages.lock")

@@ -153,6 +153,15 @@ def test_the_make_targets_that_a_page_names_are_there(page: str) -> None:
     assert named <= targets
 
 
+def test_a_target_that_the_readme_names_sets_up_what_it_needs() -> None:
+    named = set(re.findall(r"^ {4}make ([a-z-]+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE))
+    assert {"venv", "demo", "test", "lint", "bench"} <= named
+    for target in named:
+        planned = ["make", "--dry-run", "--what-if=pyproject.toml", target]  # as if it had not been set up since
+        done = subprocess.run(planned, cwd=ROOT, capture_output=True, text=True, check=True)
+        assert "pip --disable-pip-version-check install" in done.stdout, target
+
+
 # -- a stage
 
 STAGE = '''

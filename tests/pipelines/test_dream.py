@@ -74,6 +74,22 @@ def test_the_models_allowance_is_shared_by_the_dreams_of_a_day(
     assert "calls are used up" in done.report["without_model"]
 
 
+def test_a_model_is_asked_what_to_keep_what_changes_and_what_came_of_it(
+    store: MemoryStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "Postgres 16 for the billing service"
+    model = ScriptedModel(lambda prompt: {"facts": [], "relations": [], "sentences": [], "name": name})
+    monkeypatch.setattr("dreamd.pipelines.dream.asker_for", lambda llm, left: (Asker(model, llm, left), ""))
+    for day, text in enumerate(("The rota is printed on paper.", "The rota is in the kitchen now, next to the clock.")):
+        at = NOW - timedelta(days=2 - day)
+        store.observe(SessionHead(f"rota-{day}", "shop", started_at=at), [NewTurn("user", text, at)]).result()
+    store.list()
+    done = dream(request_of(paths, "run-1"), lambda _: None)
+    for begins in ("Copy from the record", "Below are statements that were said earlier", "what came of it"):
+        assert any(begins in prompt for prompt in model.prompts), begins
+    assert done.report["stages"]["consolidate"]["facts"] >= 4  # found without it
+
+
 def test_the_folder_of_a_channel_is_where_its_sessions_ran(
     store: MemoryStore, paths: StorePaths, tmp_path: Path
 ) -> None:
@@ -202,7 +218,8 @@ def test_a_hand_edit_between_plan_and_apply_wins(store: MemoryStore, paths: Stor
     assert mine.read_bytes().endswith(b"Mine.\n")
 
 
-def test_the_child_plans_and_ends(store: MemoryStore, paths: StorePaths) -> None:
+def test_the_child_plans_on_a_copy_and_ends(store: MemoryStore, paths: StorePaths) -> None:
+    before = vault_files(paths)
     with _child() as child:
         assert child.stdin is not None
         assert child.stdout is not None
@@ -215,6 +232,7 @@ def test_the_child_plans_and_ends(store: MemoryStore, paths: StorePaths) -> None
     assert isinstance(last, Done)
     assert last.changeset_path is not None
     assert read_changeset(last.changeset_path).run_id == "run-1"
+    assert vault_files(paths) == before
 
 
 def test_a_failure_is_reported_without_a_persons_text(tmp_path: Path, paths: StorePaths) -> None:

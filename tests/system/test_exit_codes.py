@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +18,7 @@ from tests.system.commands import typed
 pytestmark = pytest.mark.system
 
 Make = Callable[..., DaemonUnderTest]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("limit", ["0", "abc", "1001", "-1", ""])
@@ -24,6 +29,38 @@ def test_a_bound_that_cannot_be_meant_is_2_with_a_daemon_and_without(
         done = typed(daemon, "recall", "x", f"--limit={limit}")
         assert done.returncode == 2
         assert "--limit" in done.stderr
+
+
+def test_each_code_of_the_readme_is_what_it_says(shared: DaemonUnderTest, make: Make, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    node = json.loads(typed(shared, "remember", "The ladder is in the attic.", "--json").stdout)["node_id"]
+    codes = {
+        typed(daemon, *words).returncode
+        for daemon, words in (
+            (shared, ["status"]),
+            (shared, ["link", node, node]),
+            (shared, ["recal"]),
+            (make(), ["status"]),
+            (shared, ["recall", "zzyzx quux"]),
+            (shared, ["import", tmp_path / "empty"]),
+            (shared, ["import", tmp_path / "nowhere"]),
+        )
+    }
+    (said,) = re.findall(r"Exit codes: ([^.]*)\.", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert [*map(int, re.findall(r"\b\d+\b", said))] == [*sorted(codes), 130]
+    assert interrupted(shared) == 130
+
+
+def interrupted(daemon: DaemonUnderTest) -> int:
+    """Follow the log until it says something, and leave it with Ctrl-C."""
+    command = [sys.executable, "-P", "-m", "dreamd.daemon.cli.main", "log", "--follow"]
+    environ = daemon.environ | {"DREAMD_LOG__FILE": str(daemon.log)}
+    with subprocess.Popen(command, env=environ, cwd=daemon.folder, stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        assert following.stdout.readline()
+        following.send_signal(signal.SIGINT)
+        following.stdout.read()
+        return following.wait(60)
 
 
 def test_undo_twice_says_so_and_is_4(shared: DaemonUnderTest) -> None:

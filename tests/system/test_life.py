@@ -255,3 +255,33 @@ def test_nothing_it_makes_can_be_read_by_others(daemon: DaemonUnderTest) -> None
     assert data.stat().st_mode & 0o077 == 0
     for place in (data / "ledger.db", data / "index" / "index.db", *(data / "vault").rglob("*.md")):
         assert place.stat().st_mode & 0o077 == 0, place
+
+
+# ---- the network
+
+LISTENING = """
+import os, sys
+def heard(event, arguments):
+    asked = event == "socket.getaddrinfo" or event == "socket.connect" and isinstance(arguments[1], tuple)
+    if asked or event == "listening":
+        with open(os.environ["HEARD"], "a") as file:
+            print(os.getpid(), event, file=file)
+sys.addaudithook(heard)
+sys.audit("listening")
+"""
+
+
+def test_nothing_goes_over_the_network_nor_does_a_dream(make: Make, tmp_path: Path) -> None:
+    """Of the shipped model, and with both processes heard."""
+    (tmp_path / "sitecustomize.py").write_text(LISTENING)
+    heard = tmp_path / "heard"
+    model = {"DREAMD_STORE__EMBEDDING__MODEL": "minilm", "PYTHONPATH": str(tmp_path), "HEARD": str(heard)}
+    with make(**model) as daemon:
+        turn = {"role": "user", "text": "We decided to keep the bookings in Postgres 16."}
+        daemon.call("observe", session={"session_id": "s1", "channel": "shop"}, turns=[turn])
+        daemon.wait_until_embedded(60)
+        assert daemon.call("recall", query="Which database has the bookings?", channel="shop")["hits"]
+        assert daemon.call("dream", wait=True)["state"] == "applied"
+    lines = [line.split() for line in heard.read_text().splitlines()]
+    assert {event for _, event in lines} == {"listening"}
+    assert len({pid for pid, _ in lines}) >= 2
