@@ -112,6 +112,8 @@ def test_the_example_of_the_architecture_is_what_happens(daemon: DaemonUnderTest
         "Bookings are kept in SQLite": False,
         "Bookings are now kept in Postgres 16": True,
     }
+    digest = daemon.call("digest")["text"]
+    assert "SQLite" in digest.partition("Bookings are now kept in Postgres 16")[0]
     assert daemon.call("list", channel="shop", level="L3")["memories"] == []  # a page begins at three lines
     question = {"query": "Where are bookings kept?", "channel": "shop"}
     assert "Postgres" in daemon.call("recall", **question)["hits"][0]["text"]

@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from dreamd.store.filters import Condition
+from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.find.search.gathering import node_of_chunk
 from dreamd.store.find.search.search import Question, normalised_filter
-from dreamd.store.memory import MemoryStore
+from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Level, NewTurn, SessionHead
+from dreamd.store.settings import SearchSettings, StoreSettings
 from dreamd.store.text.chunking import estimate_tokens
 from dreamd.store.text.terms import query_terms
 
@@ -106,3 +108,28 @@ def test_the_turns_of_the_asking_session_are_left_out(store: MemoryStore) -> Non
     talk(store, "The anchor weighs nine kilos")
     assert store.context("anchor", channel="shop", session="s1").slots == ()
     assert store.context("anchor", channel="shop").slots
+
+
+def test_both_arms_find_and_are_one_ranking(store: MemoryStore) -> None:
+    node_id = store.remember("The red kayak is from Otto.", channel="shop").result()
+    near = store.remember("Otto's boat shed is open.", channel="shop").result()
+    store.rebuild()  # embeds them
+    candidates = store.recall("red kayak", channel="shop", explain=True).trace["candidates"]
+    assert [(one["unit"], one["ranks"].keys()) for one in candidates] == [
+        (node_id, {"keyword", "vector"}),
+        (near, {"vector"}),
+    ]
+    assert candidates[0]["score"] > candidates[1]["score"]
+
+
+@pytest.mark.parametrize("settings", [SearchSettings(scorer="none"), SearchSettings(fusion="rrf")])
+def test_without_the_scorer_an_assistants_words_count_less(paths: StorePaths, settings: SearchSettings) -> None:
+    plain = MemoryStore.open(paths, StoreSettings(search=settings), StubEmbedder(), lambda: AT)
+    for session, role in (("s1", "assistant"), ("s2", "user")):
+        turn = NewTurn(role, "The red kayak is from Otto.", AT)
+        plain.observe(SessionHead(session, "shop", started_at=AT), [turn]).result()
+    plain.rebuild()
+    said, repeated = plain.recall("From whom is the red kayak?", channel="shop").hits
+    plain.close()
+    assert (said.node_id, repeated.node_id) == ("s2#1", "s1#1")
+    assert said.score > repeated.score
