@@ -16,8 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "tests" / "claims.toml"
 KEY_CHARACTERS = 60
-UNPROVEN, MOST_UNPROVEN = "unproven", 45
-"""A promise that no test is named for yet, and how many of them there may be: the number only falls."""
+UNPROVEN, MOST_UNPROVEN = "unproven", 0
+"""A promise that no test is named for yet, and how many of them there may be."""
 _FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?=\s+[A-Z`*\[])")
 

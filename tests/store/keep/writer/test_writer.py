@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 from dreamd.store.keep.files.disk import Disk
 from dreamd.store.keep.files.vault import Vault
 from dreamd.store.keep.ledger import records
-from dreamd.store.keep.ledger.journal import AppliedFile, ChangeKind, FileChange, sha256
+from dreamd.store.keep.ledger.journal import AppliedFile, ChangeKind, Entry, FileChange, sha256
 from dreamd.store.keep.ledger.ledger import Ledger
 from dreamd.store.keep.writer import checkpoint, writer
 from dreamd.store.keep.writer.pending import PendingFiles
@@ -165,7 +166,15 @@ def test_what_is_acknowledged_and_not_yet_in_a_file_is_in_the_ledger(tmp_path: P
     store.close()
 
 
-def test_one_batch_is_decided_in_order(store: Store) -> None:
+def test_one_batch_is_decided_in_order_and_is_one_commit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    commits: list[int] = []
+    commit = store.ledger.commit
+
+    def counted(entries: Sequence[Entry], *others: Any, **named: Any) -> None:
+        commits.append(len(entries))
+        commit(entries, *others, **named)
+
+    monkeypatch.setattr(store.ledger, "commit", counted)
     asked: list[Future[str] | Future[int]] = [
         store.writer.submit(create("facts/a.md", b"one")),
         store.writer.submit(create("facts/a.md", b"two")),
@@ -174,6 +183,7 @@ def test_one_batch_is_decided_in_order(store: Store) -> None:
     ]
     store.writer._turn()
     assert [future.result(0) for future in asked] == ["new", "known", 0, 6]
+    assert commits == [3]
     store.writer.start()
     store.writer.barrier(10)
     assert store.kept() == {"facts/a.md": b"one", "sessions/s.md": b"first second"}
