@@ -23,7 +23,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])(?=\s+[A-Z`*\[])")
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a document, without code blocks, headings and the numbers of lists; a row of a table is one."""
+    """Yield the sentences of a document, without code blocks, headings and numbers of lists; a table row is one."""
     prose = re.sub(r"^(    |\t).*$", "", _FENCE.sub("", text), flags=re.MULTILINE)
     for block in re.split(r"\n\s*\n|\n(?=[|\-#] ?|\d+\. )", prose):
         whole = re.sub(r"^\d+\. ", "", " ".join(block.split()))
