@@ -108,3 +108,19 @@ def test_without_a_daemon_a_program_is_connected_and_the_rest_is_said(daemon: Da
     assert done.returncode == 1
     assert "is connected, but its sessions are not followed" in plain(done.stderr)
     assert typed(daemon, "disconnect", "gemini", "--yes").returncode == 0
+
+
+def test_each_part_is_asked_and_every_file_given_back(daemon: DaemonUnderTest) -> None:
+    settings = daemon.folder / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_bytes(b'{"model":\t"opus" }\n')
+    assert typed(daemon, "connect", "claude-code", "--yes").returncode == 0
+    assert settings.read_bytes() != b'{"model":\t"opus" }\n'
+    asked = typed(daemon, "connect", "claude-code", "--check", "--json")
+    found = {one["what"]: one["ok"] for one in json.loads(asked.stdout)["findings"]}
+    assert {"settings", "daemon", "hook UserPromptSubmit", "tools"} <= found.keys()
+    assert all(found.values()), asked.stdout
+    assert typed(daemon, "disconnect", "claude-code", "--yes").returncode == 0
+    assert settings.read_bytes() == b'{"model":\t"opus" }\n'
+    assert not (daemon.folder / ".claude.json").exists()
+    assert typed(daemon, "connect", "claude-code", "--check").returncode == 1

@@ -248,10 +248,11 @@ def test_a_vault_that_is_gone_at_the_start_unlearns_nothing(with_a_memory: Daemo
     assert not [text for text in with_a_memory.call("status")["problems"] if "gone" in text]
 
 
-def test_nothing_it_makes_can_be_read_by_others(daemon: DaemonUnderTest) -> None:
+def test_nothing_it_makes_can_be_read_by_others_or_lies_elsewhere(daemon: DaemonUnderTest) -> None:
     daemon.call("remember", text="For my eyes only.")
     daemon.stop()
     data = daemon.folder / "data"
+    assert {path for path in daemon.folder.iterdir() if path != daemon.log} == {data}
     assert data.stat().st_mode & 0o077 == 0
     for place in (data / "ledger.db", data / "index" / "index.db", *(data / "vault").rglob("*.md")):
         assert place.stat().st_mode & 0o077 == 0, place
