@@ -338,6 +338,12 @@ def test_every_package_folder_is_listed() -> None:
     assert listed == there
 
 
+def test_the_architecture_describes_every_folder_of_a_room() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    there = {f"{room}/{init.parent.name}" for room in ROOMS for init in (ROOT / room).glob("*/__init__.py")}
+    assert set(re.findall(r"^\| `(\w+/\w+)/` \|", text, re.MULTILINE)) == there
+
+
 def test_every_module_lies_in_a_package() -> None:
     homeless = [path for path in modules_of(ROOMS) if not (path.parent / "__init__.py").exists()]
     assert homeless == []

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import apsw
 import pytest
 from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.keep import okf
@@ -87,6 +88,25 @@ def test_a_purged_episode_is_named_in_no_digest(store: MemoryStore) -> None:
     assert store.purge(Selection(nodes=("s1",))).traces == ()
     assert text(store, "digests/2026-11-01.md") == "“[erased]” among them.\n\n- The vat numbers come from Oktavika"
     assert gone.title not in text(store, "digests/2026-11-01.html")
+
+
+def test_the_databases_are_written_anew_and_what_is_kept_beside_them_goes(
+    store: MemoryStore, paths: StorePaths
+) -> None:
+    talk(store, "s1", [f"{FIRST} on page {number}" for number in range(60)])
+    store.settle()
+    beside = [paths.checkpoint, paths.ledger.with_name("ledger.salvaged-1.db"), paths.runs / "old" / "index.db"]
+    for path in beside:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(FIRST)
+    store.purge(Selection(nodes=("s1",)))
+    databases = [Path(os.path.realpath(path)) for path in (paths.index, paths.embeddings, paths.ledger)]
+    for path in databases:
+        with apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY) as database:
+            assert database.pragma("freelist_count") == 0
+        database.close()
+    assert [path.with_name(f"{path.name}-wal").stat().st_size for path in databases[:2]] == [0, 0]
+    assert not any(path.exists() for path in beside)
 
 
 def test_a_purged_turn_takes_with_it_what_quotes_it(store: MemoryStore, tmp_path: Path) -> None:
