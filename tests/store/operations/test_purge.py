@@ -442,10 +442,16 @@ def test_a_word_that_stands_beside_what_was_said_goes_too(store: MemoryStore, tm
 
 @pytest.mark.parametrize("selection", [MATCHING, Selection(secrets=True)], ids=["word", "secrets"])
 @pytest.mark.parametrize("name", [".hidden.txt", "list.csv", ".obsidian/app.json"])
-def test_what_is_no_memory_is_left_and_named(store: MemoryStore, selection: Selection, name: str) -> None:
+@pytest.mark.parametrize("is_a_memory_too", [False, True])
+def test_what_is_no_memory_is_left_and_named(
+    store: MemoryStore, selection: Selection, name: str, is_a_memory_too: bool
+) -> None:
     said = "password = Kq7vB2xT9mLw4rZs\n" if selection.secrets else f"the {WORD}\n"
+    if is_a_memory_too:
+        by_hand(store, "notes/mine.md", said)
     file = by_hand(store, name, said)
     done = store.purge(selection)
+    assert (done.run_id is not None) == is_a_memory_too
     assert [line for line in done.out_of_reach if name in line] == [f"{file} is left as it is, and holds some of it."]
     assert file.read_text() == said
 
