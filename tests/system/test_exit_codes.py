@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,12 @@ def interrupted(daemon: DaemonUnderTest) -> int:
     """Follow the log until it says something, and leave it with Ctrl-C."""
     command = [sys.executable, "-P", "-m", "dreamd.daemon.cli.main", "log", "--follow"]
     environ = daemon.environ | {"DREAMD_LOG__FILE": str(daemon.log)}
-    with subprocess.Popen(command, env=environ, cwd=daemon.folder, stdout=subprocess.PIPE, text=True) as following:
+    hears = partial(
+        signal.signal, signal.SIGINT, signal.SIG_DFL
+    )  # where these tests are a shell's job in the background
+    with subprocess.Popen(
+        command, env=environ, cwd=daemon.folder, stdout=subprocess.PIPE, text=True, preexec_fn=hears
+    ) as following:
         assert following.stdout is not None
         assert following.stdout.readline()
         following.send_signal(signal.SIGINT)

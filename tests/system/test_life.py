@@ -272,7 +272,7 @@ sys.audit("listening")
 """
 
 
-def test_nothing_goes_over_the_network_nor_does_a_dream(make: Make, tmp_path: Path) -> None:
+def test_neither_the_daemon_nor_a_dream_uses_the_network(make: Make, tmp_path: Path) -> None:
     """Of the shipped model, and with both processes heard."""
     (tmp_path / "sitecustomize.py").write_text(LISTENING)
     heard = tmp_path / "heard"
