@@ -14,6 +14,7 @@ from dreamd.store.keep import okf
 from dreamd.store.keep.ledger.ledger import Ledger
 from dreamd.store.keep.ledger.questions import record_question
 from dreamd.store.keep.okf import session
+from dreamd.store.keep.okf.wording import unmarked
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput, Kind, Level, NewTurn, NotFound, SessionHead, StoreBusy
 from dreamd.store.operations import purge
@@ -85,7 +86,9 @@ def test_a_purged_episode_is_named_in_no_digest(store: MemoryStore) -> None:
     store.write_derived({"digests/2026-11-01.md": digest, "digests/2026-11-01.html": html})
     store.settle()
     assert store.purge(Selection(nodes=("s1",))).traces == ()
-    assert text(store, "digests/2026-11-01.md") == "“[erased]” among them.\n\n- The vat numbers come from Oktavika"
+    left = "“[erased]” among them.\n\n- The vat numbers come from Oktavika\n"
+    assert unmarked(text(store, "digests/2026-11-01.md").encode()).decode() == left
+    assert store.derived.is_ours("digests/2026-11-01.md")
     assert gone.title not in text(store, "digests/2026-11-01.html")
 
 
