@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import errno
 import os
-import random
 import shutil
 import sqlite3
 import subprocess
@@ -66,7 +65,7 @@ QUICK_STARTS = ("ledger.db", "ledger.db-shm", "the settings", "purge.json")
 MET_WITHIN_S = 30.0
 MAPPED = "it is mapped, never read or written by a call; a page that a disk cannot read ends any process (SIGBUS)"
 NEVER_WRITTEN = "the daemon never writes it"
-AT_START = "it is read and written at a start alone: see there"
+AT_START = "only a start reads or writes it: see there"
 FOR_GOOD = frozenset({65, 75, 78})
 """The exit codes after which the unit does not start it again."""
 
@@ -214,38 +213,39 @@ class Trial:
 # ---- what makes the daemon read and write a file
 
 
-def nothing(trial: Trial) -> None:
+def nothing(trial: Trial, operation: str) -> None:
     """Let the clients work."""
     threading.Event().wait(0.05)
 
 
-def fill(trial: Trial) -> None:
-    """Have so much written that the databases' logs are copied into them, by what is found again and judged nowhere."""
-    words = random.Random(time.monotonic_ns())
-    text = " ".join(f"{words.getrandbits(30):x}" for _ in range(20_000))
-    turn = {"role": "user", "text": text, "external_id": text[:20]}
-    with suppress(Refused):
-        trial.daemon.call("observe", session={"session_id": "bulk", "channel": "bulk"}, turns=[turn])
+def beside(database: str) -> Callable[[Trial, str], None]:
+    """Write to a database as another program may, so that the daemon reads it again, or copies its log into it."""
+
+    def stir(trial: Trial, operation: str) -> None:
+        connection = sqlite3.connect(trial.daemon.folder / "data" / database, timeout=1, isolation_level=None)
+        with suppress(sqlite3.Error):
+            connection.executescript(_BESIDE[operation])
+        connection.close()
+        with suppress(Busy):
+            trial.memory.remember(sentence(f"beside{time.monotonic_ns()}"))
+
+    return stir
 
 
-def change_beside(trial: Trial, database: str, *, emptied: bool) -> None:
-    """Write to a database as another program may, so that the daemon reads it again: its log, or, `emptied`, itself."""
-    connection = sqlite3.connect(trial.daemon.folder / "data" / database, timeout=1)
-    with suppress(sqlite3.Error):
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        connection.execute(f"PRAGMA user_version = {version}")
-        if emptied:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    connection.close()
-    trial.memory.remember(sentence(f"beside{time.monotonic_ns()}"))
+_BESIDE = {
+    "read": "PRAGMA wal_autocheckpoint = 0; CREATE TABLE beside (x); DROP TABLE beside;PRAGMA wal_checkpoint(TRUNCATE)",
+    "write": "PRAGMA wal_autocheckpoint = 0; CREATE TABLE beside (x); INSERT INTO beside VALUES (zeroblob(6000000));"
+    "DROP TABLE beside",
+}
+"""What is done by operation: after the first the database is read anew, after the second its log is copied into it."""
 
 
-def touch_marker(trial: Trial) -> None:
+def touch_marker(trial: Trial, operation: str) -> None:
     """Have the vault looked at closely."""
     os.utime(trial.daemon.folder / "data" / "vault" / ".dreamd")
 
 
-def purge(trial: Trial) -> None:
+def purge(trial: Trial, operation: str) -> None:
     """Have it purge, and write the catalogue anew."""
     with suppress(Refused, Busy, IndexError):
         trial.memory.remember(doomed := sentence(f"doomed{time.monotonic_ns()}"))
@@ -253,7 +253,7 @@ def purge(trial: Trial) -> None:
         trial.daemon.call("purge", nodes=[hits[0]["node_id"]])
 
 
-def take_in(trial: Trial) -> None:
+def take_in(trial: Trial, operation: str) -> None:
     """Have it log a line."""
     note = trial.daemon.folder / "note.md"
     note.write_text("Beans are soaked overnight.\n")
@@ -303,7 +303,7 @@ class File:
     """
 
     globs: tuple[str, ...]
-    stir: Callable[[Trial], None] = nothing
+    stir: Callable[[Trial, str], None] = nothing
     without: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -315,20 +315,11 @@ class Start:
     before: Callable[[Trial], None] = lambda trial: None
 
 
-def _read_again(database: str, *, emptied: bool) -> Callable[[Trial], None]:
-    def stir(trial: Trial) -> None:
-        with suppress(Busy):
-            change_beside(trial, database, emptied=emptied)
-        fill(trial)
-
-    return stir
-
-
 def _of_database(path: str, glob: str) -> dict[str, File]:
     name = path.rpartition("/")[2]
     return {
-        name: File((glob,), _read_again(path, emptied=True)),
-        f"{name}-wal": File((f"{glob}-wal",), _read_again(path, emptied=False)),
+        name: File((glob,), beside(path)),
+        f"{name}-wal": File((f"{glob}-wal",), beside(path)),
         f"{name}-shm": File((f"{glob}-shm",), without={"read": MAPPED, "write": AT_START}),
     }
 
@@ -358,6 +349,12 @@ STARTS = {
 }
 
 
+def stirred(trial: Trial, file: File, operation: str) -> bool:
+    """Have the file read or written once more; True when a call was failed."""
+    file.stir(trial, operation)
+    return trial.disk.met.exists()
+
+
 def cells(trial: Trial, name: str, quick: bool) -> Iterator[Row]:
     """Every fault on one file."""
     file = FILES[name]
@@ -369,7 +366,7 @@ def cells(trial: Trial, name: str, quick: bool) -> Iterator[Row]:
 
         def begin(operation: str = operation, error: int = error) -> None:
             trial.disk.fail(operation, file.globs, error)
-            until(lambda: file.stir(trial) or trial.disk.met.exists(), MET_WITHIN_S)  # type: ignore[func-returns-value]
+            until(lambda: stirred(trial, file, operation), MET_WITHIN_S)
 
         yield trial.cell(what, begin, trial.disk.mend)
     if name in DATABASES:

@@ -93,16 +93,23 @@ class Indexer:
         self._index.raise_if_stopped = self._raise_if_stopped
         self._thread.start()
 
+    def begin_to_stop(self) -> None:
+        """Refuse jobs from now on, and end after STOP_S what is being indexed, whoever waits for it."""
+        with self._changed:
+            if not self._stopping:
+                self._stopping, self._stop_at = True, self._monotonic() + STOP_S
+            refused = list(self._jobs)
+            self._jobs.clear()
+            self._changed.notify_all()
+        for _, future, _ in refused:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(_closing())
+
     def stop(self) -> None:
         """Stop, after STOP_S of placed files at most; the next start's comparison finds what is left."""
-        with self._changed:
-            self._stopping = True
-            self._stop_at = self._monotonic() + STOP_S
-            self._changed.notify_all()
+        self.begin_to_stop()
         if self._thread.is_alive():
             self._thread.join()
-        while self._jobs:
-            self._jobs.popleft()[1].set_exception(_closing())
 
     def placed(self, files: Sequence[AppliedFile], up_to_seq: int) -> None:
         """Queue files that the writer has placed, and with them all entries up to this number."""
