@@ -193,10 +193,10 @@ class Index:
             if self._depth:
                 yield
                 return
-            self._depth += 1
             self._connection.execute("BEGIN IMMEDIATE")
-            before = self._connection.total_changes()
+            self._depth += 1
             try:
+                before = self._connection.total_changes()
                 yield
                 self._send_points()
                 self._connection.execute("COMMIT")
