@@ -28,6 +28,24 @@ def deletion(path: str, image: bytes, *, is_session: bool, now: datetime) -> Act
     )
 
 
+def shortening(path: str, image: bytes, left: bytes) -> Action:
+    """Return the action for a session whose last turns are gone from its file."""
+    return Action(
+        kind=ActionKind.REPLACE,
+        path=path,
+        node_id=session.head_of(path, okf.parse(image)).session_id,
+        stage=DELETED,
+        reason="its last turns are gone from its file",
+        pre_sha256=sha256(image),
+        content=left,
+    )
+
+
+def turns_gone(image: bytes, left: bytes) -> int:
+    """Return the number of turns that a session held before its file was cut."""
+    return len(session.parse(image).turns) - len(session.parse(left).turns)
+
+
 def record_deletion(run_id: str, ordinal: int, action: Action, image: bytes, now: datetime) -> list[Write]:
     """Record a deletion that has happened, with the content of the file."""
     writes = [record_action(run_id, ordinal, action, (packed(image), None), None), *release([action.path])]

@@ -53,6 +53,9 @@ JOINED: Final = "joined"
 JOINED_NOTE: Final = "a second file of one session was joined to the first"
 """The kind of run that keeps the second file of a session whose turns are in its first file since."""
 
+LEARNED_FROM: Final = "consolidate"
+"""The stage whose cursors say up to which turn dreams have learned from a session."""
+
 PURGE: Final = "purge"
 """The kind of run that says that something was purged, and nothing of what it was."""
 

@@ -91,6 +91,10 @@ class MissingFiles(Protocol):
         """Note that a file is there."""
         ...
 
+    def may_shorten(self, path: str, image: bytes) -> bool:
+        """Return True to read a session's file that is shorter than when it held `image`; False: not before a run."""
+        ...
+
 
 class _Unguarded:
     """For an index without a ledger (a copy): files that are gone are unlearned."""
@@ -101,6 +105,10 @@ class _Unguarded:
 
     def is_there(self, path: str) -> None:
         """Do nothing."""
+
+    def may_shorten(self, path: str, image: bytes) -> bool:
+        """Return True always."""
+        return True
 
 
 class Noted:
@@ -416,6 +424,8 @@ class Index:
             self._apply_missing(path)
             return
         if is_session(path):
+            if held is None and not self._may_shorten(path, len(data)):
+                return
             data = data[: stamp.size]  # a later append comes with its own call
             head, problem = read_head(path, data)
             projection = project_session(path, data, head)
@@ -438,6 +448,13 @@ class Index:
             self._images.keep(path, self._whole(path, data, stamp) if held is None else [data])
         self._record(stamp, projection)
         self._reapply_affected(path, known.keys() ^ named, successors)
+
+    def _may_shorten(self, path: str, size: int) -> bool:
+        """Return False for a session that lost its end, as long as no run holds what was there."""
+        known = self._catalog.file(path)
+        if known is None or known.size <= size or (image := self._images.of(path)) is None:
+            return True
+        return self._missing.may_shorten(path, image)
 
     def _read(self, path: str) -> bytes:
         """Return what is indexed of a file, b"" for one that is gone; a secret in it, written by hand, is masked."""

@@ -40,7 +40,7 @@ from .ranking import RANKINGS, RecordedRanking, recorded_ranking_of_row
 from .records import RENAMED, RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row, stored, unpacked
 from .salvage import bring_back, carry_over, set_aside
 from .schema import MIGRATIONS
-from .withheld import IS_RECORDED, LAST_DELETION, WITHHELD, WITHHELD_IMAGE, Deleted
+from .withheld import IS_CHANGED, IS_RECORDED, LAST_DELETION, WITHHELD, WITHHELD_IMAGE, Deleted
 from .work import ANCHORS, GOALS, HANDED, Handed, Work, anchor_of_row, goal_of_row, handed_of_row, work_text
 
 WAL_PAGES: Final = 1000
@@ -533,6 +533,10 @@ class Ledger:
         """Return True if a run deleted a file with this content, or an undo did after `since`, when it was there."""
         held = sha256(content)
         return bool(self._ask(IS_RECORDED, (path, held, stored(since), held)))
+
+    def change_is_recorded(self, path: str, before: bytes, after: bytes) -> bool:
+        """Return True if a run that stands changed a file from this content to that one."""
+        return bool(self._ask(IS_CHANGED, (path, sha256(before), sha256(after))))
 
     def last_deletion(self, node_id: NodeId, kind: str) -> Deleted | None:
         """Return the latest deletion of a memory by a run of this kind that can be undone."""
