@@ -247,10 +247,14 @@ def touch_marker(trial: Trial, operation: str) -> None:
 
 def purge(trial: Trial, operation: str) -> None:
     """Have it purge, and write the catalogue anew."""
-    with suppress(Refused, Busy, IndexError):
-        trial.memory.remember(doomed := sentence(f"doomed{time.monotonic_ns()}"))
-        hits = trial.daemon.call("recall", query=doomed, channel="*", limit=1)["hits"]
-        trial.daemon.call("purge", nodes=[hits[0]["node_id"]])
+    with suppress(Refused):
+        trial.daemon.call("purge", nodes=[doomed(trial)])
+
+
+def doomed(trial: Trial) -> str:
+    """Remember what is to be purged, and return its id."""
+    node_id: str = trial.daemon.call("remember", text=sentence(f"doomed{time.monotonic_ns()}"))["node_id"]
+    return node_id
 
 
 def take_in(trial: Trial, operation: str) -> None:
@@ -266,12 +270,11 @@ def take_in(trial: Trial, operation: str) -> None:
 
 def leave_purge(trial: Trial) -> None:
     """Leave a purge under way: its files cannot be written until the daemon is killed."""
-    trial.memory.remember(doomed := sentence(f"doomed{time.monotonic_ns()}"))
-    hits = trial.daemon.call("recall", query=doomed, channel="*", limit=1)["hits"]
+    node_id = doomed(trial)
     written = trial.daemon.folder / "data" / "purge.json"
     trial.disk.fail("write", ("*/vault/facts/*",), errno.EIO)
     asking = threading.Thread(
-        target=lambda: suppressed(lambda: trial.daemon.call("purge", nodes=[hits[0]["node_id"]])), daemon=True
+        target=lambda: suppressed(lambda: trial.daemon.call("purge", nodes=[node_id])), daemon=True
     )
     asking.start()
     until(written.exists, MET_WITHIN_S)

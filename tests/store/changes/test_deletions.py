@@ -872,3 +872,19 @@ def test_an_older_copy_is_told_by_the_ledger_alone(open_store: Callable[[], Memo
     again.settle(SETTLED_S)
     (problem,) = [problem.problem for problem in again.check() if problem.path == path]
     assert "read it up to turn 3, and it ends with turn 2" in problem
+
+
+def test_a_vault_without_its_ledger_says_what_may_speak_again(
+    open_store: Callable[[], MemoryStore], paths: StorePaths
+) -> None:
+    store = open_store()
+    ferry(store, 1)
+    store.forget("s1#1")
+    store.close()
+    for file in paths.ledger.parent.glob(f"{paths.ledger.name}*"):
+        file.unlink()
+    again = open_store()
+    again.settle(SETTLED_S)
+    assert has_pier(again, 1)
+    (problem,) = again.status()["problems"]
+    assert "forgotten may be told again, and channels that were off learn again: forget them" in problem
