@@ -185,7 +185,7 @@ class Trial:
         """Start the daemon while its disk fails, and mend the disk a while later."""
         self.daemon.kill()
         begin()
-        mending = threading.Timer(self.seconds, self.disk.mend)
+        mending = threading.Thread(target=self._mend_after_it_was_met)
         mending.start()
         try:
             self._start_as_the_unit_does()
@@ -195,6 +195,11 @@ class Trial:
             mending.join()
         self.known = self.known or seed(self.memory).acknowledged
         return self.cell(what, lambda: None, self.disk.mend, 0.2)
+
+    def _mend_after_it_was_met(self) -> None:
+        until(self.disk.met.exists, MET_WITHIN_S)
+        threading.Event().wait(self.seconds)
+        self.disk.mend()
 
     def _start_as_the_unit_does(self) -> None:
         deadline = time.monotonic() + STARTED_WITHIN_S
