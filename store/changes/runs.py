@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from ..find.index.projection import is_session
 from ..keep import okf
 from ..keep.files.vault import Vault
 from ..keep.ledger import records
@@ -38,7 +39,7 @@ from ..model import (
 from ..text.normal_form import folded_words
 from . import standing
 from .edits import edit_key
-from .reverting import reverted
+from .reverting import reverted, with_lost_turns
 
 FORGET: Final = "forget"
 REVIEW: Final = "review"
@@ -376,6 +377,8 @@ class Changes:
         try:
             restored = reverted(chain[0].pre_image, chain[-1].post_image, seen)
         except Conflict as error:
+            if is_session(path) and (whole := with_lost_turns(chain[0].pre_image, chain[-1].post_image, seen)):
+                return _Reversal(path, chain[0].node_id, seen, whole)
             later = self._ledger.run_that_left(path, _hash(seen) or "")
             why = f"{error}: `dreamctl undo {later}` reverts the later change" if later else str(error)
             return _Reversal(path, chain[0].node_id, seen, seen, why)
