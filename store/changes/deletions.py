@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -46,8 +46,8 @@ SETTLE_AT_MOST_S: Final = 10.0
 
 RETRY_S: Final = 30.0
 SHORTENED: Final = "shortened"
-SHORTENED_NOTE: Final = "the last turns of sessions are gone from their files"
-"""The key in the summary of a run of how many turns each session lost at its end, and its note."""
+SHORTENED_NOTE: Final = "turns of sessions are gone from their files"
+"""The key in the summary of a run of how many turns each session lost, and its note."""
 
 AT_ONCE: Final = 64
 """Files in one transaction."""
@@ -56,7 +56,8 @@ AT_ONCE: Final = 64
 class Deletions:
     """Records, withholds or releases vanished files. Every method may be called from any thread but the writer's.
 
-    `may_unlearn`, `is_there` and `suspect` are called by the index and never wait. `recorded` is called after a run.
+    `may_unlearn`, `may_shorten`, `is_there` and `suspect` are called by the index and never wait. `recorded` is called
+    after a run.
     """
 
     def __init__(self, vault: Vault, ledger: Ledger, now: Callable[[], datetime], recorded: Callable[[], None]) -> None:
@@ -112,16 +113,16 @@ class Deletions:
             self._look_in(0.0)
 
     def may_shorten(self, path: str, image: bytes) -> bool:
-        """Return True if a session's file did not only lose its end, or a run holds what it was; else record one soon.
+        """Return True if a session's file lost no turn, or a run holds what it was; else have that recorded soon.
 
         So it is with the turns since an older copy of the vault that was put in its place.
         """
         try:
             left = self._vault.read_if_any(path)
-            if not _is_cut(image, left) or self._ledger.change_is_recorded(path, image, left or b""):
+            if not (left and turns_gone(image, left)) or self._ledger.change_is_recorded(path, image):
                 return True
         except StoreError as error:
-            logger.warning("a session that lost its end stays as it was read (%s)", type(error).__name__)
+            logger.warning("a session that lost turns stays as it was read (%s)", type(error).__name__)
         with self._gate:
             self._shortened.add(path)
         self._look_in(SETTLE_S)
@@ -304,37 +305,36 @@ class Deletions:
         return writes
 
     def _record_shortened(self) -> None:
-        """Record as one run what sessions lost at their end, unless it is back by now, and have the index read them."""
+        """Record as one run what sessions lost, unless it is back by now, and have the index read them."""
         with self._gate:
             paths = sorted(self._shortened)
         if not paths:
             return
-        pairs = [(path, self._opened.images.of(path), self._vault.read_if_any(path)) for path in paths]
-        cut = [(path, image, left) for path, image, left in pairs if image and left and _is_cut(image, left)]
-        if cut:
-            self._writer.submit(partial(self._plan_shortened, cut)).result()
+        images = {path: image for path in paths if (image := self._opened.images.of(path)) is not None}
+        if self._writer.submit(partial(self._plan_shortened, images)).result():
             self._recorded()
         with self._gate:
             self._shortened.difference_update(paths)
         self._opened.index.apply_all(paths)
 
-    def _plan_shortened(self, cut: Sequence[tuple[str, bytes, bytes]], pending: PendingFiles) -> Planned[None]:
-        """Plan the rows of the run, for the files that are still so in the writer's thread."""
-        cut = [each for each in cut if pending.exists(each[0]) and pending.read(each[0]) == each[2]]
-        if not cut:
-            return Planned(None)
-        actions = [(shortening(path, image, left), image, left) for path, image, left in cut]
-        turns = {action.node_id: turns_gone(image, left) for action, image, left in actions}
-        summary = {"replaced": len(cut), "note": SHORTENED_NOTE, SHORTENED: turns}
+    def _plan_shortened(self, images: Mapping[str, bytes], files: PendingFiles) -> Planned[bool]:
+        """Plan the rows of the run, for the files as they are in the writer's thread."""
+        cut = [(path, image, files.read(path)) for path, image in images.items() if files.exists(path)]
+        turns = {path: gone for path, image, left in cut if (gone := turns_gone(image, left))}
+        actions = [(shortening(path, image, left), image, left) for path, image, left in cut if path in turns]
+        if not actions:
+            return Planned(False)
+        lost = {action.node_id: turns[action.path] for action, _, _ in actions}
+        summary = {"replaced": len(actions), "note": SHORTENED_NOTE, SHORTENED: lost}
         run = Run(new_run_id(self._now(), DELETED), DELETED, "applied", self._now(), self._now(), summary=summary)
         rows = [
             records.record_action(run.run_id, ordinal, action, (records.packed(image), records.packed(left)), None)
             for ordinal, (action, image, left) in enumerate(actions)
         ]
-        return Planned(None, (), [records.record_run(run), *rows, *self._cursors(actions)])
+        return Planned(True, (), [records.record_run(run), *rows, *self._cursors(actions)])
 
     def _cursors(self, actions: Sequence[tuple[Action, bytes, bytes]]) -> Iterator[Write]:
-        """Yield the rows by which dreams read on where these sessions end now: their next turns take those numbers."""
+        """Yield the rows by which dreams read on where these sessions end now: from there new turns are numbered."""
         read = self._ledger.cursors(LEARNED_FROM)
         for action, _, left in actions:
             last = session.parse(left).next_ordinal - 1
@@ -390,11 +390,6 @@ class Deletions:
             logger.warning("deletions by hand could not be recorded yet (%s)", type(error).__name__)
         if self._suspects or self._shortened:
             self._look_in(again_s)
-
-
-def _is_cut(image: bytes, left: bytes | None) -> bool:
-    """Return True if a file is the beginning of what it was."""
-    return left is not None and len(left) < len(image) and image.startswith(left)
 
 
 def _summary(deleted: int) -> dict[str, Any]:

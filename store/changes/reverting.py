@@ -41,15 +41,13 @@ def reverted(before: bytes | None, after: bytes | None, current: bytes | None) -
         raise Conflict(str(error)) from error
 
 
-def with_lost_turns(before: bytes | None, after: bytes | None, current: bytes | None) -> bytes | None:
-    """Return a session that grew since its end was lost with the turns that it lost behind it; None for anything else.
+def with_lost_turns(before: bytes, current: bytes) -> bytes:
+    """Return a session with the turns that it lost: as it was, or, where it went on since, with them at its end.
 
-    They get other numbers: those that they had are of the turns that followed.
+    There they get other numbers: those that they had are of the turns that followed.
     """
-    if before is None or after is None or current is None:
-        return None
-    if not (before.startswith(after) and current.startswith(after)):
-        return None
+    if before.startswith(current):
+        return before
     there = session.parse(current)
     known = set(map(session.identity, there.turns))
     lost = [turn for turn in session.parse(before).turns if session.identity(turn) not in known]

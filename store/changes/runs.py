@@ -371,14 +371,15 @@ class Changes:
 
     def _reversal(self, path: str, chain: Sequence[RecordedAction]) -> _Reversal:
         """Plan the reversal of one path that a run changed, from its own file alone."""
-        seen = self._vault.read_if_any(path)
+        seen, before = self._vault.read_if_any(path), chain[0].pre_image
+        lost_turns = is_session(path) and chain[-1].post_sha256 is not None
+        if lost_turns and seen is not None and before is not None:
+            return _Reversal(path, chain[0].node_id, seen, with_lost_turns(before, seen))
         if _hash(seen) == chain[-1].post_sha256:
-            return _Reversal(path, chain[0].node_id, seen, chain[0].pre_image)
+            return _Reversal(path, chain[0].node_id, seen, before)
         try:
-            restored = reverted(chain[0].pre_image, chain[-1].post_image, seen)
+            restored = reverted(before, chain[-1].post_image, seen)
         except Conflict as error:
-            if is_session(path) and (whole := with_lost_turns(chain[0].pre_image, chain[-1].post_image, seen)):
-                return _Reversal(path, chain[0].node_id, seen, whole)
             later = self._ledger.run_that_left(path, _hash(seen) or "")
             why = f"{error}: `dreamctl undo {later}` reverts the later change" if later else str(error)
             return _Reversal(path, chain[0].node_id, seen, seen, why)

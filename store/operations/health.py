@@ -52,8 +52,8 @@ ACCEPTED = "accepted"
 """The ledger's flag that holds the newest run of lost turns of which a person was told enough."""
 
 LOST_TURNS = (
-    "{} turns at the end of {} are gone from their files, as with an older copy of the vault; `dreamctl undo {}` brings"
-    " them back, `dreamctl check --accept` leaves them out"
+    "{} turns of {} are gone from their files, as with an older copy of the vault; `dreamctl undo {}` brings them back,"
+    " `dreamctl check --accept` leaves them out"
 )
 
 BEHIND = (
@@ -225,7 +225,7 @@ class Health:
         return problems
 
     def _shortened(self) -> Iterator[tuple[str, str]]:
-        """Yield the runs that hold the last turns of sessions, newest first, and what they hold in a sentence.
+        """Yield the runs that hold turns which sessions lost, newest first, and what they hold in a sentence.
 
         Not those that a person accepted.
         """

@@ -276,6 +276,7 @@ def take_in(trial: Trial, operation: str) -> None:
 def leave_purge(trial: Trial) -> None:
     """Leave a purge under way: its files cannot be written until the daemon is killed."""
     node_id = doomed(trial)
+    until(lambda: not trial.memory.waiting(), MET_WITHIN_S)
     written = trial.daemon.folder / "data" / "purge.json"
     trial.disk.fail("write", ("*/vault/facts/*",), errno.EIO)
     asking = threading.Thread(

@@ -92,7 +92,7 @@ class MissingFiles(Protocol):
         ...
 
     def may_shorten(self, path: str, image: bytes) -> bool:
-        """Return True to read a session's file that is shorter than when it held `image`; False: not before a run."""
+        """Return True to read a session's file that does not go on from `image`; False: not before a run holds that."""
         ...
 
 
@@ -424,7 +424,7 @@ class Index:
             self._apply_missing(path)
             return
         if is_session(path):
-            if held is None and not self._may_shorten(path, len(data)):
+            if held is None and not self._may_shorten(path, data):
                 return
             data = data[: stamp.size]  # a later append comes with its own call
             head, problem = read_head(path, data)
@@ -449,12 +449,10 @@ class Index:
         self._record(stamp, projection)
         self._reapply_affected(path, known.keys() ^ named, successors)
 
-    def _may_shorten(self, path: str, size: int) -> bool:
-        """Return False for a session that lost its end, as long as no run holds what was there."""
-        known = self._catalog.file(path)
-        if known is None or known.size <= size or (image := self._images.of(path)) is None:
-            return True
-        return self._missing.may_shorten(path, image)
+    def _may_shorten(self, path: str, data: bytes) -> bool:
+        """Return False for a session that lost turns, as long as no run holds what was there."""
+        image = self._images.of(path)
+        return image is None or data.startswith(image) or self._missing.may_shorten(path, image)
 
     def _read(self, path: str) -> bytes:
         """Return what is indexed of a file, b"" for one that is gone; a secret in it, written by hand, is masked."""

@@ -534,9 +534,9 @@ class Ledger:
         held = sha256(content)
         return bool(self._ask(IS_RECORDED, (path, held, stored(since), held)))
 
-    def change_is_recorded(self, path: str, before: bytes, after: bytes) -> bool:
-        """Return True if a run that stands changed a file from this content to that one."""
-        return bool(self._ask(IS_CHANGED, (path, sha256(before), sha256(after))))
+    def change_is_recorded(self, path: str, before: bytes) -> bool:
+        """Return True if a run that stands changed or deleted a file with this content."""
+        return bool(self._ask(IS_CHANGED, (path, sha256(before))))
 
     def last_deletion(self, node_id: NodeId, kind: str) -> Deleted | None:
         """Return the latest deletion of a memory by a run of this kind that can be undone."""

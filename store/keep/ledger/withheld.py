@@ -30,9 +30,9 @@ SELECT 1 FROM action JOIN run USING (run_id) WHERE path = ? AND (
 had made. A run that changed a file and then deleted it leaves no moment in which the index reads what was between."""
 
 IS_CHANGED: Final = """
-SELECT 1 FROM action WHERE path = ? AND pre_sha256 = ? AND post_sha256 = ? AND state = 'applied' LIMIT 1
+SELECT 1 FROM action WHERE path = ? AND pre_sha256 = ? AND state = 'applied' LIMIT 1
 """
-"""A run holds what a file was before it became what it is."""
+"""A run that stands changed or deleted a file that was so."""
 
 LAST_DELETION: Final = """
 SELECT path, pre_image, action.fingerprint FROM action JOIN run USING (run_id)

@@ -791,7 +791,7 @@ def has_pier(store: MemoryStore, number: int) -> bool:
 
 
 def lost(store: MemoryStore) -> list[str]:
-    return [problem.problem for problem in store.check() if "turns at the end" in problem.problem]
+    return [problem.problem for problem in store.check() if "are gone from their files" in problem.problem]
 
 
 def test_turns_that_an_older_copy_of_the_vault_lacks_are_named_and_come_back(
@@ -809,7 +809,7 @@ def test_turns_that_an_older_copy_of_the_vault_lacks_are_named_and_come_back(
     again.settle_deletions()
     (run,) = deletions(again)
     assert run.summary["shortened"] == {"s1": 2}
-    assert "2 turns at the end of s1 are gone from their files" in again.status()["problems"][0]
+    assert "2 turns of s1 are gone from their files" in again.status()["problems"][0]
     assert f"`dreamctl undo {run.run_id}`" in lost(again)[0]
     assert not has_pier(again, 4)
     assert again.undo(run.run_id).restored == 1
@@ -835,6 +835,29 @@ def test_the_turns_that_follow_an_older_copy_are_kept_and_learned(store: MemoryS
     turns = [(turn.ordinal, turn.external_id) for turn in store.turns_of("s1")]
     assert turns == [(1, "1"), (2, "4"), (3, "2"), (4, "3")]
     assert store.status()["problems"] == []
+
+
+def test_turns_that_came_before_the_older_copy_was_seen_stay_beside_those_that_it_lacks(store: MemoryStore) -> None:
+    path = ferry(store, 1)
+    old = (store.paths.vault / path).read_bytes()
+    ferry(store, 2, 3)
+    (store.paths.vault / path).write_bytes(old)
+    ferry(store, 4)
+    store.file_changed([path])
+    store.settle_deletions()
+    (run,) = deletions(store)
+    assert run.summary["shortened"] == {"s1": 2}
+    store.undo(run.run_id)
+    store.settle(SETTLED_S)
+    assert [turn.external_id for turn in store.turns_of("s1")] == ["1", "4", "2", "3"]
+
+
+def test_a_turn_that_a_person_reworded_is_not_lost(store: MemoryStore) -> None:
+    path = ferry(store, 1, 2)
+    reworded = (store.paths.vault / path).read_bytes().replace(b"pier 2 leaves", b"pier 2 goes")
+    older_copy(store, path, reworded)
+    assert deletions(store) == []
+    assert any("pier 2 goes" in hit.text for hit in store.recall("ferry of pier 2", channel="*").hits)
 
 
 def test_lost_turns_that_a_person_accepts_are_named_no_more(store: MemoryStore) -> None:
