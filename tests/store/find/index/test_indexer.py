@@ -134,3 +134,9 @@ def test_a_stop_that_begins_ends_the_waiting_jobs_and_what_is_indexed(case: Case
     case.now_s += STOP_S + 0.1
     with pytest.raises(StoreBusy):
         indexed.result(10)
+
+
+def test_what_is_placed_after_a_stop_began_is_still_indexed(case: Case) -> None:
+    case.indexer.begin_to_stop()
+    case.place(1)
+    assert case.has_taken(1)
