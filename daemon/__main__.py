@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         loaded = _usable_settings(arguments.config)
     except (SettingsError, UnusableFolder) as error:
-        return refusal.because(error, EXIT_CONFIG, lambda: not _are_usable(arguments.config))
+        return refusal.because(error, _code(error, EXIT_CONFIG), lambda: not _are_usable(arguments.config))
 
     from ..ipc.server.listener import AlreadyRunning, ListenerError
     from ..store.model import StoreError
@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     except (lock.AlreadyRunning, AlreadyRunning) as error:
         return refusal.because(error, EXIT_ALREADY_RUNNING)
     except (ListenerError, StoreError) as error:
-        return refusal.because(error, EXIT_STORE)
+        return refusal.because(error, _code(error, EXIT_STORE))
     except OSError as error:
         if error.filename is None:
             raise
@@ -71,6 +71,14 @@ def main(argv: list[str] | None = None) -> int:
 
 
 _NOT_USABLE = (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
+
+
+def _code(error: Exception, lasting: int) -> int:
+    """Return the exit code for a reason not to start: `lasting`, unless the disk may be well a moment later."""
+    from ..store import may_pass
+    from ..store.model import StoreBusy
+
+    return EXIT_OS if isinstance(error, StoreBusy) or may_pass(error.__cause__) else lasting
 
 
 def _usable_settings(config: Path | None) -> Settings:

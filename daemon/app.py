@@ -112,6 +112,7 @@ class Daemon:
             stack.push_async_callback(dreamer.stop)
             stack.push_async_callback(asyncio.to_thread, watcher.stop)
             stack.push_async_callback(asyncio.to_thread, follower.stop)
+            stack.callback(store.begin_to_stop)  # else watcher and follower wait for all that is being indexed
         self._notifier.ready()
         logger.info("dreamd {} serves {} (pid {})", __version__, settings.vault, os.getpid())
         if self._notifier.watchdog_every_s is not None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .keep.okf.notes import title_of as note_title
     from .keep.okf.session import session_id
     from .keep.redaction import bounds_of_secret, redact
-    from .keep.unwritable import is_full
+    from .keep.unwritable import is_full, may_pass
     from .memory import MemoryStore
     from .offline import check_closed
     from .operations.decay_inputs import DecayInputs
@@ -66,6 +66,7 @@ __all__ = [
     "is_digest",
     "is_full",
     "is_kept",
+    "may_pass",
     "new_run_id",
     "note_date",
     "note_title",
@@ -110,6 +111,7 @@ _HOMES = {
     "is_digest": "keep.files.vault",
     "is_full": "keep.unwritable",
     "is_kept": "keep.files.vault",
+    "may_pass": "keep.unwritable",
     "new_run_id": "changes.runs",
     "note_date": "keep.okf.notes:date_of",
     "note_title": "keep.okf.notes:title_of",

@@ -6,12 +6,15 @@ import hashlib
 import os
 import re
 import stat
+from functools import lru_cache
 from pathlib import Path, PureWindowsPath
 
+from .keep.redaction import redact
 from .regular_files import beginning
 
 _HASH_DIGITS = 6
 _MAX_NAME = 60  # as long as a slug, so that a channel can be part of a file name
+_NAMES_IN_MIND = 1024
 MOST_BYTES = 2**16
 """Of a file of git: a path, or the configuration of a repository."""
 
@@ -68,9 +71,15 @@ def repository_of(folder: Path) -> tuple[Path, Path] | None:
 
 
 def _channel(name: str, identity: Path) -> str:
-    readable = _UNSAFE.sub("-", name)[:_MAX_NAME].strip("-.") or "root"
+    readable = _UNSAFE.sub("-", _without_secrets(name))[:_MAX_NAME].strip("-.") or "root"
     digest = hashlib.sha256(str(identity).encode("utf-8", "backslashreplace")).hexdigest()
     return f"{readable}-{digest[:_HASH_DIGITS]}"
+
+
+@lru_cache(maxsize=_NAMES_IN_MIND)
+def _without_secrets(name: str) -> str:
+    """Return a folder's name without what looks like a secret in it; the hash of its path tells it from others."""
+    return redact(name).text
 
 
 def _git_dir(entry: Path) -> Path | None:

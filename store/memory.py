@@ -127,6 +127,7 @@ class MemoryStore:
         self.reconcile = parts.reconciliation.reconcile
         self.wait_until_caught_up = parts.reconciliation.wait_until_caught_up
         self.settle = parts.visibility.settle
+        self.begin_to_stop = parts.indexer.begin_to_stop
 
         # Upkeep: operations/health, operations/upkeep, operations/pages
         self.status = parts.health.status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ def problems(settings: Settings) -> Iterator[UnusableFolder]:
     """Yield what is wrong with the places. Nothing is left of what was tried.
 
     A vault that is away (a volume that is not mounted) is no problem once there is a ledger: it is waited for. Neither
-    is a disk that can only be read: recall works on it.
+    is a disk that can only be read (recall works on it), or not be read at the moment (a later start may).
     """
     is_new = not _is_there(settings.data_dir / "ledger.db")
     places = [
@@ -66,7 +67,7 @@ def _complaint(path: Path, is_needed: bool) -> str:
         if os.access(path, os.R_OK | os.W_OK | os.X_OK) or os.statvfs(path).f_flag & os.ST_RDONLY:
             return ""
     except OSError as error:
-        return _in_words(error)
+        return "" if error.errno == errno.EIO else _in_words(error)
     return "you may not write there"
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ...store.keep.ledger.records import Run
+from ...store.keep.okf.wording import unmarked
 from ...store.model import Changeset
 from ..changeset_file import write_changeset
 from ..protocol import Done, RunRequest
@@ -46,7 +47,7 @@ def finish(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run
 
 
 def _text(view: View, path: str) -> str:
-    return (view.read(path) or b"").decode("utf-8", "replace")
+    return unmarked(view.read(path) or b"").decode("utf-8", "replace")
 
 
 def _numbers(view: View, changeset: Changeset, outcome: Outcome) -> dict[str, Any]:

@@ -28,6 +28,28 @@ def deletion(path: str, image: bytes, *, is_session: bool, now: datetime) -> Act
     )
 
 
+def shortening(path: str, image: bytes, left: bytes) -> Action:
+    """Return the action for a session that lost turns from its file."""
+    return Action(
+        kind=ActionKind.REPLACE,
+        path=path,
+        node_id=session.head_of(path, okf.parse(image)).session_id,
+        stage=DELETED,
+        reason="turns are gone from its file",
+        pre_sha256=sha256(image),
+        content=left,
+    )
+
+
+def turns_gone(image: bytes, left: bytes) -> int:
+    """Return the number of turns that a session's file held and holds no more; a reworded one is still there."""
+    if left.startswith(image):
+        return 0
+    held = {turn.external_id or turn.ordinal for turn in session.parse(left).turns}
+    gone = sum((turn.external_id or turn.ordinal) not in held for turn in session.parse(image).turns)
+    return gone or int(image.startswith(left))  # cut within its last turn
+
+
 def record_deletion(run_id: str, ordinal: int, action: Action, image: bytes, now: datetime) -> list[Write]:
     """Record a deletion that has happened, with the content of the file."""
     writes = [record_action(run_id, ordinal, action, (packed(image), None), None), *release([action.path])]

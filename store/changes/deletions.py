@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -24,11 +24,12 @@ from ..keep.ledger import records
 from ..keep.ledger.ledger import Ledger
 from ..keep.ledger.records import Run, Write
 from ..keep.ledger.withheld import Deleted, Vanished, release, withhold
+from ..keep.okf import session
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Planned, Writer
 from ..model import Action, ActionKind, IndexDamaged, NodeId, StoreError
-from .deletion_action import deletion, has_id_of_path, record_deletion
-from .runs import DELETED, new_run_id
+from .deletion_action import deletion, has_id_of_path, record_deletion, shortening, turns_gone
+from .runs import DELETED, LEARNED_FROM, new_run_id
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,10 @@ SETTLE_AT_MOST_S: Final = 10.0
 """The longest wait while more files vanish, so that they become one run."""
 
 RETRY_S: Final = 30.0
+SHORTENED: Final = "shortened"
+SHORTENED_NOTE: Final = "turns of sessions are gone from their files"
+"""The key in the summary of a run of how many turns each session lost, and its note."""
+
 AT_ONCE: Final = 64
 """Files in one transaction."""
 
@@ -51,7 +56,8 @@ AT_ONCE: Final = 64
 class Deletions:
     """Records, withholds or releases vanished files. Every method may be called from any thread but the writer's.
 
-    `may_unlearn`, `is_there` and `suspect` are called by the index and never wait. `recorded` is called after a run.
+    `may_unlearn`, `may_shorten`, `is_there` and `suspect` are called by the index and never wait. `recorded` is called
+    after a run.
     """
 
     def __init__(self, vault: Vault, ledger: Ledger, now: Callable[[], datetime], recorded: Callable[[], None]) -> None:
@@ -64,6 +70,7 @@ class Deletions:
         self._deciding = threading.Lock()
         self._gate = threading.Lock()
         self._withheld = frozenset(ledger.withheld())  # replaced, never changed: others read it meanwhile
+        self._shortened: set[str] = set()
         self._suspects: dict[str, float] = {}  # and when each was seen to be gone
         self._timer: threading.Timer | None = None
         self._closed = False
@@ -104,6 +111,22 @@ class Deletions:
         """Note that a file is there: one that was withheld is back."""
         if path in self._withheld:
             self._look_in(0.0)
+
+    def may_shorten(self, path: str, image: bytes) -> bool:
+        """Return True if a session's file lost no turn, or a run holds what it was; else have that recorded soon.
+
+        So it is with the turns since an older copy of the vault that was put in its place.
+        """
+        try:
+            left = self._vault.read_if_any(path)
+            if not (left and turns_gone(image, left)) or self._ledger.change_is_recorded(path, image):
+                return True
+        except StoreError as error:
+            logger.warning("a session that lost turns stays as it was read (%s)", type(error).__name__)
+        with self._gate:
+            self._shortened.add(path)
+        self._look_in(SETTLE_S)
+        return False
 
     def before_anew(self, path: str) -> Vanished:
         """Return what must be kept of a vanished file that is about to be created. Runs in the writer's thread."""
@@ -194,6 +217,7 @@ class Deletions:
                 self._withhold(gone)
             elif at_once or self._due_in_s() <= 0:
                 self._record(gone)
+            self._record_shortened()
 
     def _still_gone(self) -> list[str]:
         known = self._opened.catalog.known_files(self._suspects)
@@ -280,6 +304,43 @@ class Deletions:
             writes += record_deletion(run.run_id, ordinal, action, image, run.started_at)
         return writes
 
+    def _record_shortened(self) -> None:
+        """Record as one run what sessions lost, unless it is back by now, and have the index read them."""
+        with self._gate:
+            paths = sorted(self._shortened)
+        if not paths:
+            return
+        images = {path: image for path in paths if (image := self._opened.images.of(path)) is not None}
+        if self._writer.submit(partial(self._plan_shortened, images)).result():
+            self._recorded()
+        with self._gate:
+            self._shortened.difference_update(paths)
+        self._opened.index.apply_all(paths)
+
+    def _plan_shortened(self, images: Mapping[str, bytes], files: PendingFiles) -> Planned[bool]:
+        """Plan the rows of the run, for the files as they are in the writer's thread."""
+        cut = [(path, image, files.read(path)) for path, image in images.items() if files.exists(path)]
+        turns = {path: gone for path, image, left in cut if (gone := turns_gone(image, left))}
+        actions = [(shortening(path, image, left), image, left) for path, image, left in cut if path in turns]
+        if not actions:
+            return Planned(False)
+        lost = {action.node_id: turns[action.path] for action, _, _ in actions}
+        summary = {"replaced": len(actions), "note": SHORTENED_NOTE, SHORTENED: lost}
+        run = Run(new_run_id(self._now(), DELETED), DELETED, "applied", self._now(), self._now(), summary=summary)
+        rows = [
+            records.record_action(run.run_id, ordinal, action, (records.packed(image), records.packed(left)), None)
+            for ordinal, (action, image, left) in enumerate(actions)
+        ]
+        return Planned(True, (), [records.record_run(run), *rows, *self._cursors(actions)])
+
+    def _cursors(self, actions: Sequence[tuple[Action, bytes, bytes]]) -> Iterator[Write]:
+        """Yield the rows by which dreams read on where these sessions end now: from there new turns are numbered."""
+        read = self._ledger.cursors(LEARNED_FROM)
+        for action, _, left in actions:
+            last = session.parse(left).next_ordinal - 1
+            if read.get(action.node_id, 0) > last:
+                yield records.move_cursor(LEARNED_FROM, action.node_id, last)
+
     def _give_up(self, paths: Collection[str]) -> None:
         self._release(paths)
         self._unlearn(paths)
@@ -327,7 +388,7 @@ class Deletions:
             again_s = max(self._due_in_s(), SETTLE_S)
         except Exception as error:  # the thread's boundary: the files stay known and are looked at again
             logger.warning("deletions by hand could not be recorded yet (%s)", type(error).__name__)
-        if self._suspects:
+        if self._suspects or self._shortened:
             self._look_in(again_s)
 
 

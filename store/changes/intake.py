@@ -21,7 +21,7 @@ from ..keep.okf import session
 from ..keep.redaction import REDACTED, places_of_secrets
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Plan, Planned
-from ..model import Memory, NewTurn, NodeId, SessionHead, Turn
+from ..model import Memory, NewTurn, NodeId, SessionHead
 from ..results import Novelty
 from .deletion_action import deletion, record_deletion
 from .revival import Reviving
@@ -149,9 +149,9 @@ class SessionPlans:
             return Planned(0)
         there, image = files.read(kept), files.read(other)
         parsed = session.parse(there)
-        known = {_identity(turn) for turn in parsed.turns}
+        known = {session.identity(turn) for turn in parsed.turns}
         turns = [replace(turn, text=self._door.turn(turn.text)) for turn in session.parse(image).turns]
-        fresh = [turn for turn in turns if _identity(turn) not in known]
+        fresh = [turn for turn in turns if session.identity(turn) not in known]
         changes = []
         if fresh:
             content = session.continuation(parsed, fresh)
@@ -207,11 +207,6 @@ class SessionPlans:
         self._known.move_to_end(path)
         while len(self._known) > SESSIONS_IN_MIND:
             self._known.popitem(last=False)
-
-
-def _identity(turn: Turn) -> object:
-    """Return what makes a turn of a session the same in two files: its words, and its external id or time."""
-    return turn.external_id or turn.at, turn.role, turn.text
 
 
 def _parsed(data: bytes, session_id: NodeId) -> _Known:

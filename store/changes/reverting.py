@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ..keep import okf
+from ..keep.okf import session
 from ..model import Conflict, InvalidInput
 
 LISTS: Final = frozenset({"supersedes", "contradicts", "later", "reinforced"})
@@ -38,6 +39,19 @@ def reverted(before: bytes | None, after: bytes | None, current: bytes | None) -
         return content if old.body == now.body else okf.with_body_of(content, before)
     except InvalidInput as error:
         raise Conflict(str(error)) from error
+
+
+def with_lost_turns(before: bytes, current: bytes) -> bytes:
+    """Return a session with the turns that it lost: as it was, or, where it went on since, with them at its end.
+
+    There they get other numbers: those that they had are of the turns that followed.
+    """
+    if before.startswith(current):
+        return before
+    there = session.parse(current)
+    known = set(map(session.identity, there.turns))
+    lost = [turn for turn in session.parse(before).turns if session.identity(turn) not in known]
+    return current + session.continuation(there, lost)
 
 
 def _changed(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from ..find.index.projection import is_session
 from ..keep import okf
 from ..keep.files.vault import Vault
 from ..keep.ledger import records
@@ -38,7 +39,7 @@ from ..model import (
 from ..text.normal_form import folded_words
 from . import standing
 from .edits import edit_key
-from .reverting import reverted
+from .reverting import reverted, with_lost_turns
 
 FORGET: Final = "forget"
 REVIEW: Final = "review"
@@ -52,6 +53,9 @@ TURN_FORGOTTEN: Final = "turn"
 JOINED: Final = "joined"
 JOINED_NOTE: Final = "a second file of one session was joined to the first"
 """The kind of run that keeps the second file of a session whose turns are in its first file since."""
+
+LEARNED_FROM: Final = "consolidate"
+"""The stage whose cursors say up to which turn dreams have learned from a session."""
 
 PURGE: Final = "purge"
 """The kind of run that says that something was purged, and nothing of what it was."""
@@ -367,11 +371,14 @@ class Changes:
 
     def _reversal(self, path: str, chain: Sequence[RecordedAction]) -> _Reversal:
         """Plan the reversal of one path that a run changed, from its own file alone."""
-        seen = self._vault.read_if_any(path)
+        seen, before = self._vault.read_if_any(path), chain[0].pre_image
+        lost_turns = is_session(path) and chain[-1].post_sha256 is not None
+        if lost_turns and seen is not None and before is not None:
+            return _Reversal(path, chain[0].node_id, seen, with_lost_turns(before, seen))
         if _hash(seen) == chain[-1].post_sha256:
-            return _Reversal(path, chain[0].node_id, seen, chain[0].pre_image)
+            return _Reversal(path, chain[0].node_id, seen, before)
         try:
-            restored = reverted(chain[0].pre_image, chain[-1].post_image, seen)
+            restored = reverted(before, chain[-1].post_image, seen)
         except Conflict as error:
             later = self._ledger.run_that_left(path, _hash(seen) or "")
             why = f"{error}: `dreamctl undo {later}` reverts the later change" if later else str(error)

@@ -1,4 +1,7 @@
-"""Files that are made of others, as the catalogue is: ours while they hold what we wrote last, else a person's."""
+"""Files that are made of others, as the catalogue is: ours while they hold what we wrote last, else a person's.
+
+Each says so itself, in its last line, so that a new ledger and another version know it too.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,20 @@ from .files.vault import Vault, is_derived
 from .ledger import records
 from .ledger.journal import FileChange, sha256
 from .ledger.ledger import Ledger
-from .ledger.records import Write
+from .okf.wording import is_as_marked, is_marked, marked
 from .writer.pending import PendingFiles
 from .writer.writer import Planned, Writer
 
 FLAG = "derived:"
-"""Before a path, in the ledger's flags: the hash of what we wrote there last."""
+"""Before a path, in the ledger's flags: the hash of what a version that did not mark its files wrote there last."""
 
 RUN = "derived"
 """The run id of these changes in the journal: of no recorded action, and of nothing that waits for a person's file."""
+
+IS_YOURS = (
+    "it is yours{}, or of a version that did not mark what it wrote: dreams do not write there; moved away or deleted,"
+    " they do"
+)
 
 _DAY = re.compile(r"^##[ \t]+\d{4}-\d{2}-\d{2}", re.MULTILINE)
 _LISTED = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+.*\[")
@@ -34,7 +42,6 @@ class DerivedFiles:
         self._vault = vault
         self._ledger = ledger
         self._writer = writer
-        self._planned: dict[str, str | None] = {}  # what is planned and may not be committed yet; the writer's thread
 
     def write(self, pages: Mapping[str, str | None]) -> tuple[str, ...]:
         """Let these files hold these texts (None: be gone); return those that are a person's, and stay.
@@ -44,12 +51,13 @@ class DerivedFiles:
         for path in pages:
             if not is_derived(path):
                 raise InvalidInput(f"{path} is not a derived file")
-        wanted = {path: None if text is None else text.encode() for path, text in pages.items()}
+        wanted = {path: None if text is None else marked(text.encode()) for path, text in pages.items()}
         return self._writer.submit(lambda files: self._plan(files, wanted)).result()
 
     def ours(self) -> set[str]:
-        """Return the paths that we wrote last, whatever is there now."""
-        return {name.removeprefix(FLAG) for name in self._ledger.flags(FLAG)}
+        """Return the paths that we wrote once, also those that a person has changed since."""
+        flags = {name.removeprefix(FLAG) for name in self._ledger.flags(FLAG)}
+        return flags | {path for path in self._vault.derived() if is_marked(self._vault.read_if_any(path) or b"")}
 
     def is_ours(self, path: str) -> bool:
         """Tell whether a path may be written: nothing is there, or what we wrote last."""
@@ -59,20 +67,19 @@ class DerivedFiles:
                 return not os.path.lexists(self._vault.resolve(path))
         except InvalidInput:
             return False
-        return sha256(found) == self._ledger.flags(FLAG).get(FLAG + path)
+        return _is_as_written(path, found, self._ledger.flags(FLAG))
 
     def foreign(self) -> Iterator[tuple[str, bytes]]:
         """Yield the files that have a derived file's name and are a person's, with what they hold."""
         hashes = self._ledger.flags(FLAG)
         for path in self._vault.derived():
             found = self._vault.read_if_any(path)
-            if found is not None and sha256(found) != hashes.get(FLAG + path):
+            if found is not None and not _is_as_written(path, found, hashes):
                 yield path, found
 
     def _plan(self, files: PendingFiles, pages: Mapping[str, bytes | None]) -> Planned[tuple[str, ...]]:
         hashes = self._ledger.flags(FLAG)
         changes: list[FileChange] = []
-        writes: list[Write] = []
         foreign: list[str] = []
         for path, wanted in pages.items():
             try:
@@ -80,16 +87,17 @@ class DerivedFiles:
             except (InvalidInput, NotFound):  # something else has its name, or it leads out of the vault
                 foreign.append(path)
                 continue
-            known = {hashes.get(FLAG + path), self._planned.get(path)}
-            if found is not None and sha256(found) not in known:
+            if found is not None and not _is_as_written(path, found, hashes):
                 foreign.append(path)
-                continue
-            if found != wanted:
+            elif found != wanted:
                 changes.append(_change(path, found, wanted))
-                self._planned[path] = None if wanted is None else sha256(wanted)
-            if found != wanted or wanted is None:
-                writes.append(_remembered(path, wanted))
-        return Planned(tuple(foreign), changes, writes)
+        known = [records.clear_flag(FLAG + path) for path in pages if FLAG + path in hashes and path not in foreign]
+        return Planned(tuple(foreign), changes, known)
+
+
+def _is_as_written(path: str, found: bytes, hashes: Mapping[str, str]) -> bool:
+    """Tell whether a file holds what we wrote there last; `hashes` are the ledger's, of files without a mark."""
+    return is_as_marked(found) or sha256(found) == hashes.get(FLAG + path)
 
 
 def _change(path: str, found: bytes | None, wanted: bytes | None) -> FileChange:
@@ -99,22 +107,17 @@ def _change(path: str, found: bytes | None, wanted: bytes | None) -> FileChange:
     return FileChange("create" if found is None else "replace", path, wanted, 0, before, RUN, 0)
 
 
-def _remembered(path: str, wanted: bytes | None) -> Write:
-    name = FLAG + path
-    return records.clear_flag(name) if wanted is None else records.set_flag(name, sha256(wanted))
-
-
 def notes_on(foreign: Iterable[tuple[str, bytes]]) -> list[Problem]:
     """Return notes on a person's files that have the name of a derived one.
 
     One note that dreamd does not overwrite them, and one for each that recall leaves out though it is no catalogue.
     """
-    found = list(foreign)
+    found = sorted(foreign, key=lambda each: (each[0].count("/"), each[0]))
     if not found:
         return []
-    path = min((path for path, _ in found), key=lambda path: (path.count("/"), path))
-    more = f", with {len(found) - 1} more of such names" if len(found) > 1 else ""
-    notes = [Problem(path, f"it is yours{more}: dreams do not write there; moved away, they do", "note")]
+    (path, _), *rest = found
+    named = f", {len(rest)} more of such names ({', '.join(path for path, _ in rest[:3])})" if rest else ""
+    notes = [Problem(path, IS_YOURS.format(named), "note")]
     return notes + [
         Problem(path, "recall leaves it out, since its name is reserved; by another name it is found", "note")
         for path, data in found

@@ -21,6 +21,7 @@ from ..model import StoreBusy
 PROBE_BYTES: Final = 2**18
 """More than SQLite writes to open a database: its shared memory, and a page or two."""
 
+_PASSING: Final = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 (a file system in memory, where there is one)
 
@@ -28,6 +29,11 @@ _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 (a file system in memory,
 def is_full(error: BaseException) -> bool:
     """Tell whether a write failed for want of room."""
     return isinstance(error, apsw.FullError) or (isinstance(error, OSError) and error.errno in _NO_ROOM)
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Tell whether an error of a file lies in its disk (it cannot be read, is full, or may not be written now)."""
+    return isinstance(error, OSError) and error.errno in _PASSING
 
 
 def can_be_written(folder: Path) -> bool:

@@ -86,7 +86,8 @@ def history_problems(ledger_path: Path, ledger: Ledger) -> Iterator[str]:
         )
     if since := ledger.flags().get(HISTORY_LOST):
         yield (
-            f"The vault was there before its ledger, which began on {since[:10]}: what was done and forgotten "
-            "before is not known. Put the old ledger back from a backup while dreamd is stopped, or go on without: "
-            "stop dreamd, then `dreamctl salvage --discard`."
+            f"The vault was there before its ledger, which began on {since[:10]}: what was done before is not known. "
+            "Turns that were forgotten may be told again, and channels that were off learn again: forget them, and "
+            "switch these off, once more. Or put the old ledger back from a backup while dreamd is stopped. To go on "
+            "without: stop dreamd, then `dreamctl salvage --discard`."
         )

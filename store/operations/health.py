@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..background.embedding import EmbedQueue
-from ..changes.deletions import Deletions
-from ..changes.runs import DELETED
+from ..changes.deletions import SHORTENED, Deletions
+from ..changes.runs import DELETED, LEARNED_FROM
 from ..find.embedding.embedding import Embedder
 from ..find.index.indexer import Indexer
 from ..find.index.opening import OpenIndex
@@ -19,6 +19,7 @@ from ..find.search.query_cache import QueryCache
 from ..keep.derived import DerivedFiles, notes_on
 from ..keep.files.leftovers import Leftovers
 from ..keep.files.vault import Vault
+from ..keep.ledger import records
 from ..keep.ledger.ledger import Ledger
 from ..keep.okf.wording import is_edited_page
 from ..keep.redaction import places_of_secrets, redact
@@ -46,6 +47,19 @@ LEFTOVER = (
     " moment; move it to where it belongs, or remove it"
 )
 
+
+ACCEPTED = "accepted"
+"""The ledger's flag that holds the newest run of lost turns of which a person was told enough."""
+
+LOST_TURNS = (
+    "{} turns of {} are gone from their files, as with an older copy of the vault; `dreamctl undo {}` brings them back,"
+    " `dreamctl check --accept` leaves them out"
+)
+
+BEHIND = (
+    "dreams have read it up to turn {}, and it ends with turn {}: an older copy of the vault lacks the rest, which a"
+    " newer one brings back"
+)
 
 PAGES = ("profiles/", "scenarios/")
 """The folders of the pages that dreams write."""
@@ -137,6 +151,7 @@ class Health:
                 f"{_listed(withheld)}: gone from the vault, and not believed to be deleted; nothing is unlearned until "
                 "they are back or `dreamctl check --accept`."
             )
+        yield from (f"{told[0].upper()}{told[1:]}." for _, told in self._shortened())
         yield from self._delays()
         if waiting := len(self._opened.catalog.waiting()):
             yield f"{_to_review(waiting)}."
@@ -194,6 +209,8 @@ class Health:
             Problem(path, "it is gone, and stays known until `dreamctl check --accept` believes it", "error")
             for path in self._deletions.withheld
         ]
+        problems += [Problem("sessions", told) for _, told in self._shortened()]
+        problems += self._behind_the_ledger()
         if absence is None:
             problems += notes_on(self._derived.foreign())
             problems += self._secrets()
@@ -206,6 +223,23 @@ class Health:
             Problem("index.db", f"{problem}; it is being made again", "error") for problem in self._opened.problems()
         ]
         return problems
+
+    def _shortened(self) -> Iterator[tuple[str, str]]:
+        """Yield the runs that hold turns which sessions lost, newest first, and what they hold in a sentence.
+
+        Not those that a person accepted.
+        """
+        accepted = self._ledger.flags(ACCEPTED).get(ACCEPTED, "")
+        for run in self._ledger.runs(kinds=[DELETED], states=["applied", "partly_undone"]):
+            if run.run_id > accepted and (lost := run.summary.get(SHORTENED)):
+                yield run.run_id, LOST_TURNS.format(sum(lost.values()), _listed(list(lost)), run.run_id)
+
+    def _behind_the_ledger(self) -> Iterator[Problem]:
+        """Yield the sessions of which dreams have read more turns than their files hold."""
+        held = self._opened.catalog.sessions()
+        for session_id, last in self._ledger.cursors(LEARNED_FROM).items():
+            if (found := held.get(session_id, last)) < last:
+                yield Problem(self._opened.catalog.path_of(session_id) or session_id, BEHIND.format(last, found))
 
     def _secrets(self) -> Iterator[Problem]:
         """Look at every file, sessions and derived pages too, for what should not be kept."""
@@ -226,6 +260,9 @@ class Health:
 
     def _accept(self) -> Sequence[Problem]:
         """Believe that what is gone is meant to be gone, and return which run takes that back."""
+        for run_id, _ in self._shortened():
+            self._writer.write(records.set_flag(ACCEPTED, run_id)).result()
+            break
         before = {run.run_id for run in self._ledger.runs(kinds=[DELETED])}
         self._reconciliation.reconcile(accept_vanished=True)
         runs = [run for run in self._ledger.runs(kinds=[DELETED]) if run.run_id not in before]

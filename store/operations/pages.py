@@ -12,6 +12,7 @@ from ..find.index.catalog import Catalog, Content
 from ..keep import okf
 from ..keep.derived import DerivedFiles
 from ..keep.files.vault import Vault, is_digest
+from ..keep.okf.wording import unmarked
 from ..keep.redaction import masked
 from ..results import Digest
 from .visibility import Visibility
@@ -34,7 +35,7 @@ class Pages:
         self._visibility = visibility
 
     def written(self) -> Collection[str]:
-        """Return the paths at which we wrote last, whatever is there now."""
+        """Return the paths that we wrote once, also those that a person has changed since."""
         return self._derived.ours()
 
     def may_write(self, path: str) -> bool:
@@ -63,7 +64,7 @@ class Pages:
 
     def text(self, path: str) -> str:
         """Return a page's text, "" where there is no such file."""
-        return (self._vault.read_if_any(path) or b"").decode("utf-8", "replace")
+        return unmarked(self._vault.read_if_any(path) or b"").decode("utf-8", "replace")
 
     def description(self, path: str) -> str:
         """Return the description in a memory's frontmatter, "" where there is no such file."""
@@ -77,6 +78,6 @@ class Pages:
         for path in sorted(found, reverse=True):
             if (data := self._vault.read_if_any(f"digests/{path.name}")) is not None:
                 page = path.with_suffix(".html")
-                text = outgoing(okf.parse(data).body)
+                text = outgoing(okf.parse(unmarked(data)).body)
                 return Digest(path.stem, path, page if page.exists() else None, text)
         return None

@@ -33,16 +33,18 @@ from ..changes.runs import PURGE, new_run_id
 from ..find.embedding.cache import EmbeddingCache
 from ..find.index.opening import OpenIndex
 from ..keep import traces
+from ..keep.database import tried_again
 from ..keep.derived import DerivedFiles
 from ..keep.files.intent import Intent
 from ..keep.files.leftovers import Leftovers
 from ..keep.files.vault import Vault, is_derived, is_kept, largest
 from ..keep.ledger import records
 from ..keep.ledger.journal import FileChange, sha256
-from ..keep.ledger.ledger import Ledger
+from ..keep.ledger.ledger import START_WAITS_S, Ledger
 from ..keep.ledger.records import Run
 from ..keep.ledger.salvage import kept_copies
 from ..keep.redaction import redact
+from ..keep.unwritable import may_pass
 from ..keep.writer.pending import PendingFiles
 from ..keep.writer.writer import Planned, Writer
 from ..model import Kind, Level, StoreBusy
@@ -155,8 +157,8 @@ class Purge:
             if plan.is_empty and not (preview.files_removed or preview.files_changed):
                 return Purged(None, preview, (), tuple(self._still_saying(plan.erasure)))
             run = Run(new_run_id(self._now(), PURGE), PURGE, "applied", self._now(), summary=_summary(preview))
-            self._intent.write({"run_id": run.run_id, "erasure": plan.erasure.to_json(), "summary": dict(run.summary)})
             try:
+                self._write_intent(run, plan.erasure)
                 found = self._carry_out(run, plan.erasure, on_progress)
             except BaseException:
                 self.start()
@@ -175,8 +177,11 @@ class Purge:
         return self._intent.is_there
 
     def expect(self) -> None:
-        """Tell the rest, before anything is compared, that an interrupted purge removed files on purpose."""
-        if (found := self._read_intent()) is not None:
+        """Tell the rest, before anything is compared, that an interrupted purge removed files on purpose.
+
+        A disk that cannot be read is waited for, as long as the ledger's. Raises OSError then.
+        """
+        if (found := tried_again(self._read_intent, may_pass, START_WAITS_S)) is not None:
             self._deletions.is_purged = _going(found[1])
 
     def start(self) -> None:
@@ -211,6 +216,12 @@ class Purge:
             if (found := self._read_intent()) is not None:
                 traced = self._carry_out(*found, lambda step, done, total: None)
                 logger.info("an interrupted purge is finished; traces in %d files", len(traced))
+
+    def _write_intent(self, run: Run, erasure: Erasure) -> None:
+        try:
+            self._intent.write({"run_id": run.run_id, "erasure": erasure.to_json(), "summary": dict(run.summary)})
+        except OSError as error:
+            raise StoreBusy("the purge cannot be written down", hint="Look at the disk, and try again.") from error
 
     def _read_intent(self) -> tuple[Run, Erasure] | None:
         try:

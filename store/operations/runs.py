@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..changes.runs import FORGET, PURGE, AppliedRun, Changes, Undone
+from ..changes.runs import FORGET, LEARNED_FROM, PURGE, AppliedRun, Changes, Undone
 from ..find.index.indexer import Indexer
 from ..find.index.opening import OpenIndex
 from ..keep.files.vault import Vault
@@ -127,7 +127,7 @@ class Runs:
     @repeated_after_repair
     def waiting_turns(self) -> int:
         """Count the turns that no dream has read yet, in channels in which learning is on. Reads every turn's row."""
-        read = self._ledger.cursors("consolidate")
+        read = self._ledger.cursors(LEARNED_FROM)
         ends = self._opened.catalog.sessions_outside(self._switches.channels_off)
         return sum(max(0, last - read.get(session_id, 0)) for session_id, last in ends.items())
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from dreamd.store.channel import channel_of_folder
+from dreamd.store.door import Door
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -106,3 +107,21 @@ def test_of_a_git_file_no_more_than_its_beginning_is_read(tmp_path: Path) -> Non
     (tmp_path / "pipe").mkdir()
     os.mkfifo(tmp_path / "pipe" / ".git")
     assert channel_of_folder(tmp_path / "pipe").startswith("pipe-")
+
+
+SECRETS = (
+    f"ghp_{'a1B2c3D4e5' * 3}F6g7h8",
+    "AKIAIOSFODNN7EXAMPLB",
+    "sk-ant-api03-Qm7rT2xV9bN4kL8pW3sD6fG1hJ5zC0yA-x7Rt2Qw",
+)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("form", ["{}", "app-{}", "{}.git", "my app {} backup"])
+def test_a_secret_in_a_folders_name_is_in_no_channels_name(tmp_path: Path, secret: str, form: str) -> None:
+    folder, other = tmp_path / "a" / form.format(secret), tmp_path / "b" / form.format(secret)
+    channel = channel_of_folder(folder)
+    assert secret not in channel
+    assert secret[-8:] not in channel
+    assert channel == channel_of_folder(folder) != channel_of_folder(other)
+    Door().check_names(channel)

@@ -335,6 +335,22 @@ def test_a_rebuild_without_its_vault_changes_nothing(store: MemoryStore, paths: 
     paths.vault.with_name("away").rename(paths.vault)
 
 
+def test_a_transaction_that_cannot_begin_leaves_none_open(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else no other file could ever take the index's place, and every later write would be seen in halves."""
+
+    class Unreadable:
+        def execute(self, sql: str) -> None:
+            raise apsw.IOError(sql)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store.index, "_connect", Unreadable)
+        with pytest.raises(apsw.IOError), store.index.batch():
+            pass
+    store.rebuild()
+    with store.index.batch():
+        assert store.index._connection.in_transaction
+
+
 def test_an_index_that_could_not_be_opened_for_a_while_is_kept(store: MemoryStore, paths: StorePaths) -> None:
     store.remember("The well is deep", channel="shop").result()
     assert "well" in found(store, "well deep")

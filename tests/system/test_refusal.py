@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from dreamd.daemon.host import folders
+from dreamd.daemon.settings import Settings
 
 from tests.bench.daemon_under_test import DaemonUnderTest
 from tests.system.commands import plain, typed
@@ -88,6 +91,26 @@ def test_a_ledger_that_is_no_file_is_a_sentence(make: Make) -> None:
     assert code == 78
     assert said.startswith("dreamd: The ledger ")
     assert said.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="has no file that cannot be read")
+def test_settings_that_cannot_be_read_at_the_moment_end_with_a_code_that_the_unit_starts_after(make: Make) -> None:
+    code, said = ended(make(DREAMD_CONFIG="/proc/self/mem"))  # its first page is not there: an input/output error
+    assert code == 71
+    assert said == "dreamd: /proc/self/mem cannot be read: [Errno 5] Input/output error\n"
+    unit = Path(__file__).parents[2] / "systemd" / "dreamd.service"
+    (no_restart,) = [line for line in unit.read_text().splitlines() if line.startswith("RestartPreventExitStatus=")]
+    assert "71" not in no_restart
+
+
+def test_a_folder_that_cannot_be_read_at_the_moment_is_no_complaint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(path: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    monkeypatch.setattr(os, "scandir", unreadable)
+    assert list(folders.problems(Settings(data_dir=tmp_path))) == []
 
 
 def test_nothing_is_left_of_what_was_tried(make: Make, tmp_path: Path) -> None:

@@ -91,6 +91,10 @@ class MissingFiles(Protocol):
         """Note that a file is there."""
         ...
 
+    def may_shorten(self, path: str, image: bytes) -> bool:
+        """Return True to read a session's file that does not go on from `image`; False: not before a run holds that."""
+        ...
+
 
 class _Unguarded:
     """For an index without a ledger (a copy): files that are gone are unlearned."""
@@ -101,6 +105,10 @@ class _Unguarded:
 
     def is_there(self, path: str) -> None:
         """Do nothing."""
+
+    def may_shorten(self, path: str, image: bytes) -> bool:
+        """Return True always."""
+        return True
 
 
 class Noted:
@@ -193,10 +201,10 @@ class Index:
             if self._depth:
                 yield
                 return
-            self._depth += 1
             self._connection.execute("BEGIN IMMEDIATE")
-            before = self._connection.total_changes()
+            self._depth += 1
             try:
+                before = self._connection.total_changes()
                 yield
                 self._send_points()
                 self._connection.execute("COMMIT")
@@ -416,6 +424,8 @@ class Index:
             self._apply_missing(path)
             return
         if is_session(path):
+            if held is None and not self._may_shorten(path, data):
+                return
             data = data[: stamp.size]  # a later append comes with its own call
             head, problem = read_head(path, data)
             projection = project_session(path, data, head)
@@ -438,6 +448,11 @@ class Index:
             self._images.keep(path, self._whole(path, data, stamp) if held is None else [data])
         self._record(stamp, projection)
         self._reapply_affected(path, known.keys() ^ named, successors)
+
+    def _may_shorten(self, path: str, data: bytes) -> bool:
+        """Return False for a session that lost turns, as long as no run holds what was there."""
+        image = self._images.of(path)
+        return image is None or data.startswith(image) or self._missing.may_shorten(path, image)
 
     def _read(self, path: str) -> bytes:
         """Return what is indexed of a file, b"" for one that is gone; a secret in it, written by hand, is masked."""

@@ -76,7 +76,7 @@ class Indexer:
         self._placed: deque[_Placed] = deque()
         self._jobs: deque[_Job] = deque()
         self._changed = threading.Condition()
-        self._stopping = False
+        self._refusing = self._stopping = False
         self._stop_at = 0.0
         self._indexed_seq = self._wanted_seq = 0
         self._retry_s = FIRST_RETRY_S
@@ -93,16 +93,25 @@ class Indexer:
         self._index.raise_if_stopped = self._raise_if_stopped
         self._thread.start()
 
+    def begin_to_stop(self) -> None:
+        """Refuse jobs from now on, and end after STOP_S what takes longer; what is placed is indexed until `stop`."""
+        with self._changed:
+            self._refusing, self._stop_at = True, self._monotonic() + STOP_S
+            refused = list(self._jobs)
+            self._jobs.clear()
+            self._changed.notify_all()
+        for _, future, _ in refused:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(_closing())
+
     def stop(self) -> None:
         """Stop, after STOP_S of placed files at most; the next start's comparison finds what is left."""
+        self.begin_to_stop()
         with self._changed:
             self._stopping = True
-            self._stop_at = self._monotonic() + STOP_S
             self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join()
-        while self._jobs:
-            self._jobs.popleft()[1].set_exception(_closing())
 
     def placed(self, files: Sequence[AppliedFile], up_to_seq: int) -> None:
         """Queue files that the writer has placed, and with them all entries up to this number."""
@@ -114,7 +123,7 @@ class Indexer:
         """Run a job that applies files slice by slice (`Index.apply_all`), once no placed files wait."""
         future: Future[T] = Future()
         with self._changed:
-            if self._stopping:
+            if self._refusing:
                 raise _closing()
             self._jobs.append((job, future, self._monotonic()))
             self._changed.notify_all()
@@ -176,7 +185,7 @@ class Indexer:
     def _may_rest(self) -> bool:
         wanted = self._wanted_seq > self._indexed_seq
         held_up = bool(self._jobs) and self._monotonic() > self._jobs[0][2] + LONGEST_WAIT_S
-        return not (wanted or held_up or self._stopping) and len(self._placed) < MOST_RESTING
+        return not (wanted or held_up or self._refusing) and len(self._placed) < MOST_RESTING
 
     def _take_placed(self) -> None:
         """Index some of the placed files, oldest first, in one transaction; failures are tried again."""
@@ -231,7 +240,7 @@ class Indexer:
             logger.error("a file cannot be indexed: %s", _place(error))  # noqa: TRY400 (a traceback may hold its text)
 
     def _stall(self, error: Exception) -> None:
-        if self.problem is None and not self._stopping:
+        if self.problem is None and not self._refusing:
             logger.warning("the index cannot be written: %s", _place(error))
         reason = "the disk is full" if is_full(error) else type(error).__name__
         reason = str(error) if isinstance(error, StoreError) else reason
@@ -261,12 +270,12 @@ class Indexer:
             self._take_placed()
         with self._changed:
             if self._is_busy():
-                self._changed.wait_for(lambda: self._stopping, SLICE_S * (1 / SHARE_WHILE_BUSY - 1))
-            if self._stopping:
+                self._changed.wait_for(lambda: self._refusing, SLICE_S * (1 / SHARE_WHILE_BUSY - 1))
+            if self._refusing:
                 raise _closing()
 
     def _raise_if_stopped(self) -> None:
-        if self._stopping and self._monotonic() > self._stop_at:
+        if self._refusing and self._monotonic() > self._stop_at:
             raise _closing()
 
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from ...model import StoreBusy
 from .vault import Absence, Vault
 
 RootIdentity = tuple[int, int]
@@ -70,10 +71,17 @@ class Presence:
             return absence
 
     def accept(self) -> None:
-        """Take what is at the vault's path for the vault: another vault, a folder without marker, or a new folder."""
+        """Take what is at the vault's path for the vault: another vault, a folder without marker, or a new folder.
+
+        Raises StoreBusy while its marker cannot be read or written.
+        """
         with self._lock:
-            there = self._vault.marker_id()
-            self._bind(there or (self._id if self.identity() and self._id else _new_id()))
+            try:
+                there = self._vault.marker_id()
+                self._bind(there or (self._id if self.identity() and self._id else _new_id()))
+            except OSError as error:
+                absence = self._unreadable(error)
+                raise StoreBusy(absence.reason, hint=absence.hint) from error
             self._seen = None
 
     def _stamps(self) -> tuple[int, ...] | None:
@@ -89,7 +97,11 @@ class Presence:
         try:
             return self._compare()
         except OSError as error:
-            return Absence(f"the vault {self._vault.root} cannot be marked: {error.strerror}", "Look at the disk.")
+            return self._unreadable(error)
+
+    def _unreadable(self, error: OSError) -> Absence:
+        reason = f"the marker of the vault {self._vault.root} cannot be read or written: {error.strerror}"
+        return Absence(reason, "Look at the disk.")
 
     def _compare(self) -> Absence | None:
         if self._is_new and self._id is None:

@@ -192,10 +192,13 @@ class Vault:
         return self.marker.is_file()
 
     def marker_id(self) -> str | None:
-        """Return the id in the marker, None where there is no marker or it holds none."""
+        """Return the id in the marker, None where there is no marker or it holds none. Raises OSError as the disk does.
+
+        One that cannot be read may be another vault's: it is not to be written anew.
+        """
         try:
             found = _MARKER_ID.search(self.disk.read(self.marker))
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         return found[1].decode() if found else None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import json
 import logging
 import os
@@ -32,7 +31,7 @@ from ..database import (
     tried_again,
     unreadable,
 )
-from ..unwritable import can_be_written, copy_to_memory
+from ..unwritable import can_be_written, copy_to_memory, may_pass
 from .answered import ANSWER
 from .erasing import Eraser, erasures
 from .journal import BLIND, Entry, sha256
@@ -41,7 +40,7 @@ from .ranking import RANKINGS, RecordedRanking, recorded_ranking_of_row
 from .records import RENAMED, RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row, stored, unpacked
 from .salvage import bring_back, carry_over, set_aside
 from .schema import MIGRATIONS
-from .withheld import IS_RECORDED, LAST_DELETION, WITHHELD, WITHHELD_IMAGE, Deleted
+from .withheld import IS_CHANGED, IS_RECORDED, LAST_DELETION, WITHHELD, WITHHELD_IMAGE, Deleted
 from .work import ANCHORS, GOALS, HANDED, Handed, Work, anchor_of_row, goal_of_row, handed_of_row, work_text
 
 WAL_PAGES: Final = 1000
@@ -64,7 +63,6 @@ T = TypeVar("T")
 _GOES_ON: Final = "Make room, or make it writable; dreamd goes on by itself, and nothing is lost."
 _PAGE_BYTES: Final = 4096
 _PASSING: Final = (*MAY_PASS, StoreBusy, apsw.FullError, apsw.ReadOnlyError)
-_PASSING_OF_FILES: Final = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _ENTRY: Final = "seq, kind, path, content, from_offset, pre_sha256, run_id, ordinal"
 _JOURNAL: Final = f"INSERT INTO journal ({_ENTRY}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -132,6 +130,7 @@ class Ledger:
             self._refuse_emptied()
             bring_back(self.path)
             self._prepare()
+            self._refuse_read_only()
             self._look_inside()
         except Corrupt as error:
             self._refuse_if_whole(error)
@@ -180,6 +179,19 @@ class Ledger:
         self.pending()
         self.flags()
         self.tombstones()
+
+    def _refuse_read_only(self) -> None:
+        """Raise ReadOnlyError where SQLite could open its shared memory for reading alone, and close the connection.
+
+        It stays so, whatever becomes of the disk, while any connection of this process is open.
+        """
+        try:
+            with transaction(self._writer()):
+                pass
+        except apsw.ReadOnlyError:
+            self._writer().close(True)
+            self._writing = None
+            raise
 
     def _new_readers(self) -> Connections:
         return Connections(
@@ -522,6 +534,10 @@ class Ledger:
         held = sha256(content)
         return bool(self._ask(IS_RECORDED, (path, held, stored(since), held)))
 
+    def change_is_recorded(self, path: str, before: bytes) -> bool:
+        """Return True if a run that stands changed or deleted a file with this content."""
+        return bool(self._ask(IS_CHANGED, (path, sha256(before))))
+
     def last_deletion(self, node_id: NodeId, kind: str) -> Deleted | None:
         """Return the latest deletion of a memory by a run of this kind that can be undone."""
         rows = self._ask(LAST_DELETION, (node_id, kind))
@@ -689,7 +705,7 @@ class Ledger:
 
 def _may_pass(error: Exception) -> bool:
     """Return True for an error that lies in the disk, or in who else reads, and not in what the ledger holds."""
-    return isinstance(error, _PASSING) or (isinstance(error, OSError) and error.errno in _PASSING_OF_FILES)
+    return isinstance(error, _PASSING) or may_pass(error)
 
 
 def _entry(row: Sequence[Any]) -> Entry:

@@ -29,6 +29,11 @@ SELECT 1 FROM action JOIN run USING (run_id) WHERE path = ? AND (
 """A run deleted a file that held so, before it or amid it, and can give it back; or was undone, which deleted what it
 had made. A run that changed a file and then deleted it leaves no moment in which the index reads what was between."""
 
+IS_CHANGED: Final = """
+SELECT 1 FROM action WHERE path = ? AND pre_sha256 = ? AND state = 'applied' LIMIT 1
+"""
+"""A run that stands changed or deleted a file that was so."""
+
 LAST_DELETION: Final = """
 SELECT path, pre_image, action.fingerprint FROM action JOIN run USING (run_id)
 WHERE node_id = ? AND run.kind = ? AND action.state = 'applied' AND pre_image IS NOT NULL

@@ -131,6 +131,11 @@ def encode_turn(turn: NewTurn, ordinal: int) -> bytes:
     return b"".join((" ".join(parts).encode(), text, b"\n\n"))
 
 
+def identity(turn: Turn) -> object:
+    """Return what makes a turn of a session the same in two files: its words, and its external id or time."""
+    return turn.external_id or turn.at, turn.role, turn.text
+
+
 def continuation(there: Parsed, turns: Iterable[Turn]) -> bytes:
     """Return what goes behind the turns that a session's file holds, to keep those of another file as well."""
     fresh = (NewTurn(turn.role, turn.text, turn.at, turn.external_id) for turn in turns)

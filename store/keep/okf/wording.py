@@ -1,8 +1,9 @@
-"""The words of a memory's file: those that were written there last by us, or what a person made of them."""
+"""The words of a file: those that were written there last by us, or what a person made of them."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from datetime import datetime
 from itertools import islice
 from typing import Final
@@ -15,6 +16,9 @@ BY_HAND: Final = "body_sha256"
 
 EDITED_AT: Final = "edited_at"
 """The frontmatter key of a fact whose words its person changed: since when these hold."""
+
+_MARK = re.compile(rb"<!-- Written by dreamd, and anew while nothing here is changed: ([0-9a-f]{64}) -->\n\Z")
+"""The last line of a derived file (a comment in markdown and in HTML), with the hash of what stands before it."""
 
 _MOST_ALIKE = 9
 """The number of ids of the same words tried: all but the first are of facts told again beside reworded ones."""
@@ -29,6 +33,29 @@ def is_edited_page(data: bytes) -> bool:
     """Check for a page that a dream wrote, and whose body a person has edited since."""
     document = parse(data)
     return BY_HAND in document.meta and document.meta[BY_HAND] != body_hash(document.body)
+
+
+def marked(page: bytes) -> bytes:
+    """Return a derived file with the mark by which its text is known to be ours, whatever became of the ledger."""
+    text = unmarked(page)
+    text += b"" if text.endswith(b"\n") else b"\n"
+    digest = hashlib.sha256(text).hexdigest()
+    return text + f"<!-- Written by dreamd, and anew while nothing here is changed: {digest} -->\n".encode()
+
+
+def unmarked(page: bytes) -> bytes:
+    """Return a derived file without its mark."""
+    return _MARK.sub(b"", page)
+
+
+def is_marked(page: bytes) -> bool:
+    """Check for a derived file that we wrote once, changed since or not."""
+    return _MARK.search(page) is not None
+
+
+def is_as_marked(page: bytes) -> bool:
+    """Check for a derived file that holds what we wrote there last."""
+    return is_marked(page) and marked(page) == page
 
 
 def has_known_words(memory: Memory) -> bool:

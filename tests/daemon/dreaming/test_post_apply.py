@@ -19,6 +19,7 @@ from dreamd.pipelines.gate.probes import Score
 from dreamd.pipelines.protocol import Check, Foreseen
 from dreamd.pipelines.settings import PipelineSettings
 from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.keep.okf.wording import unmarked
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.settings import StoreSettings
 
@@ -110,7 +111,7 @@ def test_a_dream_that_makes_recall_worse_is_undone_with_a_note(store: MemoryStor
 def test_a_dream_that_does_not_make_recall_worse_stays(store: MemoryStore, paths: StorePaths) -> None:
     result = dreamt(store, paths, "{'tags': ['kept']}")
     assert result.state == "applied"
-    digest = (paths.vault / "digests" / "2026-11-21.md").read_text()
+    digest = unmarked((paths.vault / "digests" / "2026-11-21.md").read_bytes()).decode()
     assert digest == f"# The night\n\n<!-- dream {result.run_id} -->\nAll went well.\n"
 
 

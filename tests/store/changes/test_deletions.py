@@ -15,7 +15,7 @@ from pathlib import Path
 import apsw
 import hypothesis.strategies as st
 import pytest
-from dreamd.store.changes.runs import HISTORY_DAYS, Expired
+from dreamd.store.changes.runs import HISTORY_DAYS, LEARNED_FROM, Expired
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep.ledger.journal import sha256
 from dreamd.store.keep.ledger.records import Run
@@ -774,3 +774,143 @@ def test_a_run_that_changes_a_file_and_then_deletes_it_unlearns_it(store: Memory
     assert store.undo("run-1").restored == 1
     assert store.vault.read(path) == before
     assert store.recall("shelf of elm").hits[0].node_id == kept
+
+
+# ---- sessions that lose their end
+
+
+def older_copy(store: MemoryStore, path: str, data: bytes) -> None:
+    """Put what a file was in its place, as a backup does."""
+    (store.paths.vault / path).write_bytes(data)
+    store.file_changed([path])
+    store.settle_deletions()
+
+
+def has_pier(store: MemoryStore, number: int) -> bool:
+    return any(f"pier {number} " in hit.text for hit in store.recall(f"ferry of pier {number}", channel="*").hits)
+
+
+def lost(store: MemoryStore) -> list[str]:
+    return [problem.problem for problem in store.check() if "are gone from their files" in problem.problem]
+
+
+def test_turns_that_an_older_copy_of_the_vault_lacks_are_named_and_come_back(
+    open_store: Callable[[], MemoryStore], paths: StorePaths
+) -> None:
+    store = open_store()
+    path = ferry(store, 1, 2)
+    old = (paths.vault / path).read_bytes()
+    ferry(store, 3, 4)
+    whole = (paths.vault / path).read_bytes()
+    store.close()
+    (paths.vault / path).write_bytes(old)
+    again = open_store()
+    again.wait_until_caught_up(SETTLED_S)
+    again.settle_deletions()
+    (run,) = deletions(again)
+    assert run.summary["shortened"] == {"s1": 2}
+    assert "2 turns of s1 are gone from their files" in again.status()["problems"][0]
+    assert f"`dreamctl undo {run.run_id}`" in lost(again)[0]
+    assert not has_pier(again, 4)
+    assert again.undo(run.run_id).restored == 1
+    again.settle(SETTLED_S)
+    assert (paths.vault / path).read_bytes() == whole
+    assert has_pier(again, 4)
+    assert again.status()["problems"] == lost(again) == []
+
+
+def test_the_turns_that_follow_an_older_copy_are_kept_and_learned(store: MemoryStore) -> None:
+    path = ferry(store, 1)
+    old = (store.paths.vault / path).read_bytes()
+    ferry(store, 2, 3)
+    store.apply(Changeset(run_id="r", cursors={(LEARNED_FROM, "s1"): 3}), kind="daily")
+    older_copy(store, path, old)
+    assert store.ledger.cursors(LEARNED_FROM) == {"s1": 1}
+    ferry(store, 4)
+    assert store.waiting_turns() == 1
+    assert has_pier(store, 4)
+    (run,) = deletions(store)
+    assert store.undo(run.run_id).skipped == ()
+    store.settle(SETTLED_S)
+    turns = [(turn.ordinal, turn.external_id) for turn in store.turns_of("s1")]
+    assert turns == [(1, "1"), (2, "4"), (3, "2"), (4, "3")]
+    assert store.status()["problems"] == []
+
+
+def test_turns_that_came_before_the_older_copy_was_seen_stay_beside_those_that_it_lacks(store: MemoryStore) -> None:
+    path = ferry(store, 1)
+    old = (store.paths.vault / path).read_bytes()
+    ferry(store, 2, 3)
+    (store.paths.vault / path).write_bytes(old)
+    ferry(store, 4)
+    store.file_changed([path])
+    store.settle_deletions()
+    (run,) = deletions(store)
+    assert run.summary["shortened"] == {"s1": 2}
+    store.undo(run.run_id)
+    store.settle(SETTLED_S)
+    assert [turn.external_id for turn in store.turns_of("s1")] == ["1", "4", "2", "3"]
+
+
+def test_a_turn_that_a_person_reworded_is_not_lost(store: MemoryStore) -> None:
+    path = ferry(store, 1, 2)
+    reworded = (store.paths.vault / path).read_bytes().replace(b"pier 2 leaves", b"pier 2 goes")
+    older_copy(store, path, reworded)
+    assert deletions(store) == []
+    assert any("pier 2 goes" in hit.text for hit in store.recall("ferry of pier 2", channel="*").hits)
+
+
+def test_lost_turns_that_a_person_accepts_are_named_no_more(store: MemoryStore) -> None:
+    path = ferry(store, 1)
+    old = (store.paths.vault / path).read_bytes()
+    ferry(store, 2)
+    older_copy(store, path, old)
+    assert len(lost(store)) == 1
+    store.check(accept=True)
+    assert store.status()["problems"] == lost(store) == []
+    ferry(store, 3)
+    older_copy(store, path, old)
+    assert len(lost(store)) == 1
+
+
+def test_a_session_that_is_whole_again_in_a_moment_was_being_saved(store: MemoryStore) -> None:
+    path = ferry(store, 1, 2)
+    whole = (store.paths.vault / path).read_bytes()
+    (store.paths.vault / path).write_bytes(whole[: len(whole) // 2])
+    store.file_changed([path])
+    assert has_pier(store, 2)
+    older_copy(store, path, whole)
+    assert deletions(store) == []
+    assert has_pier(store, 2)
+
+
+def test_an_older_copy_is_told_by_the_ledger_alone(open_store: Callable[[], MemoryStore], paths: StorePaths) -> None:
+    store = open_store()
+    path = ferry(store, 1, 2)
+    old = (paths.vault / path).read_bytes()
+    ferry(store, 3)
+    store.apply(Changeset(run_id="r", cursors={(LEARNED_FROM, "s1"): 3}), kind="daily")
+    store.close()
+    (paths.vault / path).write_bytes(old)
+    for file in paths.index.parent.glob(f"{paths.index.name}*"):
+        file.unlink()
+    again = open_store()
+    again.settle(SETTLED_S)
+    (problem,) = [problem.problem for problem in again.check() if problem.path == path]
+    assert "read it up to turn 3, and it ends with turn 2" in problem
+
+
+def test_a_vault_without_its_ledger_says_what_may_speak_again(
+    open_store: Callable[[], MemoryStore], paths: StorePaths
+) -> None:
+    store = open_store()
+    ferry(store, 1)
+    store.forget("s1#1")
+    store.close()
+    for file in paths.ledger.parent.glob(f"{paths.ledger.name}*"):
+        file.unlink()
+    again = open_store()
+    again.settle(SETTLED_S)
+    assert has_pier(again, 1)
+    (problem,) = again.status()["problems"]
+    assert "forgotten may be told again, and channels that were off learn again: forget them" in problem

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.derived import DerivedFiles, is_catalogue
+from dreamd.store.keep.derived import FLAG, DerivedFiles, is_catalogue
 from dreamd.store.keep.files.disk import Disk
 from dreamd.store.keep.files.vault import Vault
+from dreamd.store.keep.ledger import records
+from dreamd.store.keep.ledger.journal import sha256
 from dreamd.store.keep.ledger.ledger import Ledger
-from dreamd.store.keep.okf.wording import body_hash
+from dreamd.store.keep.okf.wording import body_hash, is_as_marked, unmarked
+from dreamd.store.keep.writer.writer import Planned
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput
 from dreamd.store.settings import StoreSettings
@@ -36,6 +39,13 @@ def store(paths: StorePaths) -> Iterator[MemoryStore]:
     one.close()
 
 
+def text_of(path: Path) -> str:
+    """Return a derived file's text, and see that it bears its mark."""
+    data = path.read_bytes()
+    assert is_as_marked(data)
+    return unmarked(data).decode()
+
+
 def notes(store: MemoryStore) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for problem in store.check():
@@ -48,12 +58,12 @@ def test_what_we_wrote_is_written_again_also_after_a_restart(store: MemoryStore,
     assert store.write_derived({"index.md": "# One\n", "facts/index.md": "# Facts\n"}) == ()
     assert store.write_derived({"index.md": "# Two\n"}) == ()
     store.settle()
-    assert (paths.vault / "index.md").read_text() == "# Two\n"
+    assert text_of(paths.vault / "index.md") == "# Two\n"
     store.close()
     again = opened(paths)
     assert again.write_derived({"index.md": "# Three\n", "facts/index.md": None}) == ()
     again.settle()
-    assert (paths.vault / "index.md").read_text() == "# Three\n"
+    assert text_of(paths.vault / "index.md") == "# Three\n"
     assert not (paths.vault / "facts").exists()
     assert notes(again) == {}
     again.close()
@@ -70,7 +80,41 @@ def test_what_a_person_wrote_there_first_or_since_stays(store: MemoryStore, path
     store.settle()
     assert (paths.vault / "index.md").read_text() == (paths.vault / "log.md").read_text() == theirs
     assert store.status()["problems"] == []
-    assert "it is yours, with 1 more of such names" in notes(store)["index.md"][0]
+    assert "it is yours, 1 more of such names (log.md), or" in notes(store)["index.md"][0]
+
+
+@pytest.mark.parametrize("change", ["# Mine\n{}", "{}\nMine.\n", "{}\n", " {}"])
+def test_what_we_wrote_is_known_without_the_ledger_unless_it_was_changed(
+    store: MemoryStore, paths: StorePaths, change: str
+) -> None:
+    store.write_derived({"index.md": "# One\n", "log.md": "# Log\n", "digests/2026-11-21.html": "<!doctype html>\n"})
+    store.settle()
+    store.close()
+    theirs = change.format((paths.vault / "log.md").read_text())
+    (paths.vault / "log.md").write_text(theirs)
+    for end in ("", "-wal", "-shm"):
+        paths.ledger.with_name(paths.ledger.name + end).unlink(missing_ok=True)
+    again = opened(paths)
+    assert again.derived.ours() >= {"index.md", "digests/2026-11-21.html"}
+    assert again.write_derived({"index.md": "# Two\n", "log.md": "# Log 2\n", "digests/2026-11-21.html": None}) == (
+        "log.md",
+    )
+    again.settle()
+    assert text_of(paths.vault / "index.md") == "# Two\n"
+    assert (paths.vault / "log.md").read_text() == theirs
+    assert notes(again).keys() == {"log.md"}
+    again.close()
+
+
+def test_what_a_version_without_marks_wrote_is_written_again_and_marked(store: MemoryStore, paths: StorePaths) -> None:
+    (paths.vault / "index.md").write_text("# One\n")
+    old = Planned(None, (), [records.set_flag(f"{FLAG}index.md", sha256(b"# One\n"))])
+    store.parts.writer.submit(lambda files: old).result()
+    assert notes(store) == {}
+    assert store.write_derived({"index.md": "# Two\n"}) == ()
+    store.settle()
+    assert text_of(paths.vault / "index.md") == "# Two\n"
+    assert store.ledger.flags(FLAG) == {}
 
 
 def test_a_file_equal_to_ours_that_we_did_not_write_is_not_ours(store: MemoryStore, paths: StorePaths) -> None:
@@ -87,7 +131,7 @@ def test_one_that_was_deleted_is_written_again(store: MemoryStore, paths: StoreP
     (paths.vault / "index.md").unlink()
     assert store.write_derived({"index.md": "# Two\n"}) == ()
     store.settle()
-    assert (paths.vault / "index.md").read_text() == "# Two\n"
+    assert text_of(paths.vault / "index.md") == "# Two\n"
 
 
 def test_something_else_of_that_name_stays(store: MemoryStore, paths: StorePaths, tmp_path: Path) -> None:
@@ -144,12 +188,12 @@ def test_after_a_crash_before_its_file_a_page_is_written_and_is_ours_unless_a_pe
     DerivedFiles(vault, ledger, before).write({"index.md": "# One\n"})
     before.barrier(1)
     DerivedFiles(vault, ledger, before).write({"index.md": "# Two\n"})  # acknowledged, and then nothing more
-    assert vault.read("index.md") == b"# One\n"
+    assert unmarked(vault.read("index.md")) == b"# One\n"
     if theirs:
         (vault.root / "index.md").write_text(theirs)
     after = PumpedWriter(vault, ledger, Disk())
     after.replay()
-    assert vault.read("index.md") == (theirs or "# Two\n").encode()
+    assert unmarked(vault.read("index.md")) == (theirs or "# Two\n").encode()
     derived = DerivedFiles(vault, ledger, after)
     assert derived.is_ours("index.md") is (theirs is None)
     assert derived.write({"index.md": "# Three\n"}) == (("index.md",) if theirs else ())
@@ -163,7 +207,7 @@ def test_what_recall_leaves_out_is_told_unless_it_is_a_table_of_contents(store: 
     (paths.vault / "log.md").write_text("# Log\n\n## 2026-11-20\n\n* **Creation**: begun\n")
     found = notes(store)
     assert found.keys() == {"log.md", "Projects/log.md"}
-    assert "it is yours, with 2 more" in found["log.md"][0]
+    assert "it is yours, 2 more of such names (Projects/index.md, Projects/log.md), or" in found["log.md"][0]
     assert "by another name it is found" in found["Projects/log.md"][0]
 
 

@@ -12,9 +12,11 @@ import apsw
 import pytest
 from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.keep import okf
+from dreamd.store.keep.files.intent import Intent
 from dreamd.store.keep.ledger.ledger import Ledger
 from dreamd.store.keep.ledger.questions import record_question
 from dreamd.store.keep.okf import session
+from dreamd.store.keep.okf.wording import unmarked
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput, Kind, Level, NewTurn, NotFound, SessionHead, StoreBusy
 from dreamd.store.operations import purge
@@ -86,7 +88,9 @@ def test_a_purged_episode_is_named_in_no_digest(store: MemoryStore) -> None:
     store.write_derived({"digests/2026-11-01.md": digest, "digests/2026-11-01.html": html})
     store.settle()
     assert store.purge(Selection(nodes=("s1",))).traces == ()
-    assert text(store, "digests/2026-11-01.md") == "“[erased]” among them.\n\n- The vat numbers come from Oktavika"
+    left = "“[erased]” among them.\n\n- The vat numbers come from Oktavika\n"
+    assert unmarked(text(store, "digests/2026-11-01.md").encode()).decode() == left
+    assert store.derived.is_ours("digests/2026-11-01.md")
     assert gone.title not in text(store, "digests/2026-11-01.html")
 
 
@@ -528,3 +532,60 @@ def test_a_purge_waits_for_an_index_that_is_being_made_anew(store: MemoryStore, 
     rebuilding.join()
     assert steps[-1] == "search"
     assert places_with(tmp_path, ["quasarine", "zephyrhall"]) == []
+
+
+def test_a_purge_that_cannot_be_written_down_changes_nothing(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(store)
+
+    def no_room(intent: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(store.parts.intent, "write", no_room)
+    with pytest.raises(StoreBusy, match="written down"):
+        store.purge(Selection(nodes=("s1#1",)))
+    assert not store.parts.purge.is_under_way
+    assert FIRST in session_of(store)
+
+
+def test_a_purge_that_was_written_down_though_its_disk_failed_goes_on_by_itself(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(store)
+    intent = store.parts.intent
+    write = intent.write
+
+    def written_and_not_synced(found: dict[str, object]) -> None:
+        write(found)
+        raise OSError(errno.EIO, "it cannot be synced")
+
+    monkeypatch.setattr(intent, "write", written_and_not_synced)
+    with pytest.raises(StoreBusy, match="written down"):
+        store.purge(Selection(nodes=("s1#1",)))
+    until(lambda: not intent.is_there)
+    assert FIRST not in session_of(store)
+
+
+def test_a_start_waits_for_a_purge_that_cannot_be_read(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store()
+    filled(store)
+
+    def interrupted(*_: object) -> None:
+        raise StoreBusy("the process ends here")
+
+    monkeypatch.setattr(store.parts.purge, "_carry_out", interrupted)
+    with pytest.raises(StoreBusy):
+        store.purge(Selection(nodes=("s1#1",)))
+    store.close()
+    read, failures = Intent.read, iter([OSError(errno.EIO, "it cannot be read")])
+
+    def read_at_last(intent: Intent) -> dict[str, object] | None:
+        if (failure := next(failures, None)) is not None:
+            raise failure
+        return read(intent)
+
+    monkeypatch.setattr(Intent, "read", read_at_last)
+    again = open_store()
+    until(lambda: not again.parts.intent.is_there)
+    assert FIRST not in session_of(again)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
 import pytest
 from dreamd.store.find.index.index import Index
-from dreamd.store.find.index.indexer import LONGEST_REST_S, LONGEST_WAIT_S, MOST_RESTING, Indexer
+from dreamd.store.find.index.indexer import LONGEST_REST_S, LONGEST_WAIT_S, MOST_RESTING, STOP_S, Indexer
 from dreamd.store.keep.ledger.journal import AppliedFile
+from dreamd.store.model import StoreBusy
 
 POLL_S = 0.01
 
@@ -21,7 +22,8 @@ class NotedIndex:
 
     def __init__(self) -> None:
         self.applied: list[str] = []
-        self.between_slices = self.raise_if_stopped = None
+        self.between_slices = None
+        self.raise_if_stopped: Callable[[], None] | None = None
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -49,6 +51,10 @@ class Case:
     def look(self, within_s: float) -> bool:
         self.looked.set()
         return self.is_writing
+
+    def raise_if_stopped(self) -> None:
+        assert self.index.raise_if_stopped is not None
+        self.index.raise_if_stopped()
 
     def place(self, number: int) -> None:
         self.indexer.placed([AppliedFile(f"facts/{number}.md", 0)], number)
@@ -104,3 +110,33 @@ def test_a_job_waits_for_the_placed_files_and_ends_a_rest_that_is_too_long(case:
     case.place(2)
     case.now_s = LONGEST_WAIT_S + 1.0
     assert ran.result(20) == ["facts/1.md", "facts/2.md"]
+
+
+def test_a_stop_that_begins_ends_the_waiting_jobs_and_what_is_indexed(case: Case) -> None:
+    """What stops before the indexer may wait for a job of its own, behind a file that takes minutes."""
+    case.is_writing = False
+    begun = threading.Event()
+
+    def long_file() -> None:
+        begun.set()
+        for _ in range(int(20 / POLL_S)):
+            case.raise_if_stopped()
+            time.sleep(POLL_S)
+
+    indexed = case.indexer.submit(long_file)
+    waiting = case.indexer.submit(lambda: None)
+    assert begun.wait(20)
+    case.indexer.begin_to_stop()
+    with pytest.raises(StoreBusy):
+        waiting.result(0)
+    with pytest.raises(StoreBusy):
+        case.indexer.submit(lambda: None)
+    case.now_s += STOP_S + 0.1
+    with pytest.raises(StoreBusy):
+        indexed.result(10)
+
+
+def test_what_is_placed_after_a_stop_began_is_still_indexed(case: Case) -> None:
+    case.indexer.begin_to_stop()
+    case.place(1)
+    assert case.has_taken(1)

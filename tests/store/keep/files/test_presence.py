@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 
+import pytest
 from dreamd.store.keep.files.disk import Disk
 from dreamd.store.keep.files.presence import Presence
-from dreamd.store.keep.files.vault import MARKER_CONTENT, Vault
+from dreamd.store.keep.files.vault import MARKER, MARKER_CONTENT, Vault
+from dreamd.store.model import StoreBusy
 
 
 def presence(
@@ -109,3 +112,32 @@ def test_no_folder_is_made_in_a_vault_that_is_gone(tmp_path: Path) -> None:
             continue
         raise AssertionError(path)
     assert not (tmp_path / "vault").exists()
+
+
+class UnreadableMarker(Disk):
+    """A disk that cannot read the marker while `fails` is set."""
+
+    fails = False
+
+    def read(self, path: Path, from_offset: int = 0, most_bytes: int = -1) -> bytes:
+        if self.fails and path.name == MARKER:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return super().read(path, from_offset, most_bytes)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_the_marker_of_another_vault_that_cannot_be_read_is_not_written_anew(tmp_path: Path, is_new: bool) -> None:
+    theirs, _ = presence(tmp_path / "vault", None, is_new=True)
+    assert theirs.look() is None
+    disk = UnreadableMarker()
+    ours = Presence(Vault(tmp_path / "vault", disk), None if is_new else "f" * 16, lambda known: None, is_new=is_new)
+    disk.fails = True
+    absence = ours.look()
+    assert absence is not None
+    assert "Input/output error" in absence.reason
+    with pytest.raises(StoreBusy):
+        ours.accept()
+    assert id_in(tmp_path / "vault") == theirs.vault_id
+    disk.fails = False
+    assert (ours.look() is None) is is_new
+    assert id_in(tmp_path / "vault") == theirs.vault_id
