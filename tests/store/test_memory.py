@@ -438,6 +438,8 @@ def test_what_contradicts_an_older_memory_is_told_beside_it_the_newest_first(sto
     envelope = store.context("Was the cover letter submitted to Greg for review?", channel="shop")
     assert [slot.node_id for slot in envelope.slots] == [newer, older]
     assert [slot.contradicts for slot in envelope.slots] == [(older,), (newer,)]
+    hits = store.recall("cover letter submitted to Greg", channel="shop").hits
+    assert {hit.node_id: hit.contradicts for hit in hits} == {older: (newer,), newer: (older,)}
     assert "disputed" in envelope.text
 
 

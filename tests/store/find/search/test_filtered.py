@@ -31,6 +31,10 @@ def filled(store: MemoryStore) -> MemoryStore:
     assert store.settle(30)  # a fact takes the agent of its session, which must be there
     folder = store.paths.vault / "facts"
     folder.mkdir(exist_ok=True)
+    (folder / "episode.md").write_text(
+        "---\ntype: Scenario\ntitle: Postgres\nnode_id: episode\nlevel: L2\nkind: scenario\nchannel: shop\n---\n\n"
+        "The database that we use was chosen in an hour.\n"
+    )
     (folder / "decision.md").write_text(
         "---\ntype: Decision\ntitle: Postgres\nnode_id: decision\nlevel: L1\nkind: decision\nchannel: shop\n"
         "tags: [DB, hosting]\nabout: [Postgres, Shop]\nsaid_by: user\nsaid_at: 2026-11-01T12:00:00+00:00\n"
@@ -69,7 +73,9 @@ CASES: list[tuple[dict[str, Any], Sequence[str]]] = [
     ({"field": "kind", "eq": "decision"}, ["decision"]),
     ({"field": "kind", "in": ["turn"]}, TURNS),
     ({"field": "level", "eq": "L0"}, TURNS),
-    ({"field": "level", "eq": "L2"}, []),
+    ({"field": "level", "eq": "L2"}, ["episode"]),
+    ({"field": "kind", "in": ["scenario", "decision"]}, ["episode", "decision"]),
+    ({"field": "level", "eq": "L3"}, []),
     ({"field": "agent", "eq": "codex"}, ["s-codex#1"]),
     ({"field": "session", "eq": "s-codex"}, ["s-codex#1"]),
     ({"field": "task", "in": ["T-9"]}, ["s-codex#1"]),
