@@ -344,3 +344,7 @@ def test_remembering_says_at_once_what_it_replaces(shared: DaemonUnderTest) -> N
     new = shared.call("remember", text="The staging server is now in Bergen, not in Oslo.", channel="places")["node_id"]
     linked = shared.call("show", node_id=new, linked=True)
     assert old in (*linked["supersedes"], *linked["contradicts"])
+    linking = {run["run_id"] for run in shared.call("runs", kind="link", limit=1000)["runs"]}
+    assert linking
+    assert not linking & {run["run_id"] for run in shared.call("runs", limit=1000)["runs"]}
+    assert linking <= {run["run_id"] for run in shared.call("runs", limit=1000, all=True)["runs"]}

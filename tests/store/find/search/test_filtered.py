@@ -118,6 +118,22 @@ def test_a_turn_is_shown_by_its_fact_only_if_the_fact_passes_too(filled: MemoryS
     assert "decision" not in found(filled, field="kind", eq="turn")
 
 
+def test_what_took_a_place_is_named_and_is_a_hit_only_if_it_passes_too(filled: MemoryStore) -> None:
+    later = "The database that we use is MariaDB by now."
+    (filled.paths.vault / "facts" / "newer.md").write_text(
+        "---\ntype: Decision\ntitle: MariaDB\nnode_id: newer\nlevel: L1\nkind: decision\nchannel: shop\n"
+        f"said_at: 2026-11-15T12:00:00+00:00\nsupersedes: [decision]\n---\n\n{later}\n"
+    )
+    old = filled.paths.vault / "facts" / "decision.md"
+    old.write_text(old.read_text().replace("tags:", "superseded_by: newer\ntags:"))
+    filled.reconcile()
+    asked = {"channel": "shop", "include_archived": True, "limit": 50}
+    narrow = filled.recall(QUESTION, where=where(field="tags", eq="hosting"), **asked).hits  # type: ignore[arg-type]
+    assert [(hit.node_id, hit.newer) for hit in narrow] == [("decision", ("newer",))]
+    wide = filled.recall(QUESTION, where=where(field="kind", eq="decision"), **asked).hits  # type: ignore[arg-type]
+    assert {hit.node_id for hit in wide} == {"decision", "newer"}
+
+
 def test_a_list_is_filtered_as_a_search_is(filled: MemoryStore) -> None:
     listed = filled.list(where=where(field="tags", eq="DB"))
     assert sorted(memory.channel for memory in listed) == ["_global", "harbour", "shop"]
