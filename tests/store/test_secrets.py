@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 from dreamd.store import MemoryStore, StorePaths
+from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.changes.runs import UNSAFE
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.keep.okf.session import session_id
@@ -81,8 +82,10 @@ def test_a_person_s_file_keeps_its_bytes_and_nothing_else_has_them(store: Memory
     (problem,) = [one for one in store.check() if one.path == "deploying.md"]
     assert "line 7 (password), line 8 (github)" in problem.problem
     assert [one.severity for one in store.check() if "purge --secrets" in one.problem] == ["note"]  # said once
-    store.forget(hit.node_id)
+    forgotten = store.forget(hit.node_id)
     assert not is_held(store, paths, KEY)
+    store.undo(forgotten.run_id)
+    assert file.read_text() == text.replace(PASSWORD, "x" * len(PASSWORD)).replace(KEY, "x" * len(KEY))
 
 
 def test_no_run_writes_a_secret_into_the_history(store: MemoryStore, paths: StorePaths) -> None:
@@ -205,6 +208,8 @@ def test_the_setting_reaches_what_was_indexed_before_it(store: MemoryStore, path
     with closing(MemoryStore.open(paths, settings, StubEmbedder(), lambda: NOW)) as private:
         assert private.settle()
         assert private.show("mine").text == "ask xxxxxxxxxxxxx"
+        assert list(private.check()) == []
+        assert private.preview_purge(Selection(secrets=True)).secrets == 0
         assert not is_held(private, paths, "ines@shop.dev", but="mine.md")
 
 
