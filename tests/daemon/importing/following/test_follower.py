@@ -237,6 +237,21 @@ def test_to_watch_again_takes_in_what_was_left_out(followed: Followed) -> None:
     followed.wait_for("long ago", session="s0")
 
 
+def test_what_is_said_while_learning_is_paused_is_passed_over(followed: Followed, store: MemoryStore) -> None:
+    path = followed.folder / "s.jsonl"
+    path.write_bytes(line("before"))
+    followed.start()
+    followed.wait_for("before")
+    store.pause()
+    with path.open("ab") as file:
+        file.write(line("meanwhile"))
+    until(lambda: (read := store.followed.read_up_to(str(path))) and read.size_bytes == path.stat().st_size)
+    store.resume()
+    with path.open("ab") as file:
+        file.write(line("after"))
+    followed.wait_for("before", "after")
+
+
 def test_sub_agents_observers_and_our_own_sessions_are_left_out(followed: Followed, store: MemoryStore) -> None:
     write = {
         "agent.jsonl": line("Look.", session="s2", isSidechain=True),
