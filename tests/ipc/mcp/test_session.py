@@ -245,12 +245,13 @@ def test_only_the_first_line_attaches(serving: Serving) -> None:
     assert wire.receive()["error"]["code"] == INVALID_REQUEST
 
 
-def test_an_attach_that_cannot_be_is_refused_and_closed(serving: Serving) -> None:
+@pytest.mark.parametrize(("name", "bad"), [("session", "no\nname"), ("relay", "r" * 65)])
+def test_an_attach_that_cannot_be_is_refused_and_closed(serving: Serving, name: str, bad: str) -> None:
     wire = serving.connect()
-    wire.send(messages.attach(session="no\nname"))
+    wire.send(messages.attach(**{name: bad}))
     answer = wire.receive()
     assert answer["error"]["code"] == INVALID_PARAMS
-    assert "session" in answer["error"]["message"]
+    assert name in answer["error"]["message"]
     assert wire.is_closed()
 
 
