@@ -234,7 +234,7 @@ def test_the_example_of_a_filter_is_one() -> None:
     assert BoundedFilter.model_validate(json.loads(example[1])).normalised()
 
 
-SETTINGS = IpcSettings()  # type: ignore[call-arg]
+SETTINGS = IpcSettings()
 FIGURES: list[tuple[str, object]] = [
     ("1,048,576 bytes", protocol.MAX_LINE_BYTES),
     ("A path over 103 bytes is refused", MAX_SOCKET_PATH_BYTES),

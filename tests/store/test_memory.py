@@ -157,7 +157,8 @@ def test_a_status_counts_what_is_kept_by_level_and_by_channel(store: MemoryStore
     for text, channel in (("Tabs, not spaces", "shop"), ("Tea is at five", "home")):
         store.remember(text, channel=channel).result()
     store.rebuild()
-    status = until(lambda: (found := store.status())["journal"] == 0 and found)
+    until(lambda: store.status()["journal"] == 0)
+    status = store.status()
     assert status["memories"] == {"L0": 1, "L1": 2, "L2": 0, "L3": 0}
     assert (status["files"], status["turns"], status["turns_purged"], status["turns_forgotten"]) == (3, 3, 0, 0)
     assert status["channels"] == {"shop": 4, "home": 1}
