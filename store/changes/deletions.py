@@ -145,7 +145,7 @@ class Deletions:
         self._withheld = frozenset(self._ledger.withheld())
 
     def find(self, node_id: NodeId) -> Deleted | None:
-        """Return the file of a memory that is withheld or was deleted by hand, whether the index has followed or not."""
+        """Return the file of a memory that is withheld or was deleted by hand, also before the index has followed."""
         path, deleted = self._opened.catalog.path_of(node_id), self._ledger.last_deletion(node_id, DELETED)
         if path is None:
             return deleted
