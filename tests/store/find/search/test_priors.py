@@ -115,25 +115,6 @@ def test_trust_moves_within_its_bound() -> None:
     assert added.tolist() == pytest.approx([0.2, -0.4, 0.6, 0.0])
 
 
-def test_a_verdict_on_a_fact_that_quotes_a_turn_moves_nothing(store: MemoryStore) -> None:
-    texts = ("Blue boxes for bread come from Ratioform in Munich.", "Red boxes for bread come from Ratioform in Graz.")
-    store.observe(SessionHead("s", "shop"), [NewTurn("user", text, NOW) for text in texts]).result()
-    folder = store.paths.vault / "facts"
-    folder.mkdir()
-    for number, text in enumerate(texts, 1):
-        head = f"type: Fact\ntitle: x\nnode_id: fact{number}\nlevel: L1\nkind: fact\nchannel: shop\n"
-        source = f'sources:\n  - {{ id: t1, resource: /x.md, title: "s#{number}" }}\n'
-        (folder / f"fact{number}.md").write_text(f"---\n{head}{source}---\n\n{text}\n")
-    store.reconcile()
-    assert store.settle(30)
-    asked = "Where do boxes for bread come from?"
-    first, second = (hit.node_id for hit in store.recall(asked, channel="shop").hits)
-    assert {first, second} == {"fact1", "fact2"}
-    store.feedback(second, "useful")
-    store.feedback(first, "not-useful")
-    assert [hit.node_id for hit in store.recall(asked, channel="shop").hits] == [first, second]
-
-
 def test_what_a_person_judged_changes_places_with_its_neighbour(store: MemoryStore) -> None:
     store.remember("Blue boxes for bread come from Ratioform in Munich.", channel="shop").result()
     store.remember("Red boxes for bread come from Ratioform in Hamburg.", channel="shop").result()
