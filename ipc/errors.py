@@ -53,7 +53,7 @@ def wire_error(error: BaseException, method: str) -> ProtocolError:
     if is_full(error):
         return ProtocolError("the disk is full", "make room; dreamd goes on by itself, and nothing is lost", BUSY)
     if isinstance(hint := getattr(error, "hint", None), str):
-        return ProtocolError(str(error), hint, FAILED)
+        return ProtocolError(str(error), hint, getattr(error, "code", FAILED))
     logger.error("{} failed with {} at {}", method, type(error).__name__, _place(error))
     return ProtocolError(
         f"{method} failed inside dreamd with {type(error).__name__}", "the log has the place", INTERNAL_ERROR

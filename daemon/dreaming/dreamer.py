@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
+from ...ipc.protocol import REFUSED
 from ...pipelines.changeset_file import read_changeset
 from ...pipelines.protocol import Done, MessageError, Progress, RunKind, RunRequest
 from ...store import AppliedRun, Run, SkippedAction, is_digest, new_run_id
@@ -43,9 +44,13 @@ STOP_TIMEOUT_S = 60.0  # as long as applying a large changeset may take
 class DreamBusy(DreamError):
     """A dream that cannot begin: another one runs, or the history is lost."""
 
+    code = REFUSED
+
 
 class NoDream(DreamError):
     """There is no running dream to pause, resume or cancel."""
+
+    code = REFUSED
 
 
 @dataclass(frozen=True, slots=True)

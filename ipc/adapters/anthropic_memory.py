@@ -36,6 +36,9 @@ MOST_LINES: Final = 999_999
 NUMBER_WIDTH: Final = 6
 """The bounds that the tool documents: lines of a file, and the width of their numbers."""
 
+LONGEST_PATH: Final = 1000
+"""The characters of a path; a document's key, and what is looked for below it, may have a few more."""
+
 LEVELS: Final = 2
 """The levels of a folder that a view shows."""
 
@@ -187,12 +190,14 @@ class AsyncDreamdMemoryTool(BetaAsyncAbstractMemoryTool):
 
 
 def _checked(named: str) -> str:
-    """Return a path in its shortest form. Raises ToolError for one outside of /memories."""
+    """Return a path in its shortest form. Raises ToolError for one outside of /memories, and for one too long."""
     if not named.startswith(ROOT):
         raise ToolError(f"Path must start with /memories, got: {named}")
     path = posixpath.normpath(posixpath.join(ROOT, named[len(ROOT) :].lstrip("/")))
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise ToolError(f"Path {named} would escape /memories directory")
+    if len(path) > LONGEST_PATH:
+        raise ToolError(f"The path has {len(path):,} characters, more than {LONGEST_PATH:,}. Choose a shorter one.")
     return path
 
 

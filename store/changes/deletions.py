@@ -168,12 +168,13 @@ class Deletions:
         self._withheld = frozenset(self._ledger.withheld())
 
     def find(self, node_id: NodeId) -> Deleted | None:
-        """Return the file of a memory that is withheld or was deleted by hand."""
-        path = self._opened.catalog.path_of(node_id)
+        """Return the file of a memory that is withheld or was deleted by hand, also before the index has followed."""
+        path, deleted = self._opened.catalog.path_of(node_id), self._ledger.last_deletion(node_id, DELETED)
         if path is None:
-            return self._ledger.last_deletion(node_id, DELETED)
-        image = self._image(path) if path in self._withheld and not self._vault.exists(path) else None
-        return None if image is None else Deleted(path, image, None)
+            return deleted
+        if self._vault.exists(path) or (image := self._image(path)) is None:
+            return None
+        return deleted if deleted and (deleted.path, deleted.image) == (path, image) else Deleted(path, image, None)
 
     def recall(self, lost: Iterable[LostFile]) -> None:
         """Add vanished files that only an older index knew to this one, so that they are decided like any other."""

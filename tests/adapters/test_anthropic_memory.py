@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from dreamd.ipc.client import Unreachable
+from dreamd.store.channel import channel_of_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -171,12 +172,40 @@ def test_what_was_acknowledged_survives_kill_9(daemon: DaemonUnderTest) -> None:
     moved = {"command": "rename", "old_path": "/memories/plan.md", "new_path": "/memories/plans/launch.md"}
     assert outcome(ours, moved).startswith("Successfully renamed")
     daemon.kill()
-    with pytest.raises(Unreachable):
-        ours.call({"command": "view", "path": "/memories"})
+    for command in (
+        {"command": "view", "path": "/memories"},
+        create,
+        moved,
+        {"command": "delete", "path": "/memories/x"},
+    ):
+        with pytest.raises(Unreachable):
+            ours.call(command)
     daemon.start()
     daemon.wait_until_it_answers()
     assert "The launch is on 3 March." in outcome(ours, {"command": "view", "path": "/memories/plans/launch.md"})
     assert outcome(ours, create).startswith("File created")
+
+
+def test_another_space_is_another_memory(shared: DaemonUnderTest) -> None:
+    create = {"command": "create", "path": "/memories/a.txt", "file_text": "The cellar key is brass.\n"}
+    DreamdMemoryTool(client_of(shared)).call(create)
+    (kept,) = shared.call("document_list", space=["anthropic", "memory"])["documents"]
+    assert kept["value"] == "The cellar key is brass.\n"
+    assert kept["channel"] == channel_of_folder(Path.cwd())
+    assert "a.txt" not in outcome(tool_of(shared), {"command": "view", "path": "/memories"})
+
+
+def test_what_is_too_long_is_refused_in_a_sentence_and_a_secret_taken_out(shared: DaemonUnderTest) -> None:
+    ours, key = tool_of(shared), "AKIAIOSFODNN7EXAMPLE"
+    for path, text, said in (
+        (f"/memories/{'x' * 991}", "x", "The path has 1,001 characters, more than 1,000"),
+        ("/memories/large.txt", "x" * 1_020_000, "bytes"),
+    ):
+        with pytest.raises(ToolError, match=said):
+            ours.call({"command": "create", "path": path, "file_text": text})
+    assert outcome(ours, {"command": "create", "path": f"/memories/{'x' * 990}", "file_text": "x"}).startswith("File")
+    ours.call({"command": "create", "path": "/memories/key.txt", "file_text": f"the key is {key}\n"})
+    assert "the key is [redacted:aws]" in outcome(ours, {"command": "view", "path": "/memories/key.txt"})
 
 
 def test_recall_finds_what_the_model_wrote(shared: DaemonUnderTest) -> None:

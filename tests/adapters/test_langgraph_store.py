@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from dreamd.ipc.client import Unreachable
+from dreamd.ipc.client import ClientError, Unreachable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -237,6 +237,43 @@ def test_an_item_is_gone_when_its_time_is_over(shared: DaemonUnderTest) -> None:
     assert ours.get(("short",), "k") is not None
     until(lambda: ours.get(("short",), "k") is None)
     assert [item.key for item in ours.search(("short",))] == ["long"]
+
+
+def test_what_differs_from_the_reference_is_what_the_page_says(shared: DaemonUnderTest) -> None:
+    ours = store_of(shared)
+    for number, namespace in enumerate((("b",), ("a",), ("c",))):
+        ours.put(namespace, "k", {"n": number})
+    assert [item.value["n"] for item in ours.search(())] == [0, 1, 2]  # the oldest first
+    made = ours.get(("b",), "k")
+    ours.put(("b",), "k", {"n": 9})
+    again = ours.get(("b",), "k")
+    assert made is not None
+    assert again is not None
+    assert (again.created_at, again.updated_at > made.updated_at) == (made.created_at, True)
+    ours.delete(("c",), "k")
+    assert ours.list_namespaces() == [("a",), ("b",)]
+    assert store_of(shared).list_namespaces() == []
+
+
+def test_what_it_cannot_keep_is_refused_in_a_sentence(shared: DaemonUnderTest) -> None:
+    ours = store_of(shared, ("langgraph",))
+    ours.put(tuple("abcdefghijklmno"), "k", {"n": 1})  # 15 parts
+    for namespace, value in (
+        (tuple("abcdefghijklmnop"), {"n": 1}),
+        (("two\nlines",), {"n": 1}),
+        (("large",), {"text": "x" * 2_000_000}),
+        (("odd",), {"at": object()}),
+    ):
+        with pytest.raises((ValueError, TypeError, ClientError), match=r"\w+ \w+"):
+            ours.put(namespace, "k", value)
+
+
+def test_an_item_that_is_not_indexed_is_not_recalled(shared: DaemonUnderTest) -> None:
+    ours = store_of(shared, channel="orchard")
+    ours.put(("trees",), "pear", {"text": "The pear tree was grafted in April."})
+    ours.put(("trees",), "plum", {"text": "The plum tree was grafted in April."}, index=False)
+    hits = shared.call("recall", query="Which tree was grafted in April?", channel="orchard")["hits"]
+    assert ["pear" in hit["text"] for hit in hits] == [True]
 
 
 def test_what_was_acknowledged_survives_kill_9(daemon: DaemonUnderTest) -> None:

@@ -96,11 +96,13 @@ def test_of_two_who_add_at_once_nothing_is_lost(shared: DaemonUnderTest) -> None
     async def add() -> list[Any]:
         one, other = session_of(shared, "raced"), session_of(shared, "raced")
         texts = [{"role": "user", "content": str(number)} for number in range(30)]
-        for first, second in zip(texts[::2], texts[1::2], strict=True):
-            await asyncio.gather(one.add_items([first]), other.add_items([second]))
-        return sorted(int(item["content"]) for item in await one.get_items())
+        for at in range(0, 28, 4):
+            await asyncio.gather(one.add_items(texts[at : at + 2]), other.add_items(texts[at + 2 : at + 4]))
+        return [int(item["content"]) for item in await one.get_items()]
 
-    assert asyncio.run(add()) == list(range(30))
+    kept = asyncio.run(add())
+    assert sorted(kept) == list(range(28))
+    assert [second - first for first, second in zip(kept[::2], kept[1::2], strict=True)] == [1] * 14  # side by side
 
 
 def test_what_was_acknowledged_survives_kill_9(daemon: DaemonUnderTest) -> None:
@@ -109,11 +111,42 @@ def test_what_was_acknowledged_survives_kill_9(daemon: DaemonUnderTest) -> None:
     asyncio.run(ours.add_items(items))
     assert asyncio.run(ours.pop_item()) == items[1]
     daemon.kill()
-    with pytest.raises(Unreachable):
-        asyncio.run(ours.add_items(items))
+    for call in (ours.add_items(items), ours.get_items(), ours.pop_item(), ours.clear_session()):
+        with pytest.raises(Unreachable):
+            asyncio.run(call)
     daemon.start()
     daemon.wait_until_it_answers()
     assert asyncio.run(session_of(daemon, "killed").get_items()) == items[:1]
+
+
+def test_what_was_learned_stays_when_its_item_goes(shared: DaemonUnderTest) -> None:
+    async def talk() -> None:
+        ours = session_of(shared, "popped", channel="boats", learn=True)
+        await ours.add_items([{"role": "user", "content": "The hull of the Anna is oak."}])
+        assert await ours.pop_item() == {"role": "user", "content": "The hull of the Anna is oak."}
+        assert await ours.get_items() == []
+        quiet = session_of(shared, "quiet", channel="boats")
+        await quiet.add_items([{"role": "user", "content": "The hull of the Berta is steel."}])
+
+    asyncio.run(talk())
+    hits = shared.call("recall", query="What are the hulls made of?", channel="boats")["hits"]
+    assert [hit["text"] for hit in hits] == ["The hull of the Anna is oak."]
+
+
+def test_what_cannot_be_learned_is_kept_all_the_same(shared: DaemonUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = session_of(shared, learn=True)
+    client = client_of(shared)
+    call = client.call
+
+    def refuse_to_learn(method: str, *more: Any, **named: Any) -> Any:
+        if method == "observe":
+            raise Unreachable("not now")
+        return call(method, *more, **named)
+
+    monkeypatch.setattr(client, "call", refuse_to_learn)
+    items: list[Any] = [{"role": "user", "content": "The key is AKIAIOSFODNN7EXAMPLE."}]
+    asyncio.run(ours.add_items(items))
+    assert asyncio.run(ours.get_items()) == [{"role": "user", "content": "The key is [redacted:aws]."}]
 
 
 class Echo(Model):

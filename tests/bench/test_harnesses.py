@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import random
 import subprocess
 import sys
 import zlib
@@ -23,9 +24,10 @@ from dreamd.store.keep.redaction.shapes import CANDIDATE, Span
 from dreamd.store.model import Action, Changeset
 from dreamd.store.settings import StoreSettings
 
-from . import kill_store, purging, unseen_secrets
+from . import kill_store, planted_secrets, purging, redaction, unseen_secrets
 from .daemon_under_test import DaemonUnderTest
 from .damage import Account, Store, at_the_start
+from .documented_secrets import documented
 from .kill_daemon import Trial, left_by
 from .many_dreams import Nights
 from .planted_secrets import Planted
@@ -153,6 +155,16 @@ def test_a_key_that_only_its_issuer_betrays_stays_when_that_is_left_out(monkeypa
     assert unseen_secrets.is_left(one, without_issuers=True)
     rows = {row.measure: row for row in unseen_secrets.leave_one_out(10)}
     assert rows["keys gone, their issuers left out"].measured.startswith("0.0%")
+
+
+def test_the_corpora_are_as_large_as_their_page_says() -> None:
+    page = " ".join((Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8").split())
+    planted, of_issuers = planted_secrets.corpus(436), documented(random.Random(5))
+    kinds, issued = ({one.kind for one in corpus} for corpus in (planted, of_issuers))
+    assert f"{len(planted)} secrets of {len(kinds)} kinds" in page
+    assert f"and {len(of_issuers)} of {len(issued)} kinds from the issuers' documentation" in page
+    assert len(redaction.WAYS) == 6
+    assert "two corpora in by six ways" in page
 
 
 def test_a_corpus_counts_what_stays_and_what_is_wrongly_taken(tmp_path: Path) -> None:

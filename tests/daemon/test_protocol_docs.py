@@ -1,22 +1,45 @@
-"""`docs/protocol.md` against what the daemon's handlers declare: every method, parameter and field, both ways."""
+"""`docs/protocol.md` against what the daemon has: every method, parameter, field, bound and figure, both ways."""
 
 from __future__ import annotations
 
+import json
 import re
 import typing
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple, NotRequired, get_origin, get_type_hints, is_typeddict
+from typing import Any, NamedTuple, NotRequired, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
+from dreamd.daemon.agents.formats import FORMATS
+from dreamd.daemon.importing.importer import MAX_SKIPPED
+from dreamd.daemon.importing.names import FORMAT_NAMES
+from dreamd.daemon.methods import review
 from dreamd.daemon.methods.control import ControlMethods
-from dreamd.ipc import answers, typed_calls
+from dreamd.ipc import answers, filters, protocol, store_methods, typed_calls
 from dreamd.ipc.answers import ANSWERS
+from dreamd.ipc.filters import BoundedFilter
+from dreamd.ipc.mcp import session as mcp_session
+from dreamd.ipc.mcp.render import LONGEST_ANSWER
+from dreamd.ipc.mcp.tools import TOOLS
+from dreamd.ipc.paths import MAX_SOCKET_PATH_BYTES
+from dreamd.ipc.serialize import MAX_TEXT_BYTES
+from dreamd.ipc.server.server import PROGRESS_INTERVAL_S
+from dreamd.ipc.settings import IpcSettings
+from dreamd.store.documents.document import MOST_VALUE_BYTES
+from dreamd.store.find.index.catalog import LONGEST_CURATED
+from dreamd.store.find.search.curated import SHARE
+from dreamd.store.find.search.query_text import MEANT_TOKENS, READ_CHARS
+from dreamd.store.keep.ledger.answered import KEPT
+from dreamd.store.keep.ledger.work import KEPT_DAYS, MOST_ANCHORS, THREAD_DAYS
+from dreamd.store.names import MAX_CHARACTERS
+from dreamd.store.working import anchors, goals, sessions, surfacing
+from pydantic import ValidationError
 
 from tests.answer_types import typed_dicts, within
 
 DOC = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
+PAGE = " ".join(DOC.split())
 METHODS = DOC.partition("\n## Methods\n")[2]
 NOTATION = re.compile(r"[a-z_]+\??|[{}\[\]:,]")
 
@@ -93,6 +116,183 @@ def test_the_documented_parameters_are_those_that_are_taken(handlers: Any, metho
 def test_the_documented_answer_is_the_declared_one(method: str) -> None:
     differences = list(differing(DOCUMENTED[method].answer, ANSWERS[method], method))
     assert not differences
+
+
+def test_activity_is_marked_where_it_is(handlers: Any) -> None:
+    marked = set()
+    for section in re.split(r"^### ", METHODS, flags=re.MULTILINE)[1:]:
+        head, _, rest = section.partition("\n\n")
+        answer = rest.partition("\n\n")[0] if rest.startswith("→") else ""
+        if "*activity*" in head + answer:
+            marked |= set(re.findall(r"`(\w+) \{", head))
+    assert marked == {name for name, handler in handlers.items() if handler.activity}
+
+
+REQUIRED: dict[str, dict[str, Any]] = {
+    "recall": {"query": "x"},
+    "context": {"query": "x"},
+    "remember": {"text": "x"},
+    "observe": {"session": {"session_id": "s"}, "turns": []},
+    "feedback": {"node_id": "n", "verdict": "useful"},
+    "reflect": {"session": "s", "learned": [{"text": "x"}]},
+    "goal_set": {"session": "s", "text": "x"},
+    "document_put": {"space": ["a"], "key": "k", "value": 1},
+    "review_decide": {"decision": "d", "keep": "both"},
+    "hook": {"agent": "codex", "event": "Stop", "given": {}},
+    "import": {"paths": ["/x"]},
+    "watch": {"path": "/x"},
+}
+TURN = {"role": "user", "text": "x"}
+BOUNDS: list[tuple[str, str, str, list[Any], list[Any]]] = [
+    ("`query`: at most 65,536 characters", "recall", "query", ["x" * 65_536], ["x" * 65_537]),
+    ("`limit`: 1 to 1000, 10 by default", "recall", "limit", [1, 1000], [0, 1001]),
+    ("`budget_tokens` (1 to 100,000, 1000 by default)", "context", "budget_tokens", [1, 100_000], [0, 100_001]),
+    ("the highest `priority` (1 to 10, 5 by default) first", "remember", "priority", [1, 10], [0, 11]),
+    ("`idempotency_key`, of at most 128 characters", "remember", "idempotency_key", ["k" * 128], ["k" * 129]),
+    ("at most 10,000 and a line", "observe", "turns", [[TURN] * 10_000], [[TURN] * 10_001]),
+    ("`limit` 1 to 1000, 50 by default", "list", "limit", [1, 1000], [0, 1001]),
+    ("`learned`: at most 32", "reflect", "learned", [[{"text": "x"}] * 32], [[{"text": "x"}] * 33]),
+    ("At most 500 characters", "goal_set", "text", ["x" * 500], ["x" * 501]),
+    ("a name of 1 to 16 parts", "document_put", "space", [["a"], ["a"] * 16], [[], ["a"] * 17]),
+    ("a key has at most 1024 characters", "document_put", "key", ["k" * 1024], ["k" * 1025]),
+    ("holds at most `limit` (100) documents", "document_list", "limit", [100], [0]),
+    ("(1 to 3650, 30 by default)", "decay_preview", "days", [1, 3650], [0, 3651]),
+]
+
+
+@pytest.mark.parametrize(("said", "method", "name", "taken", "refused"), BOUNDS, ids=lambda one: str(one)[:40])
+def test_what_is_within_the_bounds_of_the_page_is_taken_and_no_more(
+    handlers: Any, said: str, method: str, name: str, taken: list[Any], refused: list[Any]
+) -> None:
+    assert said in PAGE
+    params, required = handlers[method].params, REQUIRED.get(method, {})
+    for value in taken:
+        params.model_validate(required | {name: value})
+    for value in refused:
+        with pytest.raises(ValidationError):
+            params.model_validate(required | {name: value})
+    if default := re.search(r"(\d+) by default|\((\d+)\)", said):
+        assert params.model_fields[name].default == int(default[1] or default[2])
+
+
+CHOICES: list[tuple[str, str, str, set[str]]] = [
+    (
+        "remember",
+        "kind",
+        "`kind`: note (default), fact, preference, procedure, correction, negative, decision, episode.",
+        set(),
+    ),
+    ("feedback", "verdict", "`useful`, `not-useful`, or `rejected`", set()),
+    (
+        "link",
+        "relation",
+        "`RelatesTo`, the default `relation`, … `Supersedes`: … `Contradicts`: … `HasTag`:",
+        {"relation"},
+    ),
+    ("goal_set", "state", "`state`: `active` (default), `blocked`, `completed`, `abandoned`;", {"state"}),
+    ("dream", "kind", "`kind`: `daily` (default), `weekly`, or `compaction`", {"kind"}),
+    ("review_decide", "keep", "`keep`: `newer`, `older`, `both`, or `edit` … `accept`, … `reject`,", {"keep"}),
+    ("watch", "backlog", "With `backlog` `none` … with `all`, the default,", {"backlog"}),
+    ("import", "format", f"`format`: {', '.join(f'`{name}`' for name in FORMAT_NAMES)};", {"format"}),
+    ("watch", "agent", "Follows the sessions of an `agent` (`claude-code`, `codex`, `gemini`, `opencode`)", {"agent"}),
+]
+
+
+@pytest.mark.parametrize(("method", "name", "said", "beside"), CHOICES, ids=lambda one: str(one)[:40])
+def test_the_words_that_a_parameter_takes_are_those_of_the_page(
+    handlers: Any, method: str, name: str, said: str, beside: set[str]
+) -> None:
+    assert re.search(".*?".join(map(re.escape, said.split(" … "))), PAGE)
+    words = set(re.findall(r"`([\w-]+)`", said.replace("`kind`: note", "note"))) - beside
+    words = words or set(re.findall(r"[a-z]+", said.partition(": ")[2])) - {"default"}
+    field = handlers[method].params.model_fields[name]
+    choices = {word for one in (field.annotation, *get_args(field.annotation)) for word in get_args(one)}
+    assert words == {word for word in choices if isinstance(word, str)}
+
+
+def test_the_agents_of_a_hook_are_those_of_the_page() -> None:
+    *names, last = FORMATS
+    assert f"`agent` is {', '.join(f'`{name}`' for name in names)} or `{last}`" in PAGE
+
+
+def test_the_codes_of_the_page_are_the_protocols() -> None:
+    table = PAGE.partition("| code | means |")[2].partition("## MCP")[0]
+    numbers = {
+        name: code for name, code in vars(protocol).items() if name.isupper() and isinstance(code, int) and code < 0
+    }
+    assert {-int(code) for code in re.findall(r"\| −(\d+) \|", table)} == set(numbers.values())
+
+
+def test_the_tools_of_the_page_are_those_that_are_served() -> None:
+    listed = PAGE.partition("- Tools: ")[2].partition(". Each is")[0].replace(" (the method `anchor_recover`)", "")
+    assert re.findall(r"`(\w+)`", listed) == list(TOOLS)
+
+
+def test_the_example_of_a_filter_is_one() -> None:
+    example = re.search(r"```json\n(.*?)```", DOC, re.DOTALL)
+    assert example
+    assert BoundedFilter.model_validate(json.loads(example[1])).normalised()
+
+
+SETTINGS = IpcSettings()
+FIGURES: list[tuple[str, object]] = [
+    ("1,048,576 bytes", protocol.MAX_LINE_BYTES),
+    ("A path over 103 bytes is refused", MAX_SOCKET_PATH_BYTES),
+    ("a string of at most 128 characters, unique", protocol.MAX_ID_CHARACTERS),
+    ("At most 32 requests of one connection", SETTINGS.max_in_flight),
+    ("has not after 20 s answers", SETTINGS.deadline_s),
+    ("has not after 20 s answers", store_methods.ANSWER_S),
+    ("128 are connected", SETTINGS.max_connections),
+    ("more than 4 MiB wait", SETTINGS.stalled_output_bytes / 2**20),
+    ("wait for it for 10 s", SETTINGS.stalled_s),
+    ("or more than 8 MiB at all", SETTINGS.max_output_bytes / 2**20),
+    ("one line of 1 to 256 characters", (1, MAX_CHARACTERS)),
+    ("`protocol` is 1.", protocol.PROTOCOL_VERSION),
+    ("at most 20,000 characters: hits", LONGEST_ANSWER),
+    ("at most 16 of a session", mcp_session.MOST_LISTENING),
+    ("the first 2,000 are looked for by words", READ_CHARS),
+    ("the first 128 tokens or so", MEANT_TOKENS),
+    ("`in` (at most 100 values)", filters.MOST_VALUES),
+    ("at most 5 deep and 64 tests", (filters.MOST_DEPTH, filters.MOST_TESTS)),
+    ("at most 280 characters that stand first", LONGEST_CURATED),
+    ("the last 8.", anchors.MOST_DECISIONS),
+    ("at most 2,000 characters, of which the oldest decisions", anchors.MOST_CHARS),
+    ("the newest 500 are kept, each for 30 days", (MOST_ANCHORS, KEPT_DAYS)),
+    ("and 50 open goals a session", goals.MOST_OPEN),
+    ("kept for 30 days, threads that nobody takes up for 180", (KEPT_DAYS, THREAD_DAYS)),
+    ("memory, at most 64 of them, for an hour", sessions.MOST_THOUGHTS),
+    ("At most 64 sessions and 64,000 characters", (sessions.MOST_SESSIONS, sessions.MOST_CHARS)),
+    ("at most 300 tokens", surfacing.BUDGET_TOKENS),
+    ("at most 1,015,808 bytes", MOST_VALUE_BYTES),
+    ("holds the first 1,000", MAX_SKIPPED),
+    ("the soonest first, at most 500", review.MOST_FADING),
+    ("the newest first, at most 50; `newer`", review.MOST_DECISIONS),
+]
+IN_WORDS: list[tuple[str, bool]] = [
+    ("waits, at most two seconds", store_methods.LINKING_S == 2),
+    ("at most twenty a second", PROGRESS_INTERVAL_S == 1 / 20),
+    ("two requests of one at a time", SETTINGS.max_at_work == 2),
+    ("in at most a fifth of the budget", SHARE == 1 / 5),
+    ("for a day, a repeated key", KEPT.days == 1),
+    ("for an hour after the last call", sessions.TTL_S == 3600),
+    ("far in meaning from the last eight", sessions.WINDOW == 8),
+    ("more than about half a MiB", MAX_TEXT_BYTES == 2**19),
+]
+
+
+@pytest.mark.parametrize(("said", "figure"), FIGURES, ids=lambda one: str(one)[:40])
+def test_a_figure_of_the_page_is_the_one_that_counts(said: str, figure: object) -> None:
+    assert said in PAGE
+    figures = figure if isinstance(figure, tuple) else (figure,)
+    assert [float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", said)] == [
+        float(one) for one in figures
+    ]
+
+
+@pytest.mark.parametrize(("said", "is_so"), IN_WORDS, ids=lambda one: str(one)[:40])
+def test_a_figure_in_words_is_the_one_that_counts(said: str, is_so: bool) -> None:
+    assert said in PAGE
+    assert is_so
 
 
 def test_every_method_has_the_type_of_its_answer_for_a_type_checker() -> None:

@@ -11,6 +11,7 @@ import pytest
 from dreamd import __version__
 from dreamd.ipc import serialize, store_methods
 from dreamd.ipc.client import Client, DaemonError
+from dreamd.ipc.params import RecallParams
 from dreamd.ipc.protocol import BUSY, INVALID_PARAMS, NOT_FOUND, encode
 from dreamd.ipc.serialize import cut_to_bytes, plain
 from dreamd.ipc.store_methods import store_handlers
@@ -111,6 +112,12 @@ def test_a_turn_without_a_time_was_said_now(client: Client) -> None:
     assert client.call("recall", {"query": "oak", "channel": "*", "as_of": earlier})["hits"] == []
     since = {"must": [{"field": "time", "range": {"gte": earlier}}]}
     assert client.call("recall", {"query": "oak", "channel": "*", "filter": since})["hits"]
+
+
+def test_an_instant_without_an_offset_is_utc() -> None:
+    for given_, offset in (("2026-11-20T10:00:00", 0), ("2026-11-20T10:00:00Z", 0), ("2026-11-20T10:00:00+02:00", 2)):
+        taken = RecallParams.model_validate({"query": "x", "as_of": given_}).as_of
+        assert taken == datetime(2026, 11, 20, 10 - offset, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("bound", ["9999-12-31", "9999-12-31T23:59:59-12:00"])
@@ -215,7 +222,8 @@ def test_list_answers_in_pages_until_none_is_left(client: Client) -> None:
         pages.append([memory["title"] for memory in page["memories"]])
         offset = page["next"]
     assert [len(page) for page in pages] == [3, 3, 1]
-    assert len({title for page in pages for title in page}) == 7
+    newest_first = [f"Fact number {number} is kept." for number in range(6, -1, -1)]
+    assert [title for page in pages for title in page] == newest_first
 
 
 def test_show_names_contradictions_and_never_forgotten_words(client: Client) -> None:

@@ -25,6 +25,8 @@ from dreamd.store.model import (
 )
 from dreamd.store.settings import StoreSettings
 
+from tests.system.waiting import until
+
 OpenStore = Callable[[], MemoryStore]
 AT = datetime(2026, 11, 1, 9, 0, tzinfo=UTC)
 
@@ -137,6 +139,34 @@ def test_a_forgotten_turn_stays_in_its_file_and_is_found_no_more(
     assert store.undo(forgotten.run_id).turns == 1
     assert store.status()["turns_forgotten"] == 0
     assert found(store, "wifi fridge") == ["s1#1"]
+
+
+def test_what_rests_on_a_forgotten_turn_alone_goes_with_it(store: MemoryStore) -> None:
+    talk(store, "s1", "shop", "The alarm tune is 4711", "The alarm rings at six")
+    store.apply(changeset("run-1", "The alarm tune is 4711"))
+    store.settle()
+    forgotten = store.forget("s1#1")
+    assert forgotten.also == ("run-1-0",)
+    assert found(store, "alarm tune") == ["s1#2"]
+    store.undo(forgotten.run_id)
+    assert "run-1-0" in found(store, "alarm tune")
+
+
+def test_a_status_counts_what_is_kept_by_level_and_by_channel(store: MemoryStore) -> None:
+    talk(store, "s1", "shop", "The kettle is on the left", "The lamp is on the right", "ok")
+    for text, channel in (("Tabs, not spaces", "shop"), ("Tea is at five", "home")):
+        store.remember(text, channel=channel).result()
+    store.rebuild()
+    until(lambda: store.status()["journal"] == 0)
+    status = store.status()
+    assert status["memories"] == {"L0": 1, "L1": 2, "L2": 0, "L3": 0}
+    assert (status["files"], status["turns"], status["turns_purged"], status["turns_forgotten"]) == (3, 3, 0, 0)
+    assert status["channels"] == {"shop": 4, "home": 1}
+    assert (status["chunks"], status["pending_embeddings"], status["journal"], status["not_found_yet"]) == (5, 0, 0, 0)
+    assert (status["runs"], status["broken_files"], status["paused"], status["channels_off"]) == (0, 0, False, [])
+    store.set_channel("home", learning=False)
+    store.pause()
+    assert (store.status()["paused"], store.status()["channels_off"]) == (True, ["home"])
 
 
 def test_what_was_forgotten_of_a_session_is_shown_and_listed_nowhere(store: MemoryStore) -> None:
@@ -438,6 +468,8 @@ def test_what_contradicts_an_older_memory_is_told_beside_it_the_newest_first(sto
     envelope = store.context("Was the cover letter submitted to Greg for review?", channel="shop")
     assert [slot.node_id for slot in envelope.slots] == [newer, older]
     assert [slot.contradicts for slot in envelope.slots] == [(older,), (newer,)]
+    hits = store.recall("cover letter submitted to Greg", channel="shop").hits
+    assert {hit.node_id: hit.contradicts for hit in hits} == {older: (newer,), newer: (older,)}
     assert "disputed" in envelope.text
 
 

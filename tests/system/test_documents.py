@@ -66,6 +66,27 @@ def test_what_was_acknowledged_survives_kill_9(daemon: DaemonUnderTest) -> None:
         assert found.keys() <= mine.keys()
 
 
+def test_a_listing_is_of_a_space_in_the_order_in_which_its_documents_were_made(daemon: DaemonUnderTest) -> None:
+    for key in ("plan/two", "plan/one", "list"):
+        daemon.call("document_put", space=["house"], key=key, value={"of": key})
+    daemon.call("document_put", space=["house", "attic"], key="plan/three", value=3)
+    daemon.call("document_put", space=["garden"], key="plan/four", value=4)
+    daemon.call("document_put", space=["house"], key="plan/two", value={"of": "plan/two"})  # which moves it nowhere
+
+    def keys(**params: Any) -> list[str]:
+        return [each["key"] for each in daemon.call("document_list", **params)["documents"]]
+
+    assert keys(space=["house"]) == ["plan/two", "plan/one", "list"]
+    assert keys(space=["house"], prefix="plan/") == ["plan/two", "plan/one"]
+    assert keys(space=["house"], prefix="plan/", deep=True) == ["plan/two", "plan/one", "plan/three"]
+    assert keys() == ["plan/two", "plan/one", "list", "plan/three", "plan/four"]
+    assert list(listed(daemon, space=["house"], limit=1)) == ["plan/two", "plan/one", "list"]
+    assert listed(daemon, space=["house"], values=False) == dict.fromkeys(("plan/two", "plan/one", "list"))
+    shown = daemon.call("document_list", space=["house"], limit=1)["documents"][0]
+    assert shown == daemon.call("document_get", space=["house"], key="plan/two")["document"]
+    assert daemon.call("document_get", space=["house"], key="nowhere") == {"document": None}
+
+
 def test_the_longest_value_comes_back_and_a_longer_one_is_refused(daemon: DaemonUnderTest) -> None:
     longest = "\\" * (MOST_VALUE_BYTES // 2 - 1)
     place = {"space": ["long"], "key": "k"}

@@ -135,6 +135,25 @@ def test_every_tool_works_on_a_real_store(shared: DaemonUnderTest, start_relay: 
     assert sessions["anchor"]["task"] == "write the docs"
 
 
+def test_every_resource_is_read(daemon: DaemonUnderTest, start_relay: StartRelay) -> None:
+    said = ("Never push on Fridays.", "We decided to use Postgres 16 for billing.", "I prefer pnpm over npm here.")
+    session = {"session_id": "talk", "cwd": str(daemon.folder)}
+    daemon.call("observe", session=session, turns=[{"role": "user", "text": text} for text in said])
+    daemon.wait_until_embedded(60)
+    assert daemon.call("dream", wait=True)["state"] == "applied"
+    relay = start_relay(daemon)
+
+    def read(number: int, uri: str) -> str:
+        (content,) = relay.ask(modern(number, "resources/read", uri=uri))["result"]["contents"]
+        return str(content["text"])
+
+    profile, digest = read(1, "dreamd://profile"), read(2, "dreamd://digest")
+    assert all(text.rstrip(".") in profile for text in said)
+    date = daemon.call("digest")["date"]
+    assert read(3, f"dreamd://digest/{date}").partition(">")[2] == digest.partition(">")[2] != ""
+    assert said[1] in read(4, "dreamd://node/talk%232")
+
+
 def test_the_opening_needs_no_daemon_and_a_call_says_why_there_is_none(make: Make, start_relay: StartRelay) -> None:
     relay = start_relay(make())
     opened = relay.ask(initialize(0, "2025-06-18"))

@@ -273,13 +273,15 @@ def test_a_dream_whose_client_goes_away_ends(daemon: DaemonUnderTest, tmp_path: 
 
 def test_paused_nothing_is_learned(shared: DaemonUnderTest, tmp_path: Path) -> None:
     assert shared.call("pause") == {"paused": True}
-    for method, params in (
-        ("remember", {"text": "x y z"}),
-        ("import", {"paths": [str(chat(tmp_path / "chat.jsonl"))]}),
-        ("dream", {"kind": "daily"}),
+    for method, params, code in (
+        ("remember", {"text": "x y z"}, -32003),
+        ("import", {"paths": [str(chat(tmp_path / "chat.jsonl"))]}, -32009),
+        ("dream", {"kind": "daily"}, -32009),
     ):
-        with pytest.raises(RuntimeError, match="paused"):
+        with pytest.raises(RuntimeError, match=rf"{code}.*paused"):
             shared.call(method, **params)
+    told = shared.call("observe", session={"session_id": "quiet"}, turns=[{"role": "user", "text": "x y z"}])
+    assert (told["added"], told["known"], told["redacted"], told["purged"]) == (0, 0, 0, 0)
     assert shared.call("status")["paused"] is True
     assert shared.call("resume") == {"paused": False}
     assert shared.call("import", paths=[str(tmp_path / "chat.jsonl")])["turns_added"] == 10
@@ -342,3 +344,7 @@ def test_remembering_says_at_once_what_it_replaces(shared: DaemonUnderTest) -> N
     new = shared.call("remember", text="The staging server is now in Bergen, not in Oslo.", channel="places")["node_id"]
     linked = shared.call("show", node_id=new, linked=True)
     assert old in (*linked["supersedes"], *linked["contradicts"])
+    linking = {run["run_id"] for run in shared.call("runs", kind="link", limit=1000)["runs"]}
+    assert linking
+    assert not linking & {run["run_id"] for run in shared.call("runs", limit=1000)["runs"]}
+    assert linking <= {run["run_id"] for run in shared.call("runs", limit=1000, all=True)["runs"]}

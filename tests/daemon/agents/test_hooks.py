@@ -275,6 +275,13 @@ def test_turns_of_opencode_have_the_names_of_its_own_store(world: World) -> None
     assert world.store.observe(head, from_its_store).result().known == 2
 
 
+def test_a_program_with_hooks_of_its_own_is_answered_in_one_member(world: World) -> None:
+    world.say(PORT)
+    output = json.loads(world.answer("prompt", "opencode", prompt=ASKED, turn_id="t1"))
+    assert list(output) == ["additionalContext"]
+    assert "port 6543" in output["additionalContext"]
+
+
 def test_a_transcript_is_read_instead_of_the_turns(world: World, tmp_path: Path) -> None:
     transcript = tmp_path / "one.jsonl"
     write(transcript, ("user", "Use tabs."), ("assistant", "Done."))

@@ -10,9 +10,14 @@ from pathlib import Path
 import pytest
 from dreamd.daemon.agents.connect.agents import GENERIC, PROGRAMS
 from dreamd.daemon.agents.connect.programs import Command, Places
+from dreamd.daemon.agents.formats import FORMATS, Moment
+from dreamd.daemon.agents.hooks import SESSION_TOKENS
+from dreamd.daemon.agents.standing import STANDING_TOKENS
 from dreamd.daemon.cli import main
-from dreamd.daemon.cli.agents import connect
+from dreamd.daemon.cli.agents import connect, hook
 from dreamd.daemon.cli.terminal import Terminal
+from dreamd.daemon.importing.following.places import folder_of
+from dreamd.daemon.importing.names import FOLLOWED, FollowedName
 
 DOCS = Path(__file__).parents[3] / "docs" / "agents"
 PAGES = {file.stem: file.read_text(encoding="utf-8") for file in DOCS.glob("*.md")}
@@ -58,6 +63,43 @@ def test_a_page_names_what_is_written(page: str, home: Path) -> None:
         assert f"`~/{file.path.relative_to(home)}`" in PAGES[page]
         for event in re.findall(rf"hook {page} (\w+)", file.with_ours("")) if page != "opencode" else ():
             assert event in PAGES[page]
+
+
+@pytest.mark.parametrize(("page", "variable"), [("claude-code", "CLAUDE_CONFIG_DIR"), ("codex", "CODEX_HOME")])
+def test_a_variable_of_a_page_moves_every_file(page: str, variable: str, home: Path) -> None:
+    assert f"With `${variable}` both are in that folder." in PAGES[page]
+    places = Places(home, {variable: str(home / "elsewhere")})
+    program = PROGRAMS[page]
+    files = program.files(program.folder(places), places, Command("/dreamctl", {}))
+    assert [file.path.parent for file in files] == [home / "elsewhere"] * 2
+
+
+def test_opencode_s_other_file_is_taken_where_it_is(home: Path) -> None:
+    assert "(`opencode.jsonc` where you have that)" in PAGES["opencode"]
+    places, program = Places(home, {}), PROGRAMS["opencode"]
+    program.folder(places).mkdir(parents=True)
+    (program.folder(places) / "opencode.jsonc").write_text("{}")
+    file, _ = program.files(program.folder(places), places, Command("/dreamctl", {}))
+    assert file.path.name == "opencode.jsonc"
+
+
+@pytest.mark.parametrize("agent", FOLLOWED)
+def test_a_page_names_the_folder_that_is_followed(agent: FollowedName, home: Path) -> None:
+    assert f"follow the sessions in `~/{folder_of(agent).relative_to(home)}` too" in PAGES[agent]
+
+
+def test_moments_and_figures_are_those_of_the_pages() -> None:
+    *moments, last = FORMATS["opencode"].moments
+    assert f"MOMENT is {', '.join(f'`{name}`' for name in moments)} or `{last}`" in " ".join(PAGES[GENERIC].split())
+    assert FORMATS["cursor"].takes == {Moment.START}
+    assert "Cursor takes a text at a session's start alone" in PAGES["cursor"]
+    for figure in (
+        f"in at most {STANDING_TOKENS} tokens",
+        f"at most {SESSION_TOKENS:,} tokens",
+        "takes 150 ms at most",
+    ):
+        assert figure in PAGES["claude-code"]
+    assert hook.DEADLINE_S < 0.15
 
 
 def test_connecting_asks_first_and_says_what_it_did(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

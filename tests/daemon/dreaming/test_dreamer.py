@@ -21,6 +21,8 @@ from dreamd.daemon.dreaming.dreamer import DreamBusy, Dreamer, DreamError, Dream
 from dreamd.daemon.dreaming.idle import Activity
 from dreamd.daemon.dreaming.orphans import write_run_marker
 from dreamd.daemon.settings import Settings
+from dreamd.ipc.errors import wire_error
+from dreamd.ipc.protocol import REFUSED
 from dreamd.pipelines.protocol import Progress
 from dreamd.pipelines.settings import IdleSettings, LimitSettings, PipelineSettings, PreemptionSettings
 from dreamd.store.changes.runs import AppliedRun, SkippedAction
@@ -592,8 +594,9 @@ def test_a_cancelled_dream_changes_nothing_and_says_so(bed: Callable[..., Bed]) 
 
 def test_pause_resume_and_cancel_without_a_dream_are_refused(bed: Callable[..., Bed]) -> None:
     it = bed(WAITS)
-    with pytest.raises(DreamError, match="No dream"):
+    with pytest.raises(DreamError, match="No dream") as refused:
         it.dreamer.pause()
+    assert wire_error(refused.value, "dream_pause").code == REFUSED
     with pytest.raises(DreamError, match="No dream"):
         asyncio.run(it.dreamer.cancel())
 
@@ -605,6 +608,8 @@ def test_cancelling_does_not_stop_an_application_nor_call_it_failed(bed: Callabl
     async def story() -> None:
         task = asyncio.create_task(it.dreamer.dream())
         await asyncio.to_thread(slow.begun.wait, 20)
+        with pytest.raises(DreamError, match="is being applied"):
+            await it.dreamer.cancel()
         task.cancel()
         await asyncio.sleep(0)
         assert not task.done()
@@ -675,5 +680,5 @@ def test_no_dream_begins_while_the_store_refuses(bed: Callable[..., Bed]) -> Non
     it.store.obstacle = StoreError("the history is set aside", hint="Salvage it.")
     with pytest.raises(DreamBusy, match="the history is set aside") as refused:
         it.dream()
-    assert refused.value.hint == "Salvage it."
+    assert (refused.value.hint, wire_error(refused.value, "dream").code) == ("Salvage it.", REFUSED)
     assert it.store.recorded == []

@@ -1,18 +1,27 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from dreamd.daemon.importing.detect import BESIDE_NOTES, FORMATS, detect_format, read
+from dreamd.daemon.importing.following.faults import AGAIN_S
+from dreamd.daemon.importing.following.learning import MOST_BEHIND
+from dreamd.daemon.importing.following.named import KEPT
 from dreamd.daemon.importing.names import FORMAT_NAMES
+from dreamd.daemon.importing.reading.exports import MAX_CONVERSATION_BYTES, MAX_EXPORT_BYTES
 from dreamd.daemon.importing.reading.items import UnsupportedFile
+from dreamd.daemon.importing.reading.sanitize import MAX_TURN_CHARS
+from dreamd.daemon.settings import TranscriptSettings
 
 from tests.daemon.importing.conftest import notes, sessions, skipped, texts
 
+PAGE = (Path(__file__).parents[3] / "docs" / "importing.md").read_text(encoding="utf-8")
 CLAUDE = '{"type":"user","uuid":"u","sessionId":"s","cwd":"/p","message":{"role":"user","content":"hi"}}\n'
 CHAT = '{"role":"user","content":"hi"}\n'
 
@@ -143,6 +152,23 @@ def test_a_whole_folder_is_read(data: Path) -> None:
 
 def test_every_format_has_its_reader() -> None:
     assert tuple(FORMATS) == FORMAT_NAMES
+
+
+@pytest.mark.parametrize(
+    ("said", "is_so"),
+    [
+        ("a message longer than 100,000 characters", MAX_TURN_CHARS == 100_000),
+        ("at most 512 MiB of them, 32 MiB each", (MAX_EXPORT_BYTES, MAX_CONVERSATION_BYTES) == (2**29, 2**25)),
+        ("is tried again each minute", AGAIN_S == 60),
+        ("may be up to an hour behind", timedelta(hours=1) == MOST_BEHIND),
+        ("for three days after the last hook", timedelta(days=3) == KEPT),
+        ("`transcripts.quiet_minutes` (10)", TranscriptSettings().quiet_minutes == 10),
+        ("".join(re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE)), True),
+    ],
+)
+def test_the_page_has_the_figures_that_count_and_every_format(said: str, is_so: bool) -> None:
+    assert is_so
+    assert said in " ".join(PAGE.split()) or said == "".join(FORMAT_NAMES)
 
 
 def test_a_conversation_beside_or_below_notes_is_taken_only_where_its_format_is_named(tmp_path: Path) -> None:

@@ -220,6 +220,24 @@ def test_an_attach_with_an_id_is_answered_with_the_daemons_version(serving: Serv
     assert wire.receive()["result"]["pid"] > 0
 
 
+def test_what_a_newer_relay_says_beside_is_passed_over(serving: Serving, memory: Memory) -> None:
+    wire = serving.connect()
+    wire.send(messages.attach(cwd="/work/shop", colour="blue"), called_modern(1, "recall", query="ports"))
+    assert "About ports." in text_of(wire.receive())
+    assert memory.asked[0].cwd == "/work/shop"
+
+
+def test_a_ping_is_answered_while_every_thread_is_at_work(serving: Serving, agent: Wire, memory: Memory) -> None:
+    memory.held.clear()
+    wires = [agent, serving.connect(), serving.connect()]  # held, as a connection that closes takes its calls back
+    for wire in wires:
+        attach_line = [] if wire is agent else [messages.attach()]
+        wire.send(*attach_line, *(called_modern(number, "recall", query=f"q{number}") for number in range(2)))
+    until(lambda: len(memory.asked) == serving.server.settings.threads)
+    agent.send({"jsonrpc": "2.0", "id": "p", "method": "mcp.ping"})
+    assert agent.receive() == {"jsonrpc": "2.0", "id": "p", "result": {}}
+
+
 def test_only_the_first_line_attaches(serving: Serving) -> None:
     wire = serving.connect()
     wire.call(1, "context", query="x")
@@ -228,12 +246,13 @@ def test_only_the_first_line_attaches(serving: Serving) -> None:
     assert wire.receive()["error"]["code"] == INVALID_REQUEST
 
 
-def test_an_attach_that_cannot_be_is_refused_and_closed(serving: Serving) -> None:
+@pytest.mark.parametrize(("name", "bad"), [("session", "no\nname"), ("relay", "r" * 65)])
+def test_an_attach_that_cannot_be_is_refused_and_closed(serving: Serving, name: str, bad: str) -> None:
     wire = serving.connect()
-    wire.send(messages.attach(session="no\nname"))
+    wire.send(messages.attach(**{name: bad}))
     answer = wire.receive()
     assert answer["error"]["code"] == INVALID_PARAMS
-    assert "session" in answer["error"]["message"]
+    assert name in answer["error"]["message"]
     assert wire.is_closed()
 
 
@@ -248,8 +267,9 @@ def test_lines_that_are_no_messages_are_refused_one_by_one(agent: Wire) -> None:
 
 
 def test_what_is_not_served_is_unknown(agent: Wire) -> None:
-    agent.send(modern(1, "prompts/list"), modern(2, "logging/setLevel", level="info"))
-    assert {agent.receive()["error"]["code"] for _ in range(2)} == {-32601}
+    unknown = ("prompts/list", "roots/list", "sampling/createMessage", "logging/setLevel", "elicitation/create")
+    agent.send(*(modern(number, method) for number, method in enumerate((*unknown, "resources/subscribe"), 10)))
+    assert [agent.receive()["error"]["code"] for _ in range(6)] == [-32601] * 6
     agent.send(modern(3, "resources/read", uri="dreamd://nothing"))
     assert agent.receive()["error"]["code"] == INVALID_PARAMS
 

@@ -202,6 +202,20 @@ def test_a_withheld_memory_comes_back_by_its_id(store: MemoryStore) -> None:
     assert named_in_check(store) == set(paths) - {paths[3]}
 
 
+def test_a_memory_comes_back_though_the_index_has_not_followed_its_deletion(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = shelves(store, 1)
+    node_id = store.catalog.nodes_of_file(path)[0].node_id
+    monkeypatch.setattr(store.parts.deletions, "_unlearn", lambda paths: None)
+    held = take(store, path)
+    store.settle_deletions()
+    assert [run.summary["deleted"] for run in deletions(store)] == [1]
+    store.restore(node_id)
+    assert (store.paths.vault / path).read_bytes() == held[path]
+    assert store.ledger.tombstones() == set()
+
+
 def test_a_deletion_whose_bytes_are_not_known_is_withheld(store: MemoryStore, paths: StorePaths) -> None:
     files = shelves(store, 3)
     store.settle()

@@ -32,6 +32,8 @@ def test_a_relation_is_written_once_and_undone(store: MemoryStore) -> None:
     assert other in file_of(store, one).read_text()
     assert store.settle()
     assert list(store.catalog.links(one, "relates")) == [other]
+    assert other not in str(store.show(one))
+    assert one not in str(store.show(other))
     assert store.link(one, other, "RelatesTo").run_id is None
     store.undo(linked.run_id)
     assert file_of(store, one).read_bytes() == before

@@ -242,6 +242,20 @@ def test_nothing_is_changed_by_a_preview(store: MemoryStore) -> None:
     assert (store.paths.vault / made["path"]).exists()
 
 
+def test_a_purge_names_what_says_the_same_and_takes_kept_ledgers_whole(store: MemoryStore, paths: StorePaths) -> None:
+    said = f"{FIRST} because its constraints are good"
+    talk(store, "s1", [said])
+    talk(store, "s2", [f"As I said: {said}"])
+    kept = paths.ledger.with_name("ledger.salvaged-1.db")
+    kept.write_bytes(said.encode())
+    preview = store.preview_purge(Selection(nodes=("s1#1",)))
+    assert preview.repeated_in == ("s2#1",)
+    assert preview.copies == (kept.name,)
+    store.purge(Selection(nodes=("s1#1",)))
+    assert not kept.exists()
+    assert said in store.show("s2#1").text
+
+
 def test_a_node_that_is_nowhere_is_refused(store: MemoryStore) -> None:
     filled(store)
     with pytest.raises(NotFound):

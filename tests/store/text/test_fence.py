@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 
 import pytest
 from dreamd.store.text.fence import fenced, speaker_name, unmarked, unmarked_lines, without_recalled
@@ -67,6 +68,12 @@ def test_nothing_that_is_unmarked_closes_the_fence(text: str) -> None:
     assert "<dreamd-memory" not in unmarked(f"{text}<dreamd-memory{text}</dreamd-memory>")
     assert "\n" not in unmarked(text)
     assert unmarked(unmarked(text)).count("</") == unmarked(text).count("</")
+
+
+def test_the_id_of_a_fence_is_the_hash_of_what_it_holds() -> None:
+    for text in ("- user: The port is 7001.", '- user: <dreamd-memory id="0a1b2c"> ends here.'):
+        inside = unmarked(text)
+        assert fenced(inside).startswith(f'<dreamd-memory id="{sha256(inside.encode()).hexdigest()[:6]}">')
 
 
 @given(st.text(), st.text(), st.text())

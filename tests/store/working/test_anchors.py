@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from dreamd.store.changes.purge_plan import Selection
+from dreamd.store.keep.ledger.work import KEPT_DAYS
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput, Kind, StoreReadOnly
 from dreamd.store.results import Anchor
@@ -97,6 +99,15 @@ def test_a_session_goes_on_from_its_own_anchor_else_from_one_that_was_lost(store
     store.end_session("new")
     assert store.recover_anchor("shop").anchor is None
     assert store.anchor_of_channel("shop").anchor is not None
+
+
+def test_an_anchor_is_kept_for_a_while(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.set_anchor("s1", "shop", task="move the orders")
+    begun = store.parts.now()
+    for days, is_kept in ((KEPT_DAYS - 1, True), (KEPT_DAYS + 1, False)):
+        monkeypatch.setattr(store.parts.anchors, "_now", lambda days=days: begun + timedelta(days=days))
+        store.set_anchor("s2", "shop", task=f"after {days} days")
+        assert (store.anchor_of_session("s1").anchor is not None) == is_kept
 
 
 def test_an_anchor_in_words_is_fenced(store: MemoryStore) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from dreamd.store.keep.ledger.work import THREAD_DAYS
+from dreamd.store.keep.ledger.work import KEPT_DAYS, THREAD_DAYS
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import InvalidInput, NotFound
 from dreamd.store.working.goals import MOST_OPEN
@@ -19,6 +19,7 @@ def test_a_goal_is_opened_once_and_closed(store: MemoryStore) -> None:
         ("move the orders", "active", None),
         ("dump them", "blocked", goal.goal_id),
     }
+    assert [one.text for one in store.goals("s1")] == ["move the orders", "dump them"]
     done = store.set_goal("s1", "shop", goal_id=step.goal_id, state="completed")
     assert (done.text, done.state, done.is_open) == ("dump them", "completed", False)
 
@@ -77,6 +78,25 @@ def test_a_thread_that_nobody_takes_up_is_let_go(store: MemoryStore, monkeypatch
     assert len(store.threads("shop")) == 1
     store.set_goal("s2", "shop", text="something else")
     assert store.threads("shop") == []
+
+
+def test_a_closed_goal_is_kept_for_a_while(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.set_goal("s1", "shop", text="move the orders", state="completed")
+    store.set_goal("s1", "shop", text="dump them")
+    begun = store.parts.now()
+    for days, texts in ((KEPT_DAYS - 1, {"move the orders", "dump them"}), (KEPT_DAYS + 1, {"dump them"})):
+        monkeypatch.setattr(store.parts.goals, "_now", lambda days=days: begun + timedelta(days=days))
+        store.set_goal("s2", "shop", text=f"after {days} days")
+        assert {goal.text for goal in store.goals("s1")} == texts
+
+
+def test_the_threads_of_a_channel_stand_newest_first(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = store.parts.now()
+    for hours, text in enumerate(("paint the shelves", "move the orders", "oil the locks")):
+        monkeypatch.setattr(store.parts.goals, "_now", lambda hours=hours: begun + timedelta(hours=hours))
+        store.set_goal(f"s{hours}", "shop", text=text)
+        store.end_session(f"s{hours}")
+    assert [goal.text for goal in store.threads("shop")] == ["oil the locks", "move the orders", "paint the shelves"]
 
 
 def test_a_goal_needs_words_or_an_id(store: MemoryStore) -> None:

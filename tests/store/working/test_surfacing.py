@@ -15,6 +15,7 @@ from dreamd.store.working import surfacing
 from dreamd.store.working.sessions import (
     MOST_CHARS,
     MOST_SESSIONS,
+    MOST_THOUGHTS,
     MOST_TURN_CHARS,
     TTL_S,
     HeardTurn,
@@ -22,6 +23,8 @@ from dreamd.store.working.sessions import (
     WorkingSession,
 )
 from dreamd.store.working.summary import summary_of
+
+from tests.store.operations.purging import places_with
 
 OVEN = "The oven of the bakery is heated with beech wood at noon."
 ROSES = "Roses in the garden of Ines are cut back in early March."
@@ -123,6 +126,14 @@ def test_thoughts_and_turns_are_held_without_secrets_and_end_with_the_session(st
     assert KEY not in str(held)
     store.end_session("s1")
     assert store.working("s1").channel is None
+
+
+def test_thoughts_are_held_in_memory_alone_and_the_last_of_them(store: MemoryStore, tmp_path: Path) -> None:
+    counts = [store.think("s1", "shop", f"the quasarine jar is number {number}") for number in range(MOST_THOUGHTS + 3)]
+    assert counts[-1] == MOST_THOUGHTS
+    assert store.working("s1").thoughts[0] == "the quasarine jar is number 3"
+    assert store.settle()
+    assert places_with(tmp_path, ["quasarine"]) == []
 
 
 def test_a_thought_without_a_channel_leaves_the_session_in_its_own(known: MemoryStore) -> None:

@@ -225,6 +225,33 @@ def test_what_was_said_before_can_be_left_out(followed: Followed) -> None:
     assert until(followed_said) == ["now"]
 
 
+def test_to_watch_again_takes_in_what_was_left_out(followed: Followed) -> None:
+    old = followed.folder / "old.jsonl"
+    old.write_bytes(line("long ago", session="s0", timestamp="2026-01-01T10:00:00Z"))
+    os.utime(old, (1e9, 1e9))
+    followed.start(since=datetime.now(UTC) - timedelta(seconds=1))
+    followed.settle()
+    assert followed.said("s0") == []
+    followed.follower.watch(place_of(str(followed.folder)))
+    assert [place.since for place in followed.follower.listed] == [None]
+    followed.wait_for("long ago", session="s0")
+
+
+def test_what_is_said_while_learning_is_paused_is_passed_over(followed: Followed, store: MemoryStore) -> None:
+    path = followed.folder / "s.jsonl"
+    path.write_bytes(line("before"))
+    followed.start()
+    followed.wait_for("before")
+    store.pause()
+    with path.open("ab") as file:
+        file.write(line("meanwhile"))
+    until(lambda: (read := store.followed.read_up_to(str(path))) and read.size_bytes == path.stat().st_size)
+    store.resume()
+    with path.open("ab") as file:
+        file.write(line("after"))
+    followed.wait_for("before", "after")
+
+
 def test_sub_agents_observers_and_our_own_sessions_are_left_out(followed: Followed, store: MemoryStore) -> None:
     write = {
         "agent.jsonl": line("Look.", session="s2", isSidechain=True),

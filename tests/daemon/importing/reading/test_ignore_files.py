@@ -87,6 +87,14 @@ def test_it_says_what_git_says(
     assert ours == git_ignores(project, paths)
 
 
+def test_a_persons_own_excludes_are_not_read(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, **{".config/git/ignore": "x.txt\n", ".gitconfig": f"[core]\nexcludesFile = {tmp_path}/mine\n"})
+    write(tmp_path, mine="x.txt\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
+    assert IgnoreFiles().naming("x.txt", str(project)) is None
+
+
 def test_secretsignore_names_what_git_tracks(project: Path) -> None:
     write(project, **{SECRET: "/config/*.yml\n", ".gitignore": "!config/a.yml\n"})
     assert IgnoreFiles().naming("config/a.yml", str(project)) == ("config/a.yml", SECRET)

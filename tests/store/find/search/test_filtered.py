@@ -31,6 +31,10 @@ def filled(store: MemoryStore) -> MemoryStore:
     assert store.settle(30)  # a fact takes the agent of its session, which must be there
     folder = store.paths.vault / "facts"
     folder.mkdir(exist_ok=True)
+    (folder / "episode.md").write_text(
+        "---\ntype: Scenario\ntitle: Postgres\nnode_id: episode\nlevel: L2\nkind: scenario\nchannel: shop\n---\n\n"
+        "The database that we use was chosen in an hour.\n"
+    )
     (folder / "decision.md").write_text(
         "---\ntype: Decision\ntitle: Postgres\nnode_id: decision\nlevel: L1\nkind: decision\nchannel: shop\n"
         "tags: [DB, hosting]\nabout: [Postgres, Shop]\nsaid_by: user\nsaid_at: 2026-11-01T12:00:00+00:00\n"
@@ -69,7 +73,9 @@ CASES: list[tuple[dict[str, Any], Sequence[str]]] = [
     ({"field": "kind", "eq": "decision"}, ["decision"]),
     ({"field": "kind", "in": ["turn"]}, TURNS),
     ({"field": "level", "eq": "L0"}, TURNS),
-    ({"field": "level", "eq": "L2"}, []),
+    ({"field": "level", "eq": "L2"}, ["episode"]),
+    ({"field": "kind", "in": ["scenario", "decision"]}, ["episode", "decision"]),
+    ({"field": "level", "eq": "L3"}, []),
     ({"field": "agent", "eq": "codex"}, ["s-codex#1"]),
     ({"field": "session", "eq": "s-codex"}, ["s-codex#1"]),
     ({"field": "task", "in": ["T-9"]}, ["s-codex#1"]),
@@ -110,6 +116,22 @@ def test_an_envelope_holds_nothing_else(filled: MemoryStore, given: dict[str, An
 def test_a_turn_is_shown_by_its_fact_only_if_the_fact_passes_too(filled: MemoryStore) -> None:
     assert "decision" in found(filled, field="agent", eq="claude-code")  # the fact has the agent of its session
     assert "decision" not in found(filled, field="kind", eq="turn")
+
+
+def test_what_took_a_place_is_named_and_is_a_hit_only_if_it_passes_too(filled: MemoryStore) -> None:
+    later = "The database that we use is MariaDB by now."
+    (filled.paths.vault / "facts" / "newer.md").write_text(
+        "---\ntype: Decision\ntitle: MariaDB\nnode_id: newer\nlevel: L1\nkind: decision\nchannel: shop\n"
+        f"said_at: 2026-11-15T12:00:00+00:00\nsupersedes: [decision]\n---\n\n{later}\n"
+    )
+    old = filled.paths.vault / "facts" / "decision.md"
+    old.write_text(old.read_text().replace("tags:", "superseded_by: newer\ntags:"))
+    filled.reconcile()
+    asked = {"channel": "shop", "include_archived": True, "limit": 50}
+    narrow = filled.recall(QUESTION, where=where(field="tags", eq="hosting"), **asked).hits  # type: ignore[arg-type]
+    assert [(hit.node_id, hit.newer) for hit in narrow] == [("decision", ("newer",))]
+    wide = filled.recall(QUESTION, where=where(field="kind", eq="decision"), **asked).hits  # type: ignore[arg-type]
+    assert {hit.node_id for hit in wide} == {"decision", "newer"}
 
 
 def test_a_list_is_filtered_as_a_search_is(filled: MemoryStore) -> None:

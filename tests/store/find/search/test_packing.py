@@ -138,6 +138,19 @@ def test_what_became_of_a_fact_is_told_beside_its_sentence(store: MemoryStore, l
     assert older.endswith("The Anna is moored at pier 4.")
 
 
+@pytest.mark.parametrize(("stale_after", "is_stale"), [("2026-11-08", True), ("2030-01-01", False)])
+def test_what_is_not_to_be_relied_on_any_more_is_told_as_that(
+    store: MemoryStore, stale_after: str, is_stale: bool
+) -> None:
+    fact(store, "pier", "The Anna is moored at pier 4.", "s1#1", AT, stale_after=f'"{stale_after}T00:00:00+00:00"')
+    store.reconcile()
+    (hit,) = store.recall("At which pier is the Anna moored?", channel="shop").hits
+    assert hit.stale_after == datetime.fromisoformat(f"{stale_after}T00:00:00+00:00")
+    told = store.context("At which pier is the Anna moored?", channel="shop").text
+    assert "pier 4" in told
+    assert ("out of date" in told) == is_stale
+
+
 def test_words_of_a_person_are_told_before_those_of_the_turn_which_held_until_then(store: MemoryStore) -> None:
     talk(store, "The Anna is moored at pier 4.")
     told = memories.fact(

@@ -212,6 +212,75 @@ def test_several_secrets_are_counted_one_by_one() -> None:
     assert sorted(redact(text).found) == ["aws", "github", "github", "password"]
 
 
+DRAWN = "q7Zk3vQx9LmT2bRw8NcY5dHs1JpF4gKa6UeV"
+ON_THE_PAGE: list[tuple[str, list[tuple[str, str]]]] = [
+    ("keys with a form of their own", [("glsa_{}", f"{DRAWN[:32]}_0a1b2c3d")]),
+    ("a known beginning before any long drawn rest", [("it is figd_{} now", DRAWN), ("figd_{}", DRAWN * 2)]),
+    (
+        "a drawn value beside words that name it",
+        [
+            ("TWILIO_AUTH_TOKEN={}", "9f8e7d6c5b4a39281706f5e4d3c2b1a0"),
+            ("the W&B API key is {}", "9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c"),
+            ("use {} as the deploy token", DRAWN),
+        ],
+    ),
+    (
+        "passwords in their places",
+        [
+            ("password: {}", "Vq7!lantern42"),
+            ("machine a.example login me password {}", "Vq7!lantern42"),
+            ("ALTER USER me IDENTIFIED BY '{}';", "Vq7!lantern42"),
+            ("| user | password |\n|---|---|\n| me | {} |", "Vq7!lantern42"),
+            ("mysql -u me -p{} shop", "Vq7!lantern42"),
+            ("echo {} | docker login -u me --password-stdin", "Vq7!lantern42"),
+        ],
+    ),
+    (
+        "passwords in sentences, words in place of one, PINs, wallets' words, recovery codes",
+        [
+            ("the password for the box is {}", "Vq7!lantern42"),
+            ("passphrase: {}", "walnut lantern harbour oak seven"),
+            ("the PIN of the card is {}", "4711"),
+        ],
+    ),
+    (
+        "what a login or a field is given",
+        [
+            ('page.fill("#password", "{}")', "Vq7!lantern42"),
+            ('Client("{}")', DRAWN),
+            ('imap.login("me", "{}")', "Vq7!lantern42"),
+        ],
+    ),
+    ("private keys", [('{{"kty": "EC", "crv": "P-256", "d": "{}"}}', DRAWN + DRAWN[:7])]),
+    ("settings in base64", [("ENV_FILE_B64={}", base64.b64encode(b"DB_PASSWORD=Vq7!lantern42\nPORT=1\n").decode())]),
+    (
+        "headers, cookies and URLs",
+        [
+            ("Authorization: Bearer {}", DRAWN),
+            ("https://user:{}@host.example/x", "Vq7lantern42"),
+            ("Cookie: sessionid={}", DRAWN[:32].lower()),
+            ("https://shop.example/reset/{}", DRAWN),
+            ("https://b.s3.amazonaws.com/x?a=1&X-Amz-Signature={}", "9f8e7d6c" * 8),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("row", "examples"), ON_THE_PAGE, ids=lambda one: str(one)[:40])
+def test_what_the_page_says_is_known_goes(row: str, examples: list[tuple[str, str]]) -> None:
+    page = (Path(__file__).parents[4] / "docs" / "security.md").read_text(encoding="utf-8")
+    assert f"| {row} |" in page
+    assert page.partition("What is known for a secret:")[2].count("\n| ") >= len(ON_THE_PAGE)
+    stay = [form for form, secret in examples if secret in redact(form.format(secret)).text]
+    assert not stay
+
+
+@pytest.mark.parametrize("coded", ["X%3D{}", "\\nX={}", "X&#61;{}", "\x1b[32mX={}\x1b[0m"])
+def test_escapes_count_as_what_they_stand_for(coded: str) -> None:
+    key = "gh" + "p_" + DRAWN[:36]
+    assert key not in redact(coded.format(key)).text
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import get_args
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from dreamd.store.filters import Condition
@@ -17,7 +20,25 @@ from dreamd.store.find.search.stages.reading import PoolReader
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.presets import PRESETS, PresetName
-from dreamd.store.score_stages import Cascade, Fusion, HardMinimum, Mmr, StageName, Stages, TimeDecay
+from dreamd.store.score_stages import (
+    Cascade,
+    CosineRerank,
+    Fusion,
+    HardMinimum,
+    Importance,
+    LengthNormalisation,
+    Mmr,
+    NearDuplicates,
+    Neighbours,
+    RecencyBoost,
+    SessionCap,
+    SessionPrior,
+    Speakers,
+    StageName,
+    Stages,
+    Tense,
+    TimeDecay,
+)
 from dreamd.store.settings import SearchSettings, StoreSettings
 from pydantic import ValidationError
 
@@ -165,3 +186,115 @@ def test_facts_of_one_tag_and_of_one_page_are_linked(store: MemoryStore) -> None
     filtered = reader.read({"mast": {}, "boom": {}}, {}, Question(text="", channel="boats").scope, NOW, brings=False)
     assert filtered.units == ("boom", "mast")
     assert [edge.kind for edge in filtered.edges] == ["tag"]
+
+
+# ---- what the page says of them
+
+PAGE = (Path(__file__).parents[5] / "docs" / "presets.md").read_text(encoding="utf-8")
+NUMBER = re.compile(r"\d*\.?\d+")
+DEFAULTS: dict[str, list[float]] = {
+    "fusion": [],
+    "cosine_rerank": [CosineRerank().blend],
+    "recency": [RecencyBoost().weight, RecencyBoost().half_life_days],
+    "importance": [Importance().floor, 1],
+    "tense": [Tense().current, Tense().past],
+    "speakers": [Speakers().assistant],
+    "session_prior": [SessionPrior().weight, SessionPrior().best],
+    "neighbours": [Neighbours().weight, Neighbours().best],
+    "length": [LengthNormalisation().anchor_chars, LengthNormalisation().slope],
+    "time_decay": [TimeDecay().half_life_days, TimeDecay().floor],
+    "minimum": [HardMinimum().score],
+    "cascade": [Cascade().seeds, Cascade().least_cosine, Cascade().depth, Cascade().step],
+    "mmr": [Mmr().share, Mmr().best],
+    "near_duplicates": [NearDuplicates().cosine],
+    "session_cap": [SessionCap().hits],
+}
+
+
+@pytest.mark.parametrize("stage", ["fusion", *get_args(StageName)])
+def test_a_stage_has_the_values_of_the_page(stage: str) -> None:
+    (row,) = re.findall(rf"^\| `{stage}` \| .* \| ([^|]*) \|$", PAGE, re.MULTILINE)
+    assert [float(number) for number in NUMBER.findall(row)] == DEFAULTS[stage]
+    assert row != "min-max, equal weights" or (Fusion().method, Fusion().keyword_weight) == (
+        "min_max",
+        Fusion().vector_weight,
+    )
+
+
+def of(preset: PresetName, stage: str) -> Any:
+    """Return the values of a preset's stage, which it has."""
+    values = getattr(PRESETS[preset], stage)
+    assert values is not None
+    return values
+
+
+def a_time_constant(stage: Any) -> float:
+    return float(stage.half_life_days / math.log(2))
+
+
+SAID_OF_PRESETS: list[tuple[str, list[float]]] = [
+    ("over the best possible; weight .65", [of("aquifer", "fusion").share]),
+    (
+        "logistic youth, weight .25, middle 45 days, .05 a day",
+        [getattr(of("aquifer", "recency"), name) for name in ("weight", "half_life_days", "steepness")],
+    ),
+    (".7 cosine + .3 keyword", [of("aleph", "fusion").vector_weight, of("aleph", "fusion").keyword_weight]),
+    (
+        "cosine blend .3; youth .1 with time constant 14 days; anchor 500; minimum .35; likeness .85",
+        [
+            *(
+                of("aleph", "cosine_rerank").blend,
+                of("aleph", "recency").weight,
+                a_time_constant(of("aleph", "recency")),
+            ),
+            *(of("aleph", "length").anchor_chars, of("aleph", "minimum").score, of("aleph", "near_duplicates").cosine),
+        ],
+    ),
+    (
+        "decay: time constant 60 days, floor .5",
+        [a_time_constant(of("aleph", "time_decay")), of("aleph", "time_decay").floor],
+    ),
+    (
+        "certainty factor .7 to 1; length 1 / (1 + .5",
+        [of("aleph", "importance").floor, 1, 1, 1, of("aleph", "length").slope],
+    ),
+    (
+        "`agentx` | reciprocal ranks, k = 60, keyword .3, vector .7",
+        [getattr(of("agentx", "fusion"), name) for name in ("rrf_k", "keyword_weight", "vector_weight")],
+    ),
+    ("at most 3 hits of a conversation", [of("agentx", "session_cap").hits]),
+    ("tense 1.2 and .7", [of("agentx", "tense").current, of("agentx", "tense").past]),
+    ("`jcode` | reciprocal ranks, k = 60", [of("jcode", "fusion").rrf_k]),
+    ("as many candidates as hits, at least 50", [of("jcode", "fusion").least]),
+    ("seeds of cosine ≥ .4", [of("jcode", "cascade").least_cosine]),
+    ("at most 10; 2 links; × .7^n", [getattr(of("jcode", "cascade"), name) for name in ("seeds", "depth", "step")]),
+    (
+        "tag .8, cluster (here: page) .6, supersedes .9, contradicts .3, derived (here: cites) .7, related .6",
+        [getattr(of("jcode", "cascade"), name) for name in ("tag", "page", "supersedes", "other", "cites", "related")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("said", "values"), SAID_OF_PRESETS, ids=lambda one: str(one)[:40])
+def test_a_preset_has_the_values_of_the_page(said: str, values: list[float]) -> None:
+    assert said in PAGE
+    assert [float(number) for number in NUMBER.findall(said)] == pytest.approx(values)
+    times = [of(name, "fusion").over_fetch for name in ("aleph", "agentx", "jcode")]
+    assert times == [4, 2, 5]
+    assert re.findall(r"(\w+) times as many candidates|(twice) as many", PAGE) == [
+        ("four", ""),
+        ("", "twice"),
+        ("five", ""),
+    ]
+
+
+def test_our_own_stages_are_in_no_preset() -> None:
+    assert "`speakers`, `session_prior` and `neighbours` are ours and in no preset." in PAGE
+    named = {name for stages in PRESETS.values() for name in stages.names()}
+    assert not named & {"speakers", "session_prior", "neighbours"}
+
+
+def test_stages_without_a_preset_are_a_pipeline_of_ones_own() -> None:
+    stages = SearchSettings.model_validate({"stages": {"session_cap": {"hits": 2}}}).pipeline()
+    assert stages is not None
+    assert set(stages.names()) - {"fusion"} == {"session_cap"}
