@@ -202,7 +202,7 @@ def names_in(text: str, lowered: str) -> Iterator[Name]:
             continue
         start, end = _bounds(lowered, at)
         ended = end
-        is_mark = lowered.startswith("redacted:", start - 9)
+        is_mark = lowered.endswith(_MARK, 0, start)
         if not is_mark and (name := _read(text[start:end], start)) is not None:
             yield name
 
