@@ -57,7 +57,7 @@ RIGHT = frozenset(
     (
         "14ffa6375bd5 6b4d242512e2 ef92b778bafe 1a5d44a2dca1 5757ff36f6e6 376dc967a152 ab72e01d684e 13d2c3ca9eb5 "
         "2add98f7d351 e41b3cfef3b3 8f8413587d67 734ecbc01f76 3049297b1476 be2647f97a75 5288a625c712 08923ec8502b "
-        "941845c5871f"
+        "941845c5871f 23da9739c61c"
     ).split()
 )
 """Fingerprints of what is rightly taken from the development sets: each was read. What is not here counts as wrong."""
@@ -269,7 +269,7 @@ class Alarm:
 
 
 def _alarms(options: Options, *, read: bool = False) -> Iterator[Row]:
-    sets = {"turns of real sessions": list(_real_turns(options.data)), "other texts": list(_texts_of(options.data))}
+    sets = {"turns of real sessions": list(real_turns(options.data)), "other texts": list(texts_of(options.data))}
     if not any(sets.values()):
         yield skipped("secrets: false alarms", "at most 1 in 1,000", f"{options.data} is not there")
         return
@@ -307,7 +307,7 @@ def _times(took_ms: list[float], chars: int) -> Iterator[Row]:
     yield Row("secrets: time a text, p50 / p95", f"{p50:.2f} / {p95:.2f} ms", "1 / 4 ms", ok, "the same texts")
 
 
-def _texts_of(folder: Path) -> Iterator[str]:
+def texts_of(folder: Path) -> Iterator[str]:
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".json", ".jsonl"):
             whole = path.read_text()
@@ -317,7 +317,7 @@ def _texts_of(folder: Path) -> Iterator[str]:
             yield path.read_text()
 
 
-def _real_turns(data: Path) -> Iterator[str]:
+def real_turns(data: Path) -> Iterator[str]:
     """Yield the turns of the packed sessions of Claude Code, as the daemon reads them."""
     with own_folder("redaction-sessions") as folder:
         for packed in sorted(data.rglob("*.jsonl.gz")):

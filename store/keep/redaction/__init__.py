@@ -1,4 +1,4 @@
-"""Secrets out of what is kept: the table of their issuers' shapes, and rules for what people type."""
+"""Secrets out of what is kept: their issuers' shapes, rules for places, weights for what is near a name."""
 
 from .file_mask import FileMask
 from .redaction import REDACTED, Redacted, bounds_of_secret, find, masked, places_of_secrets, redact

@@ -34,10 +34,13 @@ _JWK = re.compile(r'"(?:d|k|p|q|dp|dq|qi)"\s{0,4}:\s{0,4}"(?P<secret>[A-Za-z0-9_
 _NUMBERS = re.compile(
     r"(?P<open>[\[{])\s{0,8}(?P<secret>(?:(?:0x[0-9a-fA-F]{1,2}|\d{1,3}|'[!-~]')\s{0,8},\s{0,8}){9,512}(?:0x[0-9a-fA-F]{1,2}|\d{1,3}|'[!-~]'))"
 )
-_NUMBERS_NAMED = re.compile(r"(?i)(?:key|secret|pass|pw|seed|solana|id\.json)[^\n]{0,60}\n?[^\n\[{]{0,40}\Z")
+_NUMBERS_NAMED = re.compile(r"(?i)(?:key|secret|pass|pw|seed|solana|wallet|id\.json)[^\n]{0,60}\n?[^\n\[{]{0,40}\Z")
 _BEFORE_NUMBERS = 140
-_WRAPPED: Final = 24
-_LEAST_PRINTABLE: Final = 0.97
+_BARE = re.compile(
+    r"(?<![A-Za-z0-9+/])(?:MII[A-Za-z0-9+/]{3}IBA[AD]|MC4CAQAwBQYDK2V|M[GH][A-Za-z0-9+/]{2}AgEAM|MHcCAQEE|b3BlbnNzaC1rZXktdjE)"
+    r"(?:[A-Za-z0-9+/=]|\\n|\s{1,20}(?=[A-Za-z0-9+/=]{16})){40,8000}+"
+)
+"""The body of a key without its first and last line: how DER and OpenSSH begin a private one, in base64."""
 
 
 def find_jwk(text: str) -> Iterator[Span]:
@@ -51,22 +54,6 @@ def find_arrays(text: str) -> Iterator[Span]:
     for found in _NUMBERS.finditer(text):
         if _NUMBERS_NAMED.search(text, max(0, found.start() - _BEFORE_NUMBERS), found.start()):
             yield *found.span("secret"), KIND
-
-
-def decoded(run: str) -> str:
-    """Return the text that a run of base64 stands for, "" where it is none."""
-    digits = run.rstrip("=")
-    if not _WRAPPED <= len(run) <= LONGEST or len(digits) % 4 == 1:
-        return ""
-    try:
-        data = base64.b64decode(digits + "=" * (-len(digits) % 4), altchars=b"-_" if "-" in run else None)
-    except binascii.Error:
-        return ""
-    if data[1::2].count(0) * 4 > len(data):
-        data = data.replace(b"\0", b"")
-    text = data.decode("utf-8", "replace")
-    printable = sum(c.isprintable() or c in "\r\n\t" for c in text)
-    return text if text and printable >= _LEAST_PRINTABLE * len(text) and "\ufffd" not in text else ""
 
 
 def find_blocks(text: str) -> Iterator[Span]:
@@ -83,6 +70,12 @@ def find_blocks(text: str) -> Iterator[Span]:
             continue
         yield begin.start(), looked_to, KIND
     yield from _tails(text)
+
+
+def find_bare(text: str) -> Iterator[Span]:
+    """Find the bodies of private keys that stand without their first line."""
+    for found in _BARE.finditer(text):
+        yield *found.span(), KIND
 
 
 def _tails(text: str) -> Iterator[Span]:

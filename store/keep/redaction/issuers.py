@@ -339,4 +339,13 @@ laravel | base64:<B43>=
 rails | <h32> | rails_master_key, master.key, rails master
 wireguard | <B43>= | privatekey, presharedkey, private key, preshared key
 docker-swarm | SWMTKN-1-<a50>-<a25>
+# --- hashes of passwords, as systems and web servers keep them: guessed in hours
+crypt | $1$<c1-8>$<c22>
+crypt | $5$<c1-16>$<c43>
+crypt | $6$<c1-16>$<c86>
+crypt | $apr1$<c8>$<c22>
+crypt | $y$j<c1-3>$<c10-40>$<c43>
+crypt | $2a$<d2>$<c53>
+crypt | $2b$<d2>$<c53>
+crypt | $2y$<d2>$<c53>
 """.strip()

@@ -35,7 +35,9 @@ _PHRASE = re.compile(
 _TERM = re.compile(
     r"(?i)(?:[a-z]{2,8}-)?(?:argon2\w{0,2}|bcrypt|scrypt|pbkdf2|sha-?\d{1,3}|md5|utf-?\d{1,2}|base\d{2}|hmac|ed25519"
     r"|rsa\d{0,4}|oauth2?)(?:[-_/]\w{1,12}){0,3}"
-    r"|[\w.+-]{1,64}@[\w.-]{1,64}\.[a-z]{2,12}|[a-z]{2,8}://.*|/.*|[\w.-]{1,40}\(.*|[A-Za-z_]{1,60}=.*|~?[\d.,:/-]{1,20}[a-z]{0,3}"
+    r"|[\w.+-]{1,64}@(?:[\w.-]{1,64}\.[a-z]{2,12}|\d{1,3}(?:\.\d{1,3}){3})(?::[\w./~-]{0,80})?|[a-z]{2,8}://.*|/.*|[\w.-]{1,40}\(.*|[A-Za-z_]{1,60}=.*|~?[\d.,:/-]{1,20}[a-z]{0,3}"
+    r"|(?:get|set|new|convert(?:to|from)|read|import|export|connect)-[a-z]{3,30}|(?:[a-z0-9-]{1,40}\.){1,5}(?:com|org|net|io|dev|app|ai|co|de|fr|es|pt|no|uk|eu|us|example|test|local|lan|internal)"
+    r"(?:[:/].{0,200})?"
 )
 _TEMPLATE = re.compile(
     r"(?i)\[redacted|<[^<>]{0,80}>?$|[{(\[].*|\$[{(].*|\$[A-Za-z_]\w{0,60}$|[#@&!]\{?[A-Za-z_.-]{1,60}\}?[@#]?$|\\.*"

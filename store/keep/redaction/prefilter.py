@@ -41,10 +41,11 @@ def starts_of(words: Iterable[str], text: str) -> list[int]:
     """Return where any of the words begins in a folded text, from left to right."""
     starts = []
     for word in words:
-        at = text.find(word)
-        while at >= 0:
-            starts.append(at)
-            at = text.find(word, at + 1)
+        if word in text:  # most are not, and a method's call takes twice the time
+            at = text.find(word)
+            while at >= 0:
+                starts.append(at)
+                at = text.find(word, at + 1)
     return sorted(starts)
 
 

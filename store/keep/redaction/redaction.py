@@ -8,16 +8,17 @@ in the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
-from . import assignments, blocks, commands, headers, places, sentences
-from .escapes import without_escapes, without_percents
-from .named import find_named
+from . import blocks, commands, places, sentences, tables
+from .classifier import find_likely
+from .judging import is_wordy
 from .personal import find_personal
 from .prefilter import FEWEST, folded, has_any, has_long_run
 from .shapes import CANDIDATE, Span, find_issued
+from .wrappings import unwrapped, without_escapes, without_percents
 
 REDACTED: Final = "[redacted:"
 _MARK = re.compile(r"\[redacted:[\w-]{1,40}\]")
@@ -57,39 +58,35 @@ RULES: Final = (
     # Keys are many lines long, and each line alone is only base64.
     Rule(frozenset(("private key", "static key")), blocks.find_blocks, ("----",)),
     Rule(frozenset(("private-",)), blocks.find_putty, ("Private-",)),
-    # A place says that it is a password, whatever it looks like: between `user:` and `@host`, behind `Authorization`.
-    Rule(frozenset(("://",)), headers.find_url_passwords),
-    Rule(frozenset(("@tcp(", "@unix(")), headers.find_go_passwords),
-    Rule(frozenset(("bearer", "authorization", "cookie")), headers.find_headers),
-    Rule(frozenset(("sess", "sid=", "remember", " -b")), headers.find_logins, ("=",)),
-    Rule(frozenset(("pass", "pwd", "secret")), places.find_values),
-    # A call hands over what its name is for: `Client("…")`, `connect(host, user, "…")`.
-    Rule(frozenset(places.CALLED), places.find_in_calls, ("(",)),
-    # In base64 neither a user nor a password can be seen.
-    Rule(frozenset(("auth", "pass")), headers.find_coded_pairs),
+    Rule(frozenset("m"), blocks.find_bare, ("MII", "MC4C", "AgEAM", "MHcC", "b3BlbnNzaC1rZXktdjE")),
+    # A place says that it is a password, whatever it looks like: between `user:` and `@host`.
+    Rule(frozenset(("://",)), places.find_url_passwords),
+    Rule(frozenset(("@tcp(", "@unix(")), places.find_go_passwords),
     # People say it in words.
-    Rule(frozenset(sentences.NAMES), sentences.find_said),
+    Rule(frozenset((*sentences.PHRASE_NAMES, *sentences.GROUPED_NAMES, *sentences.PIN_NAMES)), sentences.find_said),
     # Words that a dictionary holds: only their number and their name tell.
     Rule(
         frozenset("seed mnemonic recovery backup scratch wallet semilla wiederherst récup recupera".split()),
         sentences.find_seed_phrases,
     ),
+    Rule(frozenset(" "), sentences.find_lone_seeds),
     # A letter of an option is a name that one program knows.
     Rule(frozenset((" -", "net use", "rabbitmqctl", "mc", "freerdp", "rdesktop")), commands.find_options),
     # A pipe has no name beside it; the program behind it has.
     Rule(frozenset(("echo", "printf", "<<<")), commands.find_piped, ("|", "<<<")),
-    Rule(frozenset("pass pw secret token key".split()), places.find_elements, ("</",)),
     Rule(
-        frozenset("pass pw identified auth sqlplus nickserv securestring login community secret :".split())
-        | {"connect "},
+        frozenset("pass pw assword sqlplus securestring thin: masterauth community :54 :64 :*:".split()) | {"connect "},
         places.find_placed,
     ),
     # The name stands lines above, at the head of the column.
-    Rule(frozenset(("pass", "kennwort", "contrase", "senha", "secret")), places.find_in_tables, ("|", ",", ";", "\t")),
+    Rule(frozenset(tables.HEADINGS), tables.find_in_tables, ("|", "│", ",", ";", "\t", "  ", "</t")),
+    Rule(frozenset("@"), tables.find_pairs, ("@",)),
     Rule(frozenset(("jwk", "kty")), blocks.find_jwk, ('"',)),
-    Rule(frozenset(("key", "secret", "pass", "pw", "seed", "solana", "id.json")), blocks.find_arrays, ("[", "{")),
-    # Settings and code: a name, a sign, a value.
-    Rule(frozenset(assignments.NAMES), assignments.find_assigned),
+    Rule(
+        frozenset(("key", "secret", "pass", "pw", "seed", "solana", "wallet", "id.json")),
+        blocks.find_arrays,
+        ("[", "{"),
+    ),
 )
 WORDS: Final = tuple(frozenset[str]().union(*(rule.words for rule in RULES if not rule.marks)))
 """The words looked for in every text, once for all rules: each takes 40 ns of a sentence, 1 µs of a page."""
@@ -167,10 +164,35 @@ def find(text: str, *, personal: bool = False) -> list[Span]:
     if len(text) < FEWEST and text.isalnum() and not personal:
         return []  # a role, a number: too short for a key, and without a mark
     plain = without_escapes(text)
-    spans = [_without_space(plain, span) for span in _found(plain, personal=personal)]
+    candidates = list(CANDIDATE.finditer(plain)) if has_long_run(plain) else []
+    spans = [_without_space(plain, span) for span in _found(plain, candidates, personal=personal)]
     if (plainer := without_percents(plain)) != plain:
-        spans += [_without_space(plainer, span) for span in _found(plainer, personal=False)]
-    return _apart(span for span in spans if not _is_our_name(text, span)) if spans else spans
+        spans += [_without_space(plainer, span) for span in _found(plainer, list(CANDIDATE.finditer(plainer)))]
+    spans += _wrapped(text, plain, candidates)
+    spans = [_with_next_line(plain, span) for span in spans if not _is_our_name(text, span)]
+    return _apart(spans) if spans else spans
+
+
+_CUT = re.compile(r"[ \t]{0,4}\r?\n[ \t>|]{0,16}(?P<rest>[A-Za-z0-9+/_.~-]{6,512}={0,2})(?=[\"'`,;)]{0,3}(?:\s|\Z))")
+
+
+def _with_next_line(text: str, span: Span) -> Span:
+    """Return a key with what a terminal or a mail put on the next lines: runs that are no word, alone on theirs."""
+    start, end, kind = span
+    while kind != "password" and end - start >= FEWEST and (more := _CUT.match(text, end)) is not None:
+        if not any(map(str.isdigit, more["rest"])) or is_wordy(more["rest"]):
+            break
+        end = more.end("rest")
+    return start, end, kind
+
+
+def _wrapped(text: str, plain: str, candidates: Sequence[re.Match[str]]) -> Iterator[Span]:
+    """Find what shows only once it is unwrapped."""
+    if (view := unwrapped(text, plain, candidates)) is not None:
+        inner = without_escapes(view.text)
+        for start, end, _ in _found(inner, list(CANDIDATE.finditer(inner))):
+            if (bounds := view.bounds(start, end)) is not None:
+                yield *bounds, "encoded"
 
 
 def _without_space(text: str, span: Span) -> Span:
@@ -179,31 +201,30 @@ def _without_space(text: str, span: Span) -> Span:
     return end - len(value.lstrip()), start + len(value.rstrip()), kind
 
 
-def _found(text: str, *, personal: bool) -> list[Span]:
+def _found(text: str, candidates: Sequence[re.Match[str]], *, personal: bool = False) -> list[Span]:
     lowered = folded(text)
     spans: list[Span] = []
-    candidates: list[re.Match[str]] = []
-    if has_long_run(text):
-        candidates = list(CANDIDATE.finditer(text))
+    if candidates:
         spans += find_issued(text, lowered, candidates)
         spans += blocks.find_coded(text, candidates)
-        spans += _wrapped(text, candidates)
     seen = {word for word in WORDS if word in lowered}
     for rule in RULES:
         if rule.is_asked(text, lowered, seen):
             spans += rule.find(text)
-    spans += find_named(text, candidates)
+    spans += [span for span in find_likely(text, lowered, candidates) if not _is_known(text, span, spans)]
     if personal:
         spans += find_personal(text)
     return spans
 
 
-def _wrapped(text: str, candidates: Iterable[re.Match[str]]) -> Iterator[Span]:
-    """Find what is base64 of a text that holds a secret: a file of settings, a registry's login."""
-    for candidate in candidates:
-        inner = blocks.decoded(candidate[0])
-        if inner and any(_found(inner, personal=False)):
-            yield *candidate.span(), "encoded"
+def _is_known(text: str, span: Span, spans: Sequence[Span]) -> bool:
+    """Return True if a rule found the secret in a value, and the rest of it is words: `app/X@db:1521`."""
+    start, end, _ = span
+    for first, last, _ in spans:
+        if start < last and first < end:
+            before, behind = text[start:first], text[last:end]
+            return is_wordy(before.strip("\"'%@;")) and is_wordy(behind.strip("\"'@;"))
+    return False
 
 
 def _is_our_name(text: str, span: Span) -> bool:

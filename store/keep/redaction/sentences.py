@@ -5,56 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .judging import classes, is_password, is_strong_password
 from .prefilter import folded, matches_at, starts_of
 from .shapes import Span
 
-_NAMES = (
-    *("pass", "pw", "psk", "kennwort", "contrase", "clave", "mot de p", "mdp", "senha", "palavra-p", "schlüssel"),
-    *("密码", "口令", "密碼"),
-)
-"""The beginnings of `_NAME`, in the languages in which people tell passwords; those of `_PAIRED` follow."""
-
-_PAIR_NAMES = (
-    *("cred", "log", "sign in", "account", "zugangsdaten", "anmeldedaten", "user", "usu", "benutzer", "utilisateur"),
-    *("connect", "entra ", "identifi", "ssh "),
-)
-NAMES = (*_NAMES, *_PAIR_NAMES, "pin", "puk", "code", "código")
-"""Words of which one is in each text that `find_said` finds something in."""
-
-_NAME = (
-    r"(?:pass(?:word|wd|phrase|code)|pass(?=[*_`]{0,3}[ \t]{0,2}[:=])|pwd|pw|psk|passwort|kennwort|passord"
-    r"(?:et)?|contraseña|clave|mot de passe|mdp|senha"
-    r"|palavra-passe|[a-z-]{0,12}schlüssel|密码|口令|密碼)"
-)
-_LINK = (
-    r"(?:[ \t]{1,3}(?:is|was|to|lautet|ist|auf|es|a|est|par|é|er|til|nova é)(?=[ \t:])|[ \t]{0,3}"
-    r"(?:[=:→：—–-]|'s|’s|it's|it is|是|为)"
-    r"|[ \t]{1,3}(?=[\"'`“«(]))"
-)
-_TOLD = re.compile(
-    rf"(?i)(?<![a-z_-])(?<!redacted:){_NAME}(?:[*_`]{{1,3}}|s)?(?P<of>"
-    rf"(?:[ \t]{{1,3}}[^\s\"'`“«:=]{{1,24}}){{0,8}}?){_LINK}[*_`]{{0,3}}[ \t:]{{0,4}}[\"'`“«(]{{0,3}}[ \u00a0]?"
-    r"(?P<secret>[^\s\"'`”»，。]{6,64})"
-)
-"""A name, some words, a sign or a verb that links, a value."""
-
-_NEXT_SETTING = re.compile(r"[,;&](?=[\w.-]{1,30}=)")
-_NEAR = re.compile(rf"(?i)(?<![a-z_-])(?<!redacted:){_NAME}(?P<rest>[^\n]{{6,100}}(?:[?:：]\n[^\n]{{6,80}})?)")
-_VALUE = re.compile(r"(?<![^\s\"'`“«(，。:：])[^\s\"'`”»，。]{8,64}")
-"""Any value within a line of a name, and in the answer to a question: told by its characters alone."""
-
-_PAIRED = re.compile(
-    r"(?i)\b(?:creds|credentials|logg?(?:e|ed)?[ -]?(?:inn?|dich)|log(?:ar|ue)|sign in|account|zugangsdaten"
-    r"|anmeldedaten|credenciales|user(?:name)?|usu[aá]rio"
-    r"|benutzer\w{0,6}|utilisateur|connecte\w{0,3}|entra|identifiants?|ssh)\b[^\n]{0,40}?"
-    r"(?:[ \t\"'`][\w.@-]{2,40}[ \t]?[/:][ \t]?|[ \t](?:and|und|et|y|e|og|with|mit|avec|con|com|med|pass|pw"
-    r"|，|,)[ \t:]{1,3})[\"'`«“]?(?P<secret>[^\s\"'`”»]{6,64})"
-)
-_SAID_NEXT = re.compile(
-    r"(?i)\b(?:pass(?:word|wd|phrase|code)|pwd|pw|passwort|kennwort|contraseña|clave)[ \t]{1,3}"
-    r"[\"'`“(]{0,2}(?P<secret>[^\s\"'`”()]{8,64})"
-)
 _PHRASE = re.compile(
     r"(?i)\b(?P<name>passphrase|password|passwort|kennwort|contraseña)(?:[ \t]{1,3}[\w./@'’-]{1,24}){0,6}?"
     r"(?:[ \t]{1,3}(?:is|was|lautet)|[ \t]{0,3}[:=])[ \t]{1,3}[\"'`“]?"
@@ -70,14 +23,12 @@ _PIN = re.compile(
     r"(?:[ \t]{1,3}(?:is|ist|es|é|est|er|lautet)|[ \t]{0,3}[:=]"
     r"|(?=[ \t]{1,3}\d))[ \t]{1,3}[\"']?(?P<secret>\d{4,8}|\d{3}-\d{2}-\d{3})(?![\w.,]?\d|[\w%])"
 )
-_LOOSE = ("user", "usu", "benutzer", "utilisateur", "connect", "entra", "identifi", "ssh")
-"""Names of a login beside which much stands that is no password."""
-
-_PIN_NAMES = (
+PIN_NAMES = (
     *("pin", "puk", "door c", "alarm c", "sms c", "entry c", "access c", "türcode", "pairing c", "lock c", "setup c"),
     *("setup_c", "verification c", "unlock c", "security c", "gate c", "door p", "alarm p", "pairing p", "lock p"),
 )
-_GROUPED_NAMES = ("key", "secret", "code", "seed")
+PHRASE_NAMES = ("pass", "kennwort", "contrase")
+GROUPED_NAMES = ("key", "secret", "code", "seed")
 _GROUPED = re.compile(
     r"(?i)(?:key|secret|code|seed)(?:[ \t,]{1,3}[\w'-]{1,16}){0,4}[ \t]{0,2}[:=][ \t]{0,3}"
     r"(?P<secret>(?:[a-z0-9]{4}[ -]){3,15}[a-z0-9]{4}|(?:[A-Z0-9]{5}[ -]){3,8}[A-Z0-9]{5})(?![\w-])"
@@ -95,6 +46,10 @@ _CODE = re.compile(r"(?<![\w-])(?=[a-z-]{0,20}\d)[a-z0-9]{4,10}(?:-[a-z0-9]{4,10
 _OF_SENTENCES = frozenset(
     "the and for from have has are was were not but your our his her its with when which what who how than been would"
     " could also".split()
+)
+_OF_OTHER_SENTENCES = frozenset(
+    "der die das den dem und ist sind mit von auf für nicht ein eine les des une est pas dans avec pour que qui los las"
+    " del con por para una muy mas não com uma que det som har ikke med til".split()
 )
 _AFTER_SEED = frozenset(("can", "you", "this", "that", "please"))
 """Beginnings of what is said behind a seed phrase. They are in its word list too; a phrase has 12, 15, … 24 words."""
@@ -114,36 +69,16 @@ _OF_GRAMMAR = ("ly", "ed", "ing")
 
 
 def find_said(text: str) -> Iterator[Span]:
-    """Find passwords in sentences: "the password for the box is X", "passphrase: correct horse battery staple"."""
+    """Find words in place of a password, keys in groups, and PINs: "passphrase: correct horse battery staple"."""
     lowered = folded(text)
-    names = starts_of(_NAMES, lowered)
-    for found in matches_at(names, _TOLD, text):
-        value = _NEXT_SETTING.split(found["secret"], 1)[0].rstrip(".,;:!?)*")
-        has_digit = any(map(str.isdigit, value))
-        if is_password(value, 6 if has_digit else 8) and (has_digit or classes(value) > 2):
-            yield found.start("secret"), found.start("secret") + len(value), "password"
-    for near in matches_at(names, _NEAR, text):
-        for found in _VALUE.finditer(text, *near.span("rest")):
-            value = found[0].rstrip(".,;:!?)*")
-            if is_strong_password(value) and _has_odd_mark(value):
-                yield found.start(), found.start() + len(value), "password"
-    pairs = matches_at(starts_of(_PAIR_NAMES, lowered), _PAIRED, text)
-    for found in (*matches_at(names, _SAID_NEXT, text), *pairs):
-        value = found["secret"].rstrip(".,;:!?)")
-        if is_strong_password(value) and (not found[0].lower().startswith(_LOOSE) or _has_odd_mark(value)):
-            yield found.start("secret"), found.start("secret") + len(value), "password"
-    for found in matches_at(names, _PHRASE, text):
+    for found in matches_at(starts_of(PHRASE_NAMES, lowered), _PHRASE, text):
         if size := _phrase_chars(found["secret"], is_named_so=found["name"].lower() == "passphrase"):
             yield found.start("secret"), found.start("secret") + size, "password"
-    for found in matches_at(starts_of(_GROUPED_NAMES, lowered), _GROUPED, text):
+    for found in matches_at(starts_of(GROUPED_NAMES, lowered), _GROUPED, text):
         if any(map(str.isdigit, found["secret"])):
             yield *found.span("secret"), "token"
-    for found in matches_at(starts_of(_PIN_NAMES, lowered), _PIN, text):
+    for found in matches_at(starts_of(PIN_NAMES, lowered), _PIN, text):
         yield *found.span("secret"), "pin"
-
-
-def _has_odd_mark(value: str) -> bool:
-    return any(mark in value for mark in "!#$%^&*?~|+@")
 
 
 def _phrase_chars(words: str, *, is_named_so: bool) -> int:
@@ -173,6 +108,28 @@ def _seed_chars(words: str) -> int:
             break
         size, count = word.end(), count + 1
     return size if count >= _FEWEST_OF_SEED else 0
+
+
+_LONE_SEED = re.compile(
+    r"(?<![\w-] )(?<![\w-])[a-zà-ÿ]{3,8}(?: [a-zà-ÿ]{3,8}){11,23}+(?![\w-])"
+    r"|(?<![\w-])[a-zà-ÿ]{3,8}(?P<sign>[ ]{0,3}[,;\"'\n][\s,;\"']{0,6})"
+    r"(?:[a-zà-ÿ]{3,8}(?P=sign)){10,22}+[a-zà-ÿ]{3,8}(?![\w-])"
+    r"|(?<!\w)(?:\d{1,2}[.):][ \t]{0,3}[a-zà-ÿ]{3,8}[\s,;]{1,4}){11,23}+\d{1,2}[.):][ \t]{0,3}[a-zà-ÿ]{3,8}(?![\w-])"
+)
+"""Words behind a line's or a sentence's beginning; with one sign between each two; numbered."""
+
+_SIZES_OF_SEED = (12, 15, 18, 21, 24)
+_MOST_OF_GRAMMAR = 2
+
+
+def find_lone_seeds(text: str) -> Iterator[Span]:
+    """Find a wallet's words without a name: as many as a phrase has, none twice, and none of a sentence."""
+    for found in _LONE_SEED.finditer(text):
+        words = _OF_SEED.findall(found[0])
+        grammar = sum(word.endswith((*_OF_GRAMMAR, "s")) and not word.endswith("ss") for word in words)
+        is_drawn = len(set(words)) == len(words) in _SIZES_OF_SEED and grammar <= _MOST_OF_GRAMMAR
+        if is_drawn and _OF_SENTENCES.isdisjoint(words) and _OF_OTHER_SENTENCES.isdisjoint(words):
+            yield *found.span(), "seed-phrase"
 
 
 def find_seed_phrases(text: str) -> Iterator[Span]:

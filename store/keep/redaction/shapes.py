@@ -43,6 +43,9 @@ CANDIDATE: Final = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{FEWEST},}
 MOST_REFUSED: Final = 8
 """A run in which a form stands so often, and is words or filler each time, holds no key of it: each try may be long."""
 
+PUBLIC: Final = ("pk_", "pub_")
+"""Before what looks like a key these say that it is its public half."""
+
 TELLING, FEWEST_TOLD = 4, 14
 WORDS: Final = frozenset({"key"})
 """Beginnings that are words: "a-key-from-the-client" is the name of a file."""
@@ -111,7 +114,7 @@ class Shape:
     def accepts(self, text: str, start: int, end: int) -> bool:
         """Return True if what has the shape looks drawn, and one of the words stands beside it where there must."""
         value = text[start + len(self.head) : end]
-        if is_filler(value):
+        if is_filler(value) or text.endswith(PUBLIC, 0, start):
             return False
         if not value.isupper() and (is_wordy(value) or not (any(map(str.isdigit, value)) or is_jumbled(value))):
             return False

@@ -6,7 +6,7 @@ import re
 import sys
 
 import pytest
-from dreamd.store.keep.redaction import assignments, sentences
+from dreamd.store.keep.redaction import sentences
 from dreamd.store.keep.redaction.prefilter import folded, has_long_run, matches_at, starts_of
 from dreamd.store.keep.redaction.shapes import CANDIDATE, MARKED, SHAPES, Shape
 from hypothesis import given
@@ -16,11 +16,8 @@ WORDS = "pass PassWord pwd paſſ kenNwort contraseña İ pin token key LogIn x 
 PIECES = st.sampled_from([*WORDS, " is ", " ", "\n", ":", "= ", "PIN: 1234"])
 TEXTS = st.lists(PIECES | st.text(max_size=4), max_size=30).map("".join)
 BY_NAMES = (
-    (assignments._NAME, assignments.NAMES),
-    (sentences._TOLD, sentences._NAMES),
-    (sentences._SAID_NEXT, sentences._NAMES),
-    (sentences._PHRASE, sentences._NAMES),
-    (sentences._PAIRED, sentences._PAIR_NAMES),
+    (sentences._PHRASE, sentences.PHRASE_NAMES),
+    (sentences._GROUPED, sentences.GROUPED_NAMES),
     (sentences._PIN, ("pin",)),
 )
 
