@@ -208,6 +208,11 @@ def of_life(person: str, life: Mapping[str, Any]) -> Iterator[Example]:
             )
 
 
+def of_own_lives(own: Path = DATA) -> list[Any]:
+    """Return the lives of this repository."""
+    return [json.loads(file.read_text(encoding="utf-8")) for file in sorted((own / "lives").glob("*.json"))]
+
+
 def turns_of(life: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the turns of a life by `SESSION#N`."""
     return {f"{session['id']}#{turn['n']}": turn for session in life["sessions"] for turn in session["turns"]}

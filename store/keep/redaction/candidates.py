@@ -37,8 +37,17 @@ LOGINS: Final = frozenset(
 _KINDS: Final = (("password", PASSWORDS), ("key", KEYS), ("pin", PINS), ("login", LOGINS))
 KIND_OF: Final = {word: kind for kind, words in _KINDS for word in words}
 _LOGGING_IN: Final = ("log in", "logged in", "sign in", "signed in")
-_BARE: Final = ("パスワード", "密码", "密碼", "口令", "暗証番号", "비밀번호")
-"""Names in scripts without spaces between words."""
+_BARE: Final = (
+    *("パスワード", "密码", "密碼", "口令", "暗証番号", "비밀번호", "암호", "كلمة المرور", "كلمة السر", "סיסמ"),
+    *("पासवर्ड", "รหัสผ่าน", "mật khẩu", "kata sandi", "κωδικ"),
+)
+"""Names in scripts without spaces between words, and of two words; all that goes on from them is another word."""
+
+_INFLECTED: Final = (
+    "парол hasł hasl heśl jelsz jelsza şifre sifre parola adgangskod lösenord losenord wachtwoord salasan hesl lozink"
+    " passwört passwort kennwört kennwort contrase zaporka slaptažod parool"
+).split()
+"""Beginnings of names that languages inflect, as in "hasłem" and "şifresi"."""
 
 STEMS: Final = (
     *"pass pw psk kennw contrase clave senha mdp parol hasł haslo парол wachtw lösen løsen adgangsk heslo".split(),
@@ -47,6 +56,7 @@ STEMS: Final = (
     *"mnemonic otp pepper tkn pin puk code codi código kod код tan cvv unlock login user usr".split(),
     *"account zugangs anmelded ssh logg identif connect entra usu benutz bruker utilis wifi wlan basic pdo".split(),
     *("eap", "nickserv"),
+    *_INFLECTED,
     *_BARE,
     *_LOGGING_IN,
 )
@@ -143,12 +153,17 @@ def candidates(text: str, lowered: str, runs: Sequence[re.Match[str]] = ()) -> I
     for at, name in enumerate(names):
         limit = names[at + MOST_NAMES].start if at + MOST_NAMES < len(names) else len(text)
         for value in values_behind(text, name, limit):
-            if _is_worth_asking(text, text[name.end : value.start], value):
+            if _fits(text, name, value) and _is_worth_asking(text, text[name.end : value.start], value):
                 yield Candidate(name, value)
         for value in values_before(text, name, names[at - 1].end if at else 0):
-            if _is_worth_asking(text, "w w", value):
+            if _fits(text, name, value) and _is_worth_asking(text, "w w", value):
                 yield Candidate(name, value, is_before=True)
     yield from _alone(text, runs)
+
+
+def _fits(text: str, name: Name, value: Value) -> bool:
+    """Return False for what has no digit behind a pin or a code: a brooch, a program."""
+    return name.kind != "pin" or any(map(str.isdigit, text[value.start : value.end]))
 
 
 def _alone(text: str, runs: Sequence[re.Match[str]]) -> Iterator[Candidate]:
@@ -173,7 +188,7 @@ def _is_worth_asking(text: str, gap: str, value: Value) -> bool:
     """Return False for a stand-in, and for a plain word that no sign ties to the name: most of a sentence."""
     piece = text[value.start : value.end]
     is_cut = text[value.end - 1 : value.end + 1].isalnum() and value.end < len(text)
-    if len(piece) < FEWEST or is_cut:
+    if len(piece) < FEWEST or is_cut or kind_of(piece.rstrip("=:").lower()) is not None:
         return False
     if not value.is_quoted and piece.isascii() and piece.isalpha() and piece[1:].islower():
         words = WORD.findall(gap)
@@ -223,6 +238,8 @@ def _read(identifier: str, start: int) -> Name | None:
             return Name(start, start + at + len(bare), "password", bare, (), ())
     if (kind := KIND_OF.get(whole := identifier.lower())) is not None:
         return Name(start, start + len(identifier), kind, whole, (), ())
+    if (stem := next((one for one in _INFLECTED if whole.startswith(one)), None)) is not None:
+        return Name(start, start + len(identifier), "password", stem, (), ())
     words = words_of(identifier)
     for at in range(len(words) - 1, -1, -1):
         word = words[at]
@@ -232,6 +249,12 @@ def _read(identifier: str, start: int) -> Name | None:
         if kind is not None:
             return Name(start, start + len(identifier), kind, word, tuple(words[:at]), tuple(words[at + 1 :]))
     return None
+
+
+def kind_of(word: str) -> str | None:
+    """Return the kind of secret that a word names, also where it is inflected."""
+    is_inflected = word.startswith(tuple(_INFLECTED)) or any(bare in word for bare in _BARE)
+    return KIND_OF.get(word) or ("password" if is_inflected else None)
 
 
 def words_of(identifier: str) -> list[str]:

@@ -41,6 +41,10 @@ OPEN_TO_ALL: Final = frozenset(
 )
 """Words before "key" and "token" that make them an entry of a table, or open to all."""
 
+_OF_ADDRESSES: Final = ("hook", "://ping.", "-ping.", "/deploy/", "/invite", "/share", "token", "reset", "/ical/")
+"""Parts of the addresses that give a right to whoever has them."""
+
+MOST_OF_ADDRESS: Final = 160
 _ODD_MARKS: Final = frozenset("!#$%^&*?~|+@")
 _FEWEST_OF_SALT: Final = 40
 _MOST_CLASSES: Final = 4
@@ -106,6 +110,8 @@ def _of_name(text: str, name: Name) -> list[str]:
         seen += [f"near none={word}" for word in near]
         if not OF_IDS.isdisjoint(near):
             seen.append("id near none")
+        address = text[max(0, name.start - MOST_OF_ADDRESS) : name.start].rpartition(" ")[2].lower()
+        seen += [f"address={word}" for word in _OF_ADDRESSES if "://" in address and word in address]
     if lead[-1:] in (" ", "-") and words:
         seen.append(f"previous={words[-1].lower()}")
     identifier = text[name.start : name.end]

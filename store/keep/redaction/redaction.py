@@ -66,7 +66,10 @@ RULES: Final = (
     Rule(frozenset((*sentences.PHRASE_NAMES, *sentences.GROUPED_NAMES, *sentences.PIN_NAMES)), sentences.find_said),
     # Words that a dictionary holds: only their number and their name tell.
     Rule(
-        frozenset("seed mnemonic recovery backup scratch wallet semilla wiederherst récup recupera".split()),
+        frozenset(
+            "seed mnemonic recovery backup scratch wallet semilla wiederherst récup recupera ersatz secours respaldo"
+            " authenticator zapasowe codici reserve".split()
+        ),
         sentences.find_seed_phrases,
     ),
     Rule(frozenset(" "), sentences.find_lone_seeds),

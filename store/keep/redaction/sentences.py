@@ -33,6 +33,9 @@ _GROUPED = re.compile(
     r"(?i)(?:key|secret|code|seed)(?:[ \t,]{1,3}[\w'-]{1,16}){0,4}[ \t]{0,2}[:=][ \t]{0,3}"
     r"(?P<secret>(?:[a-z0-9]{4}[ -]){3,15}[a-z0-9]{4}|(?:[A-Z0-9]{5}[ -]){3,8}[A-Z0-9]{5})(?![\w-])"
 )
+_RECOVERY_KEY = re.compile(r"(?<![\w-])(?:\d{6}-){7}\d{6}(?![\w-])")
+"""The form of a recovery key of BitLocker."""
+
 _SEED_NAMED = re.compile(
     r"(?i)\b(?:seed|mnemonic|recovery|backup|wallet|semilla|récupération|recuperação|wiederherstellung[a-zäöü]{0,12})"
     r"(?:[ _-]?(?:phrase|words?|seed|key|recovery))?\b"
@@ -41,7 +44,11 @@ _SEED_CHARS = 240
 _SEED = re.compile(r"(?:(?:\d{1,2}[.):]\s?)?\b[a-zà-ÿ]{3,8}\b[\s,\"']{1,4}){11,23}(?:\d{1,2}[.):]\s?)?[a-zà-ÿ]{3,8}\b")
 _OF_SEED = re.compile(r"[a-zà-ÿ]{3,8}")
 _FEWEST_OF_SEED = 12
-_CODES_NAMED = re.compile(r"(?i)\b(?:recovery|backup|scratch)[ _-]codes?\b")
+_CODES_NAMED = re.compile(
+    r"(?i)\b(?:(?:recovery|backup|scratch|reserve)[ _-]?|ersatz-?|wiederherstellungs-?)codes?\b"
+    r"|\b(?:codes|c[oó]digos|codici) d[ei] (?:secours|respaldo|recupera[a-zçãó]{2,4}|récupération|backup|recupero)\b"
+    r"|\bkody zapasowe\b|google_authenticator\b"
+)
 _CODE = re.compile(r"(?<![\w-])(?=[a-z-]{0,20}\d)[a-z0-9]{4,10}(?:-[a-z0-9]{4,10}){0,3}(?![\w-])")
 _OF_SENTENCES = frozenset(
     "the and for from have has are was were not but your our his her its with when which what who how than been would"
@@ -79,6 +86,8 @@ def find_said(text: str) -> Iterator[Span]:
             yield *found.span("secret"), "token"
     for found in matches_at(starts_of(PIN_NAMES, lowered), _PIN, text):
         yield *found.span("secret"), "pin"
+    for found in _RECOVERY_KEY.finditer(text):
+        yield *found.span(), "recovery-code"
 
 
 def _phrase_chars(words: str, *, is_named_so: bool) -> int:

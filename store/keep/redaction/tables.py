@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from .candidates import KIND_OF, words_of
-from .judging import is_password, is_strong_password
+from .candidates import kind_of, words_of
+from .judging import is_filler, is_password, is_placeholder, is_strong_password
 from .prefilter import folded, starts_of
 from .shapes import Span
 
 HEADINGS: Final = (
-    "pass",
-    "pw",
-    "kennwort",
-    "contrase",
-    "senha",
-    "clave",
-    "mdp",
-    "secret",
-    "wachtwoord",
-    "hasł",
-    "парол",
-)
+    "pass pw kennw contrase senha clave mdp secret wachtw hasł парол şifre sifre lösen adgang hesl jelsz parol"
+    " salasan pin puk wpa psk パスワード 密码 密碼 비밀번호"
+).split()
 MOST_ROWS: Final = 200
 LONGEST_LINE: Final = 2000
+FEWEST_CHARS: Final = 4
 _CELLS: Final = (
     ("|", re.compile(r"[^|│\n]+")),
     ("│", re.compile(r"[^|│\n]+")),
@@ -75,7 +67,7 @@ def _names_a_password(head: str) -> bool:
     if found is None:
         return False
     words = words_of(found["name"])
-    return len(words) < 5 and any(KIND_OF.get(word) == "password" or word == "secret" for word in words)
+    return len(words) < 5 and any(kind_of(word) in ("password", "pin") or word == "secret" for word in words)
 
 
 def _in_column(text: str, position: int, cell: re.Pattern[str], column: int) -> tuple[list[Span], int]:
@@ -88,14 +80,27 @@ def _in_column(text: str, position: int, cell: re.Pattern[str], column: int) -> 
             cells = list(cell.finditer(text, position, stop))
             if len(cells) <= max(column, 1):
                 break
-            value = cells[column][0].strip(" `*\"'\r\t")
-            if is_password(value, 4):
-                start = cells[column].start() + cells[column][0].index(value)
-                spans.append((start, start + len(value), "password"))
+            value = cells[column][0].strip(" `*\"'\r\t\\")
+            start = cells[column].start() + cells[column][0].index(value)
+            spans.append((start, start + len(value), "password"))
         if found is None:
             break
         position = found.end()
-    return spans, position
+    return _of_column(text, spans), position
+
+
+def _of_column(text: str, cells: Sequence[Span]) -> list[Span]:
+    """Return the cells of a column that are passwords: all but the empty ones, where one of them looks like one."""
+    told = [cell for cell in cells if _may_be_password(text[cell[0] : cell[1]])]
+    return told if any(_looks_like_one(text[start:end]) for start, end, _ in told) else []
+
+
+def _may_be_password(value: str) -> bool:
+    return len(value) >= FEWEST_CHARS and not (is_placeholder(value) or is_filler(value))
+
+
+def _looks_like_one(value: str) -> bool:
+    return is_password(value, FEWEST_CHARS) or (any(map(str.isdigit, value)) and not any(map(str.isspace, value)))
 
 
 def find_pairs(text: str) -> Iterator[Span]:

@@ -75,4 +75,4 @@ def test_what_only_looks_like_one_stays(text: str) -> None:
 def test_the_weights_are_read_once_and_say_what_counts() -> None:
     weights = weights_of_package()
     assert weights is weights_of_package()
-    assert 500 < len(weights) < 4000
+    assert 500 < len(weights) < 6_000

@@ -257,52 +257,50 @@ ON_THE_PAGE: list[tuple[str, list[tuple[str, str]]]] = [
     ("keys with a form of their own", [("glsa_{}", f"{DRAWN[:32]}_0a1b2c3d")]),
     ("a known beginning before any long drawn rest", [("it is figd_{} now", DRAWN), ("figd_{}", DRAWN * 2)]),
     (
-        "a drawn value beside words that name it",
+        "a value near the name of a secret, in code, settings, commands, tables and some twenty languages",
         [
+            ("DB_PASS={}", "Vq7!lantern42"),
             ("TWILIO_AUTH_TOKEN={}", "9f8e7d6c5b4a39281706f5e4d3c2b1a0"),
+            ('"apiKey": "{}"', DRAWN),
             ("the W&B API key is {}", "9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c"),
             ("use {} as the deploy token", DRAWN),
+            ("the password for the box is {}", "Vq7!lantern42"),
+            ("archiwum otworzy Pan hasłem {}", "Vq7!lantern42"),
+            ("veritabanı şifresi {} kullanıcı adı stok", "Vq7lantern42"),
+            ("서버 비밀번호는 {} 이고", "gimbap77!x"),
+            ('page.fill("#password", "{}")', "Vq7!lantern42"),
+            ('Client("{}")', DRAWN),
+            ("Authorization: Bearer {}", DRAWN),
+            ("Cookie: sessionid={}", DRAWN[:32].lower()),
+            ("https://b.s3.amazonaws.com/x?a=1&X-Amz-Signature={}", "9f8e7d6c" * 8),
         ],
     ),
     (
         "passwords in their places",
         [
-            ("password: {}", "Vq7!lantern42"),
-            ("machine a.example login me password {}", "Vq7!lantern42"),
-            ("ALTER USER me IDENTIFIED BY '{}';", "Vq7!lantern42"),
+            ("nas.local:5432:shop:me:{}", "Vq7!lantern42"),
+            ("https://user:{}@host.example/x", "Vq7lantern42"),
+            ("https://shop.example/reset/{}", DRAWN),
             ("| user | password |\n|---|---|\n| me | {} |", "Vq7!lantern42"),
             ("mysql -u me -p{} shop", "Vq7!lantern42"),
             ("echo {} | docker login -u me --password-stdin", "Vq7!lantern42"),
         ],
     ),
     (
-        "passwords in sentences, words in place of one, PINs, wallets' words, recovery codes",
+        "words in place of a password, PINs, wallets' words, recovery codes",
         [
-            ("the password for the box is {}", "Vq7!lantern42"),
             ("passphrase: {}", "walnut lantern harbour oak seven"),
             ("the PIN of the card is {}", "4711"),
         ],
     ),
     (
-        "what a login or a field is given",
+        "what is wrapped",
         [
-            ('page.fill("#password", "{}")', "Vq7!lantern42"),
-            ('Client("{}")', DRAWN),
-            ('imap.login("me", "{}")', "Vq7!lantern42"),
+            ("ENV_FILE_B64={}", base64.b64encode(b"DB_PASSWORD=Vq7!lantern42\nPORT=1\n").decode()),
+            ("key = 'sk_' + 'live_' + '{}'", DRAWN[:24]),
         ],
     ),
     ("private keys", [('{{"kty": "EC", "crv": "P-256", "d": "{}"}}', DRAWN + DRAWN[:7])]),
-    ("settings in base64", [("ENV_FILE_B64={}", base64.b64encode(b"DB_PASSWORD=Vq7!lantern42\nPORT=1\n").decode())]),
-    (
-        "headers, cookies and URLs",
-        [
-            ("Authorization: Bearer {}", DRAWN),
-            ("https://user:{}@host.example/x", "Vq7lantern42"),
-            ("Cookie: sessionid={}", DRAWN[:32].lower()),
-            ("https://shop.example/reset/{}", DRAWN),
-            ("https://b.s3.amazonaws.com/x?a=1&X-Amz-Signature={}", "9f8e7d6c" * 8),
-        ],
-    ),
 ]
 
 
@@ -408,7 +406,7 @@ def test_no_text_takes_more_than_linear_time(piece: str) -> None:
     redact(f"password token secret://@ private key----- bearer {piece * (500_000 // len(piece))} = : - _ eyJ IA SG.")
 
 
-PASSWORDS = {STAND_INS: 1, REAL: 2}
+PASSWORDS = {STAND_INS: 1, REAL: 3}
 """In code that somebody showed; of the real ones, in 3.7 million characters, one is a salted hash."""
 
 
@@ -427,3 +425,16 @@ def test_whole_conversations_lose_nothing_but_the_passwords_in_them(data: Path) 
 )
 def test_the_name_of_a_memory_is_no_secret(name: str) -> None:
     assert redact(name).found == ()
+
+
+@pytest.mark.parametrize(
+    ("told", "secrets"),
+    [
+        ("BitLocker recovery key is {0}, windows asks", ["475924-677386-889089-107883-203775-376953-885470-318759"]),
+        ("Google-Ersatzcodes (ina@acme.example)\n1. {0}\n2. {1}", ["99503232", "30720484"]),
+        ("mes codes de secours : {0}, {1}", ["99503232", "30720484"]),
+    ],
+)
+def test_codes_for_a_lost_device_go(told: str, secrets: list[str]) -> None:
+    kept = redact(told.format(*secrets)).text
+    assert not [secret for secret in secrets if secret in kept]

@@ -26,6 +26,12 @@ def test_a_column_of_passwords_goes(form: str) -> None:
     assert redact(form.format(P, Q)).text == form.format(mark, mark)
 
 
+def test_weak_passwords_go_beside_one_that_looks_like_one() -> None:
+    table = "| System | Kennwort |\n|---|---|\n| nas | {} |\n| switch | {} |\n| drucker | - |\n"
+    mark = "[redacted:password]"
+    assert redact(table.format(P, "Kupferkabel")).text == table.format(mark, mark)
+
+
 def test_lines_of_an_address_and_a_password_go() -> None:
     kept = redact(f"ina@acme.example:{P}\nper@acme.example:{Q}\n").text
     assert kept == "ina@acme.example:[redacted:password]\nper@acme.example:[redacted:password]\n"
