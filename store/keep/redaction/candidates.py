@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Final
 
@@ -44,9 +45,9 @@ _BARE: Final = (
 """Names in scripts without spaces between words, and of two words; all that goes on from them is another word."""
 
 _INFLECTED: Final = (
-    "парол hasł hasl heśl jelsz jelsza şifre sifre parola adgangskod lösenord losenord wachtwoord salasan hesl lozink"
-    " passwört passwort kennwört kennwort contrase zaporka slaptažod parool"
-).split()
+    *"парол hasł hasl heśl jelsz jelsza şifre sifre parola adgangskod lösenord losenord wachtwoord salasan".split(),
+    *"hesl lozink passwört passwort kennwört kennwort contrase zaporka slaptažod parool".split(),
+)
 """Beginnings of names that languages inflect, as in "hasłem" and "şifresi"."""
 
 STEMS: Final = (
@@ -251,9 +252,10 @@ def _read(identifier: str, start: int) -> Name | None:
     return None
 
 
+@lru_cache(maxsize=4096)
 def kind_of(word: str) -> str | None:
     """Return the kind of secret that a word names, also where it is inflected."""
-    is_inflected = word.startswith(tuple(_INFLECTED)) or any(bare in word for bare in _BARE)
+    is_inflected = word.startswith(_INFLECTED) or any(bare in word for bare in _BARE)
     return KIND_OF.get(word) or ("password" if is_inflected else None)
 
 
