@@ -376,6 +376,7 @@ def add_importer(workshop: Workshop) -> None:
         ),
     )
     workshop.edit("daemon/importing/names.py", (r'^    "markdown",', '    "diary",\n'))
+    workshop.edit("docs/protocol.md", (r"`markdown`;", "`diary`, "))
     workshop.append("docs/importing.md", "| `diary` | `{who, wrote, on}` a line | the file | `_global` | the line |\n")
 
 

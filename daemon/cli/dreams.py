@@ -236,7 +236,9 @@ def undo_in_words(answer: UndoAnswer, look: Look) -> list[str]:
         return look.wrap(f"Nothing of run {answer['run_id']} can come back: it changed no file, or that was purged.")
     files = [f"{count(answer['restored'], 'file')} as before"] if answer["restored"] else []
     files += [f"{count(answer['turns'], 'turn')} found again"] if answer["turns"] else []
-    lines = look.wrap(f"Run {answer['run_id']} is undone{': ' if files else ''}{', '.join(files)}.")
+    is_undone = bool(files or answer["ranking"])
+    told = f"Run {answer['run_id']} is undone{': ' if files else ''}{', '.join(files)}."
+    lines = look.wrap(told if is_undone else f"Nothing of run {answer['run_id']} could be undone.")
     if answer["ranking"]:
         lines.append("Ranking has the weights of before.")
     if answer["forbidden"]:

@@ -29,7 +29,9 @@ KEYS: Final = frozenset(
     " nyckeln klucz ключ токен секрет chiave sleutel geheimnis secreto segredo jeton authorization sig signature"
     " cookie session sessionid sid seed mnemonic otp totp pepper tkn passkey zugangstoken zugriffstoken".split()
 )
-PINS: Final = frozenset("pin pins puk code codes codice código codigo koden kode kod код tan cvv unlock".split())
+PINS: Final = frozenset("pin pins puk tan cvv unlock пин".split())
+"""A bare "code" is none of them: most are of errors. `sentences` knows those of doors and messages."""
+
 LOGINS: Final = frozenset(
     "login user username usr account zugangsdaten anmeldedaten ssh logge logg sign credenciales identifiants"
     " connecte entra usuario usuário benutzer bruker utilisateur connect connection wifi wlan ssid basic pdo"
@@ -39,16 +41,29 @@ _KINDS: Final = (("password", PASSWORDS), ("key", KEYS), ("pin", PINS), ("login"
 KIND_OF: Final = {word: kind for kind, words in _KINDS for word in words}
 _LOGGING_IN: Final = ("log in", "logged in", "sign in", "signed in")
 _BARE: Final = (
-    *("パスワード", "密码", "密碼", "口令", "暗証番号", "비밀번호", "암호", "كلمة المرور", "كلمة السر", "סיסמ"),
-    *("पासवर्ड", "รหัสผ่าน", "mật khẩu", "kata sandi", "κωδικ"),
+    "パスワード",
+    "密码",
+    "密碼",
+    "口令",
+    "暗証番号",
+    "비밀번호",
+    "암호",
+    "סיסמ",
+    "पासवर्ड",
+    "รหัสผ่าน",
+    "κωδικ",
 )
-"""Names in scripts without spaces between words, and of two words; all that goes on from them is another word."""
+"""Names in scripts without spaces between words, and beginnings of inflected ones; what goes on is another word."""
+
+_OF_TWO_WORDS: Final = ("mật khẩu", "kata sandi", "كلمة المرور", "كلمة السر", "mot de passe")
 
 _INFLECTED: Final = (
     *"парол hasł hasl heśl jelsz jelsza şifre sifre parola adgangskod lösenord losenord wachtwoord salasan".split(),
     *"hesl lozink passwört passwort kennwört kennwort contrase zaporka slaptažod parool".split(),
 )
 """Beginnings of names that languages inflect, as in "hasłem" and "şifresi"."""
+
+_OF_SEVERAL: Final = dict.fromkeys(_LOGGING_IN, "login") | dict.fromkeys(_OF_TWO_WORDS, "password")
 
 STEMS: Final = (
     *"pass pw psk kennw contrase clave senha mdp parol hasł haslo парол wachtw lösen løsen adgangsk heslo".split(),
@@ -60,6 +75,7 @@ STEMS: Final = (
     *_INFLECTED,
     *_BARE,
     *_LOGGING_IN,
+    *_OF_TWO_WORDS,
 )
 """Beginnings of the names, or of what is before and in them."""
 
@@ -85,7 +101,8 @@ OPEN_TO_ALL: Final = ("pk_live_", "pk_test_", "pk.", "phc_", "pub_", "sb_publish
 """The beginnings of public keys: they stand in pages."""
 
 COPULAS: Final = frozenset(
-    "is was now lautet ist war es era ahora est est é er är è jest to til auf a nova nu i s sera será fue var".split()
+    "is was now lautet ist war es era ahora est é er är è jest to til auf a nova nu i s sera será fue var je on là"
+    " adalah".split()
 )
 WORD: Final = re.compile(r"[^\W\d_]+")
 _OF_HASHES: Final = frozenset(
@@ -96,16 +113,29 @@ _OF_HASHES: Final = frozenset(
 _OTHER_SETTING = re.compile(r"[A-Za-z_][\w.-]{0,40}=[^=]")
 """On another line than the name, a value's own name: only what stands behind its sign is asked about."""
 
+_SENTENCE_END = re.compile(r"[.;!?]\s")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d[\d:.Z+-]{0,20})?")
+"""A day or an instant, as in the head of a memory's file."""
+
+_SPEAKER: Final = "user: "
+"""Whose words follow: of a line of a conversation, no login."""
+
 _MARK: Final = "redacted:"
 _LINE_OF_KEY: Final = "-----"
 
 _PART = re.compile(r"[A-ZÀ-Þ]+(?![a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿĀ-ɏ]+|[Ѐ-ӿ]+|\d+")
 _GLUED = re.compile(r"(?:pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|schlüssel|nøkkel|passwort|kennwort)$")
+_NOT_GLUED: Final = frozenset(
+    "compass bypass surpass overpass underpass trespass encompass monkey turkey donkey hockey jockey whiskey".split()
+)
 _VALUE = re.compile(
     r"(?P<quote>[\"'`])(?P<quoted>[^\"'`\n]{1,300}?)(?P=quote)(?!\w)"
     r"|[«“„](?P<typeset>[^«»“”„\n]{1,120})[»”“]"
     rf"|(?P<bare>[^\s\"'`<>«»“”„，。]{{1,{LONGEST}}})"
 )
+
+_LINE_END = re.compile(r"\n(?:[ \t\r]{0,40}\n){0,3}")
+"""A line end, with the empty lines behind it."""
 
 _SETTING = re.compile(
     r"[\"'\]]{0,2}[ \t]{0,3}[:=][ \t]{0,3}(?P<words>[^\W\d_]{2,16}(?: [^\W_]{1,16}){1,7})[ \t]*$", re.MULTILINE
@@ -163,8 +193,12 @@ def candidates(text: str, lowered: str, runs: Sequence[re.Match[str]] = ()) -> I
 
 
 def _fits(text: str, name: Name, value: Value) -> bool:
-    """Return False for what has no digit behind a pin or a code: a brooch, a program."""
-    return name.kind != "pin" or any(map(str.isdigit, text[value.start : value.end]))
+    """Return False for what has no digit beside a pin, a brooch, and for a number of another sentence, a port."""
+    piece = text[value.start : value.end]
+    if name.kind == "pin" and not any(map(str.isdigit, piece)):
+        return False
+    between = text[min(name.end, value.end) : max(name.start, value.start)]
+    return not (piece.isdigit() and _SENTENCE_END.search(between))
 
 
 def _alone(text: str, runs: Sequence[re.Match[str]]) -> Iterator[Candidate]:
@@ -196,7 +230,7 @@ def _is_worth_asking(text: str, gap: str, value: Value) -> bool:
         return not words or (len(words) == 1 and words[0].lower() in COPULAS)
     if (is_hash_like(piece) or is_uuid(piece)) and not _OF_HASHES.isdisjoint(WORD.findall(gap.lower())):
         return False
-    if "\n" in gap and _OTHER_SETTING.match(piece):
+    if _INSTANT.fullmatch(piece) or ("\n" in gap and _OTHER_SETTING.match(piece)):
         return False
     if _MARK in gap or _MARK in piece or _LINE_OF_KEY in piece or (piece[0] == "-" and is_wordy(piece)):
         return False
@@ -212,13 +246,13 @@ def names_in(text: str, lowered: str) -> Iterator[Name]:
     for at in starts_of(STEMS, lowered):
         if at < ended:
             continue
-        if (verb := next((words for words in _LOGGING_IN if lowered.startswith(words, at)), None)) is not None:
-            ended = at + len(verb)
-            yield Name(at, ended, "login", verb, (), ())
+        if (words := next((words for words in _OF_SEVERAL if lowered.startswith(words, at)), None)) is not None:
+            ended = at + len(words)
+            yield Name(at, ended, _OF_SEVERAL[words], words, (), ())
             continue
         start, end = _bounds(lowered, at)
         ended = end
-        is_mark = lowered.endswith(_MARK, 0, start)
+        is_mark = lowered.endswith(_MARK, 0, start) or lowered.startswith(_SPEAKER, start, end + 2)
         if not is_mark and (name := _read(text[start:end], start)) is not None:
             yield name
 
@@ -245,7 +279,7 @@ def _read(identifier: str, start: int) -> Name | None:
     for at in range(len(words) - 1, -1, -1):
         word = words[at]
         kind = KIND_OF.get(word)
-        if kind is None and len(word) > 4 and (glued := _GLUED.search(word)):
+        if kind is None and len(word) > 4 and word not in _NOT_GLUED and (glued := _GLUED.search(word)):
             kind, word = KIND_OF[glued[0]], "+" + glued[0]
         if kind is not None:
             return Name(start, start + len(identifier), kind, word, tuple(words[:at]), tuple(words[at + 1 :]))
@@ -283,14 +317,18 @@ def options_in(text: str) -> Iterator[Name]:
 
 
 def values_behind(text: str, name: Name, limit: int) -> Iterator[Value]:
-    """Find the values behind a name that begin before its second line end; none goes on behind `limit`."""
+    """Find the values behind a name that begin before its second line end; none goes on behind `limit`.
+
+    Those of a login stand on its line: on the next a password has its own name.
+    """
     last = min(limit, name.end + BEHIND_CHARS)
     end = name.end
-    for _ in range(MOST_LINE_ENDS):
-        end = text.find("\n", end, last) + 1
-        if not end:
+    for _ in range(1 if name.kind == "login" else MOST_LINE_ENDS):
+        found = _LINE_END.search(text, end, last)
+        if found is None:
+            end = last
             break
-    end = end - 1 if end else last
+        end = found.end()
     if (setting := _SETTING.match(text, name.end, end)) is not None:
         yield Value(*setting.span("words"), False)
     yield from _values(text, name.end, end, limit)

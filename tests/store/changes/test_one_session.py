@@ -200,7 +200,7 @@ def test_a_stop_is_heard_while_secrets_are_looked_for_in_a_long_session(
     def stopped(data: bytes) -> Iterator[bytes]:
         for part in parts(data):
             given.append(part)
-            monkeypatch.setattr(indexer, "_stopping", True)
+            monkeypatch.setattr(indexer, "_refusing", True)
             monkeypatch.setattr(indexer, "_monotonic", lambda: indexer._stop_at + 1)
             yield part
 

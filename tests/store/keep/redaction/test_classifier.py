@@ -76,3 +76,28 @@ def test_the_weights_are_read_once_and_say_what_counts() -> None:
     weights = weights_of_package()
     assert weights is weights_of_package()
     assert 500 < len(weights) < 6_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'title: "The token is invalid."\ntimestamp: "2026-11-24T15:30:00+00:00"\n',
+        "provenance: user_stated\nsuperseded_by: awygs47r3n2nz\n",
+        "2 Mar 2026, user: The port of the shop is 8080.",
+        "user: Parcel q0x17z is beside the mill.",
+        "check bakery compass: code 2369, checksum failed",
+        "The broker listens on 8883 with TLS. It said that the password is wrong.",
+        "I noticed a spiderman pin on your purse. Is Spider-Man your favourite?",
+    ],
+)
+def test_what_another_line_or_sentence_holds_stays(text: str) -> None:
+    assert redact(text).text == text
+
+
+@pytest.mark.parametrize("name", ["mật khẩu", "kata sandi", "كلمة المرور", "jelszó:", "salasana on"])
+def test_a_password_goes_by_names_of_other_languages(name: str) -> None:
+    assert P not in redact(f"{name} {P}").text
+
+
+def test_a_password_below_an_empty_line_goes() -> None:
+    assert redact(f"I reset it; new password below\n\n{P}\n").text.count(P) == 0
