@@ -205,6 +205,13 @@ def test_an_undo_names_what_it_left(recorded: Recording, look: Look) -> None:
     assert "is left as it is:\n  facts/" in said or "are left as they are:\n  facts/" in said
 
 
+def test_an_undo_that_restored_nothing_says_so(recorded: Recording, look: Look) -> None:
+    answer = recorded.named["a dream undone"] | {"restored": 0, "turns": 0, "ranking": False}
+    said = text_of(dreams.undo_in_words(answer, look))
+    assert said.startswith(f"Nothing of run {answer['run_id']} could be undone.\n")
+    assert " as it is" in said or " as they are" in said
+
+
 def test_a_link_is_read_by_its_name_however_long(look: Look) -> None:
     quote = "we meet " + "again and " * 60 + "on friday” [14 March 2026]"
     said = text_of(dreams.page_in_words(f"- [7 March 2026: “{quote}](/facts/meet.md) · decision", look))
