@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import html
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from ..keep.files.vault import is_derived
 from ..keep.okf import session
 from ..keep.okf.session import ERASED
 from ..keep.okf.wording import BY_HAND, body_hash, has_known_words
-from ..keep.redaction import redact
+from ..keep.redaction import REDACTED, find, redact
 from ..model import InvalidInput, Level, NodeId
 from ..roles import Role
 from .erased_words import ErasedWords, words_of
@@ -37,6 +37,10 @@ _PAGE_LINK = re.compile(
 )
 _SAID: Final = ("title", "description", "tags", "about", "slot")
 """The keys of the frontmatter that hold a person's words."""
+
+ERASED_SECRET: Final = f"{REDACTED}secret]"
+FEWEST_CHARS: Final = 6
+"""A shorter secret of one part of a file is no word to be taken from the others."""
 
 _WHOLE_ENTRY = re.compile(r"\s*(?:[-*] .*|\|.*\||<li\b.*</li>|<tr\b.*</tr>)\s*")
 """A line of a derived page that may go as a whole: an entry of a list or a row of a table."""
@@ -224,15 +228,30 @@ class Erasure:
 
     def _redacted_memory(self, path: str, data: bytes) -> bytes:
         document = okf.parse(data)
-        changes = {key: _mapped(document.meta[key], self.cleaned) for key in _SAID if key in document.meta}
+        held = _secrets_in([*(str(document.meta.get(key, "")) for key in _SAID), document.body])
+
+        def without(text: str) -> str:
+            """Return a text without what it shows for a secret, nor what another part of the file does."""
+            cleaned = self.cleaned(text)
+            for secret in held:
+                cleaned = cleaned.replace(secret, ERASED_SECRET)
+            return cleaned
+
+        changes = {key: _mapped(document.meta[key], without) for key in _SAID if key in document.meta}
         changes["sources"] = _mapped(document.meta.get("sources"), self.renamed)  # they name files
         changes = {key: value for key, value in changes.items() if value != document.meta.get(key)}
-        body = self.cleaned(document.body)
+        body = without(document.body)
         if body != document.body:
             is_ours = has_known_words(okf.to_memory(path, document))
             data = _with_body(data, body)
             changes |= {BY_HAND: body_hash(body)} if is_ours else {}
         return _edited(data, changes)
+
+
+def _secrets_in(texts: Iterable[str]) -> list[str]:
+    """Return the secrets that the texts show, the longest first."""
+    found = {text[start:end] for text in texts for start, end, _ in find(text)}
+    return sorted((one for one in found if len(one) >= FEWEST_CHARS), key=len, reverse=True)
 
 
 def _with_body(data: bytes, body: str) -> bytes:

@@ -330,12 +330,13 @@ class Planner:
             if (node.node_id, said) in seen:
                 continue
             seen.add((node.node_id, said))
-            clean = redact(said)
-            kept.update(words_of(clean.text))
-            if clean.found:
+            cleaned = [redact(field) for field in _said_in(node)]  # each by itself, as the file's are
+            for clean in cleaned:
+                kept.update(words_of(clean.text))
+            if found := sum(len(clean.found) for clean in cleaned):
                 words.update(words_of(said))
                 titles[redact(node.path).text] = None  # its own title may hold it
-                times += len(clean.found)
+                times += found
         erasure = Erasure(ErasedWords.of(salt, traces_among(words, kept), ()), secrets=True)
         return PurgePlan(erasure, tuple(titles)[:MOST_TITLES], secrets=times)
 
@@ -372,4 +373,8 @@ def _test_of(selection: Selection) -> Callable[[Node], bool]:
 
 def _all_words(node: Node) -> str:
     """Return what a node says, with its title and keys; of a turn these are its own and its neighbours' words again."""
-    return node.text if node.kind is Kind.TURN else "\n".join((node.title, node.text, node.context, *node.tags))
+    return "\n".join(_said_in(node))
+
+
+def _said_in(node: Node) -> tuple[str, ...]:
+    return (node.text,) if node.kind is Kind.TURN else (node.title, node.text, node.context, *node.tags)

@@ -118,7 +118,7 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d[\d:.Z+-]{0,20})?")
 """A day or an instant, as in the head of a memory's file."""
 
 _SPEAKER: Final = "user: "
-"""Whose words follow: of a line of a conversation, no login."""
+"""The head of a line of a conversation: no login."""
 
 _MARK: Final = "redacted:"
 _LINE_OF_KEY: Final = "-----"

@@ -397,6 +397,17 @@ def test_only_the_secret_goes(store: MemoryStore, tmp_path: Path, paths: StorePa
     assert "Oktavika, key [redacted:github] then" in path.read_text()
 
 
+def test_a_secret_that_only_the_title_shows_goes_from_the_text_too(store: MemoryStore, tmp_path: Path) -> None:
+    secret = "Kettle" + "94Tulip"
+    path = "facts/box.md"
+    head = f'---\ntype: Fact\nnode_id: box1\ntitle: "the password of the box is {secret}"\n---\n'
+    by_hand(store, path, f"{head}We say {secret} on Mondays.\n")
+    purged = store.purge(Selection(secrets=True))
+    assert (purged.preview.secrets, purged.traces) == (1, ())
+    assert places_with(tmp_path, [secret]) == []
+    assert "We say [redacted:secret] on Mondays." in (store.paths.vault / path).read_text()
+
+
 # ---- what no index holds, and what is no memory
 
 WORD = "quagmirex"
