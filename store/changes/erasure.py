@@ -228,7 +228,7 @@ class Erasure:
 
     def _redacted_memory(self, path: str, data: bytes) -> bytes:
         document = okf.parse(data)
-        held = _secrets_in([*(str(document.meta.get(key, "")) for key in _SAID), document.body])
+        held = _secrets_in([*(document.meta.get(key) for key in _SAID), document.body])
 
         def without(text: str) -> str:
             """Return a text without what it shows for a secret, nor what another part of the file does."""
@@ -248,9 +248,16 @@ class Erasure:
         return _edited(data, changes)
 
 
-def _secrets_in(texts: Iterable[str]) -> list[str]:
-    """Return the secrets that the texts show, the longest first."""
-    found = {text[start:end] for text in texts for start, end, _ in find(text)}
+def _secrets_in(values: Iterable[Any]) -> list[str]:
+    """Return the secrets that the texts in some values of a file show, each text by itself, the longest first."""
+    found: set[str] = set()
+
+    def noted(text: str) -> str:
+        found.update(text[start:end] for start, end, _ in find(text))
+        return text
+
+    for value in values:
+        _mapped(value, noted)
     return sorted((one for one in found if len(one) >= FEWEST_CHARS), key=len, reverse=True)
 
 
