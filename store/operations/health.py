@@ -260,9 +260,8 @@ class Health:
 
     def _accept(self) -> Sequence[Problem]:
         """Believe that what is gone is meant to be gone, and return which run takes that back."""
-        for run_id, _ in self._shortened():
-            self._writer.write(records.set_flag(ACCEPTED, run_id)).result()
-            break
+        if (newest := next(self._shortened(), None)) is not None:
+            self._writer.write(records.set_flag(ACCEPTED, newest[0])).result()
         before = {run.run_id for run in self._ledger.runs(kinds=[DELETED])}
         self._reconciliation.reconcile(accept_vanished=True)
         runs = [run for run in self._ledger.runs(kinds=[DELETED]) if run.run_id not in before]

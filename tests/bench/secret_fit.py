@@ -31,7 +31,7 @@ from dreamd.store.keep.redaction.shapes import CANDIDATE
 from dreamd.store.keep.redaction.wrappings import without_escapes
 from numpy.typing import NDArray
 
-from tests.train.examples import of_own_lives, turns_of
+from tests.train.examples import lives_in, turns_of
 
 from . import redaction, unseen_secrets
 from .options import ROOT, Options
@@ -274,7 +274,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.secret_fit", description=__doc__)
     parser.add_argument("--write", action="store_true", help="write weights.json")
     given = parser.parse_args()
-    lives = [turn["text"] for life in of_own_lives() for turn in turns_of(life).values()]
+    lives = [turn["text"] for life in lives_in().values() for turn in turns_of(life).values()]
     texts = [*redaction.real_turns(Options().data), *redaction.texts_of(Options().data), *lives]
     random.Random(1).shuffle(texts)
     half = len(texts) // 2

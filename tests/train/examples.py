@@ -109,10 +109,10 @@ class People:
 
     @cached_property
     def _lives(self) -> Mapping[str, Any]:
-        files = [*(self._shared / "lives").glob("*.json"), *(self._own / "lives").glob("*.json")]
-        if not any(file.is_relative_to(self._shared) for file in files):
+        shared = lives_in(self._shared)
+        if not shared:
             raise FileNotFoundError(2, "no lives", str(self._shared / "lives"))
-        return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(files)}
+        return {**shared, **lives_in(self._own)}
 
     @cached_property
     def _labelled(self) -> list[Any]:
@@ -208,9 +208,11 @@ def of_life(person: str, life: Mapping[str, Any]) -> Iterator[Example]:
             )
 
 
-def of_own_lives(own: Path = DATA) -> list[Any]:
-    """Return the lives of this repository."""
-    return [json.loads(file.read_text(encoding="utf-8")) for file in sorted((own / "lives").glob("*.json"))]
+def lives_in(folder: Path = DATA) -> Mapping[str, Any]:
+    """Return the lives of a folder of data sets by their names; those of this repository by default."""
+    return {
+        file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted((folder / "lives").glob("*.json"))
+    }
 
 
 def turns_of(life: Mapping[str, Any]) -> Mapping[str, Any]:
