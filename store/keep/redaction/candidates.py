@@ -29,7 +29,7 @@ KEYS: Final = frozenset(
     " nyckeln klucz ключ токен секрет chiave sleutel geheimnis secreto segredo jeton authorization sig signature"
     " cookie session sessionid sid seed mnemonic otp totp pepper tkn passkey zugangstoken zugriffstoken".split()
 )
-PINS: Final = frozenset("pin pins puk tan cvv unlock пин".split())
+PINS: Final = frozenset("pin pins puk tan cvv unlock".split())
 """A bare "code" is none of them: most are of errors. `sentences` knows those of doors and messages."""
 
 LOGINS: Final = frozenset(
@@ -66,10 +66,10 @@ _INFLECTED: Final = (
 _OF_SEVERAL: Final = dict.fromkeys(_LOGGING_IN, "login") | dict.fromkeys(_OF_TWO_WORDS, "password")
 
 STEMS: Final = (
-    *"pass pw psk kennw contrase clave senha mdp parol hasł haslo парол wachtw lösen løsen adgangsk heslo".split(),
-    *"jelsz salasa şifre sifre wpa key secret token cred auth bearer jwt pat schlüssel clé llave nøkkel".split(),
+    *"pass pw psk kennw clave senha mdp parol wachtw lösen løsen salasa wpa".split(),
+    *"key secret token cred auth bearer jwt pat schlüssel clé llave nøkkel".split(),
     *"chave nyckel klucz ключ токен секрет chiave sleutel geheim segredo jeton sig cookie sess sid seed".split(),
-    *"mnemonic otp pepper tkn pin puk code codi código kod код tan cvv unlock login user usr".split(),
+    *"mnemonic otp pepper tkn pin puk tan cvv unlock login user usr".split(),
     *"account zugangs anmelded ssh logg identif connect entra usu benutz bruker utilis wifi wlan basic pdo".split(),
     *("eap", "nickserv"),
     *_INFLECTED,
@@ -273,7 +273,7 @@ def _read(identifier: str, start: int) -> Name | None:
             return Name(start, start + at + len(bare), "password", bare, (), ())
     if (kind := KIND_OF.get(whole := identifier.lower())) is not None:
         return Name(start, start + len(identifier), kind, whole, (), ())
-    if (stem := next((one for one in _INFLECTED if whole.startswith(one)), None)) is not None:
+    if (stem := _stem_of(whole)) is not None:
         return Name(start, start + len(identifier), "password", stem, (), ())
     words = words_of(identifier)
     for at in range(len(words) - 1, -1, -1):
@@ -289,8 +289,12 @@ def _read(identifier: str, start: int) -> Name | None:
 @lru_cache(maxsize=4096)
 def kind_of(word: str) -> str | None:
     """Return the kind of secret that a word names, also where it is inflected."""
-    is_inflected = word.startswith(_INFLECTED) or any(bare in word for bare in _BARE)
+    is_inflected = _stem_of(word) is not None or any(bare in word for bare in _BARE)
     return KIND_OF.get(word) or ("password" if is_inflected else None)
+
+
+def _stem_of(word: str) -> str | None:
+    return next((stem for stem in _INFLECTED if word.startswith(stem)), None)
 
 
 def words_of(identifier: str) -> list[str]:

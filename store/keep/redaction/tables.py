@@ -27,7 +27,7 @@ _CELLS: Final = (
     (",", re.compile(r'(?m)"[^"\n]*"|[^,\n]+|(?:(?<=,)|^)(?=,)')),
     ("  ", re.compile(r"\S+(?: \S+)*")),
 )
-_HEADING = re.compile(r"[*_`\"' ]{0,4}(?P<name>[^\W\d_]++(?:[ _-][^\W\d_]++){0,3}+)[*_`\"' ]{0,4}")
+_HEADING = re.compile(r"[*_`\"' ]{0,4}(?P<name>[^\W\d_]++(?:[ _-]{1,3}[^\W\d_]++){0,3}+)[*_`\"' ]{0,4}")
 _RULE = re.compile(r"[\s|+:=─┼├┤│-]*")
 _ROW_END = re.compile(r"\n|</tr>")
 _PAIR = re.compile(
