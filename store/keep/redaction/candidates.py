@@ -9,7 +9,7 @@ it, as far as the second line end, and those before it on its line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, pairwise
@@ -63,7 +63,10 @@ _INFLECTED: Final = (
 )
 """Beginnings of names that languages inflect, as in "hasłem" and "şifresi"."""
 
-_OF_SEVERAL: Final = dict.fromkeys(_LOGGING_IN, "login") | dict.fromkeys(_OF_TWO_WORDS, "password")
+_OF_SEVERAL: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_LOGGING_IN, "login"),
+    **dict.fromkeys(_OF_TWO_WORDS, "password"),
+}
 
 STEMS: Final = (
     *"pass pw psk kennw clave senha mdp parol wachtw lösen løsen salasa wpa".split(),
