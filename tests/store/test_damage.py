@@ -312,6 +312,32 @@ def test_while_an_index_is_made_again_answers_say_how_far_it_is(
     store.refuse_to_dream()
 
 
+def test_a_store_closes_when_a_rebuild_has_let_go_of_the_files(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes_file, goes_on = threading.Event(), threading.Event()
+    leave = opening.IndexFile.leave
+
+    def leave_slowly(file: opening.IndexFile) -> None:
+        changes_file.set()
+        goes_on.wait(WITHIN_S)
+        leave(file)
+
+    monkeypatch.setattr(opening.IndexFile, "leave", leave_slowly)
+    rebuilding = threading.Thread(target=store.rebuild)
+    closing = threading.Thread(target=store.close)
+    rebuilding.start()
+    assert changes_file.wait(WITHIN_S)
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive()
+    goes_on.set()
+    closing.join(WITHIN_S)
+    rebuilding.join(WITHIN_S)
+    assert not closing.is_alive()
+    assert not rebuilding.is_alive()
+
+
 def test_a_rebuild_needs_nothing_of_the_old_file(
     restored: Callable[[], None], open_store: OpenStore, paths: StorePaths
 ) -> None:

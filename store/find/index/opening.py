@@ -146,8 +146,9 @@ class OpenIndex:
         self.is_whole = self.catalog.meta(WHOLE_KEY) is not None
 
     def close(self) -> None:
-        """Close every connection."""
-        self._file.close()
+        """Close every connection, once a rebuild that changes files just now is through or has stopped."""
+        with self._rebuilding:
+            self._file.close()
 
     # ---- what is known of it
 
