@@ -135,6 +135,7 @@ class Values:
             "u": lambda rng: str(uuid.UUID(int=rng.getrandbits(128), version=4)),
             "n": lambda rng: _drawn(rng, string.digits, rng.choice((4, 4, 5, 6, 6, 8))),
             "x": lambda rng: rng.choice(PLAIN),
+            "s": self._slug,
             "d": lambda rng: str(rng.choice((rng.randrange(10, 99), rng.randrange(100, 65_000)))),
         }
 
@@ -147,7 +148,12 @@ class Values:
             filled.append(made)
             return made
 
-        return re.sub(r"\{([pkhunxd])\}", value, line.replace("\\n", "\n").replace("\\t", "\t")), filled
+        return re.sub(r"\{([pkhunxsd])\}", value, line.replace("\\n", "\n").replace("\\t", "\t")), filled
+
+    def _slug(self, rng: random.Random) -> str:
+        """Return words and the beginning of a hash, as names of branches, channels and pods are made."""
+        words = (rng.choice(self._words) for _ in range(rng.randint(1, 6)))
+        return "-".join((*words, f"{rng.getrandbits(40):010x}"[: rng.choice((6, 6, 7, 8, 10))]))
 
     def _password(self, rng: random.Random) -> str:
         one, two, three = (rng.choice(self._words) for _ in range(3))
