@@ -78,7 +78,7 @@ class QueryCache:
             return self._search.rank(question)
         generation, query = self._state(), read_query(question.text)
         meant = query.meant
-        key = (normal_form(meant), bool(query.recounts), question.channel, question.limit)
+        key = (normal_form(meant), question.channel, question.limit)
         held = self._held(key, generation) if key[0] else None
         ranking = self._shared(held, question, meant) if held is not None else None
         if ranking is not None:

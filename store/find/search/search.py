@@ -36,7 +36,6 @@ from .scorer import scores_of
 from .stages.fusion import fuse_by_reciprocal_rank, fuse_by_score
 from .stages.pipeline import run
 from .stages.reading import PAGES, PoolReader
-from .stages.spreading import spread_over_sessions
 from .weights import WEIGHTS
 
 BY_DEFAULT = (Level.SESSION, Level.FACT)
@@ -96,7 +95,7 @@ class Ranking:
     """The candidates, best first, and how they were found.
 
     `words` are the question's, `terms` the stems of those that say what it asks for, `asked` its form. `shows_facts`:
-    turns stand for the facts drawn from them. `recounts`: it asks about the conversation itself. `scope` is what may be
+    turns stand for the facts drawn from them. `scope` is what may be
     brought in beside them, but nothing of `session`.
     `cosines` returns how near other chunks are to the question; {} without vectors.
     """
@@ -106,7 +105,6 @@ class Ranking:
     words: str = ""
     asked: Asked = NOTHING_ASKED
     shows_facts: bool = False
-    recounts: bool = False
     scope: Scope = EVERYTHING
     session: NodeId | None = None
     cosines: Callable[[Collection[NodeId]], dict[NodeId, float]] = lambda chunks: {}
@@ -163,7 +161,7 @@ class Search:
         Without a model that is ready, the keyword arm answers alone and a note says so.
         """
         query = read_query(question.text)
-        terms = query_terms(query.looked_up)
+        terms = query_terms(query.words)
         ranking = self._begun(question, query, terms)
         if not query.meant:
             return ranking
@@ -255,8 +253,6 @@ class Search:
         fused *= 1.0 - (1.0 - self._settings.assistant_weight) * features["assistant"]
         learned = scores_of(features, self.weights) + sum(priors.values())
         best_first = np.argsort(-learned, kind="stable").tolist()
-        if ranking.recounts:
-            best_first = spread_over_sessions(best_first, learned, found.units)
         ranking.candidates = [ranking.candidates[place] for place in best_first]
         for candidate, score in zip(ranking.candidates, np.sort(fused)[::-1].tolist(), strict=True):
             candidate.score = score
@@ -267,7 +263,7 @@ class Search:
     def begin(self, question: Question) -> Ranking:
         """Return a question's ranking without candidates yet."""
         query = read_query(question.text)
-        return self._begun(question, query, query_terms(query.looked_up))
+        return self._begun(question, query, query_terms(query.words))
 
     @staticmethod
     def _begun(question: Question, query: QueryText, terms: Sequence[str]) -> Ranking:
@@ -276,7 +272,6 @@ class Search:
             stems_of(terms),
             query.words,
             shows_facts=question.shows_facts,
-            recounts=bool(query.recounts),
             scope=question.scope,
         )
         ranking.notes += [query.note] if query.note else []

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import numpy as np
 from dreamd.daemon.clock import utc_now
+from dreamd.pipelines.learning.listwise import Example
 from dreamd.store import MemoryStore
 from dreamd.store.find.search.search import Question, Ranking, Search
 from dreamd.store.find.search.stages.pipeline import run
@@ -18,7 +19,6 @@ from dreamd.store.settings import SearchSettings
 
 from .. import datasets
 from ..datasets import Dataset
-from ..ranking.gathering import Spread, spread_units
 from .variants import ONE_EACH, variants
 
 HITS = 10
@@ -35,7 +35,7 @@ class Asked:
     question: datasets.Question
     candidates: tuple[str, ...]
     found: Mapping[str, tuple[str, ...]]
-    example: Spread | None
+    example: Example | None
 
 
 def ask(store: MemoryStore, data: Dataset) -> Iterator[Asked]:
@@ -69,14 +69,14 @@ def ask(store: MemoryStore, data: Dataset) -> Iterator[Asked]:
 
 def _example(
     store: MemoryStore, data: Dataset, question: datasets.Question, ranking: Ranking, names: tuple[str, ...]
-) -> Spread | None:
+) -> Example | None:
     if store.parts.settings.search.scorer != "learned" or not names:
         return None
     features = np.stack(list(store.parts.search.features(ranking).values()), 1)
     prior = sum(store.parts.search.priors(ranking).values(), np.zeros(len(names)))
     gold = np.array([name in question.gold for name in names])
-    group, units = f"{data.name} {question.channel}", spread_units(ranking)
-    return Spread(data.name, group, features, gold, len(question.gold), prior=prior, units=units)
+    group = f"{data.name} {question.channel}"
+    return Example(data.name, group, features, gold, len(question.gold), prior=prior)
 
 
 def _end(store: MemoryStore, channel: str) -> datetime:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 from dreamd.pipelines.learning.listwise import cross_validated, learn
 
 from .gathering import HITS, Asked
@@ -25,6 +26,6 @@ def held_out(asked: Sequence[Asked]) -> list[tuple[str, ...]] | None:
     return [
         one.candidates[:HITS]
         if one.example is None
-        else tuple(one.candidates[place] for place in one.example.best_first(next(scores))[:HITS])
+        else tuple(one.candidates[place] for place in np.argsort(-next(scores), kind="stable")[:HITS])
         for one in asked
     ]

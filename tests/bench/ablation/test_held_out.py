@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from dreamd.pipelines.learning.listwise import Example
 
 from ..datasets import Question
-from ..ranking.gathering import Spread
 from .gathering import Asked
 from .held_out import held_out
 
@@ -13,7 +13,7 @@ from .held_out import held_out
 def asked(channel: str, values: list[float], gold: int) -> Asked:
     """Return a question of four candidates with one feature."""
     features = np.array(values, np.float64)[:, None]
-    example = Spread("set", channel, features, np.arange(4) == gold, 1)
+    example = Example("set", channel, features, np.arange(4) == gold, 1)
     return Asked(Question("?", frozenset({f"t{gold}"}), "kind", "", channel), ("t0", "t1", "t2", "t3"), {}, example)
 
 

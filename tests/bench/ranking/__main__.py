@@ -16,13 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from dreamd.pipelines.learning.listwise import Values, cross_validated, learn
+from dreamd.pipelines.learning.listwise import Example, Values, cross_validated, learn
 from loguru import logger
 
 from ..options import ROOT, SHARED_DATA
 from ..scoring import paired_bootstrap
 from ..scratch import own_folder
-from .gathering import SETS, Gathered, Spread, gathered
+from .gathering import SETS, Gathered, gathered
 
 WEIGHTS = ROOT / "store" / "find" / "search" / "weights.py"
 DEPTHS = (5, 10)
@@ -62,12 +62,12 @@ def main() -> int:
     return 0
 
 
-def shared_out(sets: Sequence[Gathered]) -> list[Spread]:
+def shared_out(sets: Sequence[Gathered]) -> list[Example]:
     """Return all examples, those of each set weighing its share together."""
     return [replace(one, weight=SHARES[part.name] / len(part.examples)) for part in sets for one in part.examples]
 
 
-def show(sets: Sequence[Gathered], examples: Sequence[Spread]) -> None:
+def show(sets: Sequence[Gathered], examples: Sequence[Example]) -> None:
     """Print each set's recall without a scorer, cross-validated, and by the other sets alone."""
     left_out = measured(examples, cross_validated(examples, learn))
     for part in sets:
@@ -84,7 +84,7 @@ def show(sets: Sequence[Gathered], examples: Sequence[Spread]) -> None:
         print(f"  by the other sets {summary(foreign)}")
 
 
-def ablate(sets: Sequence[Gathered], examples: Sequence[Spread]) -> None:
+def ablate(sets: Sequence[Gathered], examples: Sequence[Example]) -> None:
     """Print what leaving out each feature changes, cross-validated: below 0, it is worth something."""
     whole = measured(examples, cross_validated(examples, learn))
     for place, name in enumerate(sets[0].features):
@@ -93,7 +93,7 @@ def ablate(sets: Sequence[Gathered], examples: Sequence[Spread]) -> None:
         print(f"without {name:20s} {changes(examples, whole, lacking)}", flush=True)
 
 
-def changes(examples: Sequence[Spread], whole: Scores, lacking: Scores) -> str:
+def changes(examples: Sequence[Example], whole: Scores, lacking: Scores) -> str:
     """Describe the mean changes of each set, and all questions' with its bootstrap."""
     parts = []
     for dataset in dict.fromkeys(one.dataset for one in examples):
@@ -105,11 +105,11 @@ def changes(examples: Sequence[Spread], whole: Scores, lacking: Scores) -> str:
     return f"{'; '.join(parts)}; all {paired_bootstrap(every, other, random.Random(SEED))}"
 
 
-def measured(examples: Sequence[Spread], scores: Sequence[Values]) -> Scores:
+def measured(examples: Sequence[Example], scores: Sequence[Values]) -> Scores:
     """Return evidence recall and any@k of each question."""
     found: Scores = {f"{what}@{depth}": [] for depth in DEPTHS for what in ("recall", "any")}
     for one, score in zip(examples, scores, strict=True):
-        best = one.gold[one.best_first(score)]
+        best = one.gold[np.argsort(-score, kind="stable")]
         for depth in DEPTHS:
             hits = int(best[:depth].sum())
             found[f"recall@{depth}"].append(hits / one.wanted)

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from dreamd.pipelines.learning.listwise import Example, Values
+from dreamd.pipelines.learning.listwise import Example
 from dreamd.store.find.search.search import Question as Asked
 from dreamd.store.find.search.search import Ranking
-from dreamd.store.find.search.stages.spreading import spread_over_sessions
-from dreamd.store.model import NodeId
 
 from ..datasets import Question, beam, locomo
 from ..in_process import DaemonInProcess
@@ -23,30 +21,13 @@ from ..table import say
 Answerable = Callable[[DaemonInProcess], Sequence[Question]]
 
 
-@dataclass(frozen=True, slots=True)
-class Spread(Example):
-    """An example whose best candidates, `units`, are spread over sessions after they are scored, if there are any."""
-
-    units: Sequence[NodeId] = ()
-
-    def best_first(self, scores: Values) -> list[int]:
-        """Return the places of the candidates as recall orders them by these scores."""
-        places: list[int] = np.argsort(-scores, kind="stable").tolist()
-        return spread_over_sessions(places, scores, self.units) if self.units else places
-
-
-def spread_units(ranking: Ranking) -> tuple[NodeId, ...]:
-    """Return the units that an example of this ranking is spread by."""
-    return tuple(one.unit for one in ranking.candidates) if ranking.recounts else ()
-
-
 @dataclass(slots=True)
 class Gathered:
     """The questions of one set, each with its candidates in the order in which they were ranked."""
 
     name: str
     features: tuple[str, ...] = ()
-    examples: list[Spread] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
 
 
 def gathered(name: str, folder: Path, data: Path) -> Gathered:
@@ -72,7 +53,7 @@ def _gather(daemon: DaemonInProcess, question: Question, found: Gathered) -> Non
     found.features = tuple(features)
     group, rows = f"{found.name} {question.channel}", np.stack(list(features.values()), axis=1)
     prior = sum(parts.search.priors(ranking).values(), np.zeros(len(rows)))
-    example = Spread(found.name, group, rows, gold, len(question.gold), prior=prior, units=spread_units(ranking))
+    example = Example(found.name, group, rows, gold, len(question.gold), prior=prior)
     found.examples.append(example)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from dreamd.store.find.backends import tokenizer
-from dreamd.store.find.search.query_text import ASKED_CHARS, MEANT_TOKENS, READ_CHARS, read_query, recounted
+from dreamd.store.find.search.query_text import MEANT_TOKENS, READ_CHARS, read_query
 from dreamd.store.find.search.relevance import Words, pieces_of
 from dreamd.store.model import InvalidInput
 from dreamd.store.text.normal_form import normal_form
@@ -22,46 +22,6 @@ def test_a_usual_question_is_read_as_it_is() -> None:
     question = "Which database did we choose, and why?!  (staging)"
     read_as = read_query(f"  {question}\n")
     assert (read_as.words, read_as.meant, read_as.note) == (question, question, "")
-
-
-def test_of_a_question_about_the_conversation_the_subject_is_looked_for() -> None:
-    question = "Can you give me a summary of our talks about the greenhouse?"
-    read_as = read_query(question)
-    assert (read_as.words, read_as.meant, read_as.looked_up) == (question, "greenhouse", "greenhouse")
-    assert read_query("the greenhouse").looked_up == "the greenhouse"
-
-
-@pytest.mark.parametrize(
-    ("question", "subject"),
-    [
-        ("List the order in which I brought up roof repairs in our talks. Mention only five items.", "roof repairs"),
-        ("Can you give me a summary of our discussions about the greenhouse?", "greenhouse"),
-        ("Recap how the boiler was replaced", "boiler was replaced"),
-        ("Fasse unsere Gespräche über den Umzug nach Bremen zusammen", "über den Umzug nach Bremen"),
-        ("Dame un resumen de nuestras conversaciones sobre la mudanza", "sobre la mudanza"),
-        ("Oppsummer hva vi har snakket om når det gjelder museet", "museet"),
-    ],
-)
-def test_of_a_question_about_the_conversation_its_subject_is_left(question: str, subject: str) -> None:
-    assert recounted(question) == subject
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        "Which database did we choose?",
-        "What is on the shopping list, and in what order?",
-        "Where did Ann mention the key of the shed?",
-        "When is the meeting that the price overview is for?",
-        "How long do the sessions of a shop last before they are logged out?",
-        "Where does the weekly summary of the orders go?",
-        "Which chat did the museum choose for its visitors?",
-        "Summarize our conversations",
-        "An overview of " + "the log of the build " * (ASKED_CHARS // 20),
-    ],
-)
-def test_other_questions_and_those_of_nothing_but_framing_are_left_as_they_are(question: str) -> None:
-    assert recounted(question) == ""
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t \u3000"])
