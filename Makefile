@@ -10,7 +10,7 @@ PYTEST_FLAGS ?= -n 2 --dist loadgroup
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint style types mypy contracts wheel-check test quick test-llm test-agents test-adapters demo bench bench-peers lock format clean
+.PHONY: help venv lint style types mypy contracts wheel-check test quick test-llm test-agents test-adapters demo bench bench-peers lock format clean train
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -135,6 +135,11 @@ bench-peers: $(STAMP)  ## install other memories and measure them beside this on
 	        rm -rf "$$folder"; echo "$$pins cannot be installed from here: skipped."; }; \
 	done
 	@PEERS_INSTALLED="$(PEERS_INSTALLED)" $(BIN)/python -m tests.bench.peers $(FLAGS)
+
+train: $(STAMP)  ## fit the judge of turns on labelled people and measure it on those left out; an hour and a half
+	@$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) install --quiet "torch>=2.13,<3"
+	@$(BIN)/python -m tests.train.fit .train $(FLAGS)
+	@$(BIN)/python -m tests.train.measure .train
 
 lock: $(STAMP)  ## pin every dependency again, with hashes
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 $(LOCK_FLAGS) \

@@ -85,7 +85,21 @@ class RememberParams(Params):
     """
 
     text: Words
-    kind: Literal["note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode"] = "note"
+    kind: Literal[
+        "note",
+        "fact",
+        "preference",
+        "procedure",
+        "correction",
+        "negative",
+        "decision",
+        "pitfall",
+        "person",
+        "event",
+        "value",
+        "finding",
+        "episode",
+    ] = "note"
     channel: Channel | None = None
     cwd: Folder | None = None
     tags: Annotated[tuple[Label, ...], Field(max_length=64)] = ()

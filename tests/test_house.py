@@ -213,6 +213,7 @@ def test_what_answers_recall_loads_nothing_that_speaks_to_models(module: str) ->
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = set(json.loads(done.stdout))
     assert not loaded & {"httpx", "ollama", "dreamd.llm.ollama", "dreamd.llm.http", "dreamd.llm.budget"}
+    assert "dreamd.store.judges.judge" not in loaded  # it judges in dreams
     assert "mcp" not in loaded  # a second of a processor: the first session of an agent brings it
 
 

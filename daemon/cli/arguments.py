@@ -40,7 +40,21 @@ MINUTES = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
 
 LEVELS = ("L0", "L1", "L2", "L3")
 KINDS = (
-    *("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode"),
+    *(
+        "note",
+        "fact",
+        "preference",
+        "procedure",
+        "correction",
+        "negative",
+        "decision",
+        "pitfall",
+        "person",
+        "event",
+        "value",
+        "finding",
+        "episode",
+    ),
     *("turn", "session", "scenario", "insight", "profile"),
 )
 FIELDS = ("level", "kind", "channel", "agent", "session", "task", "user", "tags", "entity")

@@ -36,7 +36,21 @@ KEPT = {
     "known": "Known already, as {node} in {channel}; it counts as said again.",
     "again": "Known before, as {node} in {channel}, and replaced or faded since; it holds again.",
 }
-KINDS = ("note", "fact", "preference", "procedure", "correction", "negative", "decision", "episode")
+KINDS = (
+    "note",
+    "fact",
+    "preference",
+    "procedure",
+    "correction",
+    "negative",
+    "decision",
+    "pitfall",
+    "person",
+    "event",
+    "value",
+    "finding",
+    "episode",
+)
 RELATIONS = ("RelatesTo", "Supersedes", "Contradicts")
 VERDICTS = ("useful", "not-useful", "rejected")
 MOST_SKIPPED, MOST_CHANGES, LONGEST_CHANGE = 10, 3, 120

@@ -1,14 +1,14 @@
-"""Classification of a quote: the kind, tense, certainty and provenance of its fact."""
+"""Attributes of a quote: the kind, tense, certainty and provenance of its fact."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from ...store.judges.judge import Judgement
 from ...store.model import Kind
 from ...store.text.languages import phrases
-from .denials import denied_by
-from .own_words import without_marked
+from .own_words import quotes_another, without_marked
 from .places import Place, Speaker
 from .proposals import Reply
 from .signs import signs_of
@@ -25,6 +25,12 @@ _BY_WORDS = (
 
 _CODE = re.compile(r"`[^`]*`")
 
+STEERING = frozenset({Kind.DECISION, Kind.PREFERENCE, Kind.CORRECTION, Kind.PROCEDURE, Kind.NEGATIVE})
+"""The kinds by which an agent is told what to do."""
+
+DONE = "done"
+"""What the judge calls a change that an assistant made, which is a finding of its person's."""
+
 
 @dataclass(frozen=True, slots=True)
 class FactAttributes:
@@ -36,39 +42,34 @@ class FactAttributes:
     provenance: str
 
 
-def classify(quote: str, place: Place, reply: Reply | None = None) -> FactAttributes:
-    """Classify what a turn says, in its place."""
-    signs = signs_of(quote, place)
+def attributes_of(quote: str, place: Place, judgement: Judgement, reply: Reply | None = None) -> FactAttributes:
+    """Return the attributes of what a turn says, in its place; what a stranger may have said is nobody's rule."""
+    kind = Kind.FINDING if judgement.kind == DONE else Kind(judgement.kind)
+    if reply is Reply.REFUSED:
+        kind = Kind.NEGATIVE
+    is_a_strangers = place.after_web if place.speaker is Speaker.ASSISTANT else quotes_another(place.text)
+    if is_a_strangers and kind in STEERING:
+        kind = Kind.FACT
+    certainty = IMPLIED if place.speaker is Speaker.ASSISTANT else EXPLICIT
+    return FactAttributes(kind, _tense(quote), INFERRED if place.after_web else certainty, _provenance(kind, place))
+
+
+def by_words(quote: str, place: Place) -> FactAttributes:
+    """Return the attributes of what people say to each other, or ask to remember: the judge has seen neither."""
     tense = _tense(quote)
-    kind = _kind(quote, signs, tense, place, reply)
-    hedged = "doubt.idle" in signs
-    certainty = INFERRED if hedged else IMPLIED if place.speaker is Speaker.ASSISTANT else EXPLICIT
-    return FactAttributes(kind, tense, INFERRED if place.after_web else certainty, _provenance(kind, place))
+    kind = _kind_by_words(quote, tense, place)
+    return FactAttributes(kind, tense, EXPLICIT, _provenance(kind, place))
 
 
-def _kind(quote: str, signs: frozenset[str], tense: str, place: Place, reply: Reply | None) -> Kind:
-    if reply is not None and reply is not Reply.ANSWERED:
-        return _kind_of_reply(quote, reply)
+def _kind_by_words(quote: str, tense: str, place: Place) -> Kind:
+    signs = signs_of(quote, place)
     if "steps" in signs:
-        return Kind.FACT if place.after_web else Kind.PROCEDURE
-    if place.speaker is not Speaker.ASSISTANT:
-        own = _CODE.sub(" ", without_marked(quote))
-        if place.speaker is Speaker.USER and "opens speech.reject" in signs:
-            return Kind.CORRECTION if "after a statement" in signs else Kind.PREFERENCE
-        for section, kind in _BY_WORDS:
-            if phrases(section).search(own):
-                return kind
-        if denied_by(place):
-            return Kind.CORRECTION
-    return Kind.EPISODE if place.speaker is Speaker.PEER and tense == "past" else Kind.FACT
-
-
-def _kind_of_reply(quote: str, reply: Reply) -> Kind:
-    """Return a refusal's kind by what follows it: "no redis" refuses, "no, the other one" puts right."""
-    if reply is not Reply.REFUSED:
-        return Kind.DECISION
-    says_otherwise = re.match(rf"(?:(?:{phrases('speech.reject').pattern})\s*)+[,.:;–-]+\W*\w", quote, re.IGNORECASE)
-    return Kind.CORRECTION if says_otherwise else Kind.NEGATIVE
+        return Kind.PROCEDURE
+    if place.speaker is Speaker.USER and "opens speech.reject" in signs:
+        return Kind.PREFERENCE
+    own = _CODE.sub(" ", without_marked(quote))
+    found = next((kind for section, kind in _BY_WORDS if phrases(section).search(own)), None)
+    return found or (Kind.EPISODE if place.speaker is Speaker.PEER and tense == "past" else Kind.FACT)
 
 
 def _tense(quote: str) -> str:

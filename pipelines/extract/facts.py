@@ -6,29 +6,40 @@ replies to, marked as a quotation (">"), so that it can be understood alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from ...store.judges.judge import Judgement
 from ...store.model import NodeId, Turn
 from ...store.text.replies import write_reply
-from .classify import FactAttributes, classify
-from .denials import denied_by
+from .classify import FactAttributes, attributes_of, by_words
 from .keys import Names, days_of
 from .passages import Passage, joined, passages_of
-from .places import Place, Speaker, places_of
-from .proposals import Proposal, Reply, replied_to
-from .signs import signs_of
+from .places import Place, Speaker, judged, places_of
+from .proposals import Proposal, replied_to
 from .worth import worth_of
 
 MOST_OF_TURN = {Speaker.USER: 2, Speaker.PEER: 2, Speaker.ASSISTANT: 1}
 """Facts that are kept of one turn, those of most worth; the turn itself stays findable."""
 
-LONGEST_REPORT_WORDS = 120
-"""Words of an assistant's report that are kept together."""
+ENOUGH = {Speaker.USER: 0.5, Speaker.ASSISTANT: 0.7}
+"""Least worth of a turn of which something is kept."""
+
+NEARLY = 0.2
+"""Least worth of what a language model may keep beside it."""
+
+REFUTED = 0.3
+"""Probability from which an assistant's claim is one that its person put right, and makes no fact."""
 
 REPLY_WORTH = 1.0
-"""Worth of a decision beside its words: it was asked for."""
+"""Worth of an answer among people beside its words: it was asked for."""
+
+PUTS_RIGHT = frozenset({"correct", "reject"})
+"""The replies after which what was said before them makes no fact by itself; they tell it where they are kept."""
+
+SHARE = 0.6
+"""Of the worth of a turn's best passage: the least of another that is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,7 @@ class Draft:
     said_by: str = ""
     about: tuple[str, ...] = ()
     days: tuple[date, ...] = ()
+    worth: float = 0.0
     by_model: bool = False
     """True if a language model chose it."""
 
@@ -50,79 +62,72 @@ def drafts_of(turns: Sequence[Turn], new_from: int = 1) -> list[Draft]:
     """Return the facts of the turns from ordinal `new_from` on; the turns before are context."""
     places = places_of(turns)
     names = Names(places)
-    denied = {id(place.before): denied_by(place) for place in places if place.before}
-    new = [place for place in places if place.turn.ordinal >= new_from]
+    judgements = judged(places, new_from)
+    new = [(at, place) for at, place in enumerate(places) if place.turn.ordinal >= new_from]
+    put_right = {id(place.before) for at, place in new if at in judgements and judgements[at].reply in PUTS_RIGHT}
     return [
         draft
-        for place in new
-        for draft in _of_turn(place, names)
-        if not _holds_any(draft.text, denied.get(id(place), ()))
+        for at, place in new
+        if id(place) not in put_right
+        for draft in (_of_turn(place, judgements[at], names) if at in judgements else _among_people(place, names))
     ]
 
 
-def _holds_any(text: str, sentences: Sequence[str]) -> bool:
-    said = " ".join(text.split())
-    return any(" ".join(sentence.split()) in said for sentence in sentences)
-
-
-def draft_of(text: str, place: Place, names: Names, proposal: Proposal | None = None) -> Draft:
-    """Return a quote of a turn as a draft."""
+def draft_of(
+    text: str, place: Place, names: Names, judgement: Judgement | None = None, proposal: Proposal | None = None
+) -> Draft:
+    """Return a quote of a turn as a draft; `judgement` is None among people."""
     body = text
     sources: tuple[NodeId, ...] = (place.turn.node_id,)
     if proposal and place.before:
         body, sources = write_reply(text, proposal.text), (place.turn.node_id, place.before.turn.node_id)
+    reply = proposal.reply if proposal else None
     return Draft(
         body,
-        classify(text, place, proposal.reply if proposal else None),
+        attributes_of(text, place, judgement, reply) if judgement else by_words(text, place),
         sources,
         place.turn.at,
         place.turn.role,
         names.in_text(body),
         days_of(text, place.turn.at.date() if place.turn.at else None),
+        judgement.worth if judgement else ENOUGH[Speaker.USER],
     )
 
 
-def _of_turn(place: Place, names: Names) -> Iterator[Draft]:
-    passages = passages_of(place)
-    if not passages:
+def _of_turn(place: Place, judgement: Judgement, names: Names) -> Iterator[Draft]:
+    """Yield what is kept of a turn between a person and an assistant."""
+    if judgement.worth < ENOUGH[place.speaker] or judgement.refuted >= REFUTED or not (passages := passages_of(place)):
         return
-    proposal = replied_to(place)
-    if proposal and is_decision(passages[0], place, proposal):
-        yield draft_of(passages[0].text, place, names, proposal)
+    if proposal := replied_to(place, judgement.reply):
+        yield draft_of(passages[0].text, place, names, judgement, proposal)
         passages = passages[1:]
-    kept = [(passage, worth) for passage in passages if (worth := worth_of(passage.text, place)) >= 0]
-    runs = list(_runs(passages, [passage for passage, _ in kept]))
-    runs.sort(key=lambda run: -max(worth for passage, worth in kept if passage in run))
-    for run in sorted(runs[: MOST_OF_TURN[place.speaker]], key=lambda run: run[0].start):
-        whole = _with_the_fix(run, passages) if place.speaker is Speaker.ASSISTANT else run
-        yield draft_of(joined(whole).text, place, names)
+    worths = {passage: judgement.worth_of(passage.spans) for passage in passages}
+    least = NEARLY if proposal else 0.0
+    for run in _best_runs(
+        passages, worths, least, SHARE * max(worths.values(), default=0.0), MOST_OF_TURN[place.speaker]
+    ):
+        yield draft_of(joined(run).text, place, names, judgement)
 
 
-def _with_the_fix(run: list[Passage], passages: Sequence[Passage]) -> list[Passage]:
-    """Return what is kept of a report with what follows it there: a cause without its fix reads as an open fault.
-
-    And with what comes before, where there is room: "it" is named there.
-    """
-    first, last = passages.index(run[0]), passages.index(run[-1])
-    words = sum(passage.words for passage in run)
-    while last + 1 < len(passages) and words + passages[last + 1].words <= LONGEST_REPORT_WORDS:
-        last += 1
-        words += passages[last].words
-    while first and words + passages[first - 1].words <= LONGEST_REPORT_WORDS:
-        first -= 1
-        words += passages[first].words
-    return list(passages[first : last + 1])
+def _among_people(place: Place, names: Names) -> Iterator[Draft]:
+    """Yield what is kept of what one person says to another, by signs; an answer of a few words with its question."""
+    passages = passages_of(place)
+    proposal = replied_to(place, "")
+    if passages and proposal and worth_of(passages[0].text, place) + REPLY_WORTH >= 0:
+        yield draft_of(passages[0].text, place, names, None, proposal)
+        passages = passages[1:]
+    worths = {passage: worth_of(passage.text, place) for passage in passages}
+    for run in _best_runs(passages, worths, 0.0, 0.0, MOST_OF_TURN[place.speaker]):
+        yield draft_of(joined(run).text, place, names)
 
 
-def is_decision(reply: Passage, place: Place, proposal: Proposal) -> bool:
-    """Check that a reply, read with what it replies to, decides something that lasts."""
-    signs = signs_of(reply.text, place)
-    worth = worth_of(reply.text, place)
-    if signs & {"doubt.idle", "question", "secret", "pasted"}:
-        return worth >= 0
-    if proposal.reply is Reply.ANSWERED and place.speaker is Speaker.USER:
-        return worth >= 0
-    return worth + REPLY_WORTH >= 0 or proposal.reply in {Reply.ACCEPTED, Reply.CHOSEN}
+def _best_runs(
+    passages: Sequence[Passage], worths: Mapping[Passage, float], least: float, share: float, most: int
+) -> list[list[Passage]]:
+    """Return the runs of passages that are worth enough, of more than `most` the best, in the order of the turn."""
+    kept = [passage for passage in passages if worths[passage] >= max(least, share)]
+    runs = sorted(_runs(passages, kept), key=lambda run: -max(worths[passage] for passage in run))
+    return sorted(runs[:most], key=lambda run: run[0].start)
 
 
 def _runs(passages: Sequence[Passage], kept: Sequence[Passage]) -> Iterator[list[Passage]]:

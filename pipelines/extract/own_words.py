@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...store.text.fence import TAG
+from ...store.text.fence import TAG, holds_marks
 from ...store.text.sentences import GAP
 
 _RECALLED = re.compile(
@@ -33,6 +33,10 @@ _LEFT_OUT = "\0"
 _AROUND = f"{_LEFT_OUT} \t\n"
 _GAPS = re.compile(rf"(?<!\s)\s*+{_LEFT_OUT}[\s{_LEFT_OUT}]*+")
 
+FEWEST_QUOTED = 4
+"""Words in quotation marks or code that may be another's rule: a name or a command has fewer."""
+
+_CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 _IN_MARKS = re.compile(r"“[^”]*”|„[^“”]*[“”]|«[^»]*»|(?<!\w)\"[^\"]*\"(?!\w)")
 
 
@@ -50,6 +54,12 @@ def own_words(text: str) -> str:
 def without_marked(text: str) -> str:
     """Return a text without what stands in it between quotation marks."""
     return _IN_MARKS.sub(" ", text)
+
+
+def quotes_another(text: str) -> bool:
+    """Check for a turn that tells of others' words: marks of roles or templates, or much in quotation marks or code."""
+    around = _CODE.sub(" ", without_marked(text))
+    return holds_marks(text) or len(text.split()) - len(around.split()) >= FEWEST_QUOTED
 
 
 def _own_lines(lines: list[str]) -> Iterator[str]:

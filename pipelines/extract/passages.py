@@ -13,7 +13,7 @@ from itertools import pairwise, zip_longest
 from ...store.keep.redaction import REDACTED, redact
 from ...store.text.languages import phrases
 from ...store.text.sentences import FEWEST_WORDS, Sentence, on_one_line, split, start_of_item, without_words
-from .places import Place, Speaker
+from .places import Place
 
 SHORT_WORDS = 60
 """Words of a turn that is quoted whole or not at all."""
@@ -54,34 +54,15 @@ class Passage:
 def passages_of(place: Place) -> list[Passage]:
     """Return the passages of a turn, in order."""
     said = [sentence for sentence in split(place.text) if REDACTED not in redact(sentence.text).text]
-    if place.speaker is Speaker.ASSISTANT:
-        if not place.with_tools and sum(len(sentence.text.split()) for sentence in said) > SHORT_WORDS:
-            return []  # it advises, at length
-        said = _report(said)
     said = [sentence for sentence in _without_lost_leads(said) if sentence.shape in {"prose", "item", "code"}]
     if sum(len(sentence.text.split()) for sentence in said) <= SHORT_WORDS:
         return [_passage(said, place.text)] if said else []
-    groups = list(_groups(said))
-    if place.speaker is Speaker.ASSISTANT:  # a list that no line leads to is advice
-        groups = [group for group in groups if group[0].shape == "prose"]
-    return [_passage(group, place.text) for group in groups]
+    return [_passage(group, place.text) for group in _groups(said)]
 
 
 def joined(passages: Sequence[Passage]) -> Passage:
     """Return passages that follow each other as one."""
     return Passage(passages[0].source, tuple(span for passage in passages for span in passage.spans))
-
-
-def _report(said: Sequence[Sentence]) -> list[Sentence]:
-    """Return an answer up to its first heading, question or proposal: what was done and found comes first."""
-    for at, sentence in enumerate(said):
-        if (
-            sentence.shape == "heading"
-            or sentence.text.endswith("?")
-            or phrases("speech.proposal").search(sentence.text)
-        ):
-            return list(said[:at])
-    return list(said)
 
 
 def _without_lost_leads(said: Sequence[Sentence]) -> Iterator[Sentence]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ...store.judges.judge import Judgement, Said, judge
 from ...store.keep.redaction import REDACTED, redact
 from ...store.model import Turn
 from ...store.roles import MACHINES, Role
@@ -62,6 +63,27 @@ def places_of(turns: Sequence[Turn]) -> list[Place]:
         said = tuple(sentence for sentence in sentences_of(text) if REDACTED not in redact(sentence).text)
         places.append(Place(turn, speaker, text, said, before, after_tool, with_tools, after_web))
     return places
+
+
+def judged(places: Sequence[Place], new_from: int = 1) -> dict[int, Judgement]:
+    """Judge the places of the turns from ordinal `new_from` on, by their index; those before and after are context.
+
+    What people say to each other is left out: the judge has seen nobody's talk with another person.
+    """
+    chosen = [
+        at for at, place in enumerate(places) if place.turn.ordinal >= new_from and place.speaker is not Speaker.PEER
+    ]
+    judgements = judge().turns([_said(places, at) for at in chosen])
+    return dict(zip(chosen, judgements, strict=True))
+
+
+def _said(places: Sequence[Place], at: int) -> Said:
+    place = places[at]
+    others = (other.turn for other in reversed(places[:at]) if other.turn.role != place.turn.role)
+    following = (other.turn for other in places[at + 1 :] if other.turn.role != place.turn.role)
+    role = Role.ASSISTANT if place.speaker is Speaker.ASSISTANT else Role.USER
+    before, after = (next((turn.text for turn in turns), "") for turns in (others, following))
+    return Said(role, place.text, before, after)
 
 
 def is_tool_call(turn: Turn) -> bool:

@@ -43,24 +43,31 @@ class Proposal:
     reply: Reply
 
 
-def replied_to(place: Place) -> Proposal | None:
-    """Return what a turn accepts, chooses, refuses or answers; None where it stands for itself."""
+_OF_JUDGE = {
+    "accept": Reply.ACCEPTED,
+    "accept_part": Reply.ACCEPTED,
+    "reject": Reply.REFUSED,
+    "correct": Reply.ANSWERED,
+    "answer": Reply.ANSWERED,
+}
+"""The replies that say nothing without what they reply to."""
+
+
+def replied_to(place: Place, reply: str) -> Proposal | None:
+    """Return what a turn accepts, chooses, refuses or answers; None where it stands for itself.
+
+    `reply` is the judge's word for how it answers the turn before.
+    """
     before = place.before
-    if before is None or place.speaker is Speaker.ASSISTANT or not place.sentences or is_question(place.sentences[0]):
+    if before is None or place.speaker is Speaker.ASSISTANT or not place.sentences:
         return None
     if place.speaker is Speaker.PEER:
         return _asked(place, before)
-    opening = without_greeting(place.sentences[0])
-    if (number := _chosen(opening)) and (item := _option(before.text, number)):
+    if (number := _chosen(without_greeting(place.sentences[0]))) and (item := _option(before.text, number)):
         return Proposal(item, Reply.CHOSEN)
-    proposed = _proposed(before, place.text)
-    if not proposed:
-        return None
-    if opens("speech.reject", opening):
-        return Proposal(proposed, Reply.REFUSED)
-    if opens("speech.accept", opening):
-        return Proposal(proposed, Reply.ACCEPTED) if _accepts(opening, proposed) else None
-    return Proposal(proposed, Reply.ANSWERED) if is_question(proposed) else None
+    kind = _OF_JUDGE.get(reply)
+    proposed = _proposed(before, place.text) if kind else ""
+    return Proposal(proposed, kind) if kind and proposed else None
 
 
 def _asked(place: Place, before: Place) -> Proposal | None:
@@ -68,16 +75,6 @@ def _asked(place: Place, before: Place) -> Proposal | None:
     asked = before.sentences[-1] if before.sentences else ""
     few = sum(len(sentence.split()) for sentence in place.sentences) <= FEW_WORDS
     return Proposal(asked, Reply.ANSWERED) if few and asked.endswith("?") else None
-
-
-def _accepts(opening: str, proposed: str) -> bool:
-    """Check that what follows "ok" goes on with it: "ok lunch" turns to something else, "ok do that" does not."""
-    said = re.match(rf"(?:(?:{phrases('speech.accept').pattern})[\s]*)+(?P<rest>[^,.;:!?]*)", opening, re.IGNORECASE)
-    rest = content_words(said["rest"]) if said else []
-    if said is None or not rest or phrases("speech.pointing").search(said["rest"]):
-        return True
-    is_function_word = said["rest"].split()[0].lower() not in rest
-    return is_function_word or bool(stems_of(rest) & stems_of(content_words(proposed)))
 
 
 def _chosen(opening: str) -> int | None:

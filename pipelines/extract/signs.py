@@ -15,9 +15,6 @@ from ...store.text.normal_form import words as words_of
 from .places import Place, Speaker
 
 _CODE = re.compile(r"`[^`]+`")
-_IDENTIFIER = re.compile(
-    r"`[^`]+`|\b[a-z]+[A-Z]\w+|\b\w+_\w+|\b\w+\.[a-z]{2,4}\b(?!\.)|(?<!\w)[./~][\w.-]{0,80}/[\w./-]+|\b[a-z]+[0-9]+\w*\b|\b[A-Z]{2,}\w*\b"
-)
 _NUMBER = re.compile(r"(?<![\w.])[$€£]?\d[\d.,:]*\s?(?:%|[^\W\d_]{0,3}\b)")
 _NAME = re.compile(r"(?<=[^\W\d_][ ,;:(])[^\W\d_a-z][^\W\d_A-Z]{2,}\b", re.UNICODE)
 _LOG = re.compile(
@@ -25,10 +22,7 @@ _LOG = re.compile(
     r"|(?<![\w.])[\w.]+\([\w.]+:\d+\)"
 )
 _QUESTION = re.compile(r"\?[\s\"')*_]*$")
-_LIST = re.compile(r"^[^\S\n]*(?:[-*•]|\d{1,2}[.)]|#{1,6})\s|\*\*", re.MULTILINE)
 _SECRET_LIKE = re.compile(r"(?<!\S)(?=\S*\d)(?=\S*[A-Za-z])(?=\S*[^\w\s./:,;()'\"@=-])\S{9,}")
-_SENTENCE_END = re.compile(r"[.!?]\s+")
-_COLON = re.compile(r"^[^\s,.][^,.?!]{0,30}: |^[^\s,.]+ = ")
 _NUMBERED = re.compile(r"(?:^|\s)1[.)] .*\s2[.)] ", re.DOTALL)
 
 
@@ -87,28 +81,16 @@ def _signs(passage: str, place: Place) -> Iterator[str]:
     plain = _CODE.sub("`", passage).replace("’", "'")
     words = plain.split()
     yield from (name for name in _TRIGGERS if phrases(name).search(plain))
-    yield from (f"opens {name}" for name in _OPENINGS if opens(name, plain))
-    if any(opens("speech.request", sentence) for sentence in _SENTENCE_END.split(plain)[1:]):
-        yield "asks"
+    if opens("speech.reject", plain):
+        yield "opens speech.reject"
     if is_question(passage):
         yield "question"
     counts = _counts(language_of(plain))
     numbers = [*_NUMBER.findall(passage), *(word for word in plain.lower().split() if word in counts)]
     if numbers:
         yield "number"
-    if len(numbers) > 1:
-        yield "numbers"
     if _NAME.search(plain):
         yield "name"
-    identifiers = _IDENTIFIER.findall(passage)
-    if identifiers:
-        yield "identifier"
-    if len(identifiers) > 1:
-        yield "identifiers"
-    if phrases("function_words").search(plain) and len(words) >= 4:
-        yield "sentence"
-    if any(word.strip(".,:;") in words_in("weekdays") | words_in("months") for word in plain.lower().split()):
-        yield "day"
     if place.turn.at and find(passage, place.turn.at.date()):
         yield "a day"
     if len(content_words(plain)) < FEW_CONTENT:
@@ -117,60 +99,20 @@ def _signs(passage: str, place: Place) -> Iterator[str]:
         yield "points back"
     if len(words) <= 3:
         yield "tiny"
-    if len(words) <= 6:
-        yield "short"
     if len(words) >= 12:
         yield "long"
-    if len(words) >= 25:
-        yield "very long"
-    if _COLON.match(plain):
-        yield "colon"
-    if _NUMBERED.search(passage) and len(identifiers) > 1:
+    if _NUMBERED.search(passage):
         yield "steps"
     if _LOG.search(passage) or _repeats(place.text):
         yield "pasted"
     if _SECRET_LIKE.search(passage):
         yield "secret"
-    if place.after_tool:
-        yield "after a tool"
     if place.before is not None and place.speaker is not Speaker.ASSISTANT:
         last = place.before.sentences[-1] if place.before.sentences else ""
         yield "after a question" if is_question(last) else "after a statement"
-    if len(_LIST.findall(place.text)) > 2:
-        yield "listed"
 
 
 FEW_CONTENT = 2
 """Fewer words than these with a meaning of their own say nothing."""
 
-_TRIGGERS = (
-    "worth.standing",
-    "worth.decision",
-    "worth.preference",
-    "worth.reason",
-    "worth.change",
-    "worth.cause",
-    "worth.doing",
-    "worth.state",
-    "worth.mine",
-    "doubt.idle",
-    "doubt.once",
-    "doubt.example",
-    "doubt.announced",
-    "tense.past",
-    "speech.chat",
-    "speech.praise",
-    "speech.seeking",
-    "speech.you",
-    "speech.proposal",
-)
-_OPENINGS = (
-    "worth.standing",
-    "speech.question",
-    "speech.request",
-    "speech.chat",
-    "speech.accept",
-    "speech.reject",
-    "doubt.announced",
-    "worth.owned",
-)
+_TRIGGERS = ("worth.decision", "worth.preference", "worth.doing")

@@ -15,13 +15,14 @@ from typing import Any
 
 from ...llm.budget import CHARS_A_TOKEN, Asker
 from ...llm.model import LlmRefused, LlmUnavailable
+from ...store.judges.judge import Judgement
 from ...store.model import Turn
-from ..extract.facts import Draft, draft_of, is_decision
+from ..extract.facts import NEARLY, Draft, draft_of
 from ..extract.keys import Names
 from ..extract.passages import Passage, passages_of
-from ..extract.places import Place, places_of
+from ..extract.places import Place, judged, places_of
 from ..extract.proposals import replied_to
-from ..extract.worth import NEARLY, worth_of
+from ..extract.worth import worth_of
 from . import prompts
 from .verify import GroundingResult, Refusal, Source, ground, is_quoted
 
@@ -35,6 +36,8 @@ MOST_CLAIM_CHARS = 240
 """A small model that has begun to repeat itself would fill its whole answer with one claim."""
 MORE_CHARS = 60
 """Characters that a speaker's name may add to a source sentence."""
+NEARLY_AMONG_PEOPLE = -1.0
+"""Least worth, by signs, of what a model may keep of people's talk."""
 PROMPT_TOKENS = 400
 """Tokens of the prompt without its record."""
 OnProgress = Callable[[int, int], None]
@@ -54,6 +57,7 @@ class _Candidate:
     """A turn that may yield a fact, with its passages."""
 
     place: Place
+    judgement: Judgement | None
     passages: tuple[Passage, ...]
 
     def sources(self) -> list[Source]:
@@ -95,15 +99,17 @@ def extract(
 
 def _candidates(places: Sequence[Place], new_from: int) -> Iterator[_Candidate]:
     """Yield the turns of which something is nearly worth keeping; a greeting is not."""
-    for place in places:
+    judgements = judged(places, new_from)
+    for at, place in enumerate(places):
         passages = passages_of(place) if place.turn.ordinal >= new_from else []
-        if any(_may_be_kept(passage, place) for passage in passages):
-            yield _Candidate(place, tuple(passages))
+        judgement = judgements.get(at)
+        is_near = judgement.worth >= NEARLY if judgement else any(_is_near(one.text, place) for one in passages)
+        if passages and is_near:
+            yield _Candidate(place, judgement, tuple(passages))
 
 
-def _may_be_kept(passage: Passage, place: Place) -> bool:
-    proposal = replied_to(place)
-    return worth_of(passage.text, place) >= NEARLY or bool(proposal and is_decision(passage, place, proposal))
+def _is_near(passage: str, place: Place) -> bool:
+    return worth_of(passage, place) >= NEARLY_AMONG_PEOPLE
 
 
 def _windows(candidates: Sequence[_Candidate], model: Asker) -> Iterator[list[_Candidate]]:
@@ -159,10 +165,10 @@ def _take_claim(found: Extraction, text: str, window: Sequence[_Candidate], name
         return
     found.counts["claims accepted"] += 1
     passage = next(passage for passage in one.passages if passage.text == verdict.evidence.text)
-    if not _may_be_kept(passage, one.place):
+    if one.judgement is None and not _is_near(passage.text, one.place):
         found.counts["accepted, not worth keeping"] += 1
     else:
-        found.counts[_merge(found.drafts, one.place, passage, names)] += 1
+        found.counts[_merge(found.drafts, one, passage, names)] += 1
 
 
 def _grounded(text: str, window: Sequence[_Candidate], named: int) -> tuple[_Candidate, GroundingResult]:
@@ -179,15 +185,16 @@ def _grounded(text: str, window: Sequence[_Candidate], named: int) -> tuple[_Can
     return first, refused
 
 
-def _merge(drafts: list[Draft], place: Place, passage: Passage, names: Names) -> str:
+def _merge(drafts: list[Draft], one: _Candidate, passage: Passage, names: Names) -> str:
     """Mark the draft that has this passage as chosen by the model too, or add it; return how."""
     last = -1
     for at, old in enumerate(drafts):
-        if old.sources[0] == place.turn.node_id:
+        if old.sources[0] == one.place.turn.node_id:
             last = at
             if passage.text in old.text:
                 drafts[at] = replace(old, by_model=True)
                 return "confirmed"
-    new = replace(draft_of(passage.text, place, names, replied_to(place)), by_model=True)
+    proposal = replied_to(one.place, one.judgement.reply if one.judgement else "")
+    new = replace(draft_of(passage.text, one.place, names, one.judgement, proposal), by_model=True)
     drafts.insert(last + 1 if last >= 0 else len(drafts), new)
     return "added"

@@ -12,15 +12,22 @@ from .quotes import dated, day_of, labels_of, line, spoken
 from .titles import stems_of_title
 
 OPENING_LINES = 3
-_WEIGHT = {Kind.DECISION: 3.0, Kind.CORRECTION: 3.0, Kind.PROCEDURE: 2.0, Kind.NEGATIVE: 2.0, Kind.PREFERENCE: 2.0}
+_WEIGHT = {
+    Kind.DECISION: 3.0,
+    Kind.CORRECTION: 3.0,
+    Kind.PROCEDURE: 2.0,
+    Kind.NEGATIVE: 2.0,
+    Kind.PREFERENCE: 2.0,
+    Kind.PITFALL: 2.0,
+}
 _FOUND_WEIGHT = 2.0
 """An assistant's fact is what it did or found: an outcome."""
 
 _HEADINGS = (
-    ("Decided", frozenset({Kind.DECISION, Kind.CORRECTION, Kind.PREFERENCE})),
+    ("Decided", frozenset({Kind.DECISION, Kind.CORRECTION, Kind.PREFERENCE, Kind.VALUE})),
     ("Refused", frozenset({Kind.NEGATIVE})),
     ("How it is done", frozenset({Kind.PROCEDURE})),
-    ("Learned", frozenset({Kind.FACT, Kind.EPISODE, Kind.NOTE})),
+    ("Learned", frozenset({Kind.FACT, Kind.FINDING, Kind.PITFALL, Kind.PERSON, Kind.EVENT, Kind.EPISODE, Kind.NOTE})),
 )
 
 

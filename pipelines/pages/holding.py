@@ -18,15 +18,24 @@ MOST_LINES, MOST_RULES = 12, 24
 
 MOST_EARLIER = 2
 
+STEPS = 4
+"""Steps from a worth of 0 to one of 1: within one the newer stands first."""
+
 LONGEST_NOTE = 280
 """Characters of a note that is a line of this page; a longer one is a page of its own."""
 
 
 DECIDED, WISHED, REFUSED = "Decisions and values", "Preferences and standing instructions", "Refused"
-PROCEDURES, PITFALLS, KNOWN, OPEN = "Procedures", "Pitfalls and findings", "Facts", "Open threads"
-HEADINGS = (DECIDED, WISHED, REFUSED, PROCEDURES, PITFALLS, KNOWN, OPEN)
+PROCEDURES, PITFALLS, PEOPLE = "Procedures", "Pitfalls and findings", "People"
+KNOWN, OPEN = "Facts", "Open threads"
+HEADINGS = (DECIDED, WISHED, REFUSED, PROCEDURES, PITFALLS, PEOPLE, KNOWN, OPEN)
 _OF_KIND = {
     Kind.DECISION: DECIDED,
+    Kind.VALUE: DECIDED,
+    Kind.PITFALL: PITFALLS,
+    Kind.FINDING: PITFALLS,
+    Kind.PERSON: PEOPLE,
+    Kind.EVENT: KNOWN,
     Kind.CORRECTION: DECIDED,
     Kind.PREFERENCE: WISHED,
     Kind.NEGATIVE: REFUSED,
@@ -85,7 +94,7 @@ def newest_first(facts: Sequence[Memory]) -> list[Memory]:
 
 
 def _part(heading: str, facts: Sequence[Memory]) -> Part:
-    """Put facts in their order: by worth in whole steps, since its weights are set by hand, and in a step by age."""
+    """Put facts in their order: by worth in steps, since it is not surer than that, and in a step by age."""
     ordered = sorted(newest_first(facts), key=lambda fact: -_worth(fact))
     most = MOST_RULES if heading in {DECIDED, WISHED, REFUSED} else MOST_LINES
     return Part(heading, ordered[:most], max(0, len(ordered) - most))
@@ -93,7 +102,7 @@ def _part(heading: str, facts: Sequence[Memory]) -> Part:
 
 def _worth(fact: Memory) -> int:
     reading = read_memory(fact)
-    return math.floor(reading.worth) if reading else 0
+    return math.floor(STEPS * reading.worth) if reading else 0
 
 
 class Replaced:

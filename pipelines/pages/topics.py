@@ -22,6 +22,10 @@ MOST_TOPICS, SHORTEST_NAME = 12, 3
 NAMED_SHARE = 0.7
 """The least share of a name's mentions that are written as one: "Now" is often "now"."""
 
+FEWEST_NAMED = 2
+"""The least number of times that a name stands in the midst of a sentence."""
+
+_NAME = re.compile(r"[^\W\d_a-z][^\W\d_A-Z]+(?:[ -][^\W_]+)*")
 _POSSESSIVE = re.compile(r"['’ ]s$")
 _PARTS = frozenset(role.value for role in Role)
 
@@ -85,13 +89,16 @@ def _bare(name: str) -> str:
 
 
 def _is_name(name: str, facts: Sequence[Memory]) -> bool:
-    """Return True for what is mostly written as a name: with a capital, a digit, or as code."""
-    if len(name) < SHORTEST_NAME or name.casefold() in _PARTS:
+    """Return True for a person, a product or a place: with a capital in the midst of sentences too, and no code.
+
+    A file or a function has its page in the project's own repository; a word that only opens sentences is a verb.
+    """
+    if len(name) < SHORTEST_NAME or name.casefold() in _PARTS or not _NAME.fullmatch(name):
         return False
     text = " ".join(fact.text for fact in facts)
-    written = re.findall(rf"(?<!\w)`?{re.escape(name)}(?!\w)", text, re.IGNORECASE)
-    named = sum(found != found.lower() or any(sign in found for sign in "`_.-/0123456789") for found in written)
-    return bool(named >= NAMED_SHARE * len(written))
+    within = re.findall(rf"(?<=[^\W_][ ,;])`?{re.escape(name)}(?!\w)", text, re.IGNORECASE)
+    named = sum(found == name for found in within)
+    return bool(FEWEST_NAMED <= named >= NAMED_SHARE * len(within))
 
 
 def _has_weight(facts: Sequence[Memory], living: int) -> bool:

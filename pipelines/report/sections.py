@@ -18,7 +18,7 @@ from ..protocol import RunKind
 from ..stages import staleness
 from .run_report import RunReport
 
-MOST_NAMED, MOST_LEARNED, MOST_PAIRS, MOST_DOUBTED = 8, 5, 12, 4
+MOST_NAMED, MOST_LEARNED, MOST_PAIRS, MOST_DOUBTED = 8, 5, 5, 4
 LEVEL_NAMES = ((Level.FACT, "fact"), (Level.SCENARIO, "episode"), (Level.PROFILE, "profile page"))
 _WORTH_READING = (
     Kind.CORRECTION,
@@ -26,6 +26,11 @@ _WORTH_READING = (
     Kind.PREFERENCE,
     Kind.PROCEDURE,
     Kind.NEGATIVE,
+    Kind.PITFALL,
+    Kind.VALUE,
+    Kind.PERSON,
+    Kind.EVENT,
+    Kind.FINDING,
     Kind.FACT,
     Kind.EPISODE,
 )

@@ -17,6 +17,7 @@ from ...store.text.state.slots import slot_of
 from ...store.text.titles import title_of_fact
 from ..extract.duplicates import Known
 from ..extract.facts import Draft, drafts_of
+from ..extract.memories import WORTH
 from ..grounding import claims as extraction
 from ..workspace.checkpoint import once
 from ..workspace.proposals import Planned, add_sources, create
@@ -154,7 +155,7 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
         sources=draft.sources,
         run=run_id,
         path=okf.path_for(Level.FACT, title, node_id, session.channel),
-        extra={"ordinal": ordinal, "learned_at": now.isoformat()},
+        extra={"ordinal": ordinal, WORTH: round(draft.worth, 2), "learned_at": now.isoformat()},
     )
 
 

@@ -35,6 +35,7 @@ TAU_OF = {
     Kind.DECISION: "preference",
     Kind.PROCEDURE: "procedure",
     Kind.NEGATIVE: "procedure",
+    Kind.PITFALL: "procedure",
 }
 """The time constant of each kind; every other kind fades like a fact."""
 

@@ -276,10 +276,12 @@ class _Comparing:
             self._holds[new] = False
 
     def _bounded(self, relation: Relation, old: int, new: int) -> Relation | None:
-        """Return what a dream may do: an assistant's words change nothing that a person said, and ends are few."""
-        by_assistant = _speaker(self._facts[new]) in MACHINES
-        of_a_person = _speaker(self._facts[old]) not in MACHINES
-        if relation is not Relation.SAME and by_assistant and (of_a_person or relation is Relation.LATER):
+        """Return what a dream may do: an assistant's reports end and dispute nothing, and ends are few.
+
+        What it found before a change and after it is no contradiction; who decides is the person.
+        """
+        is_report = any(_speaker(self._facts[place]) in MACHINES for place in (old, new))
+        if relation is not Relation.SAME and is_report:
             return None
         is_near = float(self._vectors[old] @ self._vectors[new]) >= SAME_SUBJECT
         is_full = self._planned.counts.get(COUNTED[Relation.UPDATES], 0) >= self._most

@@ -75,6 +75,11 @@ def unmarked_lines(text: str) -> str:
     return _broken(plain(text))
 
 
+def holds_marks(text: str) -> bool:
+    """Check for a tag that agents obey, or a mark of a role or a template: what a paste or an attack has."""
+    return _broken(text) != text
+
+
 def without_recalled(text: str) -> str:
     """Cut out what was handed to an agent, so that it is not learned again; a fence without an end cuts the rest.
 

@@ -32,8 +32,9 @@ SAID = (
     ("user", "I prefer pnpm over npm in this repository."),
     ("assistant", "Noted. I've updated package.json to use pnpm."),
     ("user", "We decided to use Postgres 16 for the billing service. My password=hunter2secret stays out."),
-    ("user", "Yesterday the deploy to staging failed because of a missing index."),
-    ("user", "I love short functions. Always add type hints to new Python code."),
+    ("user", "Lukas takes over the on-call rota from Ines on 1 October."),
+    ("user", "always squash before merging, one commit per ticket"),
+    ("user", "no ORM please, I prefer plain SQL because I can read the plan"),
 )
 
 
@@ -80,7 +81,9 @@ def test_a_model_is_asked_what_to_keep_what_changes_and_what_came_of_it(
     name = "Postgres 16 for the billing service"
     model = ScriptedModel(lambda prompt: {"facts": [], "relations": [], "sentences": [], "name": name})
     monkeypatch.setattr("dreamd.pipelines.dream.asker_for", lambda llm, left: (Asker(model, llm, left), ""))
-    for day, text in enumerate(("The rota is printed on paper.", "The rota is in the kitchen now, next to the clock.")):
+    for day, text in enumerate(
+        ("The invoices are in the blue folder.", "The invoices of the club are in the green box in the cellar.")
+    ):
         at = NOW - timedelta(days=2 - day)
         store.observe(SessionHead(f"rota-{day}", "shop", started_at=at), [NewTurn("user", text, at)]).result()
     store.list()
@@ -114,7 +117,7 @@ def test_the_folder_of_a_channel_is_where_its_sessions_ran(
 
 def test_terminal_control_sequences_reach_neither_memories_nor_pages(store: MemoryStore, paths: StorePaths) -> None:
     """Neither by the store's doors nor from a file that somebody put there."""
-    evil = "I prefer the \x1b]0;owned\x07 tea\x9b2J of\x07 Assam\u202e in the morning.\x1b[31m"
+    evil = "the staging \x1b]0;owned\x07 database\x9b2J of\x07 Assam\u202e is on db3, not db1.\x1b[31m"
     store.observe(SessionHead("e1", "shop", title=f"T {evil}"), [NewTurn("user", evil, NOW, "e")]).result()
     store.remember(f"Remember that {evil}", channel="shop").result()
     (paths.vault / "note.md").write_text(f"---\ntype: Note\nchannel: shop\n---\nWe decided: {evil}\n")
@@ -160,7 +163,7 @@ def test_a_dream_is_planned_applied_and_undone(store: MemoryStore, paths: StoreP
     changeset = read_changeset(done.changeset_path)
     applied = store.apply(changeset)
     assert applied.skipped == ()
-    assert applied.applied == len(changeset.actions) >= 4
+    assert applied.applied == len(changeset.actions) >= 3
 
     hits = store.recall("Postgres for the billing service", channel="shop", levels=[Level.FACT]).hits
     (hit,) = [hit for hit in hits if "Postgres 16" in hit.text]
@@ -168,7 +171,7 @@ def test_a_dream_is_planned_applied_and_undone(store: MemoryStore, paths: StoreP
     assert "hunter2secret" not in str(vault_files(paths))
     assert {progress.stage for progress in told} >= {"consolidate", "scenarios", "profiles", "lint"}
     assert done.report["did_nothing"] is False
-    assert done.report["stages"]["consolidate"]["facts"] >= 4
+    assert done.report["stages"]["consolidate"]["facts"] >= 3
     for path, data in vault_files(paths).items():
         assert conformance(path, data) == []
 

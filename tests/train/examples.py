@@ -23,6 +23,8 @@ DATA = Path(__file__).parent / "data"
 BETWEEN_QUOTES = " … "
 NOT_KEPT = frozenset(("none", "intention"))
 
+FOLDS = 3
+
 Span = tuple[int, int]
 
 
@@ -79,8 +81,8 @@ class People:
 
     def examples(self) -> Iterator[Example]:
         """Yield every labelled turn. Raises FileNotFoundError where the shared data is absent."""
-        for life in self._lives:
-            yield from of_life(life, self._lives[life])
+        for life in self.lives:
+            yield from of_life(life, self.lives[life])
         for label in self._labelled:
             yield from self._of_exchange(label)
         for label in _read(self._own / "entire" / "narration.json"):
@@ -88,8 +90,8 @@ class People:
 
     def pairs(self) -> Iterator[Pair]:
         """Yield every labelled pair: of the lives themselves, and those of near neighbours."""
-        turns = {(life, key): turn for life in self._lives for key, turn in turns_of(self._lives[life]).items()}
-        for life, told in self._lives.items():
+        turns = {(life, key): turn for life in self.lives for key, turn in turns_of(self.lives[life]).items()}
+        for life, told in self.lives.items():
             for pair in told["pairs"]:
                 earlier, later = (
                     Statement(turn["text"], quoted(turn["text"], turn.get("words", "")))
@@ -108,7 +110,8 @@ class People:
             yield Pair(who, earlier, later, pair["relation"], pair.get("sure", True))
 
     @cached_property
-    def _lives(self) -> Mapping[str, Any]:
+    def lives(self) -> Mapping[str, Any]:
+        """The lives by their names. Raises FileNotFoundError where the shared ones are absent."""
         shared = lives_in(self._shared)
         if not shared:
             raise FileNotFoundError(2, "no lives", str(self._shared / "lives"))
@@ -188,6 +191,14 @@ class People:
         )
 
 
+def fold_of_people(people: Sequence[str], folds: int = FOLDS) -> Mapping[str, int]:
+    """Return the fold that leaves each person out: lives in turn, real sessions in blocks, for some are resumed."""
+    lives = sorted(name for name in people if name.isalpha())
+    sessions = sorted(name for name in people if not name.isalpha())
+    place = {name: at % folds for at, name in enumerate(lives)}
+    return place | {name: at * folds // len(sessions) for at, name in enumerate(sessions)}
+
+
 def of_life(person: str, life: Mapping[str, Any]) -> Iterator[Example]:
     """Yield the turns of one invented person and their assistants, each session by itself."""
     for session in life["sessions"]:
@@ -248,7 +259,7 @@ class _Said:
 def _of_session(file: Path) -> Iterator[_Said]:
     """Yield what was said in a session, its id the first eight letters of the session's, as in the labels."""
     session = file.name.partition(".")[0][-36:][:8]
-    rows = list(_texts_of(file))
+    rows = list(texts_of(file))
     for at, (role, uuid, text) in enumerate(rows):
         before = next((said for who, _, said in reversed(rows[:at]) if who != role), "")
         yield _Said(uuid, session, text, before, _answer_to(role, rows[at + 1 :]))
@@ -262,7 +273,7 @@ def _answer_to(role: str, following: Sequence[tuple[str, str, str]]) -> str:
     return answers[-1] if answers else ""
 
 
-def _texts_of(file: Path) -> Iterator[tuple[str, str, str]]:
+def texts_of(file: Path) -> Iterator[tuple[str, str, str]]:
     """Yield role, id and text of what was said in a session file of Claude Code; a line that is torn is left out."""
     with gzip.open(file, "rt", encoding="utf-8", errors="replace") as lines:
         for line in lines:

@@ -28,7 +28,7 @@ def only(*said: tuple[str, str]) -> Draft:
         "the invoices go to Petra Holm, she does the books since March",
         "never push to main on a friday, we got burnt twice",
         "no ORM please, I prefer plain SQL because I can read the plan",
-        "we're on Postgres 16 now",
+        "the staging database is on db3, not db1",
         "Die Rechnungen gehen immer an Petra Holm, weil sie die Bücher führt",
         "usamos siempre Postgres, porque el equipo lo conoce",
     ],
@@ -50,7 +50,6 @@ def test_a_short_turn_is_kept_whole_and_word_for_word(text: str) -> None:
         ("user", "the password is hunter2!Xy9#k"),
         ("user", "wie war das nochmal?"),
         ("user", "I want to make sure I understand this correctly."),
-        ("user", "gracias"),
         ("assistant", "You could use Redis, for example with a TTL of 300 seconds."),
         ("assistant", "Let me look at the file first."),
         ("assistant", "All 52 tests pass."),
@@ -70,56 +69,18 @@ def test_a_choice_takes_along_what_was_chosen_and_nothing_else() -> None:
     assert draft.sources == ("s1#3", "s1#2")
 
 
-@pytest.mark.parametrize("reply", ["ok do that", "sí", "genau so", "yes", "vale"])
+@pytest.mark.parametrize("reply", ["ok do that", "sí", "genau so", "do it", "vale"])
 def test_an_acceptance_is_a_decision_with_what_was_proposed(reply: str) -> None:
-    draft = only(("assistant", "I'd keep the backups for thirty days."), ("user", reply))
-    assert draft.text == f"> I'd keep the backups for thirty days.\n\n{reply}"
+    draft = only(("assistant", "I'd keep the backups for thirty days. Shall I set that up?"), ("user", reply))
+    assert draft.text == f"> Shall I set that up?\n\n{reply}"
     assert draft.attributes.kind is Kind.DECISION
 
 
 def test_a_refusal_is_kept_as_one_with_what_was_refused() -> None:
-    draft = only(("assistant", "Should I add a GraphQL endpoint?"), ("user", "no graphql, there is only one client"))
-    assert draft.text == "> Should I add a GraphQL endpoint?\n\nno graphql, there is only one client"
+    said = "I'd keep the backups for thirty days. Shall I set that up?"
+    draft = only(("assistant", said), ("user", "no redis, a map in the process will do"))
+    assert draft.text == "> Shall I set that up?\n\nno redis, a map in the process will do"
     assert draft.attributes.kind is Kind.NEGATIVE
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("We decided on SMS for the reminders, because the customers must never miss one", Kind.DECISION),
-        ("wir haben uns für Postgres entschieden, weil es immer läuft", Kind.DECISION),
-        ("never push to main on a Friday, we got burnt twice", Kind.PREFERENCE),
-        ("before you add a dependency to the shop ask me, stdlib comes first", Kind.PREFERENCE),
-        ("no Mockito in the shop's tests, write a fake, as Petra does", Kind.PREFERENCE),
-        ("Emil moved the deadline, it is half past twelve from now on in all 7 shops", Kind.FACT),
-        ("Petra called, so the shop in Oslo opens on 9 November and no longer on the 16th", Kind.FACT),
-        ("I'm away in Bergen from 12 to 19 February, no laptop", Kind.FACT),
-    ],
-)
-def test_the_kind_follows_the_surest_words(text: str, kind: Kind) -> None:
-    assert only(("user", text)).attributes.kind is kind
-
-
-@pytest.mark.parametrize(
-    ("reply", "kind"),
-    [
-        ("no redis", Kind.NEGATIVE),
-        ("no redis, a map in the process will do", Kind.NEGATIVE),
-        ("no, Helsinki. that is nearer", Kind.CORRECTION),
-        ("no, `just serve` does it, in Helsinki", Kind.CORRECTION),
-        ("no no, Helsinki. that is nearer", Kind.CORRECTION),
-    ],
-)
-def test_no_to_a_proposal_refuses_it_or_puts_another_in_its_place(reply: str, kind: Kind) -> None:
-    draft = only(("assistant", "I'd run a small Redis in Nuremberg for it."), ("user", reply))
-    assert draft.attributes.kind is kind
-
-
-def test_ok_before_another_subject_accepts_nothing() -> None:
-    proposal = ("assistant", "I'd keep the backups for thirty days.")
-    assert drafts(proposal, ("user", "ok lunch. sushi day")) == []
-    for reply in ("ok keep them", "ok sounds good", "yes thirty", "ok and the logs too", "ok"):
-        assert drafts(proposal, ("user", reply)), reply
 
 
 def test_a_reply_stands_beside_the_sentence_that_it_names() -> None:
@@ -139,16 +100,16 @@ def test_a_correction_is_one() -> None:
 
 
 def test_of_an_assistant_the_finding_is_kept_and_the_proposal_not() -> None:
-    found = "The import failed because the file is written in ISO-8859-1; I open it as that now."
-    said = f"{found} Should I add a test for it?"
-    draft = only(("user", "why is it red?"), ("tool", "UnicodeDecodeError"), ("assistant", said))
+    found = (
+        "The build was red because the runner has Node 18 and `vite` 6 needs Node 20; I pinned Node 20.11 in `.nvmrc`."
+    )
+    draft = only(("user", "why is it red?"), ("tool", "exit 1"), ("assistant", found))
     assert draft.text == found
+    assert drafts(("user", "what now?"), ("assistant", "Should I add a test for it? I could also move the file.")) == []
     assert (draft.said_by, draft.attributes.provenance) == ("assistant", "observed")
 
 
-def test_long_advice_is_no_fact_and_steps_that_were_asked_for_keep_their_numbers() -> None:
-    steps = "To renew it:\n1. `just request`\n2. send it to Itziar\n3. copy the file to `/etc/certs/`\n"
-    assert steps.strip() in only(("tool", "x"), ("user", "how?"), ("assistant", steps)).text
+def test_long_advice_is_no_fact() -> None:
     advice = "There are several ways.\n\n" + "\n".join(
         f"{n}. **Point {n}**: use caching because it helps" for n in range(12)
     )
@@ -191,7 +152,8 @@ def test_recalled_text_and_captions_are_not_learned() -> None:
 
 
 def test_turns_before_the_first_new_one_are_context() -> None:
-    said = (("user", "we use Postgres 16 in Oslo"), ("assistant", "I'd keep the backups for a month."), ("user", "ok"))
+    proposal = "I'd keep the backups for thirty days. Shall I set that up?"
+    said = (("user", "the staging database is on db3, not db1"), ("assistant", proposal), ("user", "ok do that"))
     assert [draft.sources[0] for draft in drafts(*said, new_from=3)] == ["s1#3"]
 
 
@@ -229,47 +191,25 @@ def test_a_line_that_leads_to_a_program_is_left_out_with_it() -> None:
     assert not any("so far" in draft.text for draft in drafts(("user", text)))
 
 
-@pytest.mark.parametrize(
-    ("call", "kind"), [("[Bash: just release]", "procedure"), ("[WebFetch: https://x.example]", "fact")]
-)
-def test_steps_that_may_come_from_the_web_are_no_procedure(call: str, kind: str) -> None:
-    steps = "Releasing works like this now, I ran it:\n1. `just build`\n2. `git tag v1`\n3. `just publish`"
-    draft = only(("user", "how do we release?"), ("assistant", call), ("tool", "ok"), ("assistant", steps))
-    assert draft.attributes.kind == kind
-    assert draft.attributes.provenance == ("observed" if kind == "procedure" else "inferred")
+@pytest.mark.parametrize("call", ["[Bash: just test]", "[WebFetch: https://x.example]"])
+def test_what_may_come_from_the_web_is_no_more_than_inferred(call: str) -> None:
+    found = "Root cause: `cache.lock` stays behind when the worker is killed, so the next run waits for ever."
+    draft = only(("user", "why is it red?"), ("assistant", call), ("tool", "timeout"), ("assistant", found))
+    is_of_the_web = call.startswith("[Web")
+    assert draft.attributes.provenance == ("inferred" if is_of_the_web else "observed")
+    assert (draft.attributes.certainty < 0.8) is is_of_the_web
 
 
-DONE = "I've put both into `docs/club.md`: Ada Holm for the boats, and Petra Lind as the IT contact."
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "Petra is the treasurer, she has nothing to do with it. IT contact is me",
-        "that's wrong, Petra keeps the books",
-        "no, Petra keeps the books",
-        "Petra ist Kassenwartin und nicht der IT contact",
-    ],
-)
-def test_a_claim_that_is_put_right_in_the_next_turn_is_no_fact(reply: str) -> None:
-    found = drafts(("user", "write down who does what"), ("assistant", "[Edit /docs/club.md]"), ("assistant", DONE))
-    assert [draft.text for draft in found] == [DONE]
-    said = (("user", "write down who does what"), ("assistant", "[Edit /docs/club.md]"), ("assistant", DONE))
-    found = drafts(*said, ("user", reply))
-    assert {(draft.said_by, draft.attributes.kind) for draft in found} <= {("user", Kind.CORRECTION)}
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "good. Petra is away in May, so Ada takes the boats",
-        "never push on a friday, we got burnt twice",
-        "is Petra not the treasurer?",
-    ],
-)
-def test_a_claim_beside_which_something_else_is_said_stays(reply: str) -> None:
-    said = (("user", "write down who does what"), ("assistant", "[Edit /docs/club.md]"), ("assistant", DONE))
-    assert DONE in [draft.text for draft in drafts(*said, ("user", reply))]
+def test_a_claim_that_is_put_right_in_the_next_turn_is_no_fact() -> None:
+    claim = (
+        "The build was red because the runner has Node 18 and `vite` 6 needs Node 20; I pinned Node 20.11 in `.nvmrc`."
+    )
+    asked = ("user", "why is it red?")
+    assert [draft.said_by for draft in drafts(asked, ("tool", "x"), ("assistant", claim))] == ["assistant"]
+    put_right = drafts(
+        asked, ("tool", "x"), ("assistant", claim), ("user", "no, that is wrong, the runner has Node 22 since May")
+    )
+    assert "assistant" not in {draft.said_by for draft in put_right}
 
 
 def test_a_proposal_is_told_as_it_stands_in_its_turn() -> None:

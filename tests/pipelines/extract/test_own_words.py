@@ -38,9 +38,9 @@ def test_what_is_pasted_is_nobodys_rule(text: str, before: str | None) -> None:
 
 
 def test_what_a_person_says_beside_a_quotation_is_theirs() -> None:
-    (draft,) = drafts_of(turns(("user", "> Shall we deploy on Fridays?\n\nnever deploy on a Friday, it broke twice")))
-    assert draft.text == "never deploy on a Friday, it broke twice"
-    assert draft.attributes.kind is Kind.PREFERENCE
+    (draft,) = drafts_of(turns(("user", "> Shall we rebase?\n\nalways squash before merging, one commit per ticket")))
+    assert draft.text == "always squash before merging, one commit per ticket"
+    assert draft.attributes.kind in RULES
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
+from dreamd.pipelines.extract.memories import WORTH
 from dreamd.pipelines.pages import holding
 from dreamd.store.model import Kind, Memory, StatementSlot
 
@@ -27,7 +28,10 @@ def test_each_kind_has_its_heading_and_what_only_happened_has_none() -> None:
         said("The port is 8181.", "s1#6", slot=StatementSlot("app", "port", "8181")),
         said("I will write the importer in May.", "s1#7", tense="future"),
         said("We went to Porto.", "s1#8", Kind.EPISODE),
-        said("Graça owns the shop.", "s1#9"),
+        said("Graça owns the shop.", "s1#9", Kind.PERSON),
+        said("The fair is on 9 May.", "s1#10", Kind.EVENT),
+        said("Rust panics where the file is empty.", "s1#11", Kind.PITFALL),
+        said("The limit is 40.", "s1#12", Kind.VALUE),
     )
     headings = [line[3:] for line in text.splitlines() if line.startswith("## ")]
     assert headings == list(holding.HEADINGS)
@@ -130,11 +134,11 @@ def test_a_kind_that_was_given_stands() -> None:
 
 
 def test_worth_goes_before_age() -> None:
-    facts = [remembered("lunch"), *(said(f"images, {n} MB", f"s{n}#1") for n in range(2, 30))]
-    rule = said("The levain is set at one, so the deadline is half past twelve in all shops.", "s1#1")
+    facts = [said(f"images, {n} MB", f"s{n}#1", extra={WORTH: 0.6}) for n in range(2, 30)]
+    rule = said("The levain is set at one, so the deadline is half past twelve.", "s1#1", extra={WORTH: 0.9})
     text = rendered(*facts, rule)
     assert "levain" in text.splitlines()[2]
-    assert "lunch" not in text
+    assert "images, 2 MB" not in text
 
 
 def test_a_bare_secret_is_no_line() -> None:

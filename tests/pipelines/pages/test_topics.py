@@ -9,7 +9,7 @@ from tests.pipelines.pages.said import said
 
 
 def about(name: str, *turns: str) -> list[Memory]:
-    return [said(f"{name} in {turn}.", turn, about=(name,)) for turn in turns]
+    return [said(f"It is {name} in {turn}.", turn, about=(name,)) for turn in turns]
 
 
 OTHERS = [said(f"Something else {n}.", f"s{n}#7") for n in range(1, 12)]
@@ -35,7 +35,7 @@ def test_a_part_of_several_names_is_no_topic() -> None:
 
 
 def test_a_person_is_meant_by_the_first_name_in_any_case_and_a_common_word_is_not() -> None:
-    named = said("Emil Rønning runs operations.", "s1#1", about=("Emil Rønning",))
+    named = said("Operations are run by Emil Rønning, and all of Emil Rønning.", "s1#1", about=("Emil Rønning",))
     called = [said("emil moved the deadline.", "s2#1"), said("ask Emil first.", "s3#1")]
     assert [len(topic.facts) for topic in topics_of([*OTHERS, named, *called])] == [3]
     static = said("Take Static Site for it.", "s1#1", about=("Static Site",))
@@ -49,7 +49,7 @@ def test_what_everything_is_about_and_who_speaks_are_no_topics() -> None:
 
 
 def test_a_topic_within_another_and_too_many_are_left_out() -> None:
-    facts = [said(f"Fact {n}.", f"s{n}#1", about=("Caddy", "DNS")) for n in (1, 2, 3)]
+    facts = [said(f"It is Caddy {n}.", f"s{n}#1", about=("Caddy", "DNS")) for n in (1, 2, 3)]
     assert [topic.name for topic in topics_of([*OTHERS, *facts])] == ["Caddy"]
-    many = [one for n in range(MOST_TOPICS + 3) for one in about(f"Name{n}", "s1#1", "s2#1", "s3#1")]
+    many = [one for n in range(MOST_TOPICS + 3) for one in about(f"Name{chr(97 + n)}", "s1#1", "s2#1", "s3#1")]
     assert len(topics_of(many)) == MOST_TOPICS

@@ -18,6 +18,7 @@ from dreamd.store.model import Kind, Level, Memory
 from tests import memories
 from tests.pipelines.fakes import MAY_8, NOW, FakeModel, FakeSource
 from tests.pipelines.near_misses import near_misses
+from tests.pipelines.pages.said import said
 
 
 def dreamt(source: FakeSource, history: History | None = None, run_id: str = "run-1") -> View:
@@ -35,10 +36,10 @@ def facts(view: View) -> dict[str, Memory]:
 
 def test_an_update_supersedes_the_older_fact() -> None:
     source = FakeSource()
-    source.add("s1", ("user", "My API integration module has 65% test coverage after the first run."))
+    source.add("s1", ("Ann", "My API integration module has 65% test coverage after the first run."))
     source.add(
         "s2",
-        ("user", "The test coverage of my API integration has recently improved to 78%."),
+        ("Ann", "The test coverage of my API integration has recently improved to 78%."),
         at=MAY_8 + timedelta(days=9),
     )
     held = facts(dreamt(source))
@@ -51,8 +52,8 @@ def test_an_update_supersedes_the_older_fact() -> None:
 
 def test_a_denied_statement_waits_for_a_decision_with_both_sides_living() -> None:
     source = FakeSource()
-    source.add("s1", ("user", "I submitted my cover letter to Greg for a review on April 10."))
-    source.add("s2", ("user", "I have never submitted my cover letter to Greg."), at=MAY_8 + timedelta(days=1))
+    source.add("s1", ("Ann", "I submitted my cover letter to Greg for a review on April 10."))
+    source.add("s2", ("Ann", "I have never submitted my cover letter to Greg."), at=MAY_8 + timedelta(days=1))
     view = dreamt(source)
     told, denied = sorted(facts(view).values(), key=lambda memory: memory.created_at or NOW)
     assert (told.contradicts, denied.contradicts) == ((denied.node_id,), (told.node_id,))
@@ -62,10 +63,10 @@ def test_a_denied_statement_waits_for_a_decision_with_both_sides_living() -> Non
 def reworded_by_hand(said_again_at: datetime) -> tuple[FakeSource, dict[str, Memory]]:
     """A fact that its person reworded two days later, and what was said of it another time: after the next dream."""
     source = FakeSource()
-    source.add("s1", ("user", "My API integration module has 65% test coverage after the first run."))
+    source.add("s1", ("Ann", "My API integration module has 65% test coverage after the first run."))
     source.take(dreamt(source))
     source.reword("has 65% test coverage after the first run", "has 90% test coverage now", MAY_8 + timedelta(days=2))
-    source.add("s2", ("user", "The test coverage of my API integration has improved to 78%."), at=said_again_at)
+    source.add("s2", ("Ann", "The test coverage of my API integration has improved to 78%."), at=said_again_at)
     source.take(dreamt(source, run_id="run-2"))
     return source, {memory.text: memory for memory in source.memories()}
 
@@ -101,14 +102,14 @@ def test_words_that_are_changed_again_hold_since_then() -> None:
 def test_facts_of_one_turn_do_not_contradict_each_other() -> None:
     source = FakeSource()
     text = "I have never obtained an API key for this project. Please help me obtain an API key for the project."
-    source.add("s1", ("user", text))
+    source.add("s1", ("Ann", text))
     assert not any(memory.contradicts for memory in facts(dreamt(source)).values())
 
 
 def test_a_first_time_after_a_never_is_no_contradiction() -> None:
     source = FakeSource()
-    source.add("s1", ("user", "I have never used Zotero for my citations."))
-    source.add("s2", ("user", "I downloaded Zotero for my citations."), at=MAY_8 + timedelta(days=1))
+    source.add("s1", ("Ann", "I have never used Zotero for my citations."))
+    source.add("s2", ("Ann", "I downloaded Zotero for my citations."), at=MAY_8 + timedelta(days=1))
     assert not any(memory.contradicts for memory in facts(dreamt(source)).values())
 
 
@@ -117,19 +118,16 @@ def test_near_misses_are_neither_superseded_nor_merged() -> None:
     assert len({pair[1:] for pair in pairs}) == 200
     for number, (sort, earlier, later) in enumerate(pairs):
         source = FakeSource()
-        source.add(f"a{number}", ("user", f"Remember: {earlier}"))
-        source.add(f"b{number}", ("user", f"Remember: {later}"), at=MAY_8 + timedelta(days=30))
-        held = facts(dreamt(source))
-        assert len(held) == 2, (sort, earlier, later, list(held))
-        assert not any(memory.superseded_by or memory.supersedes for memory in held.values()), (sort, earlier, later)
-        assert all(len(memory.sources) == 1 for memory in held.values()), (sort, earlier, later)
+        source.keep(said(earlier, "s1#1"), said(later, f"s30#{number + 1}"))
+        planned = drift.plan(source.view(), NOW)
+        assert not planned.counts.keys() & {"superseded", "repeated in other words"}, (sort, earlier, later)
 
 
 @pytest.mark.parametrize("undone", [True, False])
 def test_what_a_person_decided_is_not_asked_again(undone: bool) -> None:
     source = FakeSource()
-    source.add("s1", ("user", "I submitted my cover letter to Greg for a review on April 10."))
-    source.add("s2", ("user", "I have never submitted my cover letter to Greg."), at=MAY_8 + timedelta(days=1))
+    source.add("s1", ("Ann", "I submitted my cover letter to Greg for a review on April 10."))
+    source.add("s2", ("Ann", "I have never submitted my cover letter to Greg."), at=MAY_8 + timedelta(days=1))
     one, other = (memory.node_id for memory in facts(dreamt(source)).values())
     history = History(tombstones=frozenset({pair_key(one, other)} if undone else ()))
     assert any(memory.contradicts for memory in facts(dreamt(source, history)).values()) is not undone
@@ -137,8 +135,8 @@ def test_what_a_person_decided_is_not_asked_again(undone: bool) -> None:
 
 def test_a_second_run_without_new_turns_changes_nothing() -> None:
     source = FakeSource()
-    source.add("s1", ("user", "I submitted my cover letter to Greg for a review on April 10."))
-    source.add("s2", ("user", "I have never submitted my cover letter to Greg."), at=MAY_8 + timedelta(days=1))
+    source.add("s1", ("Ann", "I submitted my cover letter to Greg for a review on April 10."))
+    source.add("s2", ("Ann", "I have never submitted my cover letter to Greg."), at=MAY_8 + timedelta(days=1))
     history = source.take(dreamt(source))
     assert dreamt(source, history, "run-2").actions == []
     assert drift.plan(source.view(history), datetime(2026, 12, 9, tzinfo=UTC)).actions == []

@@ -153,13 +153,13 @@ def test_clusters_of_an_older_dreamd_make_room() -> None:
 
 def test_a_person_of_weight_has_a_page_of_what_holds() -> None:
     source = source_of()
-    told = ["Graça owns the shop.", "Graça decides the prices.", "Graça wants short forms."]
+    told = ["The shop is owned by Graça.", "It is Graça who sets prices.", "Short forms, says Graça."]
     source.keep(*(said(text, f"s{n}#5", about=("Graça",)) for n, text in enumerate(told, start=1)))
     view = dreamt(source)
     page = next(page for page in view.whole(Level.PROFILE, "proj") if page.title == "Graça")
     assert page.path == "profiles/proj/graca.md"
     assert page.description == "3 facts, 2 March 2026 to 4 March 2026, newest first."
-    assert page.text.splitlines()[2] == "- 4 March 2026: “Graça wants short forms.” [^m1]"
+    assert page.text.splitlines()[2] == "- 4 March 2026: “Short forms, says Graça.” [^m1]"
     assert conformance(page.path, view.read(page.path) or b"") == []
 
 

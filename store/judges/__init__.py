@@ -1,0 +1,1 @@
+"""Learned judges: a small encoder with several heads reads turns in their places."""

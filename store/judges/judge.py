@@ -1,0 +1,192 @@
+"""The judge: what a small encoder with several heads says of a turn in its place, learned from labelled turns.
+
+Layers, from below, are those of the shipped embedding model; the upper ones and the heads are of `weights.npz`, made by
+`make train`. `docs/models.md` says from what, and what it cannot do.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .sequences import Given, Span, of_turn
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+KINDS: Final = (
+    "decision",
+    "preference",
+    "correction",
+    "procedure",
+    "pitfall",
+    "person",
+    "event",
+    "value",
+    "finding",
+    "done",
+)
+FOUND: Final = "finding"
+"""The first of the kinds that only what an assistant says is of."""
+
+REPLIES: Final = (
+    "new",
+    "accept",
+    "accept_part",
+    "reject",
+    "correct",
+    "answer",
+    "refine",
+    "command",
+    "report",
+    "question",
+    "chat",
+)
+HEADS: Final[Mapping[str, int]] = {
+    "user": 1,
+    "assistant": 1,
+    "kind": len(KINDS),
+    "reply": len(REPLIES),
+    "refuted": 1,
+}
+"""The heads over a whole window, with their outputs; `kept` is one more, over each token."""
+
+BATCH_TOKENS: Final = 2_048
+"""Padded tokens that are read at once."""
+
+WEIGHTS = Path(__file__).with_name("weights.npz")
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A turn to be judged: its own words, what the other side said before it, and what it said after."""
+
+    role: str
+    text: str
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is thought of a turn; each number is a probability.
+
+    `worth`: a careful colleague would write it down. `kind`: as what. `reply`: how a person's turn answers the one
+    before. `refuted`: an assistant's claim is put right by what its person says next. `spans` are its tokens' places
+    with the probability that these are the words worth keeping.
+    """
+
+    worth: float
+    kind: str
+    reply: str
+    refuted: float
+    spans: tuple[tuple[int, int, float], ...] = ()
+
+    def worth_of(self, places: Sequence[Span]) -> float:
+        """Return the mean probability of the tokens in these places; 0 where none was read."""
+        found = [chance for start, end, chance in self.spans if any(start < e and end > s for s, e in places)]
+        return sum(found) / len(found) if found else 0.0
+
+
+class Judge:
+    """The encoder, loaded. Every method may be called from any thread."""
+
+    def __init__(self, session: InferenceSession, heads: Mapping[str, Array]) -> None:
+        self._session = session
+        self._heads = heads
+
+    def turns(self, said: Sequence[Said]) -> list[Judgement]:
+        """Judge turns, some milliseconds each; their order and number change nothing in what is said of one."""
+        windows = [
+            (at, given) for at, one in enumerate(said) for given in of_turn(one.role, one.text, one.before, one.after)
+        ]
+        outputs: list[list[tuple[Given, Mapping[str, Array]]]] = [[] for _ in said]
+        for batch in _batches([len(given.ids) for _, given in windows]):
+            read = self._read([windows[number][1] for number in batch])
+            for number, output in zip(batch, read, strict=True):
+                outputs[windows[number][0]].append((windows[number][1], output))
+        return [_judgement(one.role, found) for one, found in zip(said, outputs, strict=True)]
+
+    def _read(self, batch: Sequence[Given]) -> Iterator[Mapping[str, Array]]:
+        """Yield the logits of every head for each sequence, and of each of its own tokens."""
+        ids = np.zeros((len(batch), max(len(given.ids) for given in batch)), np.int64)
+        for row, given in zip(ids, batch, strict=True):
+            row[: len(given.ids)] = given.ids
+        feed = {"input_ids": ids, "attention_mask": (ids != 0).astype(np.int64), "token_type_ids": np.zeros_like(ids)}
+        hidden: Array = self._session.run(None, feed)[0]
+        for rows, given in zip(hidden, batch, strict=True):
+            own = rows[given.first : given.first + len(given.spans)]
+            pooled = np.concatenate([rows[0], own.mean(axis=0) if len(own) else np.zeros_like(rows[0])])
+            found = {name: pooled @ self._heads[f"{name}.weight"].T + self._heads[f"{name}.bias"] for name in HEADS}
+            yield found | {"kept": own @ self._heads["kept.weight"][0] + self._heads["kept.bias"]}
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield numbers of sequences of like lengths, few enough to be read at once."""
+    batch: list[int] = []
+    for number in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and lengths[number] * (len(batch) + 1) > BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+def _judgement(role: str, windows: Sequence[tuple[Given, Mapping[str, Array]]]) -> Judgement:
+    """Put the windows of a turn together: its worth, and with it the kind, are those of the best one."""
+    ordered = sorted(windows, key=lambda window: window[0].spans[:1])
+    head = "user" if role == "user" else "assistant"
+    best = max(ordered, key=lambda window: float(window[1][head][0]))[1]
+    spans = (
+        (start, end, worth * float(chance))
+        for given, output in ordered
+        for worth in (float(_probability(output[head][0])),)
+        for (start, end), chance in zip(given.spans, _probability(output["kept"]), strict=True)
+    )
+    return Judgement(
+        float(_probability(best[head][0])),
+        _kind(head, best["kind"]),
+        REPLIES[int(ordered[0][1]["reply"].argmax())] if role == "user" else "",
+        max(float(_probability(output["refuted"][0])) for _, output in ordered) if role != "user" else 0.0,
+        tuple(spans),
+    )
+
+
+def _kind(head: str, logits: Array) -> str:
+    """Return the likeliest kind: a person finds nothing out in their own words, an assistant alone does."""
+    return KINDS[int(logits[: KINDS.index(FOUND)].argmax() if head == "user" else logits.argmax())]
+
+
+def _probability(logits: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-np.clip(logits, -30, 30))), np.float32)
+
+
+@cache
+def judge() -> Judge:
+    """Load the judge, once a process: half a second and 60 MiB. Raises OSError or an error of ONNX Runtime."""
+    import onnxruntime
+
+    from ..find.embedding.fastembed_loading import keep_the_heap_small, packaged_weights
+    from ..find.embedding.minilm_graph import integer_model
+    from ..find.embedding.onnx_wire import read_constants
+
+    keep_the_heap_small()
+    with np.load(io.BytesIO(WEIGHTS.read_bytes())) as file:
+        own = {name: file[name] for name in file.files}
+    packaged = packaged_weights().read_bytes()
+    model = integer_model(read_constants(memoryview(packaged)) | own)
+    options = onnxruntime.SessionOptions()
+    options.enable_cpu_mem_arena = False
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(b"".join(model.pieces), options, providers=["CPUExecutionProvider"])
+    return Judge(session, {name.removeprefix("head."): own[name] for name in own if name.startswith("head.")})
