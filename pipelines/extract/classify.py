@@ -29,7 +29,7 @@ STEERING = frozenset({Kind.DECISION, Kind.PREFERENCE, Kind.CORRECTION, Kind.PROC
 """The kinds by which an agent is told what to do."""
 
 DONE = "done"
-"""What the judge calls a change that an assistant made, which is a finding of its person's."""
+"""The judge's word for a change that an assistant made, which is a finding of its person's."""
 
 
 @dataclass(frozen=True, slots=True)

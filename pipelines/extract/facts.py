@@ -110,7 +110,7 @@ def _of_turn(place: Place, judgement: Judgement, names: Names) -> Iterator[Draft
 
 
 def _among_people(place: Place, names: Names) -> Iterator[Draft]:
-    """Yield what is kept of what one person says to another, by signs; an answer of a few words with its question."""
+    """Yield what is kept, by signs, of what people say to each other; a few words with their question."""
     passages = passages_of(place)
     proposal = replied_to(place, "")
     if passages and proposal and worth_of(passages[0].text, place) + REPLY_WORTH >= 0:

@@ -78,7 +78,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is thought of a turn; each number is a probability.
+    """The opinion on a turn; each number is a probability.
 
     `worth`: a careful colleague would write it down. `kind`: as what. `reply`: how a person's turn answers the one
     before. `refuted`: an assistant's claim is put right by what its person says next. `spans` are its tokens' places
@@ -122,7 +122,7 @@ class Judge:
         for row, given in zip(ids, batch, strict=True):
             row[: len(given.ids)] = given.ids
         feed = {"input_ids": ids, "attention_mask": (ids != 0).astype(np.int64), "token_type_ids": np.zeros_like(ids)}
-        hidden: Array = self._session.run(None, feed)[0]
+        hidden: Array = np.asarray(self._session.run(None, feed)[0])
         for rows, given in zip(hidden, batch, strict=True):
             own = rows[given.first : given.first + len(given.spans)]
             pooled = np.concatenate([rows[0], own.mean(axis=0) if len(own) else np.zeros_like(rows[0])])

@@ -179,7 +179,8 @@ CHOICES: list[tuple[str, str, str, set[str]]] = [
     (
         "remember",
         "kind",
-        "`kind`: note (default), fact, preference, procedure, correction, negative, decision, episode.",
+        "`kind`: note (default), fact, preference, procedure, correction, negative, decision, "
+        "pitfall, person, event, value, finding, episode.",
         set(),
     ),
     ("feedback", "verdict", "`useful`, `not-useful`, or `rejected`", set()),

@@ -15,7 +15,7 @@ from tests.system.waiting import until
 
 SAID = [
     "My name is Anna and I work as a nurse in Lisbon.",
-    "I decided to move the backups to the blue disk on 3 March 2026.",
+    "We keep the backups on the blue disk, since 3 March 2026.",
     "I prefer tea to coffee, and I never drink coffee after noon.",
     "My brother Tom bought a red bicycle last week.",
     "We chose PostgreSQL for the orders service because of its constraints.",
@@ -188,7 +188,7 @@ class Recording:
         text = (vault / fact["path"]).read_text()
         link = f"contradicts: [{fact['node_id']}]\n"
         text = re.sub(r"node_id: .*\n", 'node_id: "byhand0000000"\n' + link, text, count=1)
-        (vault / "facts" / "by-hand.md").write_text(text.replace("2026.", "2027."))
+        (vault / "facts" / "by-hand.md").write_text(text.replace("its constraints.", "its speed."))
         until(lambda: self.daemon.call("review_list")["decisions"])
 
     def _paused(self) -> bool:

@@ -16,7 +16,10 @@ pytestmark = pytest.mark.system
 SESSIONS = {
     "2026-05-01": ("The access token expires after 24 hours.", "We use MySQL for the shop, because Ines knows it."),
     "2026-06-10": ("Scrap that, we moved the shop to Postgres, because of its constraints.",),
-    "2026-08-20": ("The access token expires after 2 hours from now on.", "The secret word of the shop is Rumpel."),
+    "2026-08-20": (
+        "The access token of the shop expires after 2 hours from now on.",
+        "The secret word of the shop is Rumpel.",
+    ),
 }
 TOKEN, SHOP = "When does the access token expire?", "Which database does the shop use, MySQL or Postgres?"
 

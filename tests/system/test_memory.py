@@ -19,7 +19,7 @@ pytestmark = pytest.mark.system
 
 DIARY = [
     "My name is Anna and I work as a nurse in Lisbon.",
-    "I decided to move the backups to the blue disk on 3 March 2026.",
+    "We decided that the backups go to the blue disk, from 3 March 2026 on.",
     "I prefer tea to coffee, and I never drink coffee after noon.",
     "My brother Tom bought a red bicycle last week.",
     "We chose PostgreSQL for the orders service because of its constraints.",

@@ -135,7 +135,7 @@ def test_a_trace_and_a_why_not_are_read_by_people(recorded: Recording, look: Loo
 
 
 def test_a_memory_in_full_says_what_it_rests_on_and_what_rests_on_it(recorded: Recording, look: Look) -> None:
-    said = text_of(query.shown_in_words(recorded.named["a fact"], look))
+    said = "\n".join(query.shown_in_words(recorded.named["a fact"], look))  # its path is told whole
     assert said.startswith("L1 ")
     assert f"file   {recorded.fact['path']}" in said
     assert f"from  {recorded.fact['evidence'][0]['node_id']}" in said
