@@ -323,8 +323,12 @@ def test_a_store_closes_when_a_rebuild_has_let_go_of_the_files(
         goes_on.wait(WITHIN_S)
         leave(file)
 
+    def rebuild() -> None:
+        with contextlib.suppress(StoreBusy):  # it was closed meanwhile
+            store.rebuild()
+
     monkeypatch.setattr(opening.IndexFile, "leave", leave_slowly)
-    rebuilding = threading.Thread(target=store.rebuild)
+    rebuilding = threading.Thread(target=rebuild)
     closing = threading.Thread(target=store.close)
     rebuilding.start()
     assert changes_file.wait(WITHIN_S)
