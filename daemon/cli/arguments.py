@@ -39,24 +39,13 @@ MINUTES = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
 """The minutes of each unit of a length of time."""
 
 LEVELS = ("L0", "L1", "L2", "L3")
-KINDS = (
-    *(
-        "note",
-        "fact",
-        "preference",
-        "procedure",
-        "correction",
-        "negative",
-        "decision",
-        "pitfall",
-        "person",
-        "event",
-        "value",
-        "finding",
-        "episode",
-    ),
-    *("turn", "session", "scenario", "insight", "profile"),
+KEPT_KINDS = (
+    *("note", "fact", "preference", "procedure", "correction", "negative", "decision"),
+    *("pitfall", "person", "event", "value", "finding", "episode"),
 )
+"""The kinds of what a person may ask to remember."""
+
+KINDS = (*KEPT_KINDS, "turn", "session", "scenario", "insight", "profile")
 FIELDS = ("level", "kind", "channel", "agent", "session", "task", "user", "tags", "entity")
 FILTER_EXAMPLES = (
     ("--where kind=decision --since 30d", "decisions of the last 30 days"),

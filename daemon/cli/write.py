@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...ipc.client import ClientError
 from ..importing.names import FORMAT_NAMES
-from .arguments import whole
+from .arguments import KEPT_KINDS, whole
 from .formatting import Look, clean, clip, count, listing, sentence
 from .progress import shown_progress
 from .request import ask
@@ -36,21 +36,6 @@ KEPT = {
     "known": "Known already, as {node} in {channel}; it counts as said again.",
     "again": "Known before, as {node} in {channel}, and replaced or faded since; it holds again.",
 }
-KINDS = (
-    "note",
-    "fact",
-    "preference",
-    "procedure",
-    "correction",
-    "negative",
-    "decision",
-    "pitfall",
-    "person",
-    "event",
-    "value",
-    "finding",
-    "episode",
-)
 RELATIONS = ("RelatesTo", "Supersedes", "Contradicts")
 VERDICTS = ("useful", "not-useful", "rejected")
 MOST_SKIPPED, MOST_CHANGES, LONGEST_CHANGE = 10, 3, 120
@@ -75,7 +60,7 @@ NO_INPUT, BAD_DATA = 66, 65
 def remember_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of remember."""
     parser.add_argument("text", nargs="+", help="what to keep; - reads it from standard input")
-    parser.add_argument("--kind", choices=KINDS, help="its kind (note)")
+    parser.add_argument("--kind", choices=KEPT_KINDS, help="its kind (note)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--channel", help="the channel, one for each project; by default that of this git repository")
     where.add_argument("--global", action="store_true", dest="for_all", help="for all projects (the channel _global)")

@@ -95,8 +95,7 @@ class Ranking:
     """The candidates, best first, and how they were found.
 
     `words` are the question's, `terms` the stems of those that say what it asks for, `asked` its form. `shows_facts`:
-    turns stand for the facts drawn from them. `scope` is what may be
-    brought in beside them, but nothing of `session`.
+    turns stand for the facts drawn from them. `scope` is what may be brought in beside them, but nothing of `session`.
     `cosines` returns how near other chunks are to the question; {} without vectors.
     """
 
