@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...store.judges.judge import Judgement
 from ...store.model import Kind
 from ...store.text.languages import phrases
+from ...store.working.awaiting import STEERING
 from .own_words import quotes_another, without_marked
 from .places import Place, Speaker
 from .proposals import Reply
@@ -24,9 +25,6 @@ _BY_WORDS = (
 """The words by which a statement is of a kind, outside quotation marks and code, the surest first."""
 
 _CODE = re.compile(r"`[^`]*`")
-
-STEERING = frozenset({Kind.DECISION, Kind.PREFERENCE, Kind.CORRECTION, Kind.PROCEDURE, Kind.NEGATIVE})
-"""The kinds by which an agent is told what to do."""
 
 DONE = "done"
 """The judge's word for a change that an assistant made, which is a finding of its person's."""
