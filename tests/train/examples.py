@@ -54,6 +54,17 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A question or a prompt of an invented person in one project, and the turns that help it, by `SESSION#N`."""
+
+    person: str
+    form: str
+    text: str
+    project: str
+    turns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """Some words of a turn."""
 
@@ -70,6 +81,15 @@ class Pair:
     later: Statement
     relation: str
     sure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A statement, later ones with their relation to it, and what is asked that it answers."""
+
+    earlier: str
+    laters: tuple[tuple[str, str], ...]
+    asked: tuple[str, ...]
 
 
 class People:
@@ -108,6 +128,17 @@ class People:
                 for side in (pair["earlier"], pair["later"])
             )
             yield Pair(who, earlier, later, pair["relation"], pair.get("sure", True))
+
+    def asked(self, name: str) -> Iterator[Asked]:
+        """Yield what is asked of a life: its own questions and prompts, and those that were written to it later."""
+        life = self.lives[name]
+        project_of = {f"{one['id']}#{turn['n']}": one["project"] for one in life["sessions"] for turn in one["turns"]}
+        for form, text, turns in (("question", "question", "evidence"), ("prompt", "prompt", "needs")):
+            for one in life[f"{form}s"]:
+                yield Asked(name, form, one[text], one["project"], tuple(one[turns]))
+        for one in _lines(self._own / "questions" / f"{name}.jsonl"):
+            project = project_of[one["turns"][0]] if one["turns"] else life["sessions"][0]["project"]
+            yield Asked(name, one["form"], one["text"], project, tuple(one["turns"]))
 
     @cached_property
     def lives(self) -> Mapping[str, Any]:
@@ -226,6 +257,21 @@ def lives_in(folder: Path = DATA) -> Mapping[str, Any]:
     }
 
 
+def groups_in(folder: Path = DATA) -> Mapping[str, list[Group]]:
+    """Return the groups of statements of a folder of data sets by their files."""
+    return {
+        file.stem: [
+            Group(
+                one["earlier"],
+                tuple((later["text"], later["relation"]) for later in one["laters"]),
+                (*one["questions"], *one["prompts"]),
+            )
+            for one in _lines(file)
+        ]
+        for file in sorted((folder / "groups").glob("*.jsonl"))
+    }
+
+
 def turns_of(life: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the turns of a life by `SESSION#N`."""
     return {f"{session['id']}#{turn['n']}": turn for session in life["sessions"] for turn in session["turns"]}
@@ -291,6 +337,11 @@ def texts_of(file: Path) -> Iterator[tuple[str, str, str]]:
 
 def _spans(pairs: Any) -> tuple[Span, ...]:
     return tuple((start, end) for start, end in pairs)
+
+
+def _lines(file: Path) -> Iterator[Any]:
+    """Yield the objects of a file that has one a line."""
+    return map(json.loads, filter(None, file.read_text(encoding="utf-8").splitlines()))
 
 
 def _read(file: Path) -> list[Any]:

@@ -123,8 +123,17 @@ class Upper(nn.Module):
 
 def quantized(upper: Upper) -> Mapping[str, np.ndarray]:
     """Return the trained weights as the package has them: matrices int8[in, out], a scale a column, and heads."""
+    found = quantized_layers(upper.layers)
+    for name, head in (*upper.heads.items(), ("kept", upper.kept)):
+        found[f"head.{name}.weight"] = head.weight.detach().numpy()
+        found[f"head.{name}.bias"] = head.bias.detach().numpy()
+    return found
+
+
+def quantized_layers(layers: nn.ModuleList) -> dict[str, np.ndarray]:
+    """Return trained upper layers by the names of the package's constants: int8[in, out], a scale a column."""
     found: dict[str, np.ndarray] = {}
-    for number, layer in enumerate(upper.layers, FROZEN):
+    for number, layer in enumerate(layers, FROZEN):
         prefix = f"inner.encoder.layer.{number}"
         for name, matrix, bias in zip(LINEARS, layer.names, biases_of(prefix), strict=True):
             linear = getattr(layer, name)
@@ -136,7 +145,4 @@ def quantized(upper: Upper) -> Mapping[str, np.ndarray]:
         for norm, place in zip(layer.norms, NORMS, strict=True):
             found[f"{prefix}.{place}.weight"] = norm.weight.detach().numpy()
             found[f"{prefix}.{place}.bias"] = norm.bias.detach().numpy()
-    for name, head in (*upper.heads.items(), ("kept", upper.kept)):
-        found[f"head.{name}.weight"] = head.weight.detach().numpy()
-        found[f"head.{name}.bias"] = head.bias.detach().numpy()
     return found

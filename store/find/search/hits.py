@@ -69,7 +69,7 @@ def put_newest_first(ranking: Ranking, passages: Passages, catalog: Catalog, lim
     if not (links.newer or links.opposed or links.later):
         return states, links
     known = {candidate.unit: candidate for candidate in ranking.candidates}
-    order = newest_first([candidate.unit for candidate in top], links, passages.confidence() if links.later else {})
+    order = newest_first([candidate.unit for candidate in top], links, passages.relevances() if links.later else {})
     if ranking.scope.where:  # what a filter leaves out is named beside a hit, and is none
         order = [unit for unit in order if unit in known]
     known |= {unit: Candidate(unit) for unit in catalog.roles([unit for unit in order if unit not in known])}

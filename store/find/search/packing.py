@@ -25,7 +25,7 @@ from ..index.projection import Node
 from ..index.scope import Scope
 from .hits import evidence_of
 from .priors import note_of_time
-from .relevance import LEAST_SHARE, Passage, Passages, Sentence, Words, passages_of, with_sections
+from .relevance import LEAST_SHARE, Passage, Passages, Sentence, Words, confidence_of, passages_of, with_sections
 from .search import Ranking
 from .sections import LONG_CHARS, section_budget
 from .supersession import FactState, States, answers, states_of
@@ -122,7 +122,9 @@ def envelope(
     states = states_of([one.unit for one in passages.passages], catalog, ranking.scope)
     told = _told(passages, states, ranking.scope)
     if told and told[0].relevance < FAINT_RELEVANCE:
-        return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes), confidence=round(told[0].relevance, 3))
+        return Envelope(
+            "", 0, (), abstained=True, notes=tuple(ranking.notes), confidence=confidence_of(told[0].relevance)
+        )
     told = [one for one in told if not _is_given(one, given)]
     if only_sure:
         told = [one for one in told if passages.is_sure(one.sentence)]
@@ -146,7 +148,7 @@ def envelope(
             *note_of_time([(one.line.day, " ".join(one.line.texts.values())) for one in rendered], ranking.asked),
             *([TOO_SMALL] if told and not rendered else []),
         ),
-        confidence=round(passages.trust * choice.best, 3),
+        confidence=confidence_of(passages.trust * choice.best),
     )
 
 

@@ -1,8 +1,8 @@
 """Learn the scorer's weights: `python -m tests.bench.ranking [--write] [--ablate]`.
 
-From the dev sets of LoCoMo and BEAM and the readers' benchmark, without a language model. Prints how well the questions
-of each rank without a scorer, by weights that were learned without their conversation, and by weights that were learned
-from the other sets alone. `--ablate` says what is lost without each feature, `--write` writes the scorer's weights.py.
+From invented people, the readers' benchmarks and real prompts; LoCoMo and BEAM are measured on alone. Prints how well
+the questions of each set rank by cosine, by bm25, and by weights that were learned without this set, the difference
+with its interval. `--ablate` says what is lost without each feature, `--write` writes the scorer's weights.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import os
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,12 +22,13 @@ from loguru import logger
 from ..options import ROOT, SHARED_DATA
 from ..scoring import paired_bootstrap
 from ..scratch import own_folder
-from .gathering import SETS, Gathered, gathered
+from .gathering import ENTIRE, MEASURED_ALONE, Gathered, gathered, sets
 
 WEIGHTS = ROOT / "store" / "find" / "search" / "weights.py"
 DEPTHS = (5, 10)
 SEED = 20261123
-SHARES = {"LoCoMo": 1.0, "BEAM-100K": 1.0, "readers": 0.5}
+SHARES = {"readers": 0.5, "readers-2": 1.0, ENTIRE: 0.3}
+SHARE_OF_LIFE = 0.35
 """How much the questions of a set count together."""
 
 HEAD = '''"""The weights of the learned scorer: written by `python -m tests.bench.ranking --write`, not by hand."""
@@ -52,42 +53,61 @@ def main() -> int:
     logger.remove()
     os.environ["DREAMD_STORE__SEARCH__SCORER"] = "none"  # what it is compared with
     with own_folder("ranking") as scratch:
-        sets = [gathered(name, scratch / name, given.data) for name in SETS]
-    examples = shared_out(sets)
-    show(sets, examples)
+        parts = [gathered(name, scratch / name, given.data) for name in sets()]
+    examples = shared_out(parts)
+    show(parts, examples)
     if given.ablate:
-        ablate(sets, examples)
+        ablate(parts, examples)
     if given.write:
-        write(sets[0].features, learn(examples))
+        write(parts[0].features, learn(examples))
     return 0
 
 
-def shared_out(sets: Sequence[Gathered]) -> list[Example]:
-    """Return all examples, those of each set weighing its share together."""
-    return [replace(one, weight=SHARES[part.name] / len(part.examples)) for part in sets for one in part.examples]
+def shared_out(parts: Sequence[Gathered]) -> list[Example]:
+    """Return the examples that are learned from, those of each set weighing its share together."""
+    return [
+        replace(one, weight=SHARES.get(part.name, SHARE_OF_LIFE) / len(part.examples))
+        for part in parts
+        if part.name not in MEASURED_ALONE
+        for one in part.examples
+    ]
 
 
-def show(sets: Sequence[Gathered], examples: Sequence[Example]) -> None:
-    """Print each set's recall without a scorer, cross-validated, and by the other sets alone."""
-    left_out = measured(examples, cross_validated(examples, learn))
-    for part in sets:
-        fused = measured(part.examples, [-np.arange(len(one.gold), dtype=np.float64) for one in part.examples])
-        print(f"{part.name}: {len(part.examples)} questions")
-        print(f"  without a scorer  {summary(fused)}")
-        at = [place for place, one in enumerate(examples) if one.dataset == part.name]
-        ours = {name: [values[place] for place in at] for name, values in left_out.items()}
-        print(f"  cross-validated   {summary(ours)}")
-        for name in fused:
-            print(f"    {name}: {paired_bootstrap(fused[name], ours[name], random.Random(SEED))}")
+def show(parts: Sequence[Gathered], examples: Sequence[Example]) -> None:
+    """Print each set's recall by one arm alone and by weights that were learned from the other sets."""
+    lives: dict[str, Scores] = {}
+    for part in parts:
+        arms = {name: _measured_by(part, name) for name in ("vector", "keyword")}
         weights = learn([one for one in examples if one.dataset != part.name])
-        foreign = measured(part.examples, [one.features @ weights + one.prior for one in part.examples])
-        print(f"  by the other sets {summary(foreign)}")
+        ours = measured(part.examples, [one.features @ weights + one.prior for one in part.examples])
+        print(f"{part.name}: {len(part.examples)} questions")
+        _print(arms, ours)
+        if part.name not in {*SHARES, *MEASURED_ALONE}:
+            for name, scores in (arms | {"ours": ours}).items():
+                for measure, values in scores.items():
+                    lives.setdefault(name, {}).setdefault(measure, []).extend(values)
+    print("all invented people")
+    _print(lives, lives.pop("ours"))
 
 
-def ablate(sets: Sequence[Gathered], examples: Sequence[Example]) -> None:
+def _measured_by(part: Gathered, feature: str) -> Scores:
+    column = part.features.index(feature)
+    return measured(part.examples, [one.features[:, column] for one in part.examples])
+
+
+def _print(arms: Mapping[str, Scores], ours: Scores) -> None:
+    for name, scores in arms.items():
+        print(f"  {name:10} {summary(scores)}")
+    print(f"  {'left out':10} {summary(ours)}")
+    best = max(arms.values(), key=lambda scores: float(np.mean(scores["recall@10"])))
+    gain = paired_bootstrap(best["recall@10"], ours["recall@10"], random.Random(SEED))
+    print(f"  recall@10 against the better arm: {gain}")
+
+
+def ablate(parts: Sequence[Gathered], examples: Sequence[Example]) -> None:
     """Print what leaving out each feature changes, cross-validated: below 0, it is worth something."""
     whole = measured(examples, cross_validated(examples, learn))
-    for place, name in enumerate(sets[0].features):
+    for place, name in enumerate(parts[0].features):
         without = [replace(one, features=np.delete(one.features, place, axis=1)) for one in examples]
         lacking = measured(without, cross_validated(without, learn))
         print(f"without {name:20s} {changes(examples, whole, lacking)}", flush=True)

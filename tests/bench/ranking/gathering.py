@@ -1,24 +1,37 @@
-"""Examples for the scorer: each question of a set with its candidates, as the store's own search finds them."""
+"""Examples for the scorer: each question of a set with its candidates, as the store's own search finds them.
+
+Learned from are the people that the shipped encoders have not seen (fold 0 of `tests.train.examples`), the readers'
+benchmarks and the real prompts; LoCoMo and BEAM are measured on alone.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from dreamd.pipelines.learning.listwise import Example
+from dreamd.store.filters import Condition
 from dreamd.store.find.search.search import Question as Asked
 from dreamd.store.find.search.search import Ranking
 
+from ...train.examples import People, fold_of_people
 from ..datasets import Question, beam, locomo
 from ..in_process import DaemonInProcess
+from ..people import scorer_of, unpacked
 from ..quality.suite import imported
 from ..readers import questions as readers
 from ..table import say
 
-Answerable = Callable[[DaemonInProcess], Sequence[Question]]
+Answerable = Callable[[DaemonInProcess, Path, Path], Sequence[Question]]
+
+ENTIRE, PROMPT, HELPS = "entire", "a real prompt", 2
+MEASURED_ALONE = frozenset({"LoCoMo", "BEAM-100K"})
+"""Sets of which nothing that ships is learned: their licences do not allow it, or there is none."""
 
 
 @dataclass(slots=True)
@@ -34,17 +47,18 @@ def gathered(name: str, folder: Path, data: Path) -> Gathered:
     """Import a set into a store of its own and ask its questions; vectors are kept for the next run."""
     found = Gathered(name)
     with DaemonInProcess(folder) as daemon:
-        questions = SETS[name](daemon, data, folder)
+        questions = sets()[name](daemon, data, folder)
         daemon.wait_until_embedded()
         say(f"{name}: {len(questions)} questions")
         for question in questions:
-            _gather(daemon, question, found)
+            if question.gold:
+                _gather(daemon, question, found)
     return found
 
 
 def _gather(daemon: DaemonInProcess, question: Question, found: Gathered) -> None:
     parts = daemon.store.parts
-    ranking: Ranking = parts.search.rank(Asked(text=question.text, channel=question.channel))
+    ranking: Ranking = parts.search.rank(Asked(text=question.text, channel=question.channel, where=_before(question)))
     if not ranking.candidates:
         return
     features = parts.search.features(ranking)
@@ -55,6 +69,13 @@ def _gather(daemon: DaemonInProcess, question: Question, found: Gathered) -> Non
     prior = sum(parts.search.priors(ranking).values(), np.zeros(len(rows)))
     example = Example(found.name, group, rows, gold, len(question.gold), prior=prior)
     found.examples.append(example)
+
+
+def _before(question: Question) -> tuple[Condition, ...]:
+    """Return the condition that only what was said before a real prompt's day may answer it."""
+    if question.kind != PROMPT:
+        return ()
+    return (Condition("time", "lt", (int(datetime.fromisoformat(question.answer).timestamp()),)),)
 
 
 def _locomo(daemon: DaemonInProcess, data: Path, folder: Path) -> Sequence[Question]:
@@ -69,9 +90,9 @@ def _beam(daemon: DaemonInProcess, data: Path, folder: Path) -> Sequence[Questio
     return dataset.questions
 
 
-def _readers(daemon: DaemonInProcess, data: Path, folder: Path) -> Sequence[Question]:
-    readers.import_sessions(daemon, data / "readers")
-    return list(_answerable(json.loads((data / "readers" / "questions.json").read_text()), daemon))
+def _readers(name: str, daemon: DaemonInProcess, data: Path, folder: Path) -> Sequence[Question]:
+    readers.import_sessions(daemon, data / name)
+    return list(_answerable(json.loads((data / name / "questions.json").read_text()), daemon))
 
 
 def _answerable(asked: Sequence[dict[str, object]], daemon: DaemonInProcess) -> Iterator[Question]:
@@ -84,8 +105,46 @@ def _answerable(asked: Sequence[dict[str, object]], daemon: DaemonInProcess) -> 
             yield Question(str(one["question"]), frozenset(evidence), str(one["kind"]), "", channel)
 
 
-SETS: dict[str, Callable[[DaemonInProcess, Path, Path], Sequence[Question]]] = {
-    "LoCoMo": _locomo,
-    "BEAM-100K": _beam,
-    "readers": _readers,
-}
+def _entire(daemon: DaemonInProcess, data: Path, folder: Path) -> Sequence[Question]:
+    sessions = unpacked(data / ENTIRE / "sessions", folder / "sessions")
+    daemon.call("import", paths=[str(sessions)], format="claude-code")
+    return [
+        Question(
+            one["prompt"],
+            frozenset(candidate["uuid"] for candidate in one["candidates"] if candidate["label"] == HELPS),
+            PROMPT,
+            one["at"] + "T00:00:00+00:00",
+            "*",
+        )
+        for one in json.loads((data / ENTIRE / "labels" / "prompts.json").read_text())
+    ]
+
+
+def _life(name: str, daemon: DaemonInProcess, data: Path, folder: Path) -> Sequence[Question]:
+    life, scorer = People(data).lives[name], scorer_of(data / "lives")
+    sessions = folder / "sessions"
+    scorer.claude(life, sessions)
+    daemon.call("import", paths=[str(sessions)], format="claude-code")
+    channels = {channel.rpartition("-")[0]: channel for channel in daemon.call("status")["channels"]}
+    return [
+        Question(
+            asked.text,
+            frozenset(scorer.turn_uuid(life, turn) for turn in asked.turns),
+            asked.form,
+            "",
+            channels[asked.project.lower()],
+        )
+        for asked in People(data).asked(name)
+    ]
+
+
+def sets() -> Mapping[str, Answerable]:
+    """Return the sets by their names, those that are learned from first."""
+    lives = (name for name, fold in fold_of_people(list(People().lives)).items() if fold == 0)
+    return {
+        **{name: partial(_life, name) for name in lives},
+        **{name: partial(_readers, name) for name in ("readers", "readers-2")},
+        ENTIRE: _entire,
+        "LoCoMo": _locomo,
+        "BEAM-100K": _beam,
+    }

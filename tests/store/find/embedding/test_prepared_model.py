@@ -4,6 +4,7 @@ import hashlib
 import logging
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,14 @@ from dreamd.store.find.embedding import fastembed_loading, prepared_model
 from dreamd.store.find.embedding.fastembed_loading import (
     MINILM_ID,
     PREPARED_ID,
+    assemble_minilm,
     load_minilm,
     load_packaged,
     packaged_weights,
     prepared_weights,
 )
+from dreamd.store.find.embedding.minilm_graph import integer_model
+from dreamd.store.find.embedding.onnx_wire import read_constants
 from dreamd.store.find.embedding.prepared_model import PREPARED_SHA256, NotPrepared, prepare
 
 SENTENCES = [
@@ -44,15 +48,29 @@ def test_the_prepared_file_has_the_hash_that_is_known(cache_dir: Path) -> None:
     assert prepared_weights(cache_dir).stat().st_mtime_ns == written_at, "made once"
 
 
-def test_its_vectors_are_near_those_of_the_package(cache_dir: Path) -> None:
-    loaded = load_minilm(cache_dir, 1)
-    assert (loaded.model_id, loaded.problem) == (PREPARED_ID, None)
+def test_with_the_same_weights_its_vectors_are_those_of_the_package(cache_dir: Path, tmp_path: Path) -> None:
     packaged = load_packaged(cache_dir, 1)
     expected = np.array(list(packaged.model.embed(SENTENCES)))
     np.testing.assert_allclose(packaged.embed(SENTENCES), expected, atol=1e-5)
-    cosines = (vectors(loaded, SENTENCES) * expected).sum(axis=1)
+    untrained = tmp_path / "untrained.onnx"
+    constants = read_constants(memoryview(packaged_weights().read_bytes()))
+    untrained.write_bytes(b"".join(integer_model(constants).pieces))
+    own = fastembed_loading.Minilm(_opened(assemble_minilm(tmp_path / "cache", untrained)), "untrained")
+    cosines = (vectors(own, SENTENCES) * expected).sum(axis=1)
     assert cosines.min() > 0.95
     assert cosines.mean() > 0.985
+
+
+def _opened(folder: Path) -> Any:
+    return fastembed_loading._open_minilm(fastembed_loading.import_text_models(), folder, 1)
+
+
+def test_the_trained_vectors_may_stand_among_those_of_the_package(cache_dir: Path) -> None:
+    loaded, packaged = load_minilm(cache_dir, 1), load_packaged(cache_dir, 1)
+    assert (loaded.model_id, loaded.problem) == (PREPARED_ID, None)
+    question = loaded.embed(["how is the export run at night?"])
+    nearest = packaged.embed(SENTENCES) @ question[0]
+    assert int(nearest.argmax()) == 3
 
 
 def test_a_vector_does_not_depend_on_its_batch(cache_dir: Path) -> None:

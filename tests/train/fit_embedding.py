@@ -1,0 +1,154 @@
+"""Fit the embedding: `python -m tests.train.fit_embedding FILE`, on questions and the turns that answer them.
+
+The four upper layers of the package's model are trained, each question against the turns of its batch (InfoNCE at .05)
+and with half as much weight on staying near the package's vectors; then their weights are mixed with the package's own.
+People of fold 0 are left out. Writes the constants as `store/find/embedding/weights.npz` has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from dreamd.store.judges.sequences import CLS, SEP, tokenizer
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tests.train.examples import DATA, Group, People, fold_of_people, groups_in, turns_of
+from tests.train.network import FROZEN, Lower, constants, layers_of, quantized_layers
+
+EPOCHS, RATE, WARM_UP, SEED = 3, 1e-4, 0.08, 1
+BATCH, OTHERS = 48, 16
+"""Questions of a batch, and turns beside their answers."""
+
+TEMPERATURE, STAY = 0.05, 0.5
+QUESTION_TOKENS, TURN_TOKENS = 96, 128
+SHARE = 0.8
+"""Of the mixture, the share of the trained weights: all of them find less on RealMem than the package's, so mixed as
+much as it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with the texts that answer it, and the texts of its person."""
+
+    text: str
+    answers: tuple[str, ...]
+    among: Sequence[str]
+
+
+class Encoder(nn.Module):
+    """The package's model with its upper layers to be trained: ids to vectors of unit length."""
+
+    def __init__(self, of_file: Mapping[str, np.ndarray]) -> None:
+        super().__init__()
+        self.lower = Lower(of_file).eval().requires_grad_(False)
+        self.layers = nn.ModuleList(layers_of(of_file)[FROZEN:])
+
+    def forward(self, texts: Sequence[str], most: int) -> Tensor:
+        """Return float[texts, 384]; of a text only its first `most` tokens are read."""
+        rows = [[CLS, *tokenizer().encode(text, add_special_tokens=False).ids[: most - 2], SEP] for text in texts]
+        ids = torch.zeros((len(rows), max(map(len, rows))), dtype=torch.long)
+        for at, row in enumerate(rows):
+            ids[at, : len(row)] = torch.tensor(row)
+        mask = ids != 0
+        hidden = self.lower(ids, mask[:, None, None, :])
+        for layer in self.layers:
+            hidden = layer(hidden, mask[:, None, None, :])
+        read = mask.float()[..., None]
+        return functional.normalize((hidden * read).sum(1) / read.sum(1), dim=-1)
+
+
+def questions() -> dict[str, list[Asked]]:
+    """Return what is learned from, by its person: the lives that are not left out, and the groups of statements."""
+    people = People()
+    found: dict[str, list[Asked]] = {}
+    for name, fold in fold_of_people(list(people.lives)).items():
+        if fold:
+            said = {key: turn["text"] for key, turn in turns_of(people.lives[name]).items() if turn["role"] != "tool"}
+            asked = ((one.text, tuple(said[turn] for turn in one.turns if turn in said)) for one in people.asked(name))
+            found[name] = [Asked(text, answers, list(said.values())) for text, answers in asked if answers]
+    for file, groups in groups_in(DATA).items():
+        among = [text for group in groups for text in (group.earlier, *(later for later, _ in group.laters))]
+        found[file] = [Asked(text, _answers(group), among) for group in groups for text in group.asked]
+    return found
+
+
+def _answers(group: Group) -> tuple[str, ...]:
+    return group.earlier, *(text for text, relation in group.laters if relation in ("same", "updates"))
+
+
+def batches(of_people: Mapping[str, Sequence[Asked]], rng: random.Random) -> Iterator[list[Asked]]:
+    """Yield an epoch's batches, each of one person, whose other turns are the hardest to tell apart."""
+    found = []
+    for asked in of_people.values():
+        shuffled = rng.sample(list(asked), len(asked))
+        found += [shuffled[at : at + BATCH] for at in range(0, len(shuffled), BATCH)]
+    rng.shuffle(found)
+    yield from found
+
+
+def loss_of(network: Encoder, package: Encoder, batch: Sequence[Asked], rng: random.Random) -> Tensor:
+    """Return the loss of a batch: what answers against what does not, and how far all is from the package's vectors."""
+    turns = [rng.choice(one.answers) for one in batch]
+    turns += [rng.choice(one.among) for one in batch[:OTHERS]]
+    asked = network([one.text for one in batch], QUESTION_TOKENS)
+    said = network(turns, TURN_TOKENS)
+    with torch.no_grad():
+        stay = package([one.text for one in batch], QUESTION_TOKENS), package(turns, TURN_TOKENS)
+    also = [[at != row and turn in one.answers for at, turn in enumerate(turns)] for row, one in enumerate(batch)]
+    scores = (asked @ said.T / TEMPERATURE).masked_fill(torch.tensor(also), -1e4)
+    right = torch.arange(len(batch))
+    far = (1 - (asked * stay[0]).sum(1)).mean() + (1 - (said * stay[1]).sum(1)).mean()
+    back = functional.cross_entropy(scores[:, : len(batch)].T, right)
+    return functional.cross_entropy(scores, right) + 0.5 * back + STAY * far
+
+
+def fit(of_people: Mapping[str, Sequence[Asked]]) -> Encoder:
+    """Train, some minutes an epoch, and mix with the package's weights."""
+    torch.manual_seed(SEED)
+    rng = random.Random(SEED)
+    network, package = Encoder(constants()), Encoder(constants()).eval()
+    optimizer = torch.optim.AdamW(network.layers.parameters(), lr=RATE, weight_decay=0.01)
+    plan = [batch for _ in range(EPOCHS) for batch in batches(of_people, rng)]
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer,
+        lambda step: (
+            min(1.0, step / (WARM_UP * len(plan))) * (0.02 + 0.98 * (0.5 + 0.5 * math.cos(math.pi * step / len(plan))))
+        ),
+    )
+    network.layers.train()
+    for step, batch in enumerate(plan, 1):
+        loss = loss_of(network, package, batch, rng)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.layers.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        if step % 10 == 0:
+            print(f"step {step} of {len(plan)}, loss {loss.item():.3f}", flush=True)
+    own, trained = package.layers.state_dict(), network.layers.state_dict()
+    network.layers.load_state_dict({name: (1 - SHARE) * own[name] + SHARE * trained[name] for name in own})
+    network.eval()
+    return network
+
+
+def main() -> None:
+    """Fit, and write what was fitted."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    given = parser.parse_args()
+    of_people: dict[str, list[Asked]] = defaultdict(list, questions())
+    print(f"{sum(map(len, of_people.values()))} questions, seed {SEED}", flush=True)
+    np.savez_compressed(given.file, allow_pickle=False, **quantized_layers(fit(of_people).layers))
+
+
+if __name__ == "__main__":
+    main()
