@@ -6,7 +6,6 @@ Layers, from below, are those of the shipped embedding model; the upper ones and
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -179,10 +178,10 @@ def judge() -> Judge:
     from ..find.embedding.fastembed_loading import keep_the_heap_small, packaged_weights
     from ..find.embedding.minilm_graph import integer_model
     from ..find.embedding.onnx_wire import read_constants
+    from ..find.embedding.prepared_model import trained
 
     keep_the_heap_small()
-    with np.load(io.BytesIO(WEIGHTS.read_bytes())) as file:
-        own = {name: file[name] for name in file.files}
+    own = trained(WEIGHTS)
     packaged = packaged_weights().read_bytes()
     model = integer_model(read_constants(memoryview(packaged)) | own)
     options = onnxruntime.SessionOptions()

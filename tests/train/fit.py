@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,11 +20,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.train.examples import FOLDS, fold_of_people
-from tests.train.network import Lower, Upper, constants, quantized
+from tests.train.network import Lower, Upper, constants, quantized, warmed_up
 from tests.train.tasks import Row, rows, without_context
 
 BATCH_TOKENS = 3_200
-RATE, HEAD_RATE, WARM_UP = 1e-4, 1e-3, 0.08
+RATE, HEAD_RATE = 1e-4, 1e-3
 SEED = 24
 EPOCHS = 4
 SHARES = {"kind": 0.5, "reply": 0.4}
@@ -129,12 +128,7 @@ def fit(batches: Batches, chosen: np.ndarray, name: str) -> Upper:
     )
     plan = [batches.by_length(chosen, rng=rng) for _ in range(EPOCHS)]
     steps, done, began, smooth = sum(map(len, plan)), 0, time.monotonic(), None
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer,
-        lambda step: (
-            min(1.0, step / (WARM_UP * steps)) * (0.02 + 0.98 * (0.5 + 0.5 * math.cos(math.pi * step / steps)))
-        ),
-    )
+    schedule = warmed_up(optimizer, steps)
     network.train()
     for epoch in plan:
         for at in rng.permutation(len(epoch)):

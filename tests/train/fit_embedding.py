@@ -8,9 +8,7 @@ People of fold 0 are left out. Writes the constants as `store/find/embedding/wei
 from __future__ import annotations
 
 import argparse
-import math
 import random
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tests.train.examples import DATA, Group, People, fold_of_people, groups_in, turns_of
-from tests.train.network import FROZEN, Lower, constants, layers_of, quantized_layers
+from tests.train.network import FROZEN, Lower, constants, layers_of, quantized_layers, warmed_up
 
-EPOCHS, RATE, WARM_UP, SEED = 3, 1e-4, 0.08, 1
+EPOCHS, RATE, SEED = 3, 1e-4, 1
 BATCH, OTHERS = 48, 16
 """Questions of a batch, and turns beside their answers."""
 
@@ -36,7 +34,7 @@ much as it does."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Lesson:
     """A question with the texts that answer it, and the texts of its person."""
 
     text: str
@@ -66,18 +64,18 @@ class Encoder(nn.Module):
         return functional.normalize((hidden * read).sum(1) / read.sum(1), dim=-1)
 
 
-def questions() -> dict[str, list[Asked]]:
+def questions() -> dict[str, list[Lesson]]:
     """Return what is learned from, by its person: the lives that are not left out, and the groups of statements."""
     people = People()
-    found: dict[str, list[Asked]] = {}
+    found: dict[str, list[Lesson]] = {}
     for name, fold in fold_of_people(list(people.lives)).items():
         if fold:
             said = {key: turn["text"] for key, turn in turns_of(people.lives[name]).items() if turn["role"] != "tool"}
             asked = ((one.text, tuple(said[turn] for turn in one.turns if turn in said)) for one in people.asked(name))
-            found[name] = [Asked(text, answers, list(said.values())) for text, answers in asked if answers]
+            found[name] = [Lesson(text, answers, list(said.values())) for text, answers in asked if answers]
     for file, groups in groups_in(DATA).items():
         among = [text for group in groups for text in (group.earlier, *(later for later, _ in group.laters))]
-        found[file] = [Asked(text, _answers(group), among) for group in groups for text in group.asked]
+        found[file] = [Lesson(text, _answers(group), among) for group in groups for text in group.asked]
     return found
 
 
@@ -85,7 +83,7 @@ def _answers(group: Group) -> tuple[str, ...]:
     return group.earlier, *(text for text, relation in group.laters if relation in ("same", "updates"))
 
 
-def batches(of_people: Mapping[str, Sequence[Asked]], rng: random.Random) -> Iterator[list[Asked]]:
+def batches(of_people: Mapping[str, Sequence[Lesson]], rng: random.Random) -> Iterator[list[Lesson]]:
     """Yield an epoch's batches, each of one person, whose other turns are the hardest to tell apart."""
     found = []
     for asked in of_people.values():
@@ -95,7 +93,7 @@ def batches(of_people: Mapping[str, Sequence[Asked]], rng: random.Random) -> Ite
     yield from found
 
 
-def loss_of(network: Encoder, package: Encoder, batch: Sequence[Asked], rng: random.Random) -> Tensor:
+def loss_of(network: Encoder, package: Encoder, batch: Sequence[Lesson], rng: random.Random) -> Tensor:
     """Return the loss of a batch: what answers against what does not, and how far all is from the package's vectors."""
     turns = [rng.choice(one.answers) for one in batch]
     turns += [rng.choice(one.among) for one in batch[:OTHERS]]
@@ -111,19 +109,14 @@ def loss_of(network: Encoder, package: Encoder, batch: Sequence[Asked], rng: ran
     return functional.cross_entropy(scores, right) + 0.5 * back + STAY * far
 
 
-def fit(of_people: Mapping[str, Sequence[Asked]]) -> Encoder:
+def fit(of_people: Mapping[str, Sequence[Lesson]]) -> Encoder:
     """Train, some minutes an epoch, and mix with the package's weights."""
     torch.manual_seed(SEED)
     rng = random.Random(SEED)
     network, package = Encoder(constants()), Encoder(constants()).eval()
     optimizer = torch.optim.AdamW(network.layers.parameters(), lr=RATE, weight_decay=0.01)
     plan = [batch for _ in range(EPOCHS) for batch in batches(of_people, rng)]
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer,
-        lambda step: (
-            min(1.0, step / (WARM_UP * len(plan))) * (0.02 + 0.98 * (0.5 + 0.5 * math.cos(math.pi * step / len(plan))))
-        ),
-    )
+    schedule = warmed_up(optimizer, len(plan))
     network.layers.train()
     for step, batch in enumerate(plan, 1):
         loss = loss_of(network, package, batch, rng)
@@ -145,7 +138,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     given = parser.parse_args()
-    of_people: dict[str, list[Asked]] = defaultdict(list, questions())
+    of_people = questions()
     print(f"{sum(map(len, of_people.values()))} questions, seed {SEED}", flush=True)
     np.savez_compressed(given.file, allow_pickle=False, **quantized_layers(fit(of_people).layers))
 

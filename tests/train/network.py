@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from torch.nn import functional
 
 FROZEN = 2
 """Layers, from below, that stay as they are, so that what they make of a text is worked out once."""
+
+WARM_UP = 0.08
 
 LINEARS = ("query", "key", "value", "attended", "up", "down")
 NORMS = ("attention.output.LayerNorm", "output.LayerNorm")
@@ -119,6 +122,16 @@ class Upper(nn.Module):
         pooled = torch.cat([rows[:, 0], mean], -1)
         found: dict[str, Any] = {name: head(pooled) for name, head in self.heads.items()}
         return found | {"kept": self.kept(rows)[..., 0]}
+
+
+def warmed_up(optimizer: torch.optim.Optimizer, steps: int) -> torch.optim.lr_scheduler.LambdaLR:
+    """Return the schedule of the rate: it rises over the first WARM_UP of the steps, and falls as a cosine does."""
+    return torch.optim.lr_scheduler.LambdaLR(
+        optimizer,
+        lambda step: (
+            min(1.0, step / (WARM_UP * steps)) * (0.02 + 0.98 * (0.5 + 0.5 * math.cos(math.pi * step / steps)))
+        ),
+    )
 
 
 def quantized(upper: Upper) -> Mapping[str, np.ndarray]:

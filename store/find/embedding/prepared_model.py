@@ -15,7 +15,7 @@ from .minilm_graph import integer_model
 from .onnx_wire import Array, MalformedModel, read_constants
 
 WEIGHTS = Path(__file__).with_name("weights.npz")
-"""The four upper layers, trained on questions and the turns that answer them (`docs/models.md`, `make train`)."""
+"""The four upper layers, trained on questions and the turns that answer them (`tests/train/fit_embedding.py`)."""
 
 SOURCE_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 PREPARED_SHA256 = "fe21fe311959c4172b359e452327b07a735cf3deec8c6e3895af606d3e75fa8a"

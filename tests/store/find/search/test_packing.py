@@ -95,7 +95,7 @@ def test_what_is_hardly_relevant_fills_no_envelope(store: MemoryStore, monkeypat
     store.parts.queue.drain()  # both envelopes by the same vectors
     question = "What is the hull of the Anna made of?"
     told = store.context(question, channel="shop")
-    assert len(told.slots) > 1
+    assert len(told.slots) == 3
     monkeypatch.setattr(packing, "LEAST_RELEVANCE", relevance_of(told.confidence - 0.0006))
     assert len(store.context(question, channel="shop").slots) == 1
 
@@ -237,7 +237,7 @@ def test_an_answer_says_how_sure_it_is(store: MemoryStore) -> None:
     unsure = store.context("Who made the oak table that is in the kitchen?", channel="shop")
     assert 0.0 <= unsure.confidence < sure.confidence <= 1.0
     hits = store.recall("What is the hull of the Anna made of?", channel="shop")
-    assert hits.confidence == max(hit.confidence for hit in hits.hits) > 0
+    assert hits.confidence == max(hit.confidence for hit in hits.hits) > confidence_of(0.5)
 
 
 @pytest.mark.parametrize(
