@@ -80,11 +80,11 @@ def test_a_copy_of_a_draft_confirms_it() -> None:
 
 
 def test_it_may_add_what_is_nearly_worth_keeping_and_nothing_less() -> None:
-    said = turns(("user", "we could keep the old port for a week"), ("user", "haha thanks, lunch"))
+    said = turns(("user", "we could keep the old port for a week"), ("user", "haha thanks, see you after lunch"))
     assert not drafts_of(said)
     found = extracted(lambda prompt: facts((1, "we could keep the old port for a week")), said)
     assert texts(found) == ["we could keep the old port for a week"]
-    babbled = extracted(lambda prompt: facts((1, "haha thanks, lunch")), said)
+    babbled = extracted(lambda prompt: facts((1, "haha thanks, see you after lunch")), said)
     assert texts(babbled) == []
 
 
