@@ -1,8 +1,8 @@
 """Learn the scorer's weights: `python -m tests.bench.ranking [--write] [--ablate]`.
 
-From invented people, the readers' benchmarks and real prompts; LoCoMo and BEAM are measured on alone. Prints how well
-the questions of each set rank by cosine, by bm25, and by weights that were learned without this set, the difference
-with its interval. `--ablate` says what is lost without each feature, `--write` writes the scorer's weights.py.
+From invented people, the readers' benchmarks, real prompts and quotes; LoCoMo and BEAM are measured on alone. Prints
+how well the questions of each set rank by cosine, by bm25, and by weights that were learned without this set, the
+difference with its interval. `--ablate` says what is lost without each feature, `--write` writes the scorer's weights.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from loguru import logger
 from ..options import ROOT, SHARED_DATA
 from ..scoring import paired_bootstrap
 from ..scratch import own_folder
-from .gathering import ENTIRE, MEASURED_ALONE, Gathered, gathered, sets
+from .gathering import ENTIRE, MEASURED_ALONE, QUOTED, Gathered, gathered, sets
 
 WEIGHTS = ROOT / "store" / "find" / "search" / "weights.py"
 DEPTHS = (5, 10)
 SEED = 20261123
-SHARES = {"readers": 0.5, "readers-2": 1.0, ENTIRE: 0.3}
+SHARES = {"readers": 0.5, "readers-2": 1.0, ENTIRE: 0.3, QUOTED: 0.5}
 SHARE_OF_LIFE = 0.35
 """How much the questions of a set count together."""
 

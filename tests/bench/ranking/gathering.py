@@ -7,6 +7,7 @@ benchmarks and the real prompts; LoCoMo and BEAM are measured on alone.
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,8 +17,11 @@ from pathlib import Path
 import numpy as np
 from dreamd.pipelines.learning.listwise import Example
 from dreamd.store.filters import Condition
+from dreamd.store.find.index.projection import Node
 from dreamd.store.find.search.search import Question as Asked
 from dreamd.store.find.search.search import Ranking
+from dreamd.store.model import Kind
+from dreamd.store.roles import Role
 
 from ...train.examples import People, fold_of_people
 from ..datasets import Question, beam, locomo
@@ -30,6 +34,9 @@ from ..table import say
 Answerable = Callable[[DaemonInProcess, Path, Path], Sequence[Question]]
 
 ENTIRE, PROMPT, HELPS = "entire", "a real prompt", 2
+QUOTED = "quotes"
+QUOTES, QUOTED_WORDS, MOST_TURNS, SEED = 150, 4, 1_000, 24
+SPEAKERS = frozenset((Role.USER, Role.ASSISTANT))
 MEASURED_ALONE = frozenset({"LoCoMo", "BEAM-100K"})
 """Sets of which nothing that ships is learned: their licences do not allow it, or there is none."""
 
@@ -105,6 +112,27 @@ def _answerable(asked: Sequence[dict[str, object]], daemon: DaemonInProcess) -> 
             yield Question(str(one["question"]), frozenset(evidence), str(one["kind"]), "", channel)
 
 
+def _quotes(daemon: DaemonInProcess, data: Path, folder: Path) -> Sequence[Question]:
+    """Ask for turns by words of their own: invented people ask in others, and exact ones must still count."""
+    readers.import_sessions(daemon, data / "readers")
+    rng = random.Random(SEED)
+    turns = [
+        node
+        for channel in daemon.call("status")["channels"]
+        for node in daemon.store.parts.catalog.listing(channel, kind=Kind.TURN, limit=MOST_TURNS)
+        if node.role in SPEAKERS and len(node.text.split()) >= QUOTED_WORDS
+    ]
+    return [_quoted(node, turns, rng) for node in rng.sample(turns, min(QUOTES, len(turns)))]
+
+
+def _quoted(node: Node, turns: Sequence[Node], rng: random.Random) -> Question:
+    words = node.text.split()
+    start = rng.randrange(len(words) - QUOTED_WORDS + 1)
+    quote = " ".join(words[start : start + QUOTED_WORDS])
+    gold = {one.external_id or "" for one in turns if quote in " ".join(one.text.split())}
+    return Question(quote, frozenset(gold), "quote", "", node.channel)
+
+
 def _entire(daemon: DaemonInProcess, data: Path, folder: Path) -> Sequence[Question]:
     sessions = unpacked(data / ENTIRE / "sessions", folder / "sessions")
     daemon.call("import", paths=[str(sessions)], format="claude-code")
@@ -144,6 +172,7 @@ def sets() -> Mapping[str, Answerable]:
     return {
         **{name: partial(_life, name) for name in lives},
         **{name: partial(_readers, name) for name in ("readers", "readers-2")},
+        QUOTED: _quotes,
         ENTIRE: _entire,
         "LoCoMo": _locomo,
         "BEAM-100K": _beam,
