@@ -203,12 +203,22 @@ def test_remembering_needs_no_index(restored: Callable[[], None], open_store: Op
     assert len(list((paths.vault / "sessions").rglob("*s1*.md"))) == 1
 
 
+def remove_in_use(folder: Path) -> None:
+    """Delete a folder, again where the store wrote a file into it meanwhile."""
+    while True:
+        try:
+            return shutil.rmtree(folder)
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
+
+
 def test_the_index_may_be_deleted_in_use(
     restored: Callable[[], None], open_store: OpenStore, paths: StorePaths
 ) -> None:
     restored()
     store = open_store()
-    shutil.rmtree(paths.index.parent)
+    remove_in_use(paths.index.parent)
     in_another_thread(lambda: [until_found(store, word) for word in ("q1x7z", "m7z")])
     store.remember("Anton keeps the kettle z1z", channel="shop").result(WITHIN_S)
     in_another_thread(lambda: until_found(store, "z1z"))
