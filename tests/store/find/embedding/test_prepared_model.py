@@ -3,12 +3,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from dreamd.store.find.embedding import fastembed_loading, prepared_model
+from dreamd.store.find.embedding import fastembed_loading
 from dreamd.store.find.embedding.fastembed_loading import (
     MINILM_ID,
     PREPARED_ID,
@@ -20,7 +21,7 @@ from dreamd.store.find.embedding.fastembed_loading import (
 )
 from dreamd.store.find.embedding.minilm_graph import integer_model
 from dreamd.store.find.embedding.onnx_wire import read_constants
-from dreamd.store.find.embedding.prepared_model import PREPARED_SHA256, NotPrepared, prepare
+from dreamd.store.find.embedding.prepared_model import MINILM, PREPARED_SHA256, NotPrepared, prepare
 
 SENTENCES = [
     "I adopted a cat in Berlin",
@@ -117,10 +118,9 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [other]
 
 
-def test_another_result_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared_model, "PREPARED_SHA256", "0" * 64)
+def test_another_result_is_not_used(tmp_path: Path) -> None:
     with pytest.raises(NotPrepared, match="hash"):
-        prepare(packaged_weights(), tmp_path / "model.onnx")
+        prepare(packaged_weights(), tmp_path / "model.onnx", replace(MINILM, prepared_sha256="0" * 64))
     assert list(tmp_path.iterdir()) == []
 
 
