@@ -43,7 +43,7 @@ def look(settings: Settings) -> tuple[list[ProblemAnswer], str]:
 def rebuild(settings: Settings, progress: Callable[[int, int], None]) -> RebuildAnswer:
     """Make the index anew. Raises AlreadyRunning or StoreError."""
     with alone(settings):
-        embedder = embedder_for(settings.store.embedding, settings.data_dir / "models")
+        embedder = embedder_for(settings.store.embedding, store_paths(settings).models)
         embedder.start()
         store = MemoryStore.open(store_paths(settings), settings.store, embedder, utc_now)
         try:

@@ -33,7 +33,7 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
 
     `listener` learns what to call off before a pause.
     """
-    embedder = embedder_for(request.store.embedding, request.embeddings.parent)
+    embedder = embedder_for(request.store.embedding, request.models)
     snapshot = Snapshot(request.folder, request.vault, request.index, request.ledger)
     with ExitStack() as closing:
         closing.callback(snapshot.close)

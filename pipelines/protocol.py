@@ -47,6 +47,7 @@ class RunRequest(BaseModel):
     ledger: Path
     index: Path
     embeddings: Path
+    models: Path
     now: datetime
     local_date: date
     utc_offset_s: int = 0
@@ -70,6 +71,7 @@ class RunRequest(BaseModel):
             ledger=paths.ledger,
             index=paths.index,
             embeddings=paths.embeddings,
+            models=paths.models,
             now=local_now.astimezone(UTC),
             local_date=local_now.date(),
             utc_offset_s=int(offset.total_seconds()) if offset else 0,

@@ -22,6 +22,11 @@ class StorePaths:
         return self.runs.with_name("checkpoint")
 
     @property
+    def models(self) -> Path:
+        """The folder of models that were prepared or fetched."""
+        return self.ledger.with_name("models")
+
+    @property
     def purge(self) -> Path:
         """The file that says which purge is under way."""
         return self.ledger.with_name("purge.json")

@@ -24,6 +24,7 @@ from dreamd.store.keep import okf
 from dreamd.store.keep.okf.conformance import conformance
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Kind, Level, NewTurn, SessionHead
+from dreamd.store.settings import EmbeddingSettings
 
 from tests.llm.scripted import ScriptedModel
 from tests.pipelines.fakes import NOW, SETTINGS, request_of
@@ -292,3 +293,16 @@ def test_a_dream_knows_who_said_a_fact_and_its_tags_are_its_persons_alone(
         snapshot.close()
     assert (found["a"].said_by, found["a"].tags) == ("assistant", ())
     assert (found["b"].said_by, found["b"].tags) == (None, ("db",))
+
+
+def test_a_dream_looks_for_its_model_where_the_daemon_does(paths: StorePaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Path] = []
+
+    def choose(settings: EmbeddingSettings, folder: Path) -> StubEmbedder:
+        asked.append(folder)
+        return StubEmbedder()
+
+    monkeypatch.setattr("dreamd.pipelines.dream.embedder_for", choose)
+    MemoryStore.open(paths, SETTINGS, StubEmbedder(), lambda: NOW).close()
+    dream(request_of(paths, "run-1"), lambda progress: None)
+    assert asked == [paths.ledger.with_name("models")]
