@@ -11,7 +11,7 @@ from .score_stages import StageName, Stages
 
 
 class EmbeddingSettings(BaseModel):
-    """The embedding model: `minilm` is shipped, `stub` is for tests, others are fastembed's names.
+    """The embedding model: `minilm` is shipped, `multilingual` an extra, `stub` for tests; others are fastembed's.
 
     `threads` work on one text or batch, `workers_when_quiet` on as many batches while no client has called for seconds.
     """

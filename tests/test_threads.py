@@ -226,6 +226,7 @@ SHARED = {
     "dreamd.ipc.protocol": {"_dump", "_dump_ascii", "_load"},
     "dreamd.pipelines.workspace.checkpoint": {"_RECORD"},  # a struct: what it knows is fixed when it is made
     "dreamd.pipelines.protocol": {"_messages"},
+    "dreamd.store.find.embedding.multilingual": {"BLOCK", "HEAD", "TABLE", "TENSOR", "VOCABULARY"},  # structs, as above
     "dreamd.store.text.token_count": {"_costs", "_pieces"},
     "dreamd.store.changes.runs": {"_run_numbers"},
     "dreamd.store.keep.files.disk": {"_libc", "_temp_numbers"},

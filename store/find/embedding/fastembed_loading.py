@@ -63,12 +63,17 @@ class Minilm:
         encoded = [tokenizer.encode(texts[0])] if len(texts) == 1 else tokenizer.encode_batch(texts)
         ids = np.array([text.ids for text in encoded], np.int64)
         kept = np.array([text.attention_mask for text in encoded], np.int64)
-        given = {"input_ids": ids, "attention_mask": kept, "token_type_ids": np.zeros_like(ids)}
-        hidden: NDArray[np.float32] = session.run(None, given)[0]
-        weights = kept.astype(np.float32) / kept.sum(axis=1, keepdims=True, dtype=np.float32)
-        means = np.matmul(weights[:, None, :], hidden)[:, 0]
-        unit: NDArray[np.float32] = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), LEAST_NORM)
-        return unit
+        return mean_vectors(session, ids, kept)
+
+
+def mean_vectors(session: Any, ids: NDArray[np.int64], kept: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return the means of the tokens that are kept, of unit length, float32[texts, width]."""
+    given = {"input_ids": ids, "attention_mask": kept, "token_type_ids": np.zeros_like(ids)}
+    hidden: NDArray[np.float32] = session.run(None, given)[0]
+    weights = kept.astype(np.float32) / kept.sum(axis=1, keepdims=True, dtype=np.float32)
+    means = np.matmul(weights[:, None, :], hidden)[:, 0]
+    unit: NDArray[np.float32] = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), LEAST_NORM)
+    return unit
 
 
 def load_minilm(cache_dir: Path, threads: int) -> Minilm:

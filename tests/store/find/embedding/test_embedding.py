@@ -131,6 +131,7 @@ def test_a_model_nobody_knows_has_no_dimension(tmp_path: Path) -> None:
         ("BAAI/bge-small-en-v1.5", "Represent this sentence for searching relevant passages: ", ""),
         ("sentence-transformers/all-MiniLM-L6-v2", "", ""),
         ("minilm", "", ""),
+        ("multilingual", "query: ", "passage: "),
     ],
 )
 def test_each_family_of_models_has_its_prefixes(model: str, query: str, passage: str) -> None:
