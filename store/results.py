@@ -253,10 +253,14 @@ class Rebuilt:
 
 
 class EmbeddingStatus(TypedDict):
-    """The model that makes vectors, and whether it is loaded; until then words alone are looked up."""
+    """The model that makes vectors, and whether it is loaded; until then words alone are looked up.
+
+    `advice` is a sentence on a model that suits what is said here better; "" where this one does.
+    """
 
     model: str
     ready: bool
+    advice: str
 
 
 class QueryCacheStatus(TypedDict):

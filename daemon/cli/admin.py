@@ -163,6 +163,8 @@ def status_in_words(answer: StatusAnswer, look: Look) -> list[str]:
         ("dreams", dreams_in_words(answer, look)),
     ]
     lines += pairs([row for row in rows if row[1]], look)
+    if advice := answer["embedding"]["advice"]:
+        lines += ["", *look.wrap(advice, "  ")]
     for problem in answer["problems"]:
         lines += ["", *(look.paint(line, YELLOW) for line in look.wrap(sentence(problem), "  "))]
     return lines

@@ -12,6 +12,7 @@ from ..background.embedding import EmbedQueue
 from ..changes.deletions import SHORTENED, Deletions
 from ..changes.runs import DELETED, LEARNED_FROM
 from ..find.embedding.embedding import Embedder
+from ..find.embedding.fastembed_loading import PREPARED_ID
 from ..find.index.indexer import Indexer
 from ..find.index.opening import OpenIndex
 from ..find.search.fitted import RankingWeights
@@ -26,6 +27,7 @@ from ..keep.redaction import places_of_secrets, redact
 from ..keep.writer.writer import Writer
 from ..model import IndexDamaged, Level, NodeId
 from ..results import Leak, Problem, StoreStatus
+from ..text.languages import is_english
 from .damage import Repairs, history_problems, repeated_after_repair
 from .reconciliation import Reconciliation
 from .switches import Switches
@@ -33,6 +35,14 @@ from .visibility import Visibility
 
 STATUS_WAITS_S = 0.5
 """The longest wait of `status` for what was acknowledged before it to be counted."""
+
+TURNS_READ, LEAST_TURNS, LEAST_CHARS, MOST_CHARS = 100, 20, 40, 400
+"""Of the turns by which `status` judges the language: how many at most and at least, how long, and how much of each."""
+
+OTHER_MODEL = (
+    'Most of what is said here is not English: with store.embedding.model = "multilingual" recall finds more of it '
+    '(pip install "dreamd[multilingual]").'
+)
 
 COUNTED = {Level.SESSION: "sessions", Level.FACT: "facts", Level.SCENARIO: "scenarios", Level.PROFILE: "profiles"}
 
@@ -131,7 +141,11 @@ class Health:
             "chunks": counts["chunks"],
             "channels": self._opened.catalog.channels(),
             "pending_embeddings": counts["embedding_queue"],
-            "embedding": {"model": self._embedder.made_by, "ready": self._embedder.ready},
+            "embedding": {
+                "model": self._embedder.made_by,
+                "ready": self._embedder.ready,
+                "advice": OTHER_MODEL if self._is_foreign() else "",
+            },
             "query_cache": self._questions.status(),
             "ranking_fitted_to": self._ranking.questions,
             "journal": ledger["journal"],
@@ -143,6 +157,13 @@ class Health:
             "broken_files": len(broken),
             "problems": list(self._problems(broken, ledger["conflicts"])),
         }
+
+    def _is_foreign(self) -> bool:
+        """Return True where the shipped model, which was trained on English, reads turns that mostly are not."""
+        if self._embedder.model_id != PREPARED_ID:
+            return False
+        said = self._opened.catalog.newest_turns(TURNS_READ, LEAST_CHARS, MOST_CHARS)
+        return len(said) >= LEAST_TURNS and sum(map(is_english, said)) < len(said) / 2
 
     def _problems(self, broken: Sequence[tuple[str, str]], conflicts: int) -> Iterator[str]:
         yield from (f"{path}: {problem}." for path, problem in broken[:10])

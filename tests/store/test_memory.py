@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from threading import Event
 
 import pytest
 from dreamd.store.find.backends.interface import Vector
 from dreamd.store.find.embedding.embedding import ModelUnavailable, StubEmbedder
+from dreamd.store.find.embedding.fastembed_loading import PREPARED_ID
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import (
     Action,
@@ -139,6 +141,29 @@ def test_a_forgotten_turn_stays_in_its_file_and_is_found_no_more(
     assert store.undo(forgotten.run_id).turns == 1
     assert store.status()["turns_forgotten"] == 0
     assert found(store, "wifi fridge") == ["s1#1"]
+
+
+GERMAN = "Der nächtliche Export Nummer {} ist schon wieder an der Sicherung gescheitert"
+ENGLISH = "The nightly export number {} has failed again because of the backup and the disk"
+
+
+@pytest.mark.parametrize(
+    ("made_by", "german", "english", "advises"),
+    [(PREPARED_ID, 20, 5, True), (PREPARED_ID, 10, 15, False), (PREPARED_ID, 19, 0, False), ("another", 20, 0, False)],
+    ids=["mostly german", "mostly english", "few turns", "another model"],
+)
+def test_status_advises_the_multilingual_model_where_most_turns_are_not_english(
+    paths: StorePaths, made_by: str, german: int, english: int, advises: bool
+) -> None:
+    embedder = StubEmbedder()
+    embedder.model_id = made_by
+    with closing(MemoryStore.open(paths, StoreSettings(), embedder, lambda: AT)) as store:
+        talk(store, "s1", "shop", *(GERMAN.format(n) for n in range(german)), "ja, mach das")
+        talk(store, "s2", "shop", *(ENGLISH.format(n) for n in range(english)), "ok")
+        store.reconcile()
+        advice = store.status()["embedding"]["advice"]
+    assert bool(advice) == advises
+    assert not advises or 'store.embedding.model = "multilingual"' in advice
 
 
 def test_what_rests_on_a_forgotten_turn_alone_goes_with_it(store: MemoryStore) -> None:

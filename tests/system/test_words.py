@@ -77,7 +77,11 @@ def test_status_of_a_paused_memory(recorded: Recording, look: Look) -> None:
     ("change", "says"),
     [
         ({"pending_embeddings": 12}, "; 12 by words only, until embedded"),
-        ({"embedding": {"model": "minilm", "ready": False}}, "by words only until the embedding model is loaded"),
+        (
+            {"embedding": {"model": "minilm", "ready": False, "advice": ""}},
+            "by words only until the embedding model is loaded",
+        ),
+        ({"embedding": {"model": "minilm", "ready": True, "advice": "Another finds more."}}, "Another finds more."),
         ({"memories": {"L0": 0, "L1": 1, "L2": 0, "L3": 0}}, "memories 1 fact channels"),
         ({"channels_off": []}, "learning on dreams"),
         ({"next_dream": "2036-11-22T03:00:00+00:00"}, "next 22 Nov 2036"),

@@ -306,6 +306,13 @@ class Catalog:
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE {of_all} ORDER BY created_at DESC, node_id LIMIT ? OFFSET ?"
         return list(self._nodes(sql, (*bindings, *bound, limit, offset)))
 
+    def newest_turns(self, most: int, least_chars: int, most_chars: int) -> list[str]:
+        """Return the beginnings of the turns that were read last, of those that are not short."""
+        sql = """
+        SELECT substr(text, 1, ?) FROM node WHERE +kind = 'turn' AND +live AND length(text) >= ?
+        ORDER BY id DESC LIMIT ?"""  # the unary + keeps SQLite from an index and from sorting what that finds
+        return [text for (text,) in self._rows(sql, (most_chars, least_chars, most))]
+
     def curated(self, channels: Collection[str]) -> list[Node]:
         """Return the live curated memories of these channels: the highest priority first, then the newest."""
         sql = (

@@ -13,6 +13,10 @@ from ..normal_form import words
 _FOLDER = Path(__file__).parent
 DEFAULT = "en"
 
+ENGLISH_WORDS = 0.1
+"""The share of function words from which a text is English: of the turns of the seven labelled people who write English
+.72 to .99 have so many, of the fifteen who do not .02 to .46."""
+
 
 @cache
 def languages() -> tuple[str, ...]:
@@ -59,6 +63,12 @@ def language_of(text: str) -> str:
     said = words(text)
     number = {code: sum(word in _function_words(code) for word in said) for code in languages()}
     return max(number, key=lambda code: (number[code], code == DEFAULT))
+
+
+def is_english(text: str) -> bool:
+    """Return True where enough of a text's words are function words of English."""
+    said = words(text)
+    return sum(word in _function_words(DEFAULT) for word in said) >= ENGLISH_WORDS * len(said)
 
 
 @cache

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.text.languages import entries, language_of, languages, phrases, words_in
+from dreamd.store.text.languages import entries, is_english, language_of, languages, phrases, words_in
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,21 @@ from dreamd.store.text.languages import entries, language_of, languages, phrases
 )
 def test_a_text_s_language_is_told_by_its_function_words(text: str, language: str) -> None:
     assert language_of(text) == language
+
+
+@pytest.mark.parametrize(
+    ("text", "is_it"),
+    [
+        ("the nightly export failed again, can you look at the log of the last run", True),
+        ("Der nächtliche Export ist wieder fehlgeschlagen, schau bitte ins Log", False),
+        ("l'export de la nuit a encore échoué, regarde le journal du dernier passage", False),
+        ("夜間エクスポートがまた失敗しました。ログを見てください。", False),
+        ("야간 내보내기가 또 실패했어요. 로그를 확인해 주세요.", False),
+        ("", True),
+    ],
+)
+def test_a_text_is_english_by_its_function_words(text: str, is_it: bool) -> None:
+    assert is_english(text) == is_it
 
 
 def test_every_language_has_twelve_months_and_seven_days() -> None:
