@@ -27,10 +27,12 @@ PAGE = "What holds now"
 HEADINGS = (
     "Preferences and standing instructions",
     "Decisions and values",
+    "Dates ahead",
     "Open threads",
-    "Pitfalls and findings",
+    "Pitfalls",
     "Procedures",
     "Refused",
+    "People",
     "Facts",
 )
 _KINDS = frozenset({Kind.PREFERENCE, Kind.DECISION, Kind.CORRECTION, Kind.PROCEDURE, Kind.NEGATIVE, Kind.NOTE})

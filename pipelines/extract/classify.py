@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from ...store.judges.judge import Judgement
 from ...store.model import Kind
+from ...store.text.controls import plain
 from ...store.text.languages import phrases
 from ...store.working.awaiting import STEERING
 from .own_words import quotes_another, without_marked
 from .places import Place, Speaker
-from .proposals import Reply
 from .signs import signs_of
 
 EXPLICIT, IMPLIED, INFERRED = 0.95, 0.85, 0.70
@@ -27,7 +27,7 @@ _BY_WORDS = (
 _CODE = re.compile(r"`[^`]*`")
 
 DONE = "done"
-"""The judge's word for a change that an assistant made, which is a finding of its person's."""
+"""The judge's word for a change that an assistant made: the work itself tells of it, and it makes no fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class FactAttributes:
     provenance: str
 
 
-def attributes_of(quote: str, place: Place, judgement: Judgement, reply: Reply | None = None) -> FactAttributes:
+def attributes_of(quote: str, place: Place, judgement: Judgement) -> FactAttributes:
     """Return the attributes of what a turn says, in its place; what a stranger may have said is nobody's rule."""
-    kind = Kind.FINDING if judgement.kind == DONE else Kind(judgement.kind)
-    if reply is Reply.REFUSED:
-        kind = Kind.NEGATIVE
-    is_a_strangers = place.after_web if place.speaker is Speaker.ASSISTANT else quotes_another(place.text)
+    kind = Kind(judgement.kind)
+    is_a_strangers = (
+        place.after_web if place.speaker is Speaker.ASSISTANT else quotes_another(plain(place.turn.text))
+    )
     if is_a_strangers and kind in STEERING:
         kind = Kind.FACT
     certainty = IMPLIED if place.speaker is Speaker.ASSISTANT else EXPLICIT

@@ -13,18 +13,22 @@ from datetime import date, datetime
 from ...store.judges.judge import Judgement
 from ...store.model import NodeId, Turn
 from ...store.text.replies import write_reply
-from .classify import FactAttributes, attributes_of, by_words
+from .classify import DONE, FactAttributes, attributes_of, by_words
 from .keys import Names, days_of
 from .passages import Passage, joined, passages_of
 from .places import Place, Speaker, judged, places_of
-from .proposals import Proposal, replied_to
+from .proposals import is_bare, replied_to
 from .worth import worth_of
 
 MOST_OF_TURN = {Speaker.USER: 2, Speaker.PEER: 2, Speaker.ASSISTANT: 1}
 """Facts that are kept of one turn, those of most worth; the turn itself stays findable."""
 
-ENOUGH = {Speaker.USER: 0.5, Speaker.ASSISTANT: 0.7}
+ENOUGH = {Speaker.USER: 0.5, Speaker.ASSISTANT: 0.65}
 """Least worth of a turn of which something is kept."""
+
+TRIMMED = 0.5
+"""Of the worth of an assistant's best sentence: the least of those at either end of a quote. It tells what it does
+next ("Let me check …") in the same breath as what it found."""
 
 NEARLY = 0.2
 """Least worth of what a language model may keep beside it."""
@@ -73,18 +77,15 @@ def drafts_of(turns: Sequence[Turn], new_from: int = 1) -> list[Draft]:
     ]
 
 
-def draft_of(
-    text: str, place: Place, names: Names, judgement: Judgement | None = None, proposal: Proposal | None = None
-) -> Draft:
-    """Return a quote of a turn as a draft; `judgement` is None among people."""
+def draft_of(text: str, place: Place, names: Names, judgement: Judgement | None = None, proposal: str = "") -> Draft:
+    """Return a quote of a turn as a draft, with the `proposal` that it replies to; `judgement` is None among people."""
     body = text
     sources: tuple[NodeId, ...] = (place.turn.node_id,)
     if proposal and place.before:
-        body, sources = write_reply(text, proposal.text), (place.turn.node_id, place.before.turn.node_id)
-    reply = proposal.reply if proposal else None
+        body, sources = write_reply(text, proposal), (place.turn.node_id, place.before.turn.node_id)
     return Draft(
         body,
-        attributes_of(text, place, judgement, reply) if judgement else by_words(text, place),
+        attributes_of(text, place, judgement) if judgement else by_words(text, place),
         sources,
         place.turn.at,
         place.turn.role,
@@ -96,17 +97,32 @@ def draft_of(
 
 def _of_turn(place: Place, judgement: Judgement, names: Names) -> Iterator[Draft]:
     """Yield what is kept of a turn between a person and an assistant."""
-    if judgement.worth < ENOUGH[place.speaker] or judgement.refuted >= REFUTED or not (passages := passages_of(place)):
+    if judgement.worth < ENOUGH[place.speaker] or judgement.refuted >= REFUTED or judgement.kind == DONE:
+        return
+    if not (passages := passages_of(place)):
         return
     if proposal := replied_to(place, judgement.reply):
         yield draft_of(passages[0].text, place, names, judgement, proposal)
         passages = passages[1:]
+    elif is_bare(place, judgement.reply):
+        return
     worths = {passage: judgement.worth_of(passage.spans) for passage in passages}
     least = NEARLY if proposal else 0.0
     for run in _best_runs(
         passages, worths, least, SHARE * max(worths.values(), default=0.0), MOST_OF_TURN[place.speaker]
     ):
-        yield draft_of(joined(run).text, place, names, judgement)
+        quote = joined(run)
+        if place.speaker is Speaker.ASSISTANT:
+            quote = _trimmed(quote, judgement)
+        yield draft_of(quote.text, place, names, judgement)
+
+
+def _trimmed(quote: Passage, judgement: Judgement) -> Passage:
+    """Return a quote without the sentences at its ends that are worth much less than its best one."""
+    worths = [judgement.worth_of([span]) for span in quote.spans]
+    least = TRIMMED * max(worths)
+    kept = [at for at, worth in enumerate(worths) if worth >= least]
+    return Passage(quote.source, quote.spans[kept[0] : kept[-1] + 1])
 
 
 def _among_people(place: Place, names: Names) -> Iterator[Draft]:

@@ -15,6 +15,9 @@ _RECALLED = re.compile(
     rf"<(?P<tag>{TAG}|dreamd|memory|memories|recalled|recall|system-reminder)\b[^>]*>.*?</(?P=tag)>",
     re.DOTALL | re.IGNORECASE,
 )
+_OF_PROGRAM = re.compile(r"^[^\S\n]*<(?P<tag>[a-z]+[-_][a-z_-]+)\b[^>\n]*>.*?</(?P=tag)>", re.DOTALL | re.MULTILINE)
+"""What a program put into a turn, between tags of two words: "<command-name>/plan</command-name>"."""
+
 _IMAGE = re.compile(r"\[image:\s*[^\]]+\]", re.IGNORECASE)
 _QUOTATION = re.compile(r"[^\S\n]{0,3}>")
 _ROLE = re.compile(
@@ -41,11 +44,11 @@ _IN_MARKS = re.compile(r"“[^”]*”|„[^“”]*[“”]|«[^»]*»|(?<!\w)\
 
 
 def own_words(text: str) -> str:
-    """Return a turn's text without recalled memories, captions of images, quotations and pasted dialogues.
+    """Return a turn's text without recalled memories, what programs put in, captions, quotations and pasted dialogues.
 
     What begins with a frontmatter is a pasted file, and none of it the speaker's. GAP stands for what is left out.
     """
-    lines = _IMAGE.sub(_LEFT_OUT, _RECALLED.sub(_LEFT_OUT, text)).strip(_AROUND).split("\n")
+    lines = _IMAGE.sub(_LEFT_OUT, _OF_PROGRAM.sub(_LEFT_OUT, _RECALLED.sub(_LEFT_OUT, text))).strip(_AROUND).split("\n")
     is_file = _RULE.fullmatch(lines[0]) is not None and _end_of_head(lines, 0) > 0
     own = "" if is_file else "\n".join(_own_lines(lines)).strip(_AROUND)
     return _GAPS.sub(lambda gap: f"\n{GAP}\n" if "\n" in gap[0] else f" {GAP} ", own)

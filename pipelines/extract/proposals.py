@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from itertools import accumulate
 
 from ...store.text.languages import languages, phrases, table
@@ -16,65 +14,49 @@ from ...store.text.sentences import Sentence, joined_as_one, on_one_line, side_b
 from ...store.text.stems import stems_of
 from .passages import SHORT_WORDS
 from .places import Place, Speaker
-from .signs import content_words, is_question, opens, without_greeting
+from .signs import FEW_CONTENT, content_words, is_question, opens, without_greeting
 
 FEW_WORDS = 8
-"""A reply of so few words among people says nothing without the question."""
+"""A reply of so few words says nothing without what it replies to."""
 
 _ITEM = re.compile(
     r"(?:^|(?<=\s))(?:\d{1,2}|[a-dA-D])[.)]\s+(?P<text>\S.*?)(?=[,;]?\s+(?:\d{1,2}|[a-dA-D])[.)]\s|\n\s*\n|\Z)", re.S
 )
 
 
-class Reply(StrEnum):
-    """The sorts of reply to a turn."""
-
-    ACCEPTED = "accepted"
-    CHOSEN = "chosen"
-    REFUSED = "refused"
-    ANSWERED = "answered"
+LEANING = frozenset(("accept", "accept_part", "reject", "correct", "answer"))
+PUTS_RIGHT = "correct"
+"""The judge's words for replies that say nothing without what they reply to, and for the one to a claim."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """The words that a turn replies to, and the sort of reply."""
-
-    text: str
-    reply: Reply
-
-
-_OF_JUDGE = {
-    "accept": Reply.ACCEPTED,
-    "accept_part": Reply.ACCEPTED,
-    "reject": Reply.REFUSED,
-    "correct": Reply.ANSWERED,
-    "answer": Reply.ANSWERED,
-}
-"""The replies that say nothing without what they reply to."""
-
-
-def replied_to(place: Place, reply: str) -> Proposal | None:
-    """Return what a turn accepts, chooses, refuses or answers; None where it stands for itself.
+def replied_to(place: Place, reply: str) -> str:
+    """Return the words that a turn accepts, chooses, refuses or answers; "" where it stands for itself.
 
     `reply` is the judge's word for how it answers the turn before.
     """
     before = place.before
     if before is None or place.speaker is Speaker.ASSISTANT or not place.sentences:
-        return None
+        return ""
     if place.speaker is Speaker.PEER:
         return _asked(place, before)
     if (number := _chosen(without_greeting(place.sentences[0]))) and (item := _option(before.text, number)):
-        return Proposal(item, Reply.CHOSEN)
-    kind = _OF_JUDGE.get(reply)
-    proposed = _proposed(before, place.text) if kind else ""
-    return Proposal(proposed, kind) if kind and proposed else None
+        return item
+    if reply not in LEANING:
+        return ""
+    return _proposed(before, place.text) or (_meant(before, place.text) if reply == PUTS_RIGHT else "")
 
 
-def _asked(place: Place, before: Place) -> Proposal | None:
+def is_bare(place: Place, reply: str) -> bool:
+    """Check for a few words that say nothing where what they reply to is not found: "do it", "remove the first two"."""
+    is_few = reply in LEANING and len(place.text.split()) <= FEW_WORDS
+    return place.speaker is not Speaker.ASSISTANT and (is_few or len(content_words(place.text)) < FEW_CONTENT)
+
+
+def _asked(place: Place, before: Place) -> str:
     """Return the question that a few words between people answer."""
     asked = before.sentences[-1] if before.sentences else ""
     few = sum(len(sentence.split()) for sentence in place.sentences) <= FEW_WORDS
-    return Proposal(asked, Reply.ANSWERED) if few and asked.endswith("?") else None
+    return asked if few and asked.endswith("?") else ""
 
 
 def _chosen(opening: str) -> int | None:
@@ -130,7 +112,7 @@ def _proposed(before: Place, reply: str) -> str:
         return ""
     if at is None:
         return ""
-    if at and is_question(said[at - 1]):
+    if at and (is_question(said[at - 1]) or len(content_words(said[at])) < FEW_CONTENT):
         at -= 1
     named = stems_of(content_words(reply))
     shares = [len(named & stems_of(content_words(one))) for one in said]
@@ -138,6 +120,13 @@ def _proposed(before: Place, reply: str) -> str:
     if is_unnamed and any(shares) and not is_question(said[-1]):
         at = shares.index(max(shares))
     return joined_as_one(pieces[at : at + _explained(said[at:])], before.text).text
+
+
+def _meant(before: Place, reply: str) -> str:
+    """Return the sentence of a turn that a few words put right: the one that shares most with them, else the last."""
+    said = before.sentences if len(reply.split()) <= FEW_WORDS else ()
+    named = stems_of(content_words(reply))
+    return max(reversed(said), key=lambda one: len(named & stems_of(content_words(one))), default="")
 
 
 def _explained(said: Sequence[str]) -> int:

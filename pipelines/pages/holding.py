@@ -6,15 +6,20 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from ...store.model import Kind, Memory, NodeId
-from ...store.roles import MACHINES
+from ...store.roles import MACHINES, Role
 from ...store.text.languages import phrases
-from ..extract.memories import read_memory
+from ...store.text.replies import read_reply
+from ..extract.memories import WORTH, Reading, read_memory
 from .quotes import dated, in_time, labels_of, line
 
 MOST_LINES, MOST_RULES = 12, 24
 """Lines under one heading, and under those of what was decided, wished and refused: an agent breaks what it lacks."""
+
+HELD_WORTH = 0.75
+"""Least worth of what a person said to an assistant: of people left out nine in ten of such facts are worth keeping."""
 
 MOST_EARLIER = 2
 
@@ -26,16 +31,14 @@ LONGEST_NOTE = 280
 
 
 DECIDED, WISHED, REFUSED = "Decisions and values", "Preferences and standing instructions", "Refused"
-PROCEDURES, PITFALLS, PEOPLE = "Procedures", "Pitfalls and findings", "People"
-KNOWN, OPEN = "Facts", "Open threads"
-HEADINGS = (DECIDED, WISHED, REFUSED, PROCEDURES, PITFALLS, PEOPLE, KNOWN, OPEN)
+PROCEDURES, PITFALLS, PEOPLE = "Procedures", "Pitfalls", "People"
+AHEAD, KNOWN, OPEN = "Dates ahead", "Facts", "Open threads"
+HEADINGS = (DECIDED, WISHED, REFUSED, PROCEDURES, PITFALLS, PEOPLE, AHEAD, KNOWN, OPEN)
 _OF_KIND = {
     Kind.DECISION: DECIDED,
     Kind.VALUE: DECIDED,
     Kind.PITFALL: PITFALLS,
-    Kind.FINDING: PITFALLS,
     Kind.PERSON: PEOPLE,
-    Kind.EVENT: KNOWN,
     Kind.CORRECTION: DECIDED,
     Kind.PREFERENCE: WISHED,
     Kind.NEGATIVE: REFUSED,
@@ -52,23 +55,37 @@ class Part:
     more: int = 0
 
 
-def heading_of(fact: Memory) -> str:
+def heading_of(fact: Memory, today: date) -> str:
     """Return under which heading a fact stands on a profile.
 
-    "" for what only happened to a person among people, for a note that is a page of its own, and for a bare secret.
+    "" for what does not hold: what only happened, what an assistant found and mended, a question, an event whose day is
+    past, and what was hardly worth keeping; for a note that is a page of its own, and for a bare secret.
     """
     reading = read_memory(fact)
     if reading is None or (fact.kind is Kind.NOTE and len(fact.text) > LONGEST_NOTE):
         return ""
+    if fact.sources and not _holds(fact, reading):
+        return ""
+    if reading.kind is Kind.EVENT:
+        return AHEAD if any(day >= today for day in fact.days) else ""
     if heading := _OF_KIND.get(reading.kind):
         return heading
-    if fact.said_by in MACHINES:
-        return PITFALLS  # what an assistant did and found, beside a tool's outcome
     if reading.tense == "future" and phrases("tense.intended").search(fact.text):
         return OPEN
     if fact.kind is Kind.FACT and fact.slot is not None:
         return DECIDED
     return KNOWN if reading.kind in {Kind.FACT, Kind.NOTE} else ""
+
+
+def _holds(fact: Memory, reading: Reading) -> bool:
+    """Check that what was said is no question, no assistant's, and surely worth keeping if it was said to one."""
+    words, _ = read_reply(fact.text)
+    is_to_assistant = fact.said_by == Role.USER and WORTH in fact.extra
+    return (
+        fact.said_by not in MACHINES
+        and not words.rstrip("”\"' ").endswith("?")
+        and not (is_to_assistant and reading.worth < HELD_WORTH)
+    )
 
 
 def current(facts: Iterable[Memory]) -> list[Memory]:
@@ -77,13 +94,13 @@ def current(facts: Iterable[Memory]) -> list[Memory]:
     return [fact for fact in living.values() if not living.keys() & set(fact.later)]
 
 
-def chosen(facts: Iterable[Memory]) -> list[Part]:
+def chosen(facts: Iterable[Memory], today: date) -> list[Part]:
     """Return the living facts under each heading that has some, those of most worth first; of a relation the newest."""
     every = list(facts)
     newer = {node_id for fact in every for node_id in (fact.superseded_by, *fact.later)}
     by_heading: dict[str, list[Memory]] = defaultdict(list)
     for fact in current(every):
-        if heading := heading_of(fact) or (KNOWN if fact.node_id in newer else ""):
+        if heading := heading_of(fact, today) or (KNOWN if fact.node_id in newer else ""):
             by_heading[heading].append(fact)
     return [_part(heading, by_heading[heading]) for heading in HEADINGS if by_heading[heading]]
 

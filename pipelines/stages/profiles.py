@@ -66,7 +66,7 @@ def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
     facts = plainly(fact for fact in view.whole(Level.FACT, channel) if not fact.is_archived)
     paths = {fact.node_id: fact.path for fact in facts}
     wanted: set[NodeId] = set()
-    for page in _pages(facts):
+    for page in _pages(facts, now):
         memory = _memory(view, channel, page, facts, now)
         wanted.add(memory.node_id)
         if action := _action(view, memory, paths):
@@ -77,14 +77,14 @@ def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
             yield action
 
 
-def _pages(facts: Sequence[Memory]) -> Iterator[_Page]:
+def _pages(facts: Sequence[Memory], now: datetime) -> Iterator[_Page]:
     """Yield the pages that a channel is worth."""
-    parts = holding.chosen(facts)
+    parts = holding.chosen(facts, now.date())
     shown, more = sum(len(part.facts) for part in parts), sum(part.more for part in parts)
     number = f"{shown} of {shown + more}" if more else f"{shown}"
-    now = _Page(TITLE, f"{number} things that were decided, wished for and learned here, and hold.", parts)
-    if len(now.facts) >= SMALLEST:
-        yield now
+    held = _Page(TITLE, f"{number} things that were decided, wished for and learned here, and hold.", parts)
+    if len(held.facts) >= SMALLEST:
+        yield held
     for topic in topics_of(facts):
         yield _of_topic(topic)
 

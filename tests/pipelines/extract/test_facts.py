@@ -80,7 +80,6 @@ def test_a_refusal_is_kept_as_one_with_what_was_refused() -> None:
     said = "I'd keep the backups for thirty days. Shall I set that up?"
     draft = only(("assistant", said), ("user", "no redis, a map in the process will do"))
     assert draft.text == "> Shall I set that up?\n\nno redis, a map in the process will do"
-    assert draft.attributes.kind is Kind.NEGATIVE
 
 
 def test_a_reply_stands_beside_the_sentence_that_it_names() -> None:
@@ -96,7 +95,30 @@ def test_ok_to_what_proposes_nothing_is_nothing() -> None:
 
 def test_a_correction_is_one() -> None:
     draft = only(("assistant", "Both servers stand in Nuremberg."), ("user", "no, Helsinki. nuremberg was the old one"))
+    assert draft.text == "> Both servers stand in Nuremberg.\n\nno, Helsinki. nuremberg was the old one"
     assert (draft.attributes.kind, draft.attributes.provenance) == (Kind.CORRECTION, "user_corrected")
+
+
+def test_a_few_words_without_what_they_reply_to_are_nothing() -> None:
+    assert drafts(("assistant", "All is ready: lint, types and tests are green."), ("user", "do it")) == []
+
+
+def test_what_an_assistant_does_next_is_no_part_of_what_it_found() -> None:
+    found = (
+        "The root cause is that `os.replace` fails across file systems: the temporary folder is on tmpfs and the vault"
+        " on the disk, so every save raises `EXDEV`."
+    )
+    said = f"Found the bug. {found} Now let me write a test for it."
+    draft = only(("user", "why does saving fail on the laptop?"), ("tool", "exit 1"), ("assistant", said))
+    assert draft.text == found
+
+
+def test_what_an_assistant_reports_as_done_is_no_fact() -> None:
+    report = (
+        "All tests pass. I've changed the numbering of the folders from 1-based to 0-based across the code:"
+        " `write_folder` and `read_folder` now begin at 0, and I updated their tests."
+    )
+    assert drafts(("user", "begin at 0"), ("tool", "ok"), ("assistant", report), new_from=3) == []
 
 
 def test_of_an_assistant_the_finding_is_kept_and_the_proposal_not() -> None:

@@ -43,6 +43,14 @@ def test_what_a_person_says_beside_a_quotation_is_theirs() -> None:
     assert draft.attributes.kind in RULES
 
 
+def test_what_a_program_put_in_is_nobodys_word() -> None:
+    said = "<command-name>/plan</command-name>\n<ide_opened_file>The user opened a.go</ide_opened_file> use Redis"
+    assert own_words(said).strip("… \n") == "use Redis"
+    assert own_words("the tag is <my-button>ok</my-button>, in lower case") == (
+        "the tag is <my-button>ok</my-button>, in lower case"
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from itertools import pairwise
 
 import pytest
@@ -13,9 +13,11 @@ from dreamd.store.model import Kind, Memory, StatementSlot
 
 from tests.pipelines.pages.said import said
 
+TODAY = date(2026, 4, 1)
+
 
 def rendered(*facts: Memory) -> str:
-    return holding.body(holding.chosen(facts), holding.Replaced(facts), "`dreamctl list` lists them.")[0]
+    return holding.body(holding.chosen(facts, TODAY), holding.Replaced(facts), "`dreamctl list` lists them.")[0]
 
 
 def test_each_kind_has_its_heading_and_what_only_happened_has_none() -> None:
@@ -24,19 +26,30 @@ def test_each_kind_has_its_heading_and_what_only_happened_has_none() -> None:
         said("Answers are short.", "s1#2", Kind.PREFERENCE),
         said("No GraphQL.", "s1#3", Kind.NEGATIVE),
         said("First staging, then production.", "s1#4", Kind.PROCEDURE),
-        said("The lock came from the reminder job.", "s1#5", Kind.EPISODE, by="assistant"),
+        said("The lock came from the reminder job.", "s1#5", Kind.FINDING, by="assistant"),
         said("The port is 8181.", "s1#6", slot=StatementSlot("app", "port", "8181")),
         said("I will write the importer in May.", "s1#7", tense="future"),
         said("We went to Porto.", "s1#8", Kind.EPISODE),
         said("Graça owns the shop.", "s1#9", Kind.PERSON),
-        said("The fair is on 9 May.", "s1#10", Kind.EVENT),
+        replace(said("The fair is on 9 May.", "s1#10", Kind.EVENT), days=(date(2026, 5, 9),)),
+        replace(said("The fair was on 9 March.", "s1#13", Kind.EVENT), days=(date(2026, 3, 9),)),
+        said("The shop opens at 7.", "s1#14"),
+        said("Can we rename the importer?", "s1#15", Kind.DECISION),
         said("Rust panics where the file is empty.", "s1#11", Kind.PITFALL),
         said("The limit is 40.", "s1#12", Kind.VALUE),
     )
     headings = [line[3:] for line in text.splitlines() if line.startswith("## ")]
     assert headings == list(holding.HEADINGS)
     assert text.index("The port is 8181") < text.index(f"## {holding.WISHED}")
-    assert "Porto" not in text
+    assert not any(words in text for words in ("Porto", "lock", "9 March", "rename"))
+
+
+def test_what_was_said_to_an_assistant_holds_if_it_is_surely_worth_keeping() -> None:
+    kept, doubted = (
+        replace(said(f"Rule {worth}.", "s1#1", Kind.DECISION), extra={WORTH: worth}) for worth in (0.9, 0.7)
+    )
+    assert "Rule 0.9." in rendered(kept)
+    assert rendered(doubted) == ""
 
 
 def test_a_short_note_is_a_line_and_a_long_one_is_a_page_of_its_own() -> None:
@@ -125,12 +138,12 @@ def remembered(text: str, kind: Kind = Kind.NOTE) -> Memory:
 )
 @pytest.mark.parametrize("kind", [Kind.NOTE, Kind.FACT])
 def test_what_was_remembered_stands_where_a_session_would_have_put_it(text: str, heading: str, kind: Kind) -> None:
-    assert [part.heading for part in holding.chosen([remembered(text, kind)])] == [heading]
+    assert [part.heading for part in holding.chosen([remembered(text, kind)], TODAY)] == [heading]
 
 
 def test_a_kind_that_was_given_stands() -> None:
     given = remembered("Never push to main directly.", Kind.DECISION)
-    assert [part.heading for part in holding.chosen([given])] == [holding.DECIDED]
+    assert [part.heading for part in holding.chosen([given], TODAY)] == [holding.DECIDED]
 
 
 def test_worth_goes_before_age() -> None:
@@ -142,7 +155,7 @@ def test_worth_goes_before_age() -> None:
 
 
 def test_a_bare_secret_is_no_line() -> None:
-    assert holding.chosen([remembered("api key is [redacted:anthropic]")]) == []
+    assert holding.chosen([remembered("api key is [redacted:anthropic]")], TODAY) == []
 
 
 @pytest.mark.parametrize(
@@ -157,4 +170,4 @@ def test_a_bare_secret_is_no_line() -> None:
     ],
 )
 def test_an_open_thread_is_what_its_speaker_means_to_do(text: str, heading: str) -> None:
-    assert [part.heading for part in holding.chosen([remembered(text)])] == [heading]
+    assert [part.heading for part in holding.chosen([remembered(text)], TODAY)] == [heading]
