@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import apsw
 
@@ -17,7 +17,7 @@ from ...keep.database import Migration
 from ...keep.okf.session import ERASED
 from ...model import Evidence, Kind, Level, NodeId, SessionHead
 from .node_filter import node_filter
-from .projection import AWAITS, FORGOTTEN, REWORDS, THE_PERSON, Node, is_turn
+from .projection import AWAITS, FORGOTTEN, REWORDS, SUCCESSOR, THE_PERSON, Node, is_turn
 from .scope import EVERYTHING, Scope
 from .withdrawn import Withdrawn
 
@@ -476,6 +476,18 @@ class Catalog:
         WHERE link.kind = 'contradicts' AND one.live AND other.live ORDER BY 1, 2
         """
         return [(source, target) for source, target in self._rows(sql)]
+
+    def marks(self) -> list[tuple[NodeId, NodeId, Literal["replaced", "likely"]]]:
+        """Return the pairs of which the first says that the second took its place, or, both living, that it likely did.
+
+        Of a pair with both marks the first alone.
+        """
+        sql = """
+        SELECT link.source, link.target, max(link.kind) FROM link JOIN node AS one ON one.node_id = link.source
+        JOIN node AS other ON other.node_id = link.target
+        WHERE link.kind = 'superseded_by' OR (link.kind = 'later' AND one.live AND other.live) GROUP BY 1, 2
+        """
+        return [(older, newer, "replaced" if kind == SUCCESSOR else "likely") for older, newer, kind in self._rows(sql)]
 
     def waiting(self) -> list[NodeId]:
         """Return the live memories that wait for review, the newest first."""
