@@ -23,7 +23,7 @@ from .standing import is_over, parted, revival
 
 Choice = Literal["newer", "older", "both", "edit"]
 Mark = Literal["replaced", "likely"]
-"""What the older memory of two is marked as: replaced by the newer, or likely changed by it."""
+"""The older memory of two is replaced by the newer, or likely changed by it."""
 
 MOST_TURNS: Final = 3
 EXCERPT_CHARS: Final = 600
