@@ -92,10 +92,11 @@ def why_not(
     answer: RecallAnswer,
     trace: Mapping[str, Any],
     ruled_out_by: Mapping[str, Sequence[str]],
+    session: str | None = None,
 ) -> WhyNotAnswer:
     """Return the place of a memory in the search, from 1, or the reason why it was not in it.
 
-    `ruled_out_by` are the fields by which the filter leaves it out, with its own values.
+    `ruled_out_by` are the fields by which the filter leaves it out, with its own values. The `session` asks.
     """
     candidates: Sequence[Mapping[str, Any]] = trace.get("candidates") or ()
     place = next(
@@ -111,11 +112,18 @@ def why_not(
         reason = f"its level is {node.level}"
     elif answer["channel"] not in (ALL_CHANNELS, node.channel) and node.channel != GLOBAL_CHANNEL:
         reason = f"its channel is {node.channel}"
+    elif session and session == _unit_of(node).partition("#")[0]:
+        reason = "it was said in the session that asks, which has it"
     elif ruled_out_by:
         reason = f"the filter leaves it out: {', '.join(starmap(_held, ruled_out_by.items()))}"
     else:
         reason = f"neither its words nor its meaning were among the nearest; {len(candidates)} others were looked at"
     return {"node_id": node.node_id, "place": place, "reason": reason}
+
+
+def _unit_of(node: Shown) -> str:
+    """Return the turn that a memory was drawn from, or its own id."""
+    return node.evidence[0].node_id if node.evidence else node.node_id
 
 
 def _held(field: str, values: Sequence[str]) -> str:

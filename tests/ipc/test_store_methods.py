@@ -173,6 +173,14 @@ def test_explain_tells_how_and_why_not(client: Client) -> None:
     answer = client.call("recall", {"query": "Where do penguins sleep?", "why_not": first})
     assert answer["abstained"]
     assert "among the answers" not in answer["why_not"]["reason"]
+    turn = {"role": "user", "text": "Tabs are three spaces wide.", "external_id": "t1"}
+    client.call("observe", {"session": {"session_id": "my session"}, "turns": [turn]})
+    asked = {"query": "tabs spaces", "session": "my session"}
+    said = next(hit for hit in client.call("recall", asked | {"session": "s2"})["hits"] if "three" in hit["text"])
+    answer = client.call("recall", asked | {"why_not": said["node_id"]})
+    assert said["node_id"] not in {hit["node_id"] for hit in answer["hits"]}
+    assert "the session that asks" in answer["why_not"]["reason"]
+    assert "three" not in client.call("context", asked)["text"]
     with pytest.raises(DaemonError) as caught:
         client.call("recall", {"query": "tabs", "why_not": "nobody"})
     assert caught.value.code == NOT_FOUND

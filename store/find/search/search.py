@@ -115,7 +115,11 @@ class Ranking:
         """Drop the candidates that are a session's own turns: its agent has them."""
         if session_id is not None:
             self.session = session_id
-            self.candidates = [c for c in self.candidates if c.unit.partition("#")[0] != session_id]
+            self.candidates = [one for one in self.candidates if not self.is_left_out(one.unit)]
+
+    def is_left_out(self, unit: NodeId) -> bool:
+        """Return True for a turn of the session that is left out."""
+        return self.session is not None and unit.partition("#")[0] == self.session
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
