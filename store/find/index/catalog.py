@@ -430,6 +430,16 @@ class Catalog:
             listed.sort(key=lambda drawn: (drawn.fact.ordinal, drawn.fact.node_id))
         return facts
 
+    def drawn_among(self, facts: Collection[NodeId], units: Collection[NodeId]) -> list[tuple[NodeId, NodeId]]:
+        """Return those of some facts whose first evidence is one of these turns, each after its turn."""
+        sql = """
+        SELECT link.target, link.source FROM json_each(?1) AS unit
+        CROSS JOIN link ON link.target = unit.value AND link.kind = 'cites' AND link.rank = 0
+        JOIN node ON node.node_id = link.source AND node.level = 'L1'
+        WHERE link.source IN (SELECT value FROM json_each(?2))
+        """
+        return [(unit, fact) for unit, fact in self._all_rows(sql, json.dumps(list(units)), json.dumps(list(facts)))]
+
     def fact_links(self, facts: Collection[NodeId]) -> list[FactLink]:
         """Return what took the place of these facts, probably did, or contradicts them, whichever file says so."""
         sql = """

@@ -26,7 +26,7 @@ from ..backends.interface import Match, Vector, VectorStore
 from ..embedding.embedding import Embedder, ModelUnavailable
 from ..index.catalog import Catalog
 from ..index.index import COLLECTION
-from ..index.projection import FORGOTTEN
+from ..index.projection import FORGOTTEN, is_turn
 from ..index.scope import EVERYTHING, Scope
 from .features import READ_CHARS, Found, Values, features_of
 from .gathering import Candidate, Gathering, in_order, scores_by, speakers_of
@@ -225,13 +225,17 @@ class Search:
         return self._priors(self._found(ranking), ranking)
 
     def _priors(self, found: Found, ranking: Ranking) -> Priors:
-        trust = np.array([self._trust_in(one) for one in ranking.candidates]) if self.trusted else np.zeros(1)
+        trust = self._trust_in(ranking.candidates, self.trusted) if self.trusted else np.zeros(1)
         return priors_of(found, trust, ranking.asked, self._settings.priors)
 
-    def _trust_in(self, candidate: Candidate) -> float:
-        """Return how much more or less than usual a candidate is trusted, with the facts that it was found by."""
-        known = {candidate.unit, *candidate.matched}
-        return max(-1.0, min(1.0, sum(self.trusted.get(node_id, 0.0) for node_id in known)))
+    def _trust_in(self, candidates: Sequence[Candidate], trusted: Mapping[NodeId, float]) -> Values:
+        """Return how much more or less than usual each candidate is trusted, -1 to 1, with all facts drawn from it."""
+        known = {one.unit: {one.unit, *one.matched} for one in candidates}
+        if judged := [node_id for node_id in trusted if not is_turn(node_id)]:
+            for unit, fact in self._catalog.drawn_among(judged, known):
+                known[unit].add(fact)
+        sums = [sum(trusted.get(node_id, 0.0) for node_id in known[one.unit]) for one in candidates]
+        return np.clip(sums, -1.0, 1.0)
 
     def _found(self, ranking: Ranking) -> Found:
         return Found(

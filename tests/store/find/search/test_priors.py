@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -10,9 +11,12 @@ import pytest
 from dreamd.store.find.index.catalog import Said
 from dreamd.store.find.search.features import Found
 from dreamd.store.find.search.priors import asked_by, priors_of
+from dreamd.store.keep import okf
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.settings import PriorSettings
+
+from tests import memories
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 NONE = np.zeros(1)
@@ -113,6 +117,55 @@ def test_trust_moves_within_its_bound() -> None:
     trust = np.array([0.05, -0.1, 0.9, 0.0])
     added = priors_of(of(*[None] * 4), trust, AT_ANY_TIME, PriorSettings())["trust"]
     assert added.tolist() == pytest.approx([0.2, -0.4, 0.6, 0.0])
+
+
+def judged_fact(store: MemoryStore, turn: str, text: str) -> str:
+    """Write a fact into the vault as a dream draws it from a turn: it is found by that turn alone."""
+    source = {"id": "t1", "resource": "/s.md", "title": turn}
+    drawn = memories.fact(text, "shop", created_at=NOW, extra={"sources": [source], "searched": False})
+    path = store.paths.vault / drawn.path
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(okf.from_memory(replace(drawn, sources=(turn,))))
+    store.reconcile()
+    return drawn.node_id
+
+
+def test_feedback_on_a_fact_moves_the_turn_that_it_was_drawn_from(store: MemoryStore) -> None:
+    texts = ("Blue boxes for bread come from Ratioform in Munich", "Red boxes for bread come from Ratioform in Hamburg")
+    for name, text in zip(("s1", "s2"), texts, strict=True):
+        store.observe(SessionHead(name, "shop", started_at=NOW), [NewTurn("user", text, NOW)]).result()
+    facts = {f"{name}#1": judged_fact(store, f"{name}#1", text) for name, text in zip(("s1", "s2"), texts, strict=True)}
+    assert store.settle(30)
+    asked = "Where do boxes for bread come from?"
+
+    def found() -> dict[str, dict[str, float]]:
+        traced = store.recall(asked, channel="shop", explain=True).trace["candidates"]
+        return {one["unit"]: one["priors"] for one in traced}
+
+    first, second = found()
+    store.feedback(facts[second], "useful")
+    store.feedback(facts[first], "not-useful")
+    assert found() == {second: {"trust": pytest.approx(0.2)}, first: {"trust": pytest.approx(-0.4)}}
+    assert list(found()) == [second, first]
+    store.feedback(first, "not-useful")
+    for _ in range(9):
+        store.feedback(facts[first], "not-useful")
+    assert found()[first] == {"trust": -PriorSettings().most_trust}
+
+
+def test_feedback_on_a_page_moves_none_of_the_turns_that_it_cites(store: MemoryStore) -> None:
+    store.observe(SessionHead("s1", "shop", started_at=NOW), [NewTurn("user", TEXT, NOW)]).result()
+    page = store.paths.vault / "scenarios" / "boxes.md"
+    page.parent.mkdir(exist_ok=True)
+    page.write_text(
+        "---\ntype: Scenario\ntitle: Boxes\nnode_id: boxes\nlevel: L2\nkind: episode\nchannel: shop\n"
+        'sources:\n  - { id: t1, resource: /s.md, title: "s1#1" }\n---\n\nBoxes were chosen.\n'
+    )
+    store.reconcile()
+    assert store.settle(30)
+    store.feedback("boxes", "not-useful")
+    (traced,) = store.recall("blue boxes for bread", channel="shop", explain=True).trace["candidates"]
+    assert traced["priors"] == {}
 
 
 def test_what_a_person_judged_changes_places_with_its_neighbour(store: MemoryStore) -> None:
