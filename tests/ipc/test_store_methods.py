@@ -192,6 +192,15 @@ def test_explain_tells_how_and_why_not(client: Client) -> None:
     assert caught.value.code == NOT_FOUND
 
 
+def test_a_turn_without_a_time_was_said_now_and_is_found_by_its_day(client: Client) -> None:
+    turn = {"role": "user", "text": "The kiln broke again in the morning.", "external_id": "t1"}
+    client.call("observe", {"session": {"session_id": "s1", "channel": "shop"}, "turns": [turn]})
+    assert client.call("show", {"node_id": "s1#1"})["created_at"].startswith(f"{NOW:%Y-%m-%d}")
+    for question, found in (("What happened today?", ["s1#1"]), ("What happened yesterday?", [])):
+        hits = client.call("recall", {"query": question, "channel": "shop"})["hits"]
+        assert [hit["node_id"] for hit in hits] == found
+
+
 def test_why_not_tells_the_turn_of_a_fact_and_what_feedback_did(client: Client, store: MemoryStore) -> None:
     client.call("observe", {"session": {"session_id": "s1", "channel": "shop"}, "turns": TURNS[:1]})
     source = {"sources": [{"id": "t1", "resource": "/s1.md", "title": "s1#1"}], "searched": False}

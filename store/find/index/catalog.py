@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypedDict
 
@@ -305,6 +305,23 @@ class Catalog:
         of_all = " AND ".join([*tests, test])
         sql = f"SELECT {NODE_COLUMNS} FROM node WHERE {of_all} ORDER BY created_at DESC, node_id LIMIT ? OFFSET ?"
         return list(self._nodes(sql, (*bindings, *bound, limit, offset)))
+
+    def said_between(self, since: datetime, until: datetime, channels: Collection[str], limit: int) -> list[Node]:
+        """Return the newest turns and facts of each channel that were said from `since` until before `until`."""
+        sql = (
+            f"SELECT {NODE_COLUMNS} FROM node WHERE channel = ? AND level = ? AND created_at BETWEEN ? AND ?"
+            " AND kind NOT IN ('session', 'document') ORDER BY created_at DESC LIMIT ?"
+        )
+        day = timedelta(days=1)  # other zones' times are other texts
+        bounds = (since - min(day, since - _FIRST)).isoformat(), (until + min(day, _LAST - until)).isoformat()
+        found = (
+            node
+            for channel in sorted(channels)
+            for level in (Level.FACT, Level.SESSION)
+            for node in self._nodes(sql, (channel, level.value, *bounds, limit))
+        )
+        first, last = since.timestamp(), until.timestamp()
+        return [node for node in found if node.time_s is not None and first <= node.time_s < last]
 
     def curated(self, channels: Collection[str]) -> list[Node]:
         """Return the live curated memories of these channels: the highest priority first, then the newest."""
@@ -615,6 +632,9 @@ class Catalog:
     def _one(self, sql: str, bindings: Sequence[Any] = ()) -> Any:
         row = next(self._rows(sql, bindings), None)
         return row[0] if row else None
+
+
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 def _instant(text: str | None) -> datetime | None:
