@@ -331,11 +331,12 @@ class SideAnswer(TypedDict):
 
 
 class DecisionAnswer(TypedDict):
-    """A question that only a person can answer."""
+    """A question that only a person can answer, or a `mark` ("replaced", "likely") that they can take back."""
 
     decision_id: str
     older: SideAnswer
     newer: SideAnswer
+    mark: str | None
 
 
 class LeakAnswer(TypedDict):
@@ -360,10 +361,12 @@ class WaitingAnswer(TypedDict):
 
 
 class ReviewAnswer(TypedDict):
-    """The decisions that wait for a person, and what agents wrote down that does."""
+    """The decisions that wait for a person, the marks that they may take back, and what agents wrote down."""
 
     decisions: list[DecisionAnswer]
     total: int
+    marks: list[DecisionAnswer]
+    marks_total: int
     waiting: list[WaitingAnswer]
     leaks: list[LeakAnswer]
 

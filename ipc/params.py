@@ -51,12 +51,16 @@ class HelloParams(Params):
 
 
 class RecallParams(Params):
-    """The question. No channel: that of the caller's working directory, `cwd`; `*`: all of them."""
+    """The question. No channel: that of the caller's working directory, `cwd`; `*`: all of them.
+
+    What was said in the `session` that asks is left out.
+    """
 
     query: Query
     limit: Limit = 10
     channel: Name | None = None
     cwd: Folder | None = None
+    session: Name | None = None
     levels: Annotated[tuple[Level, ...], Field(max_length=4)] = ()
     include_archived: bool = False
     as_of: Instant | None = None

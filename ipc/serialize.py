@@ -9,7 +9,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any, cast
 
 from .. import __version__
-from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Evidence, Hit, Slot
+from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Evidence, Hit, Level, Slot
 from .answers import (
     ElsewhereAnswer,
     EvidenceAnswer,
@@ -92,30 +92,46 @@ def why_not(
     answer: RecallAnswer,
     trace: Mapping[str, Any],
     ruled_out_by: Mapping[str, Sequence[str]],
+    session: str | None = None,
 ) -> WhyNotAnswer:
     """Return the place of a memory in the search, from 1, or the reason why it was not in it.
 
-    `ruled_out_by` are the fields by which the filter leaves it out, with its own values.
+    `ruled_out_by` are the fields by which the filter leaves it out, with its own values. The `session` asks.
     """
     candidates: Sequence[Mapping[str, Any]] = trace.get("candidates") or ()
-    place = next(
-        (i for i, one in enumerate(candidates, 1) if node.node_id in (one["unit"], *one["nodes"])),
-        None,
-    )
+    turn = _unit_of(node)
+    is_found_by_turn = node.live and not asked.levels and asked.filter is None
+    ids = {node.node_id, turn} if is_found_by_turn else {node.node_id}
+    place = next((i for i, one in enumerate(candidates, 1) if not ids.isdisjoint((one["unit"], *one["nodes"]))), None)
     if place is not None:
-        reason = f"the limit was {asked.limit}" if place > asked.limit else "it is among the answers"
+        found = candidates[place - 1]
+        it = "it" if node.node_id in (found["unit"], *found["nodes"]) else f"{turn}, which it was drawn from,"
+        reason = f"the limit was {asked.limit}" if place > asked.limit else f"{it} is among the answers"
         reason = "nothing that was found is near enough to answer" if answer["abstained"] else reason
+        reason += _by_feedback(found["priors"])
     elif not node.live and not asked.include_archived:
         reason = "it is archived, or a newer one has taken its place (include_archived looks there too)"
     elif asked.levels and node.level not in asked.levels:
         reason = f"its level is {node.level}"
     elif answer["channel"] not in (ALL_CHANNELS, node.channel) and node.channel != GLOBAL_CHANNEL:
         reason = f"its channel is {node.channel}"
+    elif session and session == turn.partition("#")[0]:
+        reason = "it was said in the session that asks, which has it"
     elif ruled_out_by:
         reason = f"the filter leaves it out: {', '.join(starmap(_held, ruled_out_by.items()))}"
     else:
         reason = f"neither its words nor its meaning were among the nearest; {len(candidates)} others were looked at"
     return {"node_id": node.node_id, "place": place, "reason": reason}
+
+
+def _unit_of(node: Shown) -> str:
+    """Return the turn that a fact was drawn from, and stands for it in a search, or a node's own id."""
+    return node.evidence[0].node_id if node.level is Level.FACT and node.evidence else node.node_id
+
+
+def _by_feedback(priors: Mapping[str, float]) -> str:
+    """Say what feedback on a memory, or on a fact drawn from it, did to its score; "" for nothing."""
+    return f"; feedback moved its score by {priors['trust']:+.2f}" if priors.get("trust") else ""
 
 
 def _held(field: str, values: Sequence[str]) -> str:

@@ -67,10 +67,12 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
 
     def recall(params: RecallParams, call: Call) -> RecallAnswer:
         channel = channel_of(params.channel, params.cwd, store.channel_names_with)
+        session = params.session and store.session_name(params.session)
         found = store.recall(
             params.query,
             limit=params.limit,
             channel=channel,
+            session=session,
             levels=params.levels,
             include_archived=params.include_archived,
             as_of=params.as_of,
@@ -93,13 +95,13 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             held = store.channels()
             answer["notes"] += why_nothing(params, channel, held) + did_you_mean(store.meant(params.query, channel))
             if params.channel is None and not held.get(channel) and not (params.filter or params.as_of):
-                answer["elsewhere"] = elsewhere_that_fits(store.elsewhere(params.query, params.limit))
+                answer["elsewhere"] = elsewhere_that_fits(store.elsewhere(params.query, params.limit, session))
         if params.explain:
             answer["trace"] = trace_answer(found.trace)
         if params.why_not is not None:
             node = store.show(params.why_not, wanted=False)
             ruled_out_by = store.ruled_out_by(params.why_not, _where(params.filter, store.channel_names_with))
-            answer["why_not"] = why_not(node, params, answer, found.trace, ruled_out_by)
+            answer["why_not"] = why_not(node, params, answer, found.trace, ruled_out_by, session)
         return answer
 
     def context(params: ContextParams, call: Call) -> ContextAnswer:
@@ -108,7 +110,7 @@ def store_handlers(store: MemoryStore) -> dict[str, Handler]:
             params.query,
             budget_tokens=params.budget_tokens,
             channel=channel,
-            session=params.session,
+            session=params.session and store.session_name(params.session),
             as_of=params.as_of,
             where=_where(params.filter, store.channel_names_with),
         )

@@ -108,6 +108,7 @@ class MemoryStore:
         self.tag = parts.corrections.tag
         self.curate = parts.corrections.curate
         self.decisions = parts.corrections.decisions
+        self.marks = parts.corrections.marks
         self.decide = parts.corrections.decide
         self.waiting = parts.corrections.waiting
         self.accept = parts.corrections.accept

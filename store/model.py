@@ -331,7 +331,8 @@ class Action:
     """One proposed change to one vault file.
 
     `pre_sha256` is the hash of the content that the action was planned against (None: no such file). `content` is the
-    whole new file (None: delete). `fingerprint` names what a tombstone would forbid (see `keep.changes.fingerprint`).
+    whole new file (None: delete). `fingerprint` names what tombstones would forbid, a key a line (see
+    `keep.changes.fingerprint`).
     """
 
     kind: ActionKind
@@ -366,6 +367,11 @@ class Action:
             content=content,
             fingerprint=fingerprint,
         )
+
+
+def tombstone_keys(fingerprint: str | None) -> tuple[str, ...]:
+    """Return the keys of the tombstones that the fingerprint of an action stands for."""
+    return tuple(fingerprint.split("\n")) if fingerprint else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,7 @@ class PriorSettings(BaseModel):
 
     `time`: the question names the time that the memory is of, by `days_before` and `days_after` or less. Of LoCoMo's
     92 such questions it raised recall@10 from .777 to .895, cross-validated; any weight from 2 to 5 gave .87 or more.
+    `newest`: the question asks for the newest, and the memory holds a word of it and is newer than others that do.
     `event`: the question asks about the time before or after an event, and the memory is of that time.
     `trust`: feedback on the memory, as a part of 1; what it adds or takes is at most `most_trust`, so that neighbours
     in the order change places and a clearly better memory stays first.
@@ -52,6 +53,7 @@ class PriorSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     time: float = Field(3.0, ge=0.0, le=10.0)
+    newest: float = Field(3.0, ge=0.0, le=10.0)
     event: float = Field(1.0, ge=0.0, le=10.0)
     words: float = Field(5.0, ge=0.0, le=20.0)
     trust: float = Field(4.0, ge=0.0, le=20.0)

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     )
 
 MOST_SHOWN = 40
+MARKS_SHOWN = 20
+"""Marks that follow what waits, where they are not asked for."""
+
+SIDES = {None: ("older", "newer"), "replaced": ("replaced", "by"), "likely": ("likely changed", "by")}
+"""The names of the two sides of a decision, or of a mark."""
+
 KEPT = {
     "newer": "The newer one holds.",
     "older": "The older one holds.",
@@ -73,9 +79,11 @@ def restore(options: Namespace, terminal: Terminal) -> int:
 def review_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of review."""
     parser.add_argument("decision", nargs="?", help="the id of a decision or of a memory; by default all, in turn")
-    parser.add_argument("--list", action="store_true", help="only list the open decisions")
+    parser.add_argument("--list", action="store_true", help="only list the open decisions, and all marks")
     choice = parser.add_mutually_exclusive_group()
-    choice.add_argument("--keep", choices=("newer", "older", "both"), help="which memory holds")
+    choice.add_argument(
+        "--keep", choices=("newer", "older", "both"), help="which memory holds; both: takes a mark back"
+    )
     choice.add_argument("--edit", metavar="TEXT", help="the text that holds instead of both")
     choice.add_argument("--accept", action="store_true", help="what an agent wrote down holds")
     choice.add_argument("--reject", action="store_true", help="forget what an agent wrote down")
@@ -83,23 +91,35 @@ def review_arguments(parser: ArgumentParser) -> None:
 
 
 def review(options: Namespace, terminal: Terminal) -> int:
-    """Show what waits, settle one, or walk through all."""
+    """Show what waits and what is marked, settle one, or walk through what waits."""
     if options.keep or options.edit or options.accept or options.reject:
         return _settle(options, terminal)
     answer: ReviewAnswer = ask(terminal, "review_list")
+    if options.decision or options.list or terminal.as_json:
+        _ask_for_all_marks(answer, terminal)
     if options.decision:
-        answer["decisions"] = [d for d in answer["decisions"] if options.decision in _names(d)]
+        answer["decisions"], answer["marks"] = (
+            [one for one in pairs if options.decision in _names(one)]
+            for pairs in (answer["decisions"], answer["marks"])
+        )
         answer["waiting"] = [one for one in answer["waiting"] if options.decision == one["node_id"]]
-    nothing = not answer["decisions"] and not answer["waiting"]
+        answer["marks_total"] = len(answer["marks"])
+    waits = bool(answer["decisions"] or answer["waiting"])
     if terminal.as_json:
         terminal.document(answer)
-    elif nothing:
-        terminal.lines(["No decision waits.", *leaks_in_words(answer["leaks"], terminal.look)])
-    elif options.list or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        terminal.lines(decisions_in_words(answer, terminal.look))
-    else:
+    elif waits and not options.list and sys.stdin.isatty() and sys.stdout.isatty():
         return _walk(answer, options.by, terminal)
-    return 4 if options.decision and nothing else 0
+    else:
+        terminal.lines(decisions_in_words(answer, terminal.look, len(answer["marks"]) if options.list else MARKS_SHOWN))
+    return 4 if options.decision and not (waits or answer["marks"]) else 0
+
+
+def _ask_for_all_marks(answer: ReviewAnswer, terminal: Terminal) -> None:
+    while len(marks := answer["marks"]) < answer["marks_total"]:
+        more: ReviewAnswer = ask(terminal, "review_list", {"offset": len(marks)})
+        if not more["marks"]:  # some were taken back meanwhile
+            break
+        marks += more["marks"]
 
 
 def _settle(options: Namespace, terminal: Terminal) -> int:
@@ -144,8 +164,7 @@ def _walk(answer: ReviewAnswer, by: str | None, terminal: Terminal) -> int:
         terminal.lines(look.paint(line, GREEN) for line in decided_in_words(done))
         settled += 1
     terminal.lines(["", f"{count(settled, 'decision')} made; {len(asked) - settled:,} still waiting."])
-    if answer["leaks"]:
-        terminal.lines(leaks_in_words(answer["leaks"], look))
+    terminal.lines(marks_in_words(answer, look) + leaks_in_words(answer["leaks"], look))
     return 0
 
 
@@ -212,21 +231,36 @@ def _in_days(instant: str | None, look: Look) -> str:
     return "tonight" if days == 0 else f"in {count(days, 'day')}"
 
 
-def decisions_in_words(answer: ReviewAnswer, look: Look) -> list[str]:
-    """Describe each decision that waits, one after the other; first what agents wrote down."""
-    lines: list[str] = []
+def decisions_in_words(answer: ReviewAnswer, look: Look, most_marks: int = MARKS_SHOWN) -> list[str]:
+    """Describe each decision that waits, one after the other, then the marks; first what agents wrote down."""
+    lines: list[str] = [] if answer["decisions"] or answer["waiting"] else ["No decision waits."]
     for one in answer["waiting"]:
         lines += [look.paint(one["node_id"], BOLD), *claim_in_words(one, look), ""]
     if answer["waiting"]:
         lines += [*look.wrap("Settle one with `dreamctl review ID --accept` or --reject."), ""]
-    if not answer["decisions"]:
-        return lines + leaks_in_words(answer["leaks"], look)
     for decision in answer["decisions"]:
         lines += [look.paint(decision["decision_id"], BOLD), *decision_in_words(decision, look), ""]
-    if answer["total"] > len(answer["decisions"]):
-        lines += [f"… and {answer['total'] - len(answer['decisions']):,} more after these.", ""]
-    lines += look.wrap("Settle one with `dreamctl review ID --keep newer|older|both`, or --edit TEXT.")
-    return lines + leaks_in_words(answer["leaks"], look)
+    if answer["decisions"]:
+        if answer["total"] > len(answer["decisions"]):
+            lines += [f"… and {answer['total'] - len(answer['decisions']):,} more after these.", ""]
+        lines += look.wrap("Settle one with `dreamctl review ID --keep newer|older|both`, or --edit TEXT.")
+    return lines + marks_in_words(answer, look, most_marks) + leaks_in_words(answer["leaks"], look)
+
+
+def marks_in_words(answer: ReviewAnswer, look: Look, most: int = MARKS_SHOWN) -> list[str]:
+    """Describe the pairs that dreams or `remember` marked, and how one is taken back."""
+    shown = answer["marks"][:most]
+    if not shown:
+        return []
+    are = "statement is" if answer["marks_total"] == 1 else "statements are"
+    head = f"{answer['marks_total']:,} earlier {are} marked as changed by a later one. "
+    head += "`dreamctl review ID --keep both` takes a mark back: both stand, and no dream marks the two again."
+    lines = ["", *look.wrap(head), ""]
+    for mark in shown:
+        lines += [look.paint(mark["decision_id"], BOLD), *decision_in_words(mark, look), ""]
+    if left := answer["marks_total"] - len(shown):
+        lines += [f"… and {left:,} more (`dreamctl review --list` has them)."]
+    return lines
 
 
 def claim_in_words(claim: WaitingAnswer, look: Look) -> list[str]:
@@ -242,7 +276,7 @@ def claim_in_words(claim: WaitingAnswer, look: Look) -> list[str]:
 def decision_in_words(decision: DecisionAnswer, look: Look) -> list[str]:
     """Describe both sides with their dates and sources."""
     lines = []
-    for name, side in (("older", decision["older"]), ("newer", decision["newer"])):
+    for name, side in zip(SIDES[decision["mark"]], (decision["older"], decision["newer"]), strict=True):
         since = look.ago(side["since"]) if side["since"] else "undated"
         about = " · ".join(clean(part) for part in (since, side["channel"], side["node_id"]))
         lines += [f"  {look.paint(name.upper(), BOLD, YELLOW)}  {look.paint(about, DIM)}"]

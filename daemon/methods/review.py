@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from ...ipc.answers import DecayAnswer, LeakAnswer, ReviewAnswer
+from ...ipc.answers import DecayAnswer, DecisionAnswer, LeakAnswer, ReviewAnswer
 from ...ipc.call import Call
+from ...ipc.params import Offset
 from ...ipc.protocol import Refused
-from ...ipc.store_methods import Handler, Name, NoParams, Params, instant, plain
+from ...ipc.store_methods import Handler, Name, Params, instant, plain
 from ...store import LANDED
 from ..clock import utc_now
 from ..settings import Settings
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from ...store import MemoryStore
 
 MOST_FADING = 500
-MOST_DECISIONS = 50
-LONGEST_TEXT = 4000
+MOST_DECISIONS, MOST_MARKS = 50, 50
+LONGEST_TEXT, LONGEST_MARKED = 4000, 1000
 LINTING = ("daily", "weekly")
 """The runs that look for secrets."""
 
@@ -38,6 +39,12 @@ class RestoreParams(Params):
     """The archived memory to bring back."""
 
     node_id: Name
+
+
+class ReviewParams(Params):
+    """The marks to pass over."""
+
+    offset: Offset = 0
 
 
 class DecideParams(Params):
@@ -64,7 +71,7 @@ class ReviewMethods:
         return {
             "decay_preview": Handler(DecayParams, self.decay_preview, long=True),
             "restore": Handler(RestoreParams, self.restore, blocking=True, shape=plain),
-            "review_list": Handler(NoParams, self.review_list, blocking=True),
+            "review_list": Handler(ReviewParams, self.review_list, blocking=True),
             "review_decide": Handler(DecideParams, self.review_decide, blocking=True, shape=plain),
         }
 
@@ -100,17 +107,21 @@ class ReviewMethods:
         """Bring an archived memory back."""
         return self._store.restore(params.node_id)
 
-    def review_list(self, params: NoParams, call: Call) -> ReviewAnswer:
-        """Return the decisions that wait, and the secrets that a dream found where it may not take them out."""
+    def review_list(self, params: ReviewParams, call: Call) -> ReviewAnswer:
+        """Return what waits, a page of the marks, and the secrets that a dream found and may not take out."""
         waiting = self._store.decisions()
-        decisions = [plain(decision) for decision in waiting[:MOST_DECISIONS]]
-        for decision in decisions:
-            for side in (decision["older"], decision["newer"]):
-                side["text"] = side["text"][:LONGEST_TEXT]
+        marked = self._store.marks(params.offset, MOST_MARKS)
         claims = [plain(claim) for claim in self._store.waiting()[:MOST_DECISIONS]]
         for claim in claims:
             claim["text"] = claim["text"][:LONGEST_TEXT]
-        return {"decisions": decisions, "total": len(waiting), "waiting": claims, "leaks": self._leaks()}
+        return {
+            "decisions": [_cut(plain(decision), LONGEST_TEXT) for decision in waiting[:MOST_DECISIONS]],
+            "total": len(waiting),
+            "marks": [_cut(plain(mark), LONGEST_MARKED) for mark in marked.marks],
+            "marks_total": marked.total,
+            "waiting": claims,
+            "leaks": self._leaks(),
+        }
 
     def review_decide(self, params: DecideParams, call: Call) -> Any:
         """Settle one."""
@@ -132,6 +143,13 @@ class ReviewMethods:
             {"node_id": leak.node_id, "path": leak.path, "kinds": ", ".join(leak.places)}
             for leak in self._store.leaks(named)
         ]
+
+
+def _cut(answer: DecisionAnswer, longest: int) -> DecisionAnswer:
+    """Return a decision with its texts cut."""
+    for side in (answer["older"], answer["newer"]):
+        side["text"] = side["text"][:longest]
+    return answer
 
 
 def _login() -> str:

@@ -182,7 +182,7 @@ def _session(context: Context) -> str | None:
     turn = (context.meta or {}).get("x-codex-turn-metadata")
     named = turn.get("session_id") if isinstance(turn, dict) else None
     known = context.lifespan_context.known
-    return named if isinstance(named, str) else known.get("session") or known.get("relay")
+    return (named if isinstance(named, str) else None) or known.get("session") or known.get("relay") or None
 
 
 def _server() -> Server[Any]:

@@ -99,7 +99,7 @@ TOOLS: Mapping[str, Tool] = {
             "recall",
             render.recalled,
             required=("query",),
-            adds=("cwd",),
+            adds=("cwd", "session"),
             reads_only=True,
             always_loaded=True,
         ),

@@ -1,15 +1,16 @@
-"""Decisions about two live memories that contradict each other: a person chooses the one that holds.
+"""Decisions about two memories: they contradict each other, or a dream marked one as replaced by the other.
 
-A decision is applied as a run, so that `undo` reverts it; its tombstone keeps dreams from asking again.
+A contradiction waits for its person; a mark stands until they take it back. A decision is applied as a run, so that
+`undo` reverts it; its tombstone keeps dreams from asking, and from marking, again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from ..find.index.catalog import Catalog
 from ..find.index.projection import Node
@@ -18,9 +19,11 @@ from ..keep.files.vault import Vault
 from ..model import Action, InvalidInput, Memory, NodeId, NotFound, Status
 from .outgoing import outgoing
 from .runs import REVIEW
-from .standing import is_over, revival
+from .standing import is_over, parted, revival
 
 Choice = Literal["newer", "older", "both", "edit"]
+Mark = Literal["replaced", "likely"]
+"""The older memory of two is replaced by the newer, or likely changed by it."""
 
 MOST_TURNS: Final = 3
 EXCERPT_CHARS: Final = 600
@@ -51,11 +54,42 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A question that only a person can answer. `decision_id` depends on the two memories alone."""
+    """A question that only a person can answer, or a `mark` that they can take back.
+
+    `decision_id` depends on the two memories alone.
+    """
 
     decision_id: str
     older: Side
     newer: Side
+    mark: Mark | None = None
+
+
+class Marks(NamedTuple):
+    """A page of the marks, and how many there are."""
+
+    total: int
+    marks: Sequence[Decision]
+
+
+class _Marked(NamedTuple):
+    """A marked pair as the index has it."""
+
+    older: Node
+    newer: Node
+    mark: Mark
+
+    @property
+    def decision_id(self) -> str:
+        return decision_id(self.older.node_id, self.newer.node_id)
+
+    def as_decision(self) -> Decision:
+        """Return it as what goes out: both texts, without the turns that they cite."""
+        older, newer = (
+            Side(node.node_id, node.path, outgoing(node.title), outgoing(node.text), node.channel, node.since)
+            for node in (self.older, self.newer)
+        )
+        return Decision(self.decision_id, older, newer, self.mark)
 
 
 def pair_key(one: NodeId, other: NodeId) -> str:
@@ -85,20 +119,32 @@ class Decisions:
             (decision for decision in found if decision), key=lambda d: d.newer.since or _LONG_AGO, reverse=True
         )
 
+    def marks(self, offset: int = 0, limit: int | None = None) -> Marks:
+        """Return a page of the pairs that dreams or `remember` marked: the doubtful first, then the newest."""
+        found = self._marked()
+        return Marks(len(found), [one.as_decision() for one in found[offset:][:limit]])
+
+    def _marked(self) -> list[_Marked]:
+        closed = frozenset(self._decided())
+        pairs = [pair for pair in self._catalog.marks() if pair_key(*pair[:2]) not in closed]
+        nodes = self._catalog.nodes({name for pair in pairs for name in pair[:2]})
+        found = [_Marked(nodes[old], nodes[new], mark) for old, new, mark in pairs if {old, new} <= nodes.keys()]
+        return sorted(found, key=lambda one: (one.mark != "likely", -(one.newer.since or _LONG_AGO).timestamp()))
+
     def find(self, name: str) -> Decision:
-        """Find an open decision by its id or by one of its memories. Raises NotFound; InvalidInput for several."""
-        waiting = self.open()
-        found = [d for d in waiting if d.decision_id == name] or [
-            d for d in waiting if name in (d.older.node_id, d.newer.node_id)
-        ]
-        if not found:
+        """Find an open decision, else a mark, by its id or by one of its memories.
+
+        Raises NotFound; InvalidInput for several.
+        """
+        waiting = _named(self.open(), name)
+        marked = [] if waiting else _named(self._marked(), name)
+        names = [one.decision_id for one in waiting] + [one.decision_id for one in marked]
+        if not names:
             raise NotFound(f"no decision {name} waits", hint="`dreamctl review --list` shows those that do.")
-        if len(found) > 1:
-            raise InvalidInput(
-                f"{name} is part of {len(found)} decisions",
-                hint="Name one by its id: " + ", ".join(d.decision_id for d in found) + ".",
-            )
-        return found[0]
+        if len(names) > 1:
+            hint = f"Name one by its id: {', '.join(names)}."
+            raise InvalidInput(f"{name} is part of {len(names)} decisions", hint=hint)
+        return waiting[0] if waiting else marked[0].as_decision()
 
     def actions(
         self, decision: Decision, choice: Choice, by: str, now: datetime, text: str = "", title: str = ""
@@ -106,7 +152,10 @@ class Decisions:
         """Plan the changes of a choice to the two files. `edit` gives the newer one a new `text`, and lets it hold."""
         older, newer = self._memory(decision.older.path), self._memory(decision.newer.path)
         verified = {"by": f"human:{by}", "at": now.isoformat()}
-        if choice == "both":
+        if choice == "both" and decision.mark:  # neither is vouched for: another may change it one day
+            changes = (parted(older, newer.node_id), parted(newer, older.node_id))
+            reason = "a person decided that the newer one does not change the older"
+        elif choice == "both":
             changes = (_settled(older, newer, verified), _settled(newer, older, verified))
             reason = "a person decided that both hold"
         elif choice == "older":
@@ -128,10 +177,11 @@ class Decisions:
             changes = (_settled(older, newer) | ended, _settled(newer, older, verified) | begun)
             reason = "a person decided that the newer one holds"
         key = pair_key(older.node_id, newer.node_id)
-        return (
+        replaced = (
             self._replace(older, changes[0], reason, key),
             self._replace(newer, changes[1], reason, key, text if choice == "edit" else None),
         )
+        return tuple(action for action, changed in zip(replaced, changes, strict=True) if changed)
 
     def _decision(self, one: NodeId, other: NodeId) -> Decision | None:
         nodes = self._catalog.nodes([one, other])
@@ -165,6 +215,11 @@ class Decisions:
         )
 
 
+def _named(pairs: Sequence[_Pair], name: str) -> list[_Pair]:
+    by_memory = [one for one in pairs if name in (one.older.node_id, one.newer.node_id)]
+    return [one for one in pairs if one.decision_id == name] or by_memory
+
+
 def with_body(data: bytes, text: str) -> bytes:
     """Return a file with another body; its frontmatter stays byte for byte."""
     body = okf.parse(data).body.encode()
@@ -195,9 +250,8 @@ def is_reviewed(meta: Mapping[str, object]) -> bool:
 
 
 def _settled(memory: Memory, other: Memory, verified: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the changes of every choice: the contradiction ends, and a memory that holds is verified."""
-    left = [node_id for node_id in memory.contradicts if node_id != other.node_id]
-    changes: dict[str, Any] = {"contradicts": left or None}
+    """Return the changes of every choice: what stood between the two ends, and a memory that holds is verified."""
+    changes = parted(memory, other.node_id)
     if verified is not None:
         listed = memory.extra.get("verified")
         changes["verified"] = [*(listed if isinstance(listed, list) else ()), dict(verified)]
@@ -208,4 +262,5 @@ def _said(turn: Node) -> Said:
     return Said(turn.node_id, turn.role, turn.created_at, outgoing(turn.text)[:EXCERPT_CHARS])
 
 
+_Pair = TypeVar("_Pair", Decision, _Marked)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from ..keep import okf
 from ..model import Action, InvalidInput, Memory, NodeId, Status
 from ..text.state.judging import Relation
 from .decisions import pair_key
-from .standing import SAME_AS, released, revival
+from .standing import SAME_AS, parted, released, revival
 
 LATER_MOST: Final = 3
 """The newest memories that probably took a memory's place are listed in it, so many at most."""
@@ -27,13 +27,13 @@ Linked = Memory | Node
 
 @dataclass(slots=True)
 class _File:
-    """A file before and after its edits; `reason` and `tombstone_key` are those of the first edit."""
+    """A file before and after its edits, with the keys of them all; `reason` is that of the first edit."""
 
     node_id: NodeId
     before: bytes
     after: bytes
     reason: str = ""
-    tombstone_key: str | None = None
+    tombstone_keys: dict[str, None] = field(default_factory=dict)
 
 
 class LinkEdits:
@@ -70,9 +70,10 @@ class LinkEdits:
 
     def part(self, older: Linked, newer: Linked, tombstone_key: str) -> None:
         """Have a memory hold again beside one that has taken its place."""
-        self.edit(older, revival(self.meta(older)), "it was restored", tombstone_key)
-        left = [node_id for node_id in self.standing(newer).supersedes if node_id != older.node_id]
-        self.edit(newer, {"supersedes": left or None}, "a memory that it replaced was restored", tombstone_key)
+        back = revival(self.meta(older)) | parted(self.standing(older), newer.node_id)
+        self.edit(older, back, "it was restored", tombstone_key)
+        left = parted(self.standing(newer), older.node_id)
+        self.edit(newer, left, "a memory that it replaced was restored", tombstone_key)
 
     def follow(self, older: Linked, newer: Linked, tombstone_key: str) -> None:
         """Say in the older one that the newer probably took its place; both stay live."""
@@ -127,7 +128,7 @@ class LinkEdits:
         if okf.parse(file.after).meta:
             file.after = okf.edit(file.after, changes)
             file.reason = file.reason or reason
-            file.tombstone_key = file.tombstone_key or tombstone_key
+            file.tombstone_keys |= {tombstone_key: None} if tombstone_key else {}
 
     def standing(self, one: Linked) -> Memory:
         """Return a memory as its file stands after the edits so far."""
@@ -147,7 +148,7 @@ class LinkEdits:
                 file.after,
                 stage=self._stage,
                 reason=file.reason,
-                fingerprint=file.tombstone_key,
+                fingerprint="\n".join(file.tombstone_keys) or None,
             )
             for path, file in self._files.items()
             if file.after != file.before

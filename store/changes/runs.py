@@ -35,6 +35,7 @@ from ..model import (
     NotFound,
     StoreBusy,
     StoreError,
+    tombstone_keys,
 )
 from ..text.normal_form import folded_words
 from . import standing
@@ -297,9 +298,10 @@ class Changes:
             writes += [records.move_cursor(*key, ordinal) for key, ordinal in changeset.cursors.items()]
         if run.kind in _PERSONAL:
             writes += [
-                records.leave_tombstone(step.action.fingerprint, run.run_id, run.started_at, step.action.reason)
+                records.leave_tombstone(key, run.run_id, run.started_at, step.action.reason)
                 for step in steps
-                if step.action.fingerprint and step.refusal is None
+                if step.refusal is None
+                for key in tombstone_keys(step.action.fingerprint)
             ]
         return Planned(None, changes, writes, awaited=run.kind == FORGET)
 
@@ -435,10 +437,10 @@ class Changes:
                 writes.append(records.action_undone(run.run_id, action.ordinal))
                 if run.kind not in _PERSONAL and (key := edit_key(path, action.pre_image, action.post_image)):
                     writes.append(records.leave_tombstone(key, run.run_id, now, "undone"))
-                if action.fingerprint and run.kind in _PERSONAL:
-                    writes.append(records.lift_tombstone(action.fingerprint))
-                elif action.fingerprint:
-                    writes.append(records.leave_tombstone(action.fingerprint, run.run_id, now, "undone"))
+                for key in tombstone_keys(action.fingerprint):
+                    is_personal = run.kind in _PERSONAL
+                    leave = records.leave_tombstone(key, run.run_id, now, "undone")
+                    writes.append(records.lift_tombstone(key) if is_personal else leave)
         if writes:
             writes.append(records.run_undone(run.run_id, "partly_undone" if refusals else "undone", now))
         released = [other for other in released if writes and not _moved_on(files, other.path, other.seen)]
@@ -491,7 +493,8 @@ class Changes:
 
 
 def _objection(action: Action, before: bytes | None, forbidden: Collection[str]) -> str | None:
-    if forbidden and {action.fingerprint, edit_key(action.path, before, action.content)} & set(forbidden):
+    keys = {*tombstone_keys(action.fingerprint), edit_key(action.path, before, action.content)} if forbidden else set()
+    if not keys.isdisjoint(forbidden):
         return FORBIDDEN
     if action.content is not None and places_of_secrets(action.content):
         return UNSAFE

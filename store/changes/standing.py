@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from ..keep import okf
-from ..model import NodeId, Status
+from ..model import Memory, NodeId, Status
 
 SAME_AS: Final = "same_as"
 """The key of an archived memory that lists the one that says the same, and holds."""
@@ -30,6 +30,14 @@ def revival(meta: Mapping[str, Any]) -> dict[str, Any]:
     if meta.get("status") == Status.DEPRECATED.value:
         changes["status"] = Status.STABLE.value
     return changes
+
+
+def parted(memory: Memory, other: NodeId) -> dict[str, Any]:
+    """Return the changes to a memory's keys by which another took its place, disputes it, or gave way to it no more."""
+    links = {"contradicts": memory.contradicts, "later": memory.later, "supersedes": memory.supersedes}
+    left = {key: [one for one in listed if one != other] or None for key, listed in links.items() if other in listed}
+    status = {"status": memory.status.value}
+    return left | (revival(status) if memory.superseded_by == other else {})
 
 
 def released(data: bytes, heir: NodeId | None) -> bytes:

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from ..changes.decisions import Choice, Decision, Decisions, pair_key, restoring
+from ..changes.decisions import Choice, Decision, Decisions, Marks, pair_key, restoring
 from ..changes.deletions import Deletions, bringing_back
 from ..changes.link_edits import LinkEdits
 from ..changes.outgoing import outgoing
@@ -139,7 +139,8 @@ class Corrections:
     def restore(self, node_id: NodeId) -> Restored:
         """Bring a memory back that is archived or replaced, or whose file is gone, as a run that `undo` can undo.
 
-        It counts as used now; one that has taken its place holds as well, and no dream judges the two again. Raises
+        It counts as used now; one that has taken its place holds as well, and no dream judges the two again, nor it
+        and any that came between. Raises
         NotFound, InvalidInput for one that holds or was forgotten, and Conflict when something else has the place of a
         deleted file.
         """
@@ -187,8 +188,14 @@ class Corrections:
         self._visibility.settle()
         return self._decisions.open()
 
+    @repeated_after_repair
+    def marks(self, offset: int = 0, limit: int | None = None) -> Marks:
+        """Return a page of the pairs that dreams or `remember` marked: the doubtful first, then the newest."""
+        self._visibility.settle()
+        return self._decisions.marks(offset, limit)
+
     def decide(self, name: str, choice: Choice, by: str, text: str = "") -> Decided:
-        """Settle an open decision, as a run that `undo` can undo; no dream asks again.
+        """Settle an open decision, or a mark, as a run that `undo` can undo; no dream asks, or marks the two, again.
 
         Raises NotFound where none of this name are open, InvalidInput for an edit without a text, and Conflict when a
         file changed meanwhile.
@@ -205,6 +212,8 @@ class Corrections:
         )
         _raise_if_refused(applied)
         self._tombstones.read()
+        if decision.mark:  # what comes back is not to fade the next night
+            self._writer.write(*records.log_usage([decision.older.node_id], now)).result()
         return Decided(decision.decision_id, applied.run_id, choice, (decision.older.path, decision.newer.path))
 
     @repeated_after_repair

@@ -81,13 +81,17 @@ class Recall:
         *,
         limit: int = 10,
         channel: str | None = None,
+        session: NodeId | None = None,
         levels: Sequence[Level] = (),
         include_archived: bool = False,
         as_of: datetime | None = None,
         where: Filter = (),
         explain: bool = False,
     ) -> Recalled:
-        """Find what answers a question, best first; `where` narrows what may, and `as_of` takes what held then."""
+        """Find what answers a question, best first; `where` narrows what may, and `as_of` takes what held then.
+
+        `session` is left out: its agent has it.
+        """
         question = Question(
             text=query,
             limit=limit,
@@ -98,10 +102,11 @@ class Recall:
             where=where,
         )
         ranking = self._rank(question)
+        ranking.leave_out_session(session)
         found = self._answer(ranking, limit)
         self._writer.later(*records.log_usage([hit.node_id for hit in found.hits], self._now()))
         if not (levels or include_archived or as_of or where or explain):
-            self._feedback.answered(query, channel, None, ranking, [shown_hit(hit) for hit in found.hits])
+            self._feedback.answered(query, channel, session, ranking, [shown_hit(hit) for hit in found.hits])
         return replace(found, trace=hits.trace(ranking)) if explain else found
 
     @repeated_after_repair
@@ -173,9 +178,10 @@ class Recall:
         self._writer.later(*records.log_usage(node_ids, self._now()))
 
     @repeated_after_repair
-    def elsewhere(self, query: str, limit: int = 10) -> list[Elsewhere]:
+    def elsewhere(self, query: str, limit: int = 10, session: NodeId | None = None) -> list[Elsewhere]:
         """Find what answers a question in any channel, by channel, best first; nothing of it is counted or kept."""
         ranking = self._rank(Question(text=query, limit=limit, channel=ALL_CHANNELS))
+        ranking.leave_out_session(session)
         found: dict[str, list[Hit]] = {}
         for hit in self._answer(ranking, limit).hits:
             found.setdefault(hit.channel, []).append(hit)

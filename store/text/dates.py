@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache, lru_cache
@@ -19,6 +20,7 @@ MOST_MARKS = 9
 _BEFORE = re.compile(rf"(?:^|\s)[^\w\s=/.\\@:]{{0,{MOST_MARKS}}}\Z|[—–…]\Z")
 _BEHIND = re.compile(rf"[^\w\s=/\\@]{{0,{MOST_MARKS}}}(?:\s|\Z)|[—–…]")
 _ISO = re.compile(r"\b\d{4}-\d\d-\d\d\b")
+_BY_DOTS = re.compile(r"(?<![\w.])(\d{1,2})\. ?(\d{1,2})\. ?((?:19|20)\d\d)(?![\w.])")
 _RECENT_DAYS = 120
 """A day without a year that lies no longer back is the one that was: "since 1 October" said on the 6th.
 
@@ -31,7 +33,7 @@ _ASKED_DAYS = 364
 _KINDS = ("ago", "ahead", "within", "last", "next", "next_but_one", "last_unit", "next_unit", "dates")
 
 
-_ASKED = ("asked",)
+_ASKED = ("asked", "this_unit")
 """The forms that name a time in a question alone: in a statement "in May" is as often a plan."""
 
 
@@ -61,7 +63,7 @@ def find_asked(question: str, asked_on: date) -> list[Resolved]:
     A day or month without a year is the last one that has begun, unless the question speaks of what will be.
     """
     found = _in_words(question, asked_on, (*_KINDS, *_ASKED), asks=True)
-    return _longest([*found, *_written_as_numbers(question)])
+    return _longest([*found, *_written_as_numbers(question), *_written_with_dots(question)])
 
 
 def _longest(found: list[Resolved]) -> list[Resolved]:
@@ -166,6 +168,14 @@ def _written_as_numbers(text: str) -> Iterator[Resolved]:
         yield Resolved(match.start(), match.end(), day, day)
 
 
+def _written_with_dots(text: str) -> Iterator[Resolved]:
+    """Yield the days of a question that are written as 5.3.2026, the day first."""
+    for match in _BY_DOTS.finditer(text):
+        day, month, year = map(int, match.groups())
+        with suppress(ValueError):  # a version, or a 31st of June
+            yield Resolved(match.start(), match.end(), date(year, month, day), date(year, month, day))
+
+
 @cache
 def _patterns(language: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return the patterns of a language, each with its kind."""
@@ -225,7 +235,7 @@ def _span(
 ) -> tuple[date, date] | None:
     if kind == "within" and not will_be:
         return None  # "finished it in two days" is a duration
-    sign = -1 if kind in {"ago", "last", "last_unit"} else 1
+    sign = -1 if kind in {"ago", "last", "last_unit"} else 0 if kind == "this_unit" else 1
     if kind.startswith("offset"):
         day = said_on + timedelta(days=int(kind.split()[1]))
         return day, day
@@ -240,7 +250,7 @@ def _span(
         day += timedelta(days=7 if kind == "next_but_one" else 0)
         return day, day
     unit = next(unit for unit in ("day", "week", "month", "year") if said.get(unit))
-    if unit == "day" and kind in {"last_unit", "next_unit"}:
+    if unit == "day" and kind in {"last_unit", "next_unit", "this_unit"}:
         return None  # "the next day" is the one after what is told
     number = said.get("n")
     count = (

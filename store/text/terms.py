@@ -8,7 +8,7 @@ from datetime import date
 from functools import cache
 from typing import NamedTuple
 
-from .dates import find_asked
+from .dates import Resolved, find_asked
 from .languages import entries, language_of, phrases, words_in
 from .stems import stem, stems_of
 from .vocabulary import SHORT_MONTHS
@@ -67,6 +67,24 @@ def event_in(question: str) -> Event | None:
         if terms := [word for word in words if word not in words_in("question_words")]:
             return Event(stems_of(terms[:EVENT_WORDS]), side == "before")
     return None
+
+
+def asks_for_newest(question: str) -> bool:
+    """Check that a question asks for what is newest."""
+    return phrases("days.newest").search(question) is not None
+
+
+def asks_nothing_but(question: str, times: Collection[Resolved]) -> bool:
+    """Check that a question names no thing beside some times, or the newest: "what happened on 5 March?"."""
+    if not times and not asks_for_newest(question):
+        return False
+    for one in sorted(times, key=lambda one: -one.start):
+        question = f"{question[: one.start]} {question[one.end :]}"
+    for section in ("days.newest", "days.happenings"):
+        question = phrases(section).sub(" ", question)
+    left = (match.group().lower().replace("’", "'").partition("'")[0] for match in WORD.finditer(question))
+    asking = words_in("question_words") | words_in("days.asking")
+    return all(word in asking for word in left)
 
 
 def names_in(question: str, stems: Collection[str]) -> list[str]:

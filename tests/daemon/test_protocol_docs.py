@@ -268,6 +268,7 @@ FIGURES: list[tuple[str, object]] = [
     ("holds the first 1,000", MAX_SKIPPED),
     ("the soonest first, at most 500", review.MOST_FADING),
     ("the newest first, at most 50; `newer`", review.MOST_DECISIONS),
+    ("then the newest, at most 50 from `offset` on", review.MOST_MARKS),
 ]
 IN_WORDS: list[tuple[str, bool]] = [
     ("waits, at most two seconds", store_methods.LINKING_S == 2),

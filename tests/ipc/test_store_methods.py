@@ -16,20 +16,21 @@ from dreamd.ipc.protocol import BUSY, INVALID_PARAMS, NOT_FOUND, encode
 from dreamd.ipc.serialize import cut_to_bytes, plain
 from dreamd.ipc.store_methods import store_handlers
 from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep import deadline
+from dreamd.store.keep import deadline, okf
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Evidence, Level
 from dreamd.store.settings import StoreSettings
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import memories
 from tests.ipc.conftest import Serve
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 
 
 @pytest.fixture
-def client(serve: Serve, tmp_path: Path) -> Iterator[Client]:
+def store(tmp_path: Path) -> Iterator[MemoryStore]:
     paths = StorePaths(
         vault=tmp_path / "vault",
         ledger=tmp_path / "ledger.db",
@@ -39,11 +40,16 @@ def client(serve: Serve, tmp_path: Path) -> Iterator[Client]:
     )
     ticks = iter(range(10_000))
     store = MemoryStore.open(paths, StoreSettings(), StubEmbedder(), lambda: NOW + timedelta(seconds=next(ticks)))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def client(serve: Serve, store: MemoryStore) -> Iterator[Client]:
     serving = serve(store_handlers(store))
     with serving.client() as client:
         yield client
     serving.stop()
-    store.close()
 
 
 TURNS = [
@@ -173,9 +179,47 @@ def test_explain_tells_how_and_why_not(client: Client) -> None:
     answer = client.call("recall", {"query": "Where do penguins sleep?", "why_not": first})
     assert answer["abstained"]
     assert "among the answers" not in answer["why_not"]["reason"]
+    turn = {"role": "user", "text": "Tabs are three spaces wide.", "external_id": "t1"}
+    client.call("observe", {"session": {"session_id": "my session"}, "turns": [turn]})
+    asked = {"query": "tabs spaces", "session": "my session"}
+    said = next(hit for hit in client.call("recall", asked | {"session": "s2"})["hits"] if "three" in hit["text"])
+    answer = client.call("recall", asked | {"why_not": said["node_id"]})
+    assert said["node_id"] not in {hit["node_id"] for hit in answer["hits"]}
+    assert "the session that asks" in answer["why_not"]["reason"]
+    assert "three" not in client.call("context", asked)["text"]
     with pytest.raises(DaemonError) as caught:
         client.call("recall", {"query": "tabs", "why_not": "nobody"})
     assert caught.value.code == NOT_FOUND
+
+
+def test_a_turn_without_a_time_was_said_now_and_is_found_by_its_day(client: Client) -> None:
+    turn = {"role": "user", "text": "The kiln broke again in the morning.", "external_id": "t1"}
+    client.call("observe", {"session": {"session_id": "s1", "channel": "shop"}, "turns": [turn]})
+    assert client.call("show", {"node_id": "s1#1"})["created_at"].startswith(f"{NOW:%Y-%m-%d}")
+    for question, found in (("What happened today?", ["s1#1"]), ("What happened yesterday?", [])):
+        hits = client.call("recall", {"query": question, "channel": "shop"})["hits"]
+        assert [hit["node_id"] for hit in hits] == found
+
+
+def test_why_not_tells_the_turn_of_a_fact_and_what_feedback_did(client: Client, store: MemoryStore) -> None:
+    client.call("observe", {"session": {"session_id": "s1", "channel": "shop"}, "turns": TURNS[:1]})
+    source = {"sources": [{"id": "t1", "resource": "/s1.md", "title": "s1#1"}], "searched": False}
+    fact = memories.fact("The bakery bills by Postgres.", "shop", sources=("s1#1",), extra=source)
+    path = store.paths.vault / fact.path
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(okf.from_memory(fact))
+    store.reconcile()
+    asked = {"query": "PostgreSQL billing service", "channel": "shop", "why_not": fact.node_id, "explain": True}
+    answer = client.call("recall", asked)
+    assert answer["trace"]["candidates"][0]["nodes"] == ["s1#1"]
+    told = {"node_id": fact.node_id, "place": 1, "reason": "s1#1, which it was drawn from, is among the answers"}
+    assert answer["why_not"] == told
+    client.call("feedback", {"node_id": fact.node_id, "verdict": "not-useful"})
+    answer = client.call("recall", asked)
+    assert answer["why_not"]["reason"] == f"{told['reason']}; feedback moved its score by -0.40"
+    assert answer["trace"]["candidates"][0]["priors"] == {"trust": -0.4}
+    answer = client.call("recall", {**asked, "session": "s1"})
+    assert answer["why_not"]["reason"] == "it was said in the session that asks, which has it"
 
 
 def test_an_abstention_says_what_was_left_out_and_where_nothing_is(client: Client) -> None:

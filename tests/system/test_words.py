@@ -129,7 +129,7 @@ def test_what_is_found_elsewhere_stands_under_its_channel(recorded: Recording, l
 def test_a_trace_and_a_why_not_are_read_by_people(recorded: Recording, look: Look) -> None:
     answer = recorded.named["an explained recall"]
     said = text_of(query.trace_in_words(answer["trace"], look))
-    assert re.match(r"Took: keyword \d+\.\d ms, ", said)
+    assert re.match(r"Took: read \d+\.\d ms, keyword \d+\.\d ms, ", said)
     assert re.search(r"^place +score +keyword +vector +node$", said, re.MULTILINE)
     assert re.search(r"^ +1 +\d\.\d{3} +#\d+ \S+ +#\d+ \S+ +\S+#\d+$", said, re.MULTILINE)
     many: Any = {**answer["trace"], "candidates": answer["trace"]["candidates"][:1] * 25}

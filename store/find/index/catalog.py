@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import apsw
 
@@ -17,7 +17,7 @@ from ...keep.database import Migration
 from ...keep.okf.session import ERASED
 from ...model import Evidence, Kind, Level, NodeId, SessionHead
 from .node_filter import node_filter
-from .projection import AWAITS, FORGOTTEN, REWORDS, THE_PERSON, Node, is_turn
+from .projection import AWAITS, FORGOTTEN, REWORDS, SUCCESSOR, THE_PERSON, Node, is_turn
 from .scope import EVERYTHING, Scope
 from .withdrawn import Withdrawn
 
@@ -313,6 +313,23 @@ class Catalog:
         ORDER BY id DESC LIMIT ?"""  # the unary + keeps SQLite from an index and from sorting what that finds
         return [text for (text,) in self._rows(sql, (most_chars, least_chars, most))]
 
+    def said_between(self, since: datetime, until: datetime, channels: Collection[str], limit: int) -> list[Node]:
+        """Return the newest turns and facts of each channel that were said from `since` until before `until`."""
+        sql = (
+            f"SELECT {NODE_COLUMNS} FROM node WHERE channel = ? AND level = ? AND created_at BETWEEN ? AND ?"
+            " AND kind NOT IN ('session', 'document') ORDER BY created_at DESC LIMIT ?"
+        )
+        day = timedelta(days=1)  # other zones' times are other texts
+        bounds = (since - min(day, since - _FIRST)).isoformat(), (until + min(day, _LAST - until)).isoformat()
+        found = (
+            node
+            for channel in sorted(channels)
+            for level in (Level.FACT, Level.SESSION)
+            for node in self._nodes(sql, (channel, level.value, *bounds, limit))
+        )
+        first, last = since.timestamp(), until.timestamp()
+        return [node for node in found if node.time_s is not None and first <= node.time_s < last]
+
     def curated(self, channels: Collection[str]) -> list[Node]:
         """Return the live curated memories of these channels: the highest priority first, then the newest."""
         sql = (
@@ -437,6 +454,16 @@ class Catalog:
             listed.sort(key=lambda drawn: (drawn.fact.ordinal, drawn.fact.node_id))
         return facts
 
+    def drawn_among(self, facts: Collection[NodeId], units: Collection[NodeId]) -> list[tuple[NodeId, NodeId]]:
+        """Return those of some facts whose first evidence is one of these turns, each after its turn."""
+        sql = """
+        SELECT link.target, link.source FROM json_each(?1) AS unit
+        CROSS JOIN link ON link.target = unit.value AND link.kind = 'cites' AND link.rank = 0
+        JOIN node ON node.node_id = link.source AND node.level = 'L1'
+        WHERE link.source IN (SELECT value FROM json_each(?2))
+        """
+        return [(unit, fact) for unit, fact in self._all_rows(sql, json.dumps(list(units)), json.dumps(list(facts)))]
+
     def fact_links(self, facts: Collection[NodeId]) -> list[FactLink]:
         """Return what took the place of these facts, probably did, or contradicts them, whichever file says so."""
         sql = """
@@ -483,6 +510,18 @@ class Catalog:
         WHERE link.kind = 'contradicts' AND one.live AND other.live ORDER BY 1, 2
         """
         return [(source, target) for source, target in self._rows(sql)]
+
+    def marks(self) -> list[tuple[NodeId, NodeId, Literal["replaced", "likely"]]]:
+        """Return the pairs of which the first says that the second took its place, or, both living, that it likely did.
+
+        Of a pair with both marks the first alone.
+        """
+        sql = """
+        SELECT link.source, link.target, max(link.kind) FROM link JOIN node AS one ON one.node_id = link.source
+        JOIN node AS other ON other.node_id = link.target
+        WHERE link.kind = 'superseded_by' OR (link.kind = 'later' AND one.live AND other.live) GROUP BY 1, 2
+        """
+        return [(older, newer, "replaced" if kind == SUCCESSOR else "likely") for older, newer, kind in self._rows(sql)]
 
     def waiting(self) -> list[NodeId]:
         """Return the live memories that wait for review, the newest first."""
@@ -600,6 +639,9 @@ class Catalog:
     def _one(self, sql: str, bindings: Sequence[Any] = ()) -> Any:
         row = next(self._rows(sql, bindings), None)
         return row[0] if row else None
+
+
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 def _instant(text: str | None) -> datetime | None:

@@ -72,7 +72,8 @@ def put_newest_first(ranking: Ranking, passages: Passages, catalog: Catalog, lim
     order = newest_first([candidate.unit for candidate in top], links, passages.relevances() if links.later else {})
     if ranking.scope.where:  # what a filter leaves out is named beside a hit, and is none
         order = [unit for unit in order if unit in known]
-    known |= {unit: Candidate(unit) for unit in catalog.roles([unit for unit in order if unit not in known])}
+    brought = [unit for unit in order if unit not in known and not ranking.is_left_out(unit)]
+    known |= {unit: Candidate(unit) for unit in catalog.roles(brought)}
     ahead = [known[unit] for unit in order if unit in known]
     scores = [candidate.score for candidate in ahead]
     for place in range(len(ahead) - 2, -1, -1):

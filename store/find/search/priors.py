@@ -16,7 +16,7 @@ import numpy as np
 from ...settings import PriorSettings
 from ...text.dates import Resolved, find_asked, format_span, names_one_of
 from ...text.stems import stems_of
-from ...text.terms import Event, event_in, query_terms
+from ...text.terms import Event, asks_for_newest, asks_nothing_but, event_in, query_terms
 from ..index.catalog import Said
 from .features import READ, Found, Values
 
@@ -36,11 +36,16 @@ stand beside one that does, make it a name rather than a subject."""
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The form of a question: the number of its terms, and the spans of time or the event that it asks about."""
+    """The form of a question: the number of its terms, and the spans of time or the event that it asks about.
+
+    `newest`: it asks for what is newest; `nothing_else`: it asks about these times, or the newest, and no thing.
+    """
 
     terms: int = 0
     spans: Sequence[Resolved] = ()
     event: Event | None = None
+    newest: bool = False
+    nothing_else: bool = False
 
 
 NOTHING_ASKED = Asked()
@@ -49,7 +54,16 @@ NOTHING_ASKED = Asked()
 def asked_by(question: str, terms: int, now: datetime) -> Asked:
     """Read what a question says of itself."""
     spans = find_asked(question[:LONGEST_CHARS], now.date())
-    return Asked(terms, spans, None if spans else event_in(question))
+    is_short = len(question) <= LONGEST_CHARS
+    newest = is_short and not spans and asks_for_newest(question)
+    has_begun = all(one.first <= now.date() for one in spans)
+    return Asked(
+        terms,
+        spans,
+        None if spans else event_in(question),
+        newest=newest,
+        nothing_else=is_short and has_begun and asks_nothing_but(question, spans),
+    )
 
 
 def priors_of(found: Found, trust: Values, asked: Asked, settings: PriorSettings) -> Priors:
@@ -63,9 +77,19 @@ def priors_of(found: Found, trust: Values, asked: Asked, settings: PriorSettings
         priors["words"] = settings.words * keyword / keyword.max()
     if settings.time and asked.spans:
         priors["time"] = settings.time * _time_fits(said, asked.spans, settings)
+    if settings.newest and asked.newest:
+        priors["newest"] = settings.newest * _newness(said, keyword, settings)
     if settings.event and asked.event and (day := day_of_event(asked.event, found)) is not None:
         priors["event"] = settings.event * _side_fits(said, day, asked.event, settings)
     return {name: added for name, added in priors.items() if added.any()}
+
+
+def _newness(said: Sequence[Said], keyword: Values, settings: PriorSettings) -> Values:
+    """Return how new each candidate is beside the newest that holds a word of the question, 0 to 1."""
+    days = [_day_of(one) if held or not keyword.any() else None for one, held in zip(said, keyword, strict=True)]
+    newest = max((day for day in days if day is not None), default=date.min)
+    ages = [np.inf if day is None else (newest - day).days for day in days]
+    return np.exp(-np.array(ages, np.float64) / settings.days_after)
 
 
 def note_of_time(told: Sequence[tuple[date | None, str]], asked: Asked) -> list[str]:

@@ -177,7 +177,8 @@ class Passages:
     """The passages that are read for a question, and how near the nearest is.
 
     `nodes` are all that were read, by id; `unread` are the names in the question that none of them holds. `cosine` is
-    None without vectors; `cover` is the best share of the question's words, `shared_words` their number.
+    None without vectors; `cover` is the best share of the question's words, `shared_words` their number. `is_of_time`:
+    the question asks about a time alone, and they are of that time.
     """
 
     passages: Sequence[Passage]
@@ -188,6 +189,7 @@ class Passages:
     cover: float
     shared_words: int
     unread: Sequence[str] = ()
+    is_of_time: bool = False
 
     @property
     def trust(self) -> float:
@@ -202,6 +204,8 @@ class Passages:
     @property
     def is_far(self) -> bool:
         """Return True if nothing is near the question, in meaning or in words: no answer is better than these."""
+        if self.is_of_time:
+            return not self.passages
         if self.cosine is None:
             return self.cover == 0.0
         return self.cosine < FAR_COSINE and self.cover < FAR_COVER and self.shared_words < ENOUGH_WORDS
@@ -427,6 +431,7 @@ class _Reading:
             max(map(rarity.share, shared), default=0.0),
             max(map(len, shared), default=0),
             self._unread(said.values()),
+            self.ranking.is_of_time,
         )
 
     def _unread(self, said: Iterable[frozenset[str]]) -> list[str]:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as time_of_day
 from functools import partial
 
 import numpy as np
@@ -17,16 +18,17 @@ from ...filters import Clause, Condition, Filter, Group, wanted_fields
 from ...keep.deadline import within
 from ...keep.soft_lock import SoftLock
 from ...model import ALL_CHANNELS, GLOBAL_CHANNEL, Kind, Level, NodeId, StoreBusy
-from ...roles import Role
+from ...roles import MACHINES, Role
 from ...score_stages import Stages
 from ...settings import SearchSettings
+from ...text.dates import Resolved, format_span, names_one_of
 from ...text.stems import stems_of
 from ...text.terms import query_terms
 from ..backends.interface import Match, Vector, VectorStore
 from ..embedding.embedding import Embedder, ModelUnavailable
 from ..index.catalog import Catalog
 from ..index.index import COLLECTION
-from ..index.projection import FORGOTTEN
+from ..index.projection import FORGOTTEN, Node, is_turn
 from ..index.scope import EVERYTHING, Scope
 from .features import READ_CHARS, Found, Values, features_of
 from .gathering import Candidate, Gathering, in_order, scores_by, speakers_of
@@ -58,6 +60,14 @@ KEYWORD_S = 1.0
 """The time limit of keyword search, after which vectors answer alone; at a million turns it takes .02 s."""
 
 NO_PAGES_THEN = "pages are written anew with what is learned, so turns and facts alone answer as of an earlier time"
+
+TOLD_WITHIN = timedelta(days=7)
+"""The days after a time in which what is said may name it: "the kiln broke on Thursday"."""
+
+LISTED_SPREAD = 0.4
+"""The first of what was said at a time has the score 1, the last this much less: its order is that of kind and time."""
+
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 WEIGHED = 40
 """Candidates, at least, whose order is right in every respect: as many as are ever read for an answer."""
@@ -94,8 +104,9 @@ class Question:
 class Ranking:
     """The candidates, best first, and how they were found.
 
-    `words` are the question's, `terms` the stems of those that say what it asks for, `asked` its form. `shows_facts`:
-    turns stand for the facts drawn from them. `scope` is what may be brought in beside them, but nothing of `session`.
+    `words` are the question's, `terms` the stems of those that say what it asks for, `asked` its form. `is_of_time`:
+    the candidates are what was said at the time that it asks about, and no thing was looked for. `shows_facts`: turns
+    stand for the facts drawn from them. `scope` is what may be brought in beside them, but nothing of `session`.
     `cosines` returns how near other chunks are to the question; {} without vectors.
     """
 
@@ -103,6 +114,7 @@ class Ranking:
     terms: frozenset[str] = frozenset()
     words: str = ""
     asked: Asked = NOTHING_ASKED
+    is_of_time: bool = False
     shows_facts: bool = False
     scope: Scope = EVERYTHING
     session: NodeId | None = None
@@ -115,7 +127,11 @@ class Ranking:
         """Drop the candidates that are a session's own turns: its agent has them."""
         if session_id is not None:
             self.session = session_id
-            self.candidates = [c for c in self.candidates if c.unit.partition("#")[0] != session_id]
+            self.candidates = [one for one in self.candidates if not self.is_left_out(one.unit)]
+
+    def is_left_out(self, unit: NodeId) -> bool:
+        """Return True for a turn of the session that is left out."""
+        return self.session is not None and unit.partition("#")[0] == self.session
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
@@ -165,6 +181,13 @@ class Search:
         if not query.meant:
             return ranking
         embedding = self._embedding.submit(self.embed, query.meant)  # neither holds Python up for long
+        with ranking.timed("read"):
+            ranking.asked = asked_by(ranking.words, len(ranking.terms), question.as_of or self._now())
+        if ranking.asked.nothing_else and {*question.levels} <= {*BY_DEFAULT}:
+            embedding.cancel()
+            with self.alone.held(), self._catalog.one_state(), self._backend.reading(), ranking.timed("time"):
+                self._list_time(ranking, question)
+            return ranking
         with self.alone.held(), self._catalog.one_state(), self._backend.reading():
             vector = self._gather(ranking, question, terms, embedding)
             if not ranking.candidates:
@@ -199,18 +222,47 @@ class Search:
         reach = max(self._settings.reach, 3 * question.limit)
         gathering = Gathering(self._catalog, self._backend, ranking.scope)
         with ranking.timed("keyword"):
-            gathering.add("keyword", self._search_keyword(terms, reach, where, ranking))
-        with ranking.timed("read"):
-            ranking.asked = asked_by(ranking.words, len(ranking.terms), question.as_of or self._now())
+            for among in _of_the_time(where, ranking.asked):
+                gathering.add("keyword", self._search_keyword(terms, reach, among, ranking))
         with ranking.timed("embed, beyond keyword"):
             vector, notes = embedding.result()
         ranking.notes += notes
         if vector is not None:
             self.use_vector(ranking, vector)
             with ranking.timed("vector"):
-                gathering.add("vector", self._backend.search_vector(COLLECTION, vector, reach, where))
+                for among in _of_the_time(where, ranking.asked):
+                    gathering.add("vector", self._backend.search_vector(COLLECTION, vector, reach, among))
         ranking.candidates = gathering.candidates()
         return vector
+
+    def _list_time(self, ranking: Ranking, question: Question) -> None:
+        """Take what was said at the times that a question asks about, or last: what is known of it first, the newest.
+
+        A dream drew a fact from what is worth keeping; what a person said comes before what a program did.
+        """
+        ranking.is_of_time = True
+        spans = ranking.asked.spans
+        channels = ranking.scope.channels or set(self._catalog.channel_names())
+        reach = max(self._settings.reach, question.limit)
+        levels = question.levels or BY_DEFAULT
+        nodes = [
+            node
+            for since, until in _bounds_of(spans)
+            for node in self._catalog.said_between(since, until, channels, reach)
+            if node.level in levels and ranking.scope.admits(node) and _is_of(node, spans)
+        ]
+        units = self._catalog.units([node.node_id for node in nodes], ranking.scope)
+        placed: dict[NodeId, tuple[bool, int, int]] = {}
+        for node in nodes:
+            place = (node.level is not Level.FACT, int(node.role in MACHINES), -(node.time_s or 0))
+            if (unit := units.get(node.node_id)) is not None:
+                placed[unit] = min(place, placed.get(unit, place))
+        order = sorted(placed, key=lambda unit: (placed[unit], unit))[:reach]
+        ranking.candidates = [
+            Candidate(unit, score=1.0 - LISTED_SPREAD * place / len(order)) for place, unit in enumerate(order)
+        ]
+        if not order and spans:
+            ranking.notes.append(f"nothing here is from {' or '.join(map(format_span, spans))}")
 
     def features(self, ranking: Ranking) -> dict[str, Values]:
         """Return the features of the candidates, in the ranking's order; there is at least one."""
@@ -221,13 +273,17 @@ class Search:
         return self._priors(self._found(ranking), ranking)
 
     def _priors(self, found: Found, ranking: Ranking) -> Priors:
-        trust = np.array([self._trust_in(one) for one in ranking.candidates]) if self.trusted else np.zeros(1)
+        trust = self._trust_in(ranking.candidates, self.trusted) if self.trusted else np.zeros(1)
         return priors_of(found, trust, ranking.asked, self._settings.priors)
 
-    def _trust_in(self, candidate: Candidate) -> float:
-        """Return how much more or less than usual a candidate is trusted, with the facts that it was found by."""
-        known = {candidate.unit, *candidate.matched}
-        return max(-1.0, min(1.0, sum(self.trusted.get(node_id, 0.0) for node_id in known)))
+    def _trust_in(self, candidates: Sequence[Candidate], trusted: Mapping[NodeId, float]) -> Values:
+        """Return how much more or less than usual each candidate is trusted, -1 to 1, with all facts drawn from it."""
+        known = {one.unit: {one.unit, *one.matched} for one in candidates}
+        if judged := [node_id for node_id in trusted if not is_turn(node_id)]:
+            for unit, fact in self._catalog.drawn_among(judged, known):
+                known[unit].add(fact)
+        sums = [sum(trusted.get(node_id, 0.0) for node_id in known[one.unit]) for one in candidates]
+        return np.clip(sums, -1.0, 1.0)
 
     def _found(self, ranking: Ranking) -> Found:
         return Found(
@@ -364,6 +420,35 @@ class Search:
 
 def _score_last(candidate: Candidate) -> tuple[float, NodeId]:
     return (-candidate.score, candidate.unit)
+
+
+def _bounds_of(spans: Sequence[Resolved]) -> list[tuple[datetime, datetime]]:
+    """Return the times in which what is of some spans is said, some days after them too; without spans all time."""
+    if not spans:
+        return [(_FIRST, _LAST)]
+    told = [(one.first, min(date.max - timedelta(days=1), one.last + TOLD_WITHIN)) for one in spans]
+    return [(_midnight(first), _midnight(last + timedelta(days=1))) for first, last in told]
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time_of_day.min, UTC)
+
+
+def _is_of(node: Node, spans: Sequence[Resolved]) -> bool:
+    """Check that a node was said within one of some spans, or names a day of one; any is of none."""
+    said_on = node.created_at.astimezone(UTC).date() if node.created_at else date.min
+    if not spans or any(one.first <= said_on <= one.last for one in spans):
+        return True
+    return names_one_of(node.text[:READ_CHARS], said_on, spans)
+
+
+def _of_the_time(where: Filter, asked: Asked) -> list[Filter]:
+    """Return the filter of a search, and that of another among what was said at the time that a question asks about."""
+    within_it = [
+        (Condition("time", "gte", (int(since.timestamp()),)), Condition("time", "lt", (int(until.timestamp()),)))
+        for since, until in _bounds_of(asked.spans)
+    ]
+    return [where, *([(*where, *one) for one in within_it] if asked.spans else [])]
 
 
 def normalised_filter(question: Question) -> Filter:

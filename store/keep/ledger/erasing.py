@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from ...model import NodeId
+from ...model import NodeId, tombstone_keys
 from ...results import Anchor
 from .answered import forget_answers
 from .journal import sha256
-from .records import Write, clear_flag, packed, unpacked
+from .records import Write, clear_flag, lift_tombstone, packed, unpacked
 from .work import ANCHORS, GOALS, anchor_of_row, erase_work, forget_handed, goal_of_row, set_anchor, set_goal, work_text
 
 ROWS_AT_ONCE: Final = 64
@@ -108,8 +108,7 @@ def _action(row: Sequence[Any], eraser: Eraser) -> Iterator[Write]:
         new is None and old is not None for old, new in zip(images, kept, strict=True)
     ):
         yield Write(_ERASE_ACTION, (number,))
-        if fingerprint is not None:
-            yield Write("DELETE FROM tombstone WHERE fingerprint = ?", (fingerprint,))
+        yield from (lift_tombstone(key) for key in tombstone_keys(fingerprint))
         return
     said = [eraser.renamed(path), *(None if text is None else eraser.cleaned(text) for text in (reason, refusal))]
     if kept != images or said != [path, reason, refusal]:

@@ -155,7 +155,7 @@ ANSWERS: dict[str, Any] = {
         "page": None,
         "undone": [],
     },
-    "review_list": {"decisions": [], "total": 0, "waiting": [], "leaks": []},
+    "review_list": {"decisions": [], "total": 0, "marks": [], "marks_total": 0, "waiting": [], "leaks": []},
     "review_decide": {"decision_id": "d1", "run_id": "r9", "choice": "newer", "paths": []},
     "decay_preview": {"days": 30, "most_a_night": 10, "total": 0, "fading": []},
     "restore": {"node_id": "k2m4", "run_id": "r2", "path": "facts/a.md", "beside": "x7"},
@@ -751,6 +751,7 @@ def test_a_thin_command_loads_the_standard_library_alone(daemon: FakeDaemon) -> 
 
 DECISION = {
     "decision_id": "d1",
+    "mark": None,
     "older": {
         "node_id": "a1", "path": "facts/a.md", "title": "Oslo", "text": "The office is in Oslo.", "channel": "work",
         "since": "2026-01-02T09:00:00+00:00",
@@ -766,7 +767,7 @@ LEAK = {"node_id": "n1", "path": "notes/keys.md", "kinds": "github"}
 
 @pytest.fixture
 def reviewing(daemon: FakeDaemon) -> FakeDaemon:
-    daemon.answers["review_list"] = {"decisions": [DECISION], "total": 1, "waiting": [], "leaks": [LEAK]}
+    daemon.answers["review_list"] = {**ANSWERS["review_list"], "decisions": [DECISION], "total": 1, "leaks": [LEAK]}
     daemon.answers["review_decide"] = {"decision_id": "d1", "run_id": "r9", "choice": "newer", "paths": []}
     return daemon
 
@@ -778,6 +779,30 @@ def test_review_shows_both_sides_with_their_evidence(reviewing: FakeDaemon, run:
         assert told in out
     assert "\x1b[31m" not in out
     assert json.loads(run("review", "--json")[1])["decisions"][0]["decision_id"] == "d1"
+
+
+def test_review_lists_every_mark_and_says_how_one_is_taken_back(daemon: FakeDaemon, run: Run) -> None:
+    marks = [DECISION | {"decision_id": f"m{n}", "mark": "replaced" if n else "likely"} for n in range(130)]
+    daemon.answers["review_list"] = {**ANSWERS["review_list"], "marks": marks, "marks_total": 130}
+    code, out, _ = run("review")
+    assert code == 0
+    assert out.startswith("No decision waits.")
+    for said in ("130 earlier statements", "LIKELY CHANGED", "REPLACED", "BY", "Bergen.", "--keep both", "110 more"):
+        assert said in out
+    assert "m129" not in out
+    assert "m129" in run("review", "--list")[1]
+    assert run("review", "m129")[1].count("REPLACED") == 1
+
+
+def test_review_pages_through_the_marks(daemon: FakeDaemon, run: Run) -> None:
+    daemon.answers["review_list"] = {
+        **ANSWERS["review_list"],
+        "marks": [DECISION | {"mark": "likely"}],
+        "marks_total": 2,
+    }
+    assert run("review")[1].count("LIKELY CHANGED") == 1
+    assert run("review", "--list")[1].count("LIKELY CHANGED") == 2
+    assert daemon.asked[-1] == ("review_list", {"offset": 1})
 
 
 def test_review_settles_one_without_a_terminal(reviewing: FakeDaemon, run: Run) -> None:
@@ -843,7 +868,7 @@ CLAIM = {
 def test_review_shows_and_settles_what_an_agent_wrote_down(
     reviewing: FakeDaemon, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reviewing.answers["review_list"] = {"decisions": [DECISION], "total": 1, "waiting": [CLAIM], "leaks": []}
+    reviewing.answers["review_list"] = {**reviewing.answers["review_list"], "waiting": [CLAIM], "leaks": []}
     code, out, _ = run("review", "--list")
     assert code == 0
     for told in ("c3", "TO ACCEPT", "codex", "Deploy by fax.", "as procedure, in every envelope", "strangers", "d1"):

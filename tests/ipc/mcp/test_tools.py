@@ -99,4 +99,4 @@ def test_the_session_fills_in_what_the_model_leaves_open() -> None:
         "session": "s1",
     }
     named = arguments_of(TOOLS["recall"], {"query": "x", "channel": "shop"}, known)
-    assert named == {"query": "x", "channel": "shop", "limit": 8}
+    assert named == {"query": "x", "channel": "shop", "limit": 8, "session": "s1"}

@@ -133,6 +133,18 @@ def test_what_a_person_decided_is_not_asked_again(undone: bool) -> None:
     assert any(memory.contradicts for memory in facts(dreamt(source, history)).values()) is not undone
 
 
+@pytest.mark.parametrize("kept_apart", [True, False])
+def test_a_mark_that_a_person_took_back_is_not_made_again(kept_apart: bool) -> None:
+    source = FakeSource()
+    source.add("s1", ("Ann", "My API integration module has 65% test coverage after the first run."))
+    later = "The test coverage of my API integration has recently improved to 78%."
+    source.add("s2", ("Ann", later), at=MAY_8 + timedelta(days=9))
+    one, other = (memory.node_id for memory in facts(dreamt(source)).values())
+    history = History(tombstones=frozenset({pair_key(one, other)} if kept_apart else ()))
+    held = facts(dreamt(source, history)).values()
+    assert any(memory.superseded_by or memory.later for memory in held) is not kept_apart
+
+
 def test_a_second_run_without_new_turns_changes_nothing() -> None:
     source = FakeSource()
     source.add("s1", ("Ann", "I submitted my cover letter to Greg for a review on April 10."))

@@ -175,6 +175,104 @@ def test_what_was_wrongly_replaced_comes_back_beside_what_replaced_it(store: Mem
     assert store.vault.read(older.path) == before
 
 
+def test_what_comes_back_is_compared_no_more_with_any_that_took_its_place(store: MemoryStore) -> None:
+    newest = fact("It is green.", 1)
+    newer = fact("It is red.", 2, superseded_by=newest.node_id)
+    older = fact("The door is blue.", 3, superseded_by=newer.node_id, later=(newest.node_id,))
+    put(store, newest, newer, older)
+    kept_apart = {pair_key(older.node_id, one.node_id) for one in (newer, newest)}
+    restored = store.restore(older.node_id)
+    assert kept_apart <= store.ledger.tombstones()
+    assert "later" not in meta(store, older)
+    assert [one.newer.node_id for one in store.marks().marks] == [newest.node_id]
+    store.undo(restored.run_id)
+    assert not kept_apart & store.ledger.tombstones()
+
+
+def marked(store: MemoryStore) -> tuple[Memory, Memory, Memory]:
+    """Put a fact of which one probably took the place, and a third certainly that of the second's."""
+    blue, red, green = (
+        fact(f"The door is {colour}.", days) for colour, days in (("blue", 9), ("red", 5), ("green", 1))
+    )
+    blue, red, green = (
+        fact(blue.text, 9, later=(red.node_id,)),
+        fact(red.text, 5, superseded_by=green.node_id, valid_to=green.created_at),
+        fact(green.text, 1, supersedes=(red.node_id,)),
+    )
+    put(store, blue, red, green)
+    return blue, red, green
+
+
+def listed(store: MemoryStore) -> list[tuple[str, str, str | None]]:
+    return [(one.older.text, one.newer.text, one.mark) for one in store.marks().marks]
+
+
+def test_marks_of_dreams_are_listed_the_doubtful_first(store: MemoryStore) -> None:
+    lamp = fact("The lamp is on.", 2)
+    put(store, lamp, fact("The lamp is off.", 4, later=(lamp.node_id,)))
+    blue, red, green = marked(store)
+    assert listed(store) == [
+        ("The lamp is off.", "The lamp is on.", "likely"),
+        (red.text, green.text, "replaced"),
+    ]  # what is no more changes nothing
+    assert store.marks(1, 1).total == 2
+    assert [one.mark for one in store.marks(1, 1).marks] == ["replaced"]
+    assert store.decisions() == []
+    assert live(store, blue)
+
+
+def test_one_mark_is_taken_back_alone_and_both_stand(store: MemoryStore) -> None:
+    _, red, green = marked(store)
+    before = [store.vault.read(memory.path) for memory in (red, green)]
+    (mark,) = store.marks().marks
+    done = store.decide(mark.decision_id, "both", "ann")
+    assert live(store, red)
+    assert live(store, green)
+    assert not {"superseded_by", "valid_to", "verified"} & meta(store, red).keys()
+    assert not {"supersedes", "verified"} & meta(store, green).keys()
+    assert pair_key(red.node_id, green.node_id) in store.ledger.tombstones()
+    assert store.ledger.usage()[red.node_id].last_at >= NOW
+    assert listed(store) == [("The door is blue.", "The door is red.", "likely")]
+
+    assert store.undo(done.run_id).skipped == ()
+    assert [store.vault.read(memory.path) for memory in (red, green)] == before
+    assert listed(store) == [(red.text, green.text, "replaced")]
+    assert pair_key(red.node_id, green.node_id) not in store.ledger.tombstones()
+
+
+def test_a_likely_mark_changes_the_older_file_alone(store: MemoryStore) -> None:
+    lamp, lit = fact("The lamp is off.", 4), fact("The lamp is on.", 2)
+    put(store, fact(lamp.text, 4, later=(lit.node_id,)), lit)
+    before = store.vault.read(lit.path)
+    store.decide(lamp.node_id, "both", "ann")
+    assert "later" not in meta(store, lamp)
+    assert store.vault.read(lit.path) == before
+    assert listed(store) == []
+
+
+@pytest.mark.parametrize(("choice", "lives"), [("newer", (False, True)), ("older", (True, False))])
+def test_a_mark_can_be_confirmed_or_turned_round(store: MemoryStore, choice: Choice, lives: tuple[bool, bool]) -> None:
+    _, red, green = marked(store)
+    (mark,) = store.marks().marks
+    store.decide(mark.decision_id, choice, "ann")
+    assert (live(store, red), live(store, green)) == lives
+    assert [one for one in listed(store) if one[2] == "replaced"] == []
+
+
+def test_a_mark_that_is_taken_back_is_not_made_again_when_it_is_said_again(store: MemoryStore) -> None:
+    (old, new) = ("The deploy runs on Heroku.", "The deploy runs on Fly now, no longer on Heroku.")
+    for text in (old, new):
+        store.remember(text, channel="shop").result()
+        assert store.settle_links()
+    (mark,) = store.marks().marks
+    assert (mark.older.text, mark.newer.text, mark.mark) == (old, new, "replaced")
+    store.decide(mark.decision_id, "both", "ann")
+    store.remember(new, channel="shop").result()
+    assert store.settle_links()
+    assert store.marks().total == 0
+    assert all(store.show(node_id).live for node_id in (mark.older.node_id, mark.newer.node_id))
+
+
 def test_only_what_does_not_hold_can_be_brought_back(store: MemoryStore) -> None:
     living = fact("It is red.", 3)
     put(store, living)

@@ -39,7 +39,7 @@ def test_a_file_is_written_once_however_many_links_it_has(files: dict[str, bytes
     assert (found["c"].supersedes, found["c"].contradicts) == (("a", "b"), ("a",))
     assert [(action.fingerprint, action.reason) for action in edits.actions()] == [
         ("pair:a+c", "a newer fact changes it"),
-        ("pair:a+c", "it changes an older fact"),
+        ("pair:a+c\npair:b+c", "it changes an older fact"),
         ("pair:b+c", "a newer fact changes it"),
     ]
     assert all(action.pre_sha256 == sha256(files[action.path]) for action in edits.actions())

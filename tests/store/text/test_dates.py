@@ -142,6 +142,9 @@ def test_what_may_be_any_day_is_none(text: str) -> None:
         ("¿qué elegimos en mayo?", date(2026, 5, 1), date(2026, 5, 31)),
         ("¿qué elegimos la semana pasada?", date(2026, 11, 9), date(2026, 11, 15)),
         ("why did it break yesterday", date(2026, 11, 20), date(2026, 11, 20)),
+        ("why did it break this week", date(2026, 11, 16), date(2026, 11, 22)),
+        ("was ging diesen Monat kaputt?", date(2026, 11, 1), date(2026, 11, 30)),
+        ("who came on 05.03.2026?", date(2026, 3, 5), date(2026, 3, 5)),
     ],
 )
 def test_a_question_asks_about_the_last_such_time(question: str, first: date, last: date) -> None:
@@ -149,6 +152,8 @@ def test_a_question_asks_about_the_last_such_time(question: str, first: date, la
     assert (asked.first, asked.last) == (first, last)
 
 
-@pytest.mark.parametrize("question", ["may I use mocks in a test?", "who may march in the band?"])
+@pytest.mark.parametrize(
+    "question", ["may I use mocks in a test?", "who may march in the band?", "what is in 1.31.2024 or 10.1.2.2024?"]
+)
 def test_a_word_that_is_also_a_month_is_no_time(question: str) -> None:
     assert find_asked(question, date(2026, 11, 21)) == []

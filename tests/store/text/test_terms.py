@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
+from dreamd.store.text.dates import find_asked
 from dreamd.store.text.stems import stems_of
-from dreamd.store.text.terms import event_in, names_in, query_terms
+from dreamd.store.text.terms import asks_nothing_but, event_in, names_in, query_terms
 
 
 @pytest.mark.parametrize(
@@ -46,3 +49,23 @@ def test_a_question_names_an_event_before_or_after_which_it_asks(question: str, 
 @pytest.mark.parametrize("question", ["Did we meet before?", "What changed after 12 May 2023?", "Who was there?"])
 def test_a_day_is_no_event_nor_is_nothing(question: str) -> None:
     assert event_in(question) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "nothing_else"),
+    [
+        ("What happened on 5 March?", True),
+        ("what did we decide last week", True),
+        ("What's new today?", True),
+        ("hva skjedde 5. mars?", True),
+        ("was haben wir letzte Woche gemacht?", True),
+        ("¿qué pasó el 5 de marzo?", True),
+        ("what is the newest?", True),
+        ("what happened to the kiln on 5 March?", False),
+        ("what is the newest version of the site?", False),
+        ("who came yesterday?", False),
+        ("what happened?", False),
+    ],
+)
+def test_a_question_about_a_time_alone_names_no_thing(question: str, nothing_else: bool) -> None:
+    assert asks_nothing_but(question, find_asked(question, date(2026, 11, 21))) is nothing_else

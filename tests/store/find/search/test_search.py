@@ -108,6 +108,22 @@ def test_the_turns_of_the_asking_session_are_left_out(store: MemoryStore) -> Non
     talk(store, "The anchor weighs nine kilos")
     assert store.context("anchor", channel="shop", session="s1").slots == ()
     assert store.context("anchor", channel="shop").slots
+    assert store.recall("anchor", channel="shop", session="s1").hits == []
+    assert store.recall("anchor", channel="shop", session="s2").hits
+    assert store.recall("anchor", channel="shop").hits
+    assert store.elsewhere("anchor", session="s1") == []
+
+
+def test_what_took_a_place_in_the_asking_session_is_named_and_not_told(store: MemoryStore) -> None:
+    talk(store, "The anchor weighs ten kilos now")
+    head = SessionHead("s2", "shop", started_at=AT)
+    store.observe(head, [NewTurn("Ann", "The anchor weighs nine kilos", AT - timedelta(days=9), "1")]).result()
+    write_fact(store, "old", "The anchor weighs nine kilos", "s2#1")
+    write_fact(store, "new", "The anchor weighs ten kilos now", "s1#1")
+    store.link("new", "old", "Supersedes")
+    assert [hit.node_id for hit in store.recall("anchor weighs", channel="shop").hits] == ["new", "s2#1"]
+    (hit,) = store.recall("anchor weighs", channel="shop", session="s1").hits
+    assert (hit.node_id, hit.superseded_by) == ("s2#1", ("s1#1",))
 
 
 def test_both_arms_find_and_are_one_ranking(store: MemoryStore) -> None:
