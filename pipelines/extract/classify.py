@@ -43,9 +43,7 @@ class FactAttributes:
 def attributes_of(quote: str, place: Place, judgement: Judgement) -> FactAttributes:
     """Return the attributes of what a turn says, in its place; what a stranger may have said is nobody's rule."""
     kind = Kind(judgement.kind)
-    is_a_strangers = (
-        place.after_web if place.speaker is Speaker.ASSISTANT else quotes_another(plain(place.turn.text))
-    )
+    is_a_strangers = place.after_web if place.speaker is Speaker.ASSISTANT else quotes_another(plain(place.turn.text))
     if is_a_strangers and kind in STEERING:
         kind = Kind.FACT
     certainty = IMPLIED if place.speaker is Speaker.ASSISTANT else EXPLICIT

@@ -321,7 +321,8 @@ def _answer_to(role: str, following: Sequence[tuple[str, str, str]]) -> str:
 
 def texts_of(file: Path) -> Iterator[tuple[str, str, str]]:
     """Yield role, id and text of what was said in a session file of Claude Code; a line that is torn is left out."""
-    with gzip.open(file, "rt", encoding="utf-8", errors="replace") as lines:
+    opened = gzip.open if file.suffix == ".gz" else open
+    with opened(file, "rt", encoding="utf-8", errors="replace") as lines:
         for line in lines:
             try:
                 entry = json.loads(line)
