@@ -1,8 +1,9 @@
-"""Learn the scorer's weights: `python -m tests.bench.ranking [--write] [--ablate]`.
+"""Learn the scorer's weights: `python -m tests.bench.ranking [--write] [--ablate] [--calibrate]`.
 
 From invented people, the readers' benchmarks, real prompts and quotes; LoCoMo and BEAM are measured on alone. Prints
 how well the questions of each set rank by cosine, by bm25, and by weights that were learned without this set, the
 difference with its interval. `--ablate` says what is lost without each feature, `--write` writes the scorer's weights.
+`--calibrate` says instead how often hits of some confidence are right.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from loguru import logger
 from ..options import ROOT, SHARED_DATA
 from ..scoring import paired_bootstrap
 from ..scratch import own_folder
+from . import calibration
 from .gathering import ENTIRE, MEASURED_ALONE, QUOTED, Gathered, gathered, sets
 
 WEIGHTS = ROOT / "store" / "find" / "search" / "weights.py"
@@ -48,9 +50,15 @@ def main() -> int:
     )
     parser.add_argument("--write", action="store_true", help="write the weights that are learned from all")
     parser.add_argument("--ablate", action="store_true", help="say what each feature is worth")
+    parser.add_argument("--calibrate", action="store_true", help="measure the confidence of hits, and nothing else")
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="the folder of the sets")
     given = parser.parse_args()
     logger.remove()
+    if given.calibrate:
+        with own_folder("calibration") as scratch:
+            learned_from = [name for name in sets() if name not in MEASURED_ALONE]
+            calibration.show({name: calibration.hits_of(name, scratch / name, given.data) for name in learned_from})
+        return 0
     os.environ["DREAMD_STORE__SEARCH__SCORER"] = "none"  # what it is compared with
     with own_folder("ranking") as scratch:
         parts = [gathered(name, scratch / name, given.data) for name in sets()]

@@ -65,7 +65,7 @@ def gathered(name: str, folder: Path, data: Path) -> Gathered:
 
 def _gather(daemon: DaemonInProcess, question: Question, found: Gathered) -> None:
     parts = daemon.store.parts
-    ranking: Ranking = parts.search.rank(Asked(text=question.text, channel=question.channel, where=_before(question)))
+    ranking: Ranking = parts.search.rank(Asked(text=question.text, channel=question.channel, where=before_it(question)))
     if not ranking.candidates:
         return
     features = parts.search.features(ranking)
@@ -78,7 +78,7 @@ def _gather(daemon: DaemonInProcess, question: Question, found: Gathered) -> Non
     found.examples.append(example)
 
 
-def _before(question: Question) -> tuple[Condition, ...]:
+def before_it(question: Question) -> tuple[Condition, ...]:
     """Return the condition that only what was said before a real prompt's day may answer it."""
     if question.kind != PROMPT:
         return ()
