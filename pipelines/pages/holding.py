@@ -16,14 +16,14 @@ from ..extract.memories import WORTH, Reading, read_memory
 from .quotes import dated, in_time, labels_of, line
 
 MOST_LINES, MOST_RULES = 12, 24
-"""Lines under one heading, and under those of what was decided, wished and refused: an agent breaks what it lacks."""
+"""Lines under one heading, and under those of what is wished and refused: an agent breaks what it lacks."""
 
 HELD_WORTH = 0.75
 """Least worth of what a person said to an assistant: of people left out nine in ten of such facts are worth keeping."""
 
 MOST_EARLIER = 2
 
-STEPS = 4
+STEPS = 10
 """Steps from a worth of 0 to one of 1: within one the newer stands first."""
 
 LONGEST_NOTE = 280
@@ -78,14 +78,15 @@ def heading_of(fact: Memory, today: date) -> str:
 
 
 def _holds(fact: Memory, reading: Reading) -> bool:
-    """Check that what was said is no question, no assistant's, and surely worth keeping if it was said to one."""
+    """Check that what was said is no question, no assistant's, and surely worth keeping if it was said to one.
+
+    Of what was said to an assistant, that which may be a stranger's words is of no kind but a fact.
+    """
     words, _ = read_reply(fact.text)
+    is_doubtful = reading.worth < HELD_WORTH or (fact.kind is Kind.FACT and fact.slot is None)
     is_to_assistant = fact.said_by == Role.USER and WORTH in fact.extra
-    return (
-        fact.said_by not in MACHINES
-        and not words.rstrip("”\"' ").endswith("?")
-        and not (is_to_assistant and reading.worth < HELD_WORTH)
-    )
+    is_question = words.rstrip("”\"' ").endswith("?")
+    return fact.said_by not in MACHINES and not is_question and not (is_to_assistant and is_doubtful)
 
 
 def current(facts: Iterable[Memory]) -> list[Memory]:
@@ -113,7 +114,7 @@ def newest_first(facts: Sequence[Memory]) -> list[Memory]:
 def _part(heading: str, facts: Sequence[Memory]) -> Part:
     """Put facts in their order: by worth in steps, since it is not surer than that, and in a step by age."""
     ordered = sorted(newest_first(facts), key=lambda fact: -_worth(fact))
-    most = MOST_RULES if heading in {DECIDED, WISHED, REFUSED} else MOST_LINES
+    most = MOST_RULES if heading in {WISHED, REFUSED} else MOST_LINES
     return Part(heading, ordered[:most], max(0, len(ordered) - most))
 
 

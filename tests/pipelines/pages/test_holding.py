@@ -147,8 +147,8 @@ def test_a_kind_that_was_given_stands() -> None:
 
 
 def test_worth_goes_before_age() -> None:
-    facts = [said(f"images, {n} MB", f"s{n}#1", extra={WORTH: 0.6}) for n in range(2, 30)]
-    rule = said("The levain is set at one, so the deadline is half past twelve.", "s1#1", extra={WORTH: 0.9})
+    facts = [said(f"images, {n} MB", f"s{n}#1", Kind.VALUE, extra={WORTH: 0.8}) for n in range(2, 30)]
+    rule = said("The levain is set at one, so orders end at noon.", "s1#1", Kind.DECISION, extra={WORTH: 0.95})
     text = rendered(*facts, rule)
     assert "levain" in text.splitlines()[2]
     assert "images, 2 MB" not in text
