@@ -6,6 +6,7 @@ replies to, marked as a quotation (">"), so that it can be understood alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -13,18 +14,23 @@ from datetime import date, datetime
 from ...store.judges.judge import Judgement
 from ...store.model import NodeId, Turn
 from ...store.text.replies import write_reply
+from ...store.text.sentences import start_of_item
 from .classify import DONE, FactAttributes, attributes_of, by_words
 from .keys import Names, days_of
 from .passages import Passage, joined, passages_of
 from .places import Place, Speaker, judged, places_of
 from .proposals import is_bare, replied_to
+from .signs import content_words, opens
 from .worth import worth_of
 
 MOST_OF_TURN = {Speaker.USER: 2, Speaker.PEER: 2, Speaker.ASSISTANT: 1}
 """Facts that are kept of one turn, those of most worth; the turn itself stays findable."""
 
-ENOUGH = {Speaker.USER: 0.5, Speaker.ASSISTANT: 0.65}
+ENOUGH = {Speaker.USER: 0.5, Speaker.ASSISTANT: 0.7}
 """Least worth of a turn of which something is kept."""
+
+FEWEST_FOUND = 4
+"""Words with a meaning of their own in what an assistant found: "I found the issue!" has fewer."""
 
 TRIMMED = 0.5
 """Of the worth of an assistant's best sentence: the least of those at either end of a quote. It tells what it does
@@ -44,6 +50,9 @@ PUTS_RIGHT = frozenset({"correct", "reject"})
 
 SHARE = 0.6
 """Of the worth of a turn's best passage: the least of another that is kept."""
+
+
+_ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,2}[.)])\s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +121,31 @@ def _of_turn(place: Place, judgement: Judgement, names: Names) -> Iterator[Draft
         passages, worths, least, SHARE * max(worths.values(), default=0.0), MOST_OF_TURN[place.speaker]
     ):
         quote = joined(run)
-        if place.speaker is Speaker.ASSISTANT:
-            quote = _trimmed(quote, judgement)
-        yield draft_of(quote.text, place, names, judgement)
+        found = _found(quote, judgement) if place.speaker is Speaker.ASSISTANT else quote
+        if found is not None:
+            yield draft_of(found.text, place, names, judgement)
 
 
-def _trimmed(quote: Passage, judgement: Judgement) -> Passage:
-    """Return a quote without the sentences at its ends that are worth much less than its best one."""
+def _found(quote: Passage, judgement: Judgement) -> Passage | None:
+    """Return an assistant's quote without the sentences at its ends that are worth much less than its best one.
+
+    It begins with a sentence that says something by itself; None where there is none, or too little is left.
+    """
     worths = [judgement.worth_of([span]) for span in quote.spans]
     least = TRIMMED * max(worths)
     kept = [at for at, worth in enumerate(worths) if worth >= least]
-    return Passage(quote.source, quote.spans[kept[0] : kept[-1] + 1])
+    first = kept[0]
+    while first and _leans(quote, first):
+        first -= 1
+    found = Passage(quote.source, quote.spans[first : kept[-1] + 1])
+    return None if _leans(quote, first) or len(content_words(found.text)) < FEWEST_FOUND else found
+
+
+def _leans(quote: Passage, number: int) -> bool:
+    """Check that a sentence of a quote goes on with what stands before it: an item of a list, "It is called …"."""
+    text = quote.source[slice(*quote.spans[number])]
+    is_item = number > 0 and start_of_item(quote.source, quote.spans[number][0]) < quote.spans[number][0]
+    return is_item or _ITEM.match(text) is not None or opens("speech.leaning", text)
 
 
 def _among_people(place: Place, names: Names) -> Iterator[Draft]:
