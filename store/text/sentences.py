@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import zip_longest
 from typing import Literal
 
 import sentencex
@@ -66,6 +67,8 @@ class Sentence:
     steps: int = 0
     """The length of the list that a step was told apart from; 0 for what is told whole."""
 
+
+_FIRST_STEP, _SECOND_STEP = re.compile(r"1[.):]?\s"), re.compile(r"[\s,;]2[.):]?\s")
 
 LONGEST_BLOCK = 20_000
 """Characters; what is longer without a blank line is no paragraph, and the cutter takes more than its share of time."""
@@ -135,16 +138,22 @@ def joined(pieces: Iterable[Sentence], text: str) -> list[Sentence]:
     """Return pieces of a text as sentences that can be told: no headings or rows, and none too short, but for steps."""
     whole: list[Sentence] = []
     waiting: Sentence | None = None
-    for piece in pieces:
-        if piece.shape in {"prose", "item", "code"}:
-            waiting = _after(waiting, replace(piece, text=on_one_line(piece.text)), text)
-            is_long = len(waiting.text.split()) >= FEWEST_WORDS
-            if waiting.steps or (is_long and not waiting.text.endswith((":", ",", ";", "("))):
-                whole.append(waiting)
-                waiting = None
+    said = [piece for piece in pieces if piece.shape in {"prose", "item", "code"}]
+    for piece, following in zip_longest(said, said[1:]):
+        waiting = _after(waiting, replace(piece, text=on_one_line(piece.text)), text)
+        is_long = len(waiting.text.split()) >= FEWEST_WORDS
+        leads = waiting.text.endswith((":", ",", ";", "(")) or (following is not None and _is_list(following.text))
+        if waiting.steps or (is_long and not leads):
+            whole.append(waiting)
+            waiting = None
     if waiting is not None:
         whole[-1:] = [_after(whole[-1] if whole else None, waiting, text)]
     return whole
+
+
+def _is_list(text: str) -> bool:
+    """Check for steps within a sentence, which need the one that leads to them: "1 build it, 2 ship it"."""
+    return bool(_FIRST_STEP.match(text) and _SECOND_STEP.search(text))
 
 
 def joined_as_one(pieces: Sequence[Sentence], text: str) -> Sentence:

@@ -103,3 +103,9 @@ def test_a_command_that_a_line_leads_to_is_told_with_it() -> None:
         "Once no plan is running, unlock it.",
         "Then plan again as usual.",
     ]
+
+
+def test_steps_within_a_line_stay_with_the_sentence_that_leads_to_them() -> None:
+    steps = "Write down how a release leaves this house. 1 run the tests, 2 tag it, 3 tell Ada on the phone."
+    assert sentences_of(f"{steps} She likes that a lot.") == [steps, "She likes that a lot."]
+    assert len(sentences_of("We had two disks in the old server. 1 of them is gone since March.")) == 2
