@@ -10,7 +10,7 @@ PYTEST_FLAGS ?= -n 2 --dist loadgroup
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint style types mypy contracts wheel-check test quick test-llm test-agents test-adapters demo bench bench-peers lock format clean train
+.PHONY: help venv lint style types mypy contracts wheel-check test nightly quick test-llm test-agents test-adapters demo bench bench-peers lock format clean train
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,8 +57,12 @@ contracts: $(STAMP)
 wheel-check: $(STAMP)  ## build sdist and wheel, install the wheel in a fresh environment, run it
 	$(BIN)/python tests/wheel/check_wheel.py
 
-test: $(STAMP)  ## every test
-	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
+test: $(STAMP)  ## every test but those of the night, each property on a quarter of its examples
+	@$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not nightly"
+
+# What hypothesis checks is run again, on all of its examples.
+nightly: $(STAMP)  ## the tests that `make test` leaves out: benchmarks in small, power loss, recipes, all examples
+	@NIGHTLY=1 $(BIN)/python -m pytest $(PYTEST_FLAGS) -m "nightly or hypothesis"
 
 # The rooms whose tests need neither a daemon nor a disk to speak of: 23 s of a processor in all.
 QUICK := tests/store/text tests/pipelines/extract tests/pipelines/grounding tests/pipelines/language \

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.examples import examples
 from tests.stand_ins import PLACES
 
 # Two workers on a busy machine: a slow example is no failure, and the same examples are tried everywhere.
-settings.register_profile("house", deadline=None, derandomize=True)
+settings.register_profile("house", deadline=None, derandomize=True, max_examples=examples(100))
 settings.load_profile("house")
 
 

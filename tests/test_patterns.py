@@ -80,13 +80,13 @@ PIECES = (
 )
 """What is repeated: marks and pieces that rules begin with, and that a rule's repetition may eat in two ways."""
 
-TINY_CHARS, SHORT_CHARS, LONG_CHARS = 500, 2_000, 16_000
+SHORT_CHARS, LONG_CHARS = 2_000, 16_000
+
+LONGEST_S = {100: 0.01, 500: 0.1}
+"""By the characters of a tiny text: what is cubic or worse ends here, before it is tried on more."""
 
 TAIL = "\N{SECTION SIGN}"
 """Ends each text, so that a pattern that takes all of the pieces has to give up in the end."""
-
-LONGEST_S = 0.1
-"""For the tiny text: what is cubic or worse ends here, before it is tried on more."""
 
 PATIENCE_S = 0.01
 """For the long text. What is quadratic takes twelve times as long at the least, 16,000² / 2 steps of a nanosecond."""
@@ -164,17 +164,27 @@ def test_one_that_takes_more_is_found(pattern: str, piece: str) -> None:
 
 def slow(tried: Mapping[str, AnyPattern], piece: str) -> dict[str, str]:
     """Return the patterns whose time grows faster than a text of one repeated piece."""
-    tiny, short, long = (piece * (size // len(piece)) + TAIL for size in (TINY_CHARS, SHORT_CHARS, LONG_CHARS))
+    tiny = {size: repeated(piece, size) for size in LONGEST_S}
+    short, long = repeated(piece, SHORT_CHARS), repeated(piece, LONG_CHARS)
     found = {}
     for name, pattern in tried.items():
-        if (tiny_s := seconds(name, pattern, tiny)) > LONGEST_S and seconds(name, pattern, tiny) > LONGEST_S:
-            found[name] = f"{tiny_s:.1f} s for {TINY_CHARS} characters"
+        if too_long := next((size for size in tiny if is_over(LONGEST_S[size], name, pattern, tiny[size])), 0):
+            found[name] = f"more than {LONGEST_S[too_long]} s for {too_long} characters"
         elif (long_s := seconds(name, pattern, long)) > PATIENCE_S:
             long_s = min(long_s, seconds(name, pattern, long))
             short_s = min(seconds(name, pattern, short) for _ in range(3))
             if long_s > max(PATIENCE_S, MOST_GROWTH * short_s):
                 found[name] = f"{short_s:.3f} s, then {long_s:.3f} s"
     return found
+
+
+def repeated(piece: str, size: int) -> str:
+    return piece * (size // len(piece)) + TAIL
+
+
+def is_over(limit_s: float, name: str, pattern: AnyPattern, text: str) -> bool:
+    """Whether a pattern takes longer than that, twice: the first time may hold a pause of the machine."""
+    return seconds(name, pattern, text) > limit_s and seconds(name, pattern, text) > limit_s
 
 
 def seconds(name: str, pattern: AnyPattern, text: str) -> float:

@@ -22,7 +22,14 @@ pytestmark = [pytest.mark.system, pytest.mark.xdist_group("recipes")]
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("daemon", "docs", "ipc", "llm", "pipelines", "store", "__init__.py", "py.typed", "pyproject.toml")
-TESTS = ("conftest.py", "stand_ins.py", "answer_types.py", "daemon/test_protocol_docs.py", "store/find/backends")
+TESTS = (
+    "conftest.py",
+    "examples.py",
+    "stand_ins.py",
+    "answer_types.py",
+    "daemon/test_protocol_docs.py",
+    "store/find/backends",
+)
 A_PATH = re.compile(r"`((?:daemon|docs|ipc|llm|pipelines|store|tests)/[\w./]*)`")
 
 

@@ -16,7 +16,7 @@ from .__main__ import SUITES
 from .options import Options
 from .table import Row
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.system, pytest.mark.timeout(600)]
 
 ALL = ("",)
 HOLD = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,19 @@ import pytest
 from tests.bench.daemon_under_test import DaemonUnderTest
 from tests.daemon.importing.following.conftest import line
 from tests.system.commands import plain, typed, typed_at_a_terminal
+from tests.system.conftest import Make
 from tests.system.waiting import until
 
 pytestmark = pytest.mark.system
+
+
+@pytest.fixture
+def daemon(shared: DaemonUnderTest) -> Iterator[DaemonUnderTest]:
+    """Give the module's daemon; what was connected to it is taken away again."""
+    yield shared
+    typed(shared, "disconnect", "claude-code", "--yes")
+    shutil.rmtree(shared.folder / ".claude", ignore_errors=True)
+    (shared.folder / ".claude.json").unlink(missing_ok=True)
 
 
 @pytest.fixture
@@ -99,8 +111,8 @@ def test_a_folder_of_its_own_is_followed_there(daemon: DaemonUnderTest, tmp_path
     assert followed(daemon) == []
 
 
-def test_without_a_daemon_a_program_is_connected_and_the_rest_is_said(daemon: DaemonUnderTest) -> None:
-    daemon.stop()
+def test_without_a_daemon_a_program_is_connected_and_the_rest_is_said(make: Make) -> None:
+    daemon = make()
     done = typed(daemon, "connect", "gemini", "--yes")
     assert done.returncode == 0
     assert "dreamd does not run yet" in plain(done.stderr).replace("Dreamd", "dreamd")

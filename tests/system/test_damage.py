@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.nightly, pytest.mark.system]
 
 
 def test_damaged_pages_cost_no_answer_and_no_memory() -> None:

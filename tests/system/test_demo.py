@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.nightly
 @pytest.mark.system
 @pytest.mark.timeout(300)
 def test_the_demo_runs_and_leaves_nothing() -> None:

@@ -87,10 +87,10 @@ def test_a_listing_is_of_a_space_in_the_order_in_which_its_documents_were_made(d
     assert daemon.call("document_get", space=["house"], key="nowhere") == {"document": None}
 
 
-def test_the_longest_value_comes_back_and_a_longer_one_is_refused(daemon: DaemonUnderTest) -> None:
+def test_the_longest_value_comes_back_and_a_longer_one_is_refused(shared: DaemonUnderTest) -> None:
     longest = "\\" * (MOST_VALUE_BYTES // 2 - 1)
     place = {"space": ["long"], "key": "k"}
-    with Client(daemon.socket_path, timeout_s=60) as client:
+    with Client(shared.socket_path, timeout_s=60) as client:
         client.call("document_put", {"value": longest, **place})
         assert client.call("document_get", place)["document"]["value"] == longest
         client.call("document_put", {"value": longest, **place, "key": "k2"})
@@ -98,16 +98,16 @@ def test_the_longest_value_comes_back_and_a_longer_one_is_refused(daemon: Daemon
         with pytest.raises(DaemonError) as refused:
             client.call("document_put", {"value": longest + "\\\\", **place})
     assert refused.value.code == INVALID_PARAMS
-    assert listed(daemon, space=["long"]) == {"k": longest, "k2": longest}
+    assert listed(shared, space=["long"]) == {"k": longest, "k2": longest}
 
 
-def test_of_two_who_replace_a_version_one_is_refused(daemon: DaemonUnderTest) -> None:
+def test_of_two_who_replace_a_version_one_is_refused(shared: DaemonUnderTest) -> None:
     place = {"space": ["raced"], "key": "k"}
-    version = daemon.call("document_put", value=0, **place)["version"]
+    version = shared.call("document_put", value=0, **place)["version"]
     outcomes: list[int | None] = []
 
     def replace(value: int) -> None:
-        with Client(daemon.socket_path) as client:
+        with Client(shared.socket_path) as client:
             try:
                 client.call("document_put", {"value": value, "if_version": version, **place})
             except DaemonError as error:
@@ -123,12 +123,13 @@ def test_of_two_who_replace_a_version_one_is_refused(daemon: DaemonUnderTest) ->
     assert sorted(outcomes, key=str) == [*[CONFLICT] * 3, None]
 
 
-def test_a_put_without_a_channel_is_of_the_callers_folder(daemon: DaemonUnderTest) -> None:
-    with Client(daemon.socket_path) as client:
+def test_a_put_without_a_channel_is_of_the_callers_folder(shared: DaemonUnderTest) -> None:
+    with Client(shared.socket_path) as client:
         client.call("document_put", {"space": ["here"], "key": "k", "value": "x"})
         found = client.call("document_get", {"space": ["here"], "key": "k"})["document"]
     assert found["channel"] == channel_of_folder(Path.cwd())
 
 
+@pytest.mark.nightly
 def test_what_was_deleted_is_told_on_no_connection_from_its_acknowledgement_on(daemon: DaemonUnderTest) -> None:
     assert {kind: dict(methods) for kind, methods in stale(daemon, rounds=1).items()} == {kind: {} for kind in KINDS}

@@ -83,6 +83,11 @@ def store(paths: StorePaths) -> Iterator[MemoryStore]:
     opened.close()
 
 
+@pytest.fixture(autouse=True)
+def the_child_need_not_wait_for_an_idle_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dreamd.daemon.dreaming.child.be_idle", lambda pid: None)
+
+
 def memories(paths: StorePaths) -> dict[str, bytes]:
     """Return the bytes of each memory file by its name; the folder's catalogue is derived, and no part of a dream."""
     return {path.name: path.read_bytes() for path in (paths.vault / "facts").glob("*.md") if path.name != "index.md"}

@@ -124,13 +124,13 @@ def test_a_new_vault_gets_its_first_weekly_on_the_first_sunday() -> None:
 
 
 def test_a_clock_set_back_does_not_stop_the_dreams() -> None:
-    """Each minute of twenty days, beside a landing that a clock without its battery dated ten years ahead."""
+    """Each minute of five days, beside a landing that a clock without its battery dated ten years ahead."""
     now, landed = at("2026-11-18T12:00"), [past("2026-11-18T03:00"), past("2036-11-19T03:00")]
-    for _ in range(20 * 24 * 60):
+    for _ in range(5 * 24 * 60):
         now += timedelta(minutes=1)
         if next_due(now, landed, SETTINGS).is_due(now):
             landed.append(Past("daily", now.astimezone(UTC)))
-    assert len(landed) == 2 + 20
+    assert len(landed) == 2 + 5
 
 
 def test_a_clock_set_back_by_minutes_gives_no_second_dream() -> None:
@@ -462,8 +462,7 @@ def test_a_person_who_works_past_midnight_has_a_dream_every_night(daily_at: time
     now = at("2026-10-01T12:00")
     while now < at("2026-11-30T12:00"):
         now += timedelta(minutes=15)
-        due = next_due(now, landed, settings)
-        if bed <= now.time() < time(7) and due.is_due(now):
+        if bed <= now.time() < time(7) and (due := next_due(now, landed, settings)).is_due(now):
             landed.append(Past(due.kind, now.astimezone(UTC)))
     assert len(landed) == 1 + 60
     assert 8 <= sum(one.kind == "weekly" for one in landed) <= 9

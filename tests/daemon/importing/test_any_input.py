@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.daemon.importing.formats.test_opencode import MESSAGES, SAID, database
+from tests.examples import examples
 
 _words = st.sampled_from(
     [
@@ -53,7 +54,7 @@ _message = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(_json | _message, max_size=5), noise=st.binary(max_size=20), as_lines=st.booleans())
 def test_no_reader_raises(tmp_path: Path, name: str, values: list[Any], noise: bytes, as_lines: bool) -> None:
     path = tmp_path / "any.md"

@@ -12,6 +12,7 @@ from dreamd.store.text.replies import read_reply
 from hypothesis import given, settings
 
 from tests.attacks import ATTACKS
+from tests.examples import examples
 from tests.pipelines.fakes import turns
 from tests.told import TEXTS, strays
 
@@ -69,7 +70,7 @@ def test_a_head_within_a_turn_ends_where_it_ends() -> None:
 
 
 @given(TEXTS, TEXTS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_facts_are_pieces_of_their_turns(asked: str, answered: str) -> None:
     at = datetime(2026, 11, 21, tzinfo=UTC)
     said = [Turn("s1", 1, "assistant", asked, at, None), Turn("s1", 2, "user", answered, at, None)]

@@ -10,6 +10,7 @@ from dreamd.store.text.replies import write_reply
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.pipelines.pages.said import said
 from tests.told import TEXTS, strays
 
@@ -57,7 +58,7 @@ def test_a_short_statement_is_told_whole_and_a_long_one_from_its_change_on() -> 
 
 
 @given(TEXTS, st.sampled_from(["It is now Redis.", "We no longer use Postgres 16."]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_two_statements_side_by_side_are_pieces_of_what_was_said(text: str, change: str) -> None:
     older, newer = told_by(said(text or "-"), said(f"{text}. {change}", "s5#1"))
     assert strays(older.text, [text]) == []

@@ -7,6 +7,7 @@ from dreamd.pipelines.pages import titles
 from dreamd.pipelines.pages.episodes import distinction
 from hypothesis import given, settings
 
+from tests.examples import examples
 from tests.pipelines.fakes import embed, turns
 from tests.told import TEXTS, strays
 
@@ -86,7 +87,7 @@ def test_among_people_the_speaker_is_named() -> None:
 
 
 @given(TEXTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_title_is_a_piece_of_what_was_said(text: str) -> None:
     text = f"Museum day.\n\n{text}We took Postgres 16 for the museum."
     facts = subject("We took Postgres 16 for the museum day.", "We took Postgres for the museum.")

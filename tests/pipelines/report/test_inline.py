@@ -9,6 +9,7 @@ import pytest
 from dreamd.pipelines.report.inline import escaped, rendered, without_links
 from hypothesis import given, settings
 
+from tests.examples import examples
 from tests.told import TEXTS
 
 
@@ -41,7 +42,7 @@ def test_html_renders_bold_words_code_and_lists(text: str, shown: str) -> None:
 
 
 @given(TEXTS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_every_letter_is_shown_in_its_order(text: str) -> None:
     text = text.replace("```sh", "```")  # the language of a block is no word
     shown = html.unescape(re.sub(r"<[a-z/][^>]*>", "", rendered(text)))

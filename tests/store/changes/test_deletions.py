@@ -25,6 +25,7 @@ from dreamd.store.settings import StoreSettings
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.examples import examples
 from tests.store.conftest import NOW
 
 SETTLED_S = 60.0
@@ -721,7 +722,11 @@ class Hands(RuleBasedStateMachine):
 
 
 Hands.TestCase.settings = settings(
-    max_examples=30, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck), phases=QUICKLY
+    max_examples=examples(30),
+    stateful_step_count=15,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=QUICKLY,
 )
 TestHands = Hands.TestCase
 

@@ -23,6 +23,8 @@ from dreamd.store.text.normal_form import normal_form
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.examples import examples
+
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SETTLED_S = 60.0
 TEXTS = (
@@ -129,6 +131,10 @@ class LastWord(RuleBasedStateMachine):
 
 QUICKLY = tuple(phase for phase in Phase if phase is not Phase.explain)
 LastWord.TestCase.settings = settings(
-    max_examples=30, stateful_step_count=14, deadline=None, suppress_health_check=list(HealthCheck), phases=QUICKLY
+    max_examples=examples(30),
+    stateful_step_count=14,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=QUICKLY,
 )
 TestLastWord = LastWord.TestCase

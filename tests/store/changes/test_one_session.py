@@ -21,6 +21,7 @@ from dreamd.store.settings import StoreSettings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.store.conftest import NOW, OpenStore
 
 DAY = datetime(2026, 11, 1, 9, tzinfo=UTC)
@@ -53,7 +54,7 @@ def caught_up(open_store: Callable[[], MemoryStore]) -> MemoryStore:
     return store
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_every_acknowledged_turn_is_found(steps: list[Batch | str], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("store")

@@ -20,6 +20,8 @@ from dreamd.store.model import Action, ActionKind, Changeset, Kind, Level, Memor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
 
@@ -323,7 +325,7 @@ contents = st.none() | st.binary(min_size=1, max_size=20)  # a blank file counts
 vaults = st.fixed_dictionaries({f"{name}.md": contents for name in "abc"})
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(vaults, st.lists(vaults, min_size=1, max_size=3))
 def test_undoing_every_run_backwards_restores_every_byte(
     first: dict[str, bytes | None], later: list[dict[str, bytes | None]]

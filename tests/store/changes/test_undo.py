@@ -20,6 +20,8 @@ from dreamd.store.settings import StoreSettings
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.examples import examples
+
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 NAMES = ("ash", "birch", "cedar", "dogwood")
 TEXTS = ("grows by the river", "was planted in March", "has lost its leaves", "is 12 metres high")
@@ -200,6 +202,10 @@ def index_of(store: MemoryStore) -> dict[str, Any]:
 
 QUICKLY = tuple(phase for phase in Phase if phase is not Phase.explain)  # it traces every line: four times as long
 Undoing.TestCase.settings = settings(
-    max_examples=25, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck), phases=QUICKLY
+    max_examples=examples(25),
+    stateful_step_count=12,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=QUICKLY,
 )
 TestUndoing = Undoing.TestCase

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from tests.clock import Clock
+from tests.examples import examples
 from tests.store.conftest import NOW, OpenStore
 
 SPACE = ("tests", "one")
@@ -404,9 +405,12 @@ def like_a_dictionary(open_store: OpenStore) -> type[RuleBasedStateMachine]:
     return Machine
 
 
+@pytest.mark.hypothesis
 def test_a_space_is_like_a_dictionary(open_store: OpenStore) -> None:
     machine = like_a_dictionary(open_store)
-    run_state_machine_as_test(machine, settings=settings(max_examples=15, stateful_step_count=20, deadline=None))
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=examples(15), stateful_step_count=20, deadline=None)
+    )
 
 
 # ---- what is gone is told no more

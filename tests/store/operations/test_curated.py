@@ -9,6 +9,7 @@ from dreamd.store.model import Envelope, InvalidInput
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.store.operations.purging import opened
 
 RULE = "Answer in German, and never in English."
@@ -101,7 +102,7 @@ def test_a_file_s_own_mark_counts(store: MemoryStore) -> None:
     assert {one.node_id: one.curated for one in store.list(always=True)} == {"yes": 5, "high": 10}
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     rules=st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=280), min_size=1, max_size=30),
     budget=st.integers(50, 2000),

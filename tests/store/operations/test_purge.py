@@ -23,6 +23,7 @@ from dreamd.store.operations import purge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.store.operations.purging import CHANNEL, dream, fact, opened, page, places_with, talk
 from tests.system.waiting import until
 
@@ -325,7 +326,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzæøåßéñöчжд語"
 NAMES = st.text(LETTERS, min_size=8, max_size=12)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(names=st.lists(NAMES, min_size=4, max_size=4, unique=True), data=st.data())
 def test_no_byte_holds_a_word_of_any_node_that_was_purged(names: list[str], data: st.DataObject) -> None:
     names = [f"{name}{'qwzx'[number]}{number}qx" for number, name in enumerate(names)]

@@ -16,6 +16,7 @@ from dreamd.store.working.anchors import MOST_CHARS, MOST_DECISIONS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.store.operations.purging import opened, places_with, talk
 
 KEY = "gh" + "p_" + "aB3dE5fG7h" * 4
@@ -66,7 +67,7 @@ def test_an_anchor_that_says_nothing_or_too_much_is_refused(store: MemoryStore) 
     assert store.anchor_of_session("s1").anchor is None
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(decided=st.lists(st.text(st.characters(codec="utf-8"), max_size=400), max_size=20))
 def test_an_anchor_stays_small_and_keeps_the_newest(
     decided: list[str], tmp_path_factory: pytest.TempPathFactory

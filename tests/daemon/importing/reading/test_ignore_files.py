@@ -17,6 +17,8 @@ from dreamd.daemon.importing.reading.ignore_files import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 _NAMES = st.sampled_from(["a", "b", ".env", ".env.local", "dist", "secrets.yml", "x.log", "keep.log"])
 _PATHS = st.lists(_NAMES, min_size=1, max_size=4).map("/".join)
 _PATTERNS = st.sampled_from(
@@ -70,7 +72,7 @@ def test_nested_files_and_exclude_in_the_order_of_git(project: Path) -> None:
     assert ignore_files.naming("../project/api/x/../secrets.yml", str(project)) is not None
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     root=st.lists(_PATTERNS, max_size=6),
     inner=st.lists(_PATTERNS, max_size=3),

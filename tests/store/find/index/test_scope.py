@@ -20,6 +20,8 @@ from dreamd.store.settings import StoreSettings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CHANNELS = ("red", "blue", GLOBAL_CHANNEL)
 NAMES = tuple(f"fact{n}" for n in range(6))
@@ -91,7 +93,7 @@ def names_in(answer: Any, known: dict[str, str]) -> set[str]:
     return told | {answer.partition("#chunk-")[0]} & known.keys()
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     written=st.lists(facts, max_size=len(NAMES)),
     channel=st.sampled_from([None, *CHANNELS, "*"]),

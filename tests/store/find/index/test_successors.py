@@ -16,6 +16,8 @@ from dreamd.store.settings import StoreSettings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 NAMES = "abcde"
 
@@ -33,7 +35,7 @@ def is_live(name: str, files: Mapping[str, tuple[str, bool]]) -> bool:
     return not is_archived and (successor not in files or name in seen)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(steps=steps)
 def test_what_is_live_is_what_the_files_say(steps: list[tuple[str, tuple[str, bool] | None]]) -> None:
     with tempfile.TemporaryDirectory(prefix="dreamd-successors-") as folder:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import re
 import string
+from collections.abc import Iterator
 
-import pytest
 from dreamd.store.keep.redaction import redact
 from dreamd.store.keep.redaction.shapes import SHAPES, Shape
 
@@ -57,23 +57,24 @@ def example(shape: Shape, rng: random.Random) -> str:
     return PLACE.sub(draw, shape.form)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape.issuer} {shape.form}")
-def test_what_a_line_describes_goes(shape: Shape) -> None:
+def test_what_a_line_describes_goes() -> None:
+    assert {shape.form: kept for shape in SHAPES if (kept := list(kept_of(shape)))} == {}
+
+
+def kept_of(shape: Shape) -> Iterator[str]:
+    """Yield what is kept of texts with a key of the form, where that is more than it should be."""
     rng = random.Random(shape.form)
     told = f"{shape.words[0]}: " if shape.words else ""
     for around in AROUND:
         key = example(shape, rng)
         kept = redact(told + around.format(key)).text
-        drawn = key.removeprefix(shape.head)
-        assert drawn not in kept, f"{key} in {around!r} became {kept!r}"
-        assert "[redacted:" in kept
+        if key.removeprefix(shape.head) in kept or "[redacted:" not in kept:
+            yield f"{key} in {around!r} became {kept!r}"
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape.issuer} {shape.form}")
-def test_what_is_near_to_a_line_stays(shape: Shape) -> None:
-    for near in near_misses(shape):
-        text = f"it is {near} now"
-        assert redact(text).text == text
+def test_what_is_near_to_a_line_stays() -> None:
+    texts = [f"it is {near} now" for shape in SHAPES for near in near_misses(shape)]
+    assert [text for text in texts if redact(text).text != text] == []
 
 
 def near_misses(shape: Shape) -> list[str]:
@@ -84,11 +85,13 @@ def near_misses(shape: Shape) -> list[str]:
     return [*stand_ins, f"{head}{words}", head] if head else stand_ins
 
 
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.words], ids=lambda shape: shape.form)
-def test_a_form_that_proves_nothing_needs_its_words(shape: Shape) -> None:
-    key = example(shape, random.Random(shape.form))
-    assert not list(shape.find(f"it is {key} now"))
-    assert list(shape.find(f"{shape.words[-1]} {key} now")) or shape.form.endswith(">") is False
+def test_a_form_that_proves_nothing_needs_its_words() -> None:
+    shapes = [shape for shape in SHAPES if shape.words]
+    assert shapes
+    for shape in shapes:
+        key = example(shape, random.Random(shape.form))
+        assert not list(shape.find(f"it is {key} now")), shape.form
+        assert list(shape.find(f"{shape.words[-1]} {key} now")) or not shape.form.endswith(">"), shape.form
 
 
 def test_the_table_is_as_large_as_it_is_said_to_be() -> None:

@@ -376,6 +376,7 @@ def test_redacting_twice_is_redacting_once(text: str) -> None:
     assert redact(once).text == once
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "piece",

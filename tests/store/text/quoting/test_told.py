@@ -13,11 +13,12 @@ from dreamd.store.text.titles import title_of, title_of_fact
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.told import TEXTS, strays
 
 
 @given(TEXTS, st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_sentences_and_quotes_are_pieces_of_the_text(text: str, data: st.DataObject) -> None:
     told = [*(one.text for one in split(text)), *sentences_of(text), title_of(text, 40), title_of_fact(text)]
     for pieces in (pieces_of(text), joined_sentences(text)):
@@ -30,6 +31,6 @@ def test_sentences_and_quotes_are_pieces_of_the_text(text: str, data: st.DataObj
 
 
 @given(TEXTS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_what_a_fence_shows_are_pieces_of_the_text(text: str) -> None:
     assert strays(unmarked(with_days(text, date(2026, 11, 21))), [text]) == []
