@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     except (SettingsError, UnusableFolder) as error:
         return refusal.because(error, _code(error, EXIT_CONFIG), lambda: not _are_usable(arguments.config))
 
-    from ..ipc.server.listener import AlreadyRunning, ListenerError
+    from ..ipc.server.listener import AddressInUse, ListenerError
     from ..store.model import StoreError
     from . import app
     from .host import lock, logs
@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
     logs.set_up(loaded.log)
     try:
         asyncio.run(app.Daemon(loaded).run())
-    except (lock.AlreadyRunning, AlreadyRunning) as error:
+    except (lock.AlreadyRunning, AddressInUse) as error:
         return refusal.because(error, EXIT_ALREADY_RUNNING)
     except (ListenerError, StoreError) as error:
         return refusal.because(error, _code(error, EXIT_STORE))

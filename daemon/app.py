@@ -13,7 +13,7 @@ from typing import Any
 from loguru import logger
 
 from .. import __version__
-from ..ipc.mcp import attach
+from ..ipc.mcp import session
 from ..ipc.paths import default_socket_path
 from ..ipc.server.listener import adopt_listener, open_listener
 from ..ipc.server.server import Server
@@ -105,7 +105,7 @@ class Daemon:
                 methods.handlers(),
                 settings.ipc,
                 lambda method: activity.touch(),
-                {attach.METHOD: attach.attach},
+                {session.ATTACH: session.attach},
             )
             await server.start(listener)
             stack.push_async_callback(server.stop)

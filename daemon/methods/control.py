@@ -23,7 +23,7 @@ from ...ipc.answers import (
 )
 from ...ipc.call import Call
 from ...ipc.channels import full_name, nearest_names
-from ...ipc.documents.methods import DocumentMethods
+from ...ipc.document_methods import DocumentMethods
 from ...ipc.protocol import Refused
 from ...ipc.store_methods import Handler, NoParams, Params, hello_answer, instant, plain, store_handlers
 from ...ipc.working_methods import WorkingMethods
@@ -167,7 +167,7 @@ class ControlMethods:
         if settings.provider == "none":
             return None
         if time.monotonic() - self._llm_asked_s >= LLM_ASKED_AGAIN_S:
-            from ...llm.providers import problem
+            from ...llm.budget import problem
 
             self._llm_problem = problem(settings)
             self._llm_asked_s = time.monotonic()
