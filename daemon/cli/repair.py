@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ipc.client import ClientError
 from .formatting import Look, clean, count, listing
-from .progress import OnProgress
+from .request import OnProgress
 from .terminal import Terminal
 
 if TYPE_CHECKING:
