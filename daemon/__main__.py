@@ -38,8 +38,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"dreamd {__version__}")
     arguments = parser.parse_args(argv)
 
-    from .host.folders import UnusableFolder
     from .host.refusal import Refusal
+    from .host.settings_check import UnusableFolder
     from .settings import SettingsError
 
     refusal = Refusal(os.environ)
@@ -84,10 +84,10 @@ def _code(error: Exception, lasting: int) -> int:
 def _usable_settings(config: Path | None) -> Settings:
     """Read the settings and try the places that they name. Raises SettingsError or UnusableFolder."""
     from . import settings
-    from .host import folders
+    from .host import settings_check
 
     loaded = settings.load(config)
-    folders.refuse_unusable(loaded)
+    settings_check.refuse_unusable(loaded)
     return loaded
 
 

@@ -56,8 +56,8 @@ COMMANDS = {
     "connect": ("agents.connect", "let an agent program use this memory: its hooks and its tools"),
     "disconnect": ("agents.connect", "take out of an agent program what connect put in"),
     "hook": ("agents.hook", "answer an agent's hook (`connect` has the agent call it)"),
-    "install": ("service", "install a service that starts the daemon"),
-    "uninstall": ("service", "remove the service (memories are kept)"),
+    "install": ("installation", "install a service that starts the daemon"),
+    "uninstall": ("installation", "remove the service (memories are kept)"),
     "mcp": ("agents.entry", "speak MCP with an agent, which starts this by itself"),
     "log": ("log", "show the daemon's log: its file, or the journal"),
     "version": ("admin", "show the version of this program and of the daemon"),
@@ -184,7 +184,7 @@ def _explained(error: Absent) -> Absent:
     """Return the same error with its cause, where one can be found; looking costs a few processes."""
     if "could not start" in str(error):
         return error  # the daemon itself has said why
-    from ..host.service import installed_service
+    from ..host.service_status import installed_service
 
     if cause := _cause_in_settings():
         return Absent(f"{error}. {cause[0]}", cause[1])
@@ -197,14 +197,14 @@ def _explained(error: Absent) -> Absent:
 
 
 def _cause_in_settings() -> tuple[str, str] | None:
-    from ..host import folders
+    from ..host import settings_check
     from ..settings import SettingsError, load
 
     try:
-        folders.refuse_unusable(load())
+        settings_check.refuse_unusable(load())
     except SettingsError as problem:
         return f"Its settings cannot be followed: {problem}", problem.hint
-    except folders.UnusableFolder as problem:
+    except settings_check.UnusableFolder as problem:
         return str(problem), problem.hint
     return None
 

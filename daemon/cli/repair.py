@@ -44,10 +44,9 @@ def check_alone() -> tuple[list[ProblemAnswer], str]:
 def is_in_use() -> bool:
     """Say whether anything was ever kept where the settings say."""
     with _in_words():
-        from .. import places
-        from ..settings import load
+        from ..settings import load, store_paths
 
-        return places.store_paths(load()).ledger.exists()
+        return store_paths(load()).ledger.exists()
 
 
 def rebuild_alone(on_progress: OnProgress | None) -> RebuildAnswer:

@@ -32,7 +32,7 @@ from ...ipc.working_methods import WorkingMethods
 from ...store.model import GLOBAL_CHANNEL, NotFound
 from ...store.names import Channel
 from ..agents.hooks import Hooks
-from ..dreaming.budget import DREAMS
+from ..dreaming.bounds import DREAMS
 from ..host import settings_check
 from ..importing.importer import Importer
 from ..importing.names import FormatName
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ..dreaming.schedule import Schedule
     from ..importing.following.follower import Follower
     from ..settings import Settings
-    from ..watch import Watcher
+    from ..vault_watch import Watcher
 
 Word = Annotated[str, Field(max_length=64)]
 

@@ -13,7 +13,6 @@ from ....ipc.client import Client, ClientError
 from .agent_connection import AgentConnection, ConnectError
 from .programs import Command
 
-HOOK_WITHIN_S = 0.15
 TOOLS_WITHIN_S = 5.0
 SESSION = "dreamctl-check"
 OPENING = {
