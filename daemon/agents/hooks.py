@@ -16,7 +16,7 @@ from ...ipc.channels import channel_of
 from ...store import estimate_tokens, fenced, session_id, unmarked, without_element, without_recalled
 from ...store.model import NewTurn, SessionHead
 from ...store.roles import Role
-from .formats import FORMATS, Asked, Moment, read_input, render_output
+from .hook_formats import FORMATS, Asked, Moment, read_input, render_output
 from .standing import STANDING_TOKENS, standing_lines, standing_text
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from ...agents.connect.programs import (
     plugin_files,
 )
 from ...agents.connect.trust import AppServer, Trust, give_trust, trust_of
-from ...agents.formats import FORMATS
+from ...agents.hook_formats import FORMATS
 from ...importing.following.places import folder_of
 from ...settings import SettingsError, load
 from ..formatting import count

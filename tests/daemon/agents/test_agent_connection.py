@@ -20,7 +20,7 @@ from dreamd.daemon.agents.connect.programs import (
     is_hook_of,
     plugin_files,
 )
-from dreamd.daemon.agents.formats import FORMATS
+from dreamd.daemon.agents.hook_formats import FORMATS
 
 COMMAND = Command("/opt/dreamd/bin/dreamctl", {})
 Connect = Callable[..., AgentConnection]

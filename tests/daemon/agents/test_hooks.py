@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.daemon.agents.formats import FORMATS, Moment
+from dreamd.daemon.agents.hook_formats import FORMATS, Moment
 from dreamd.daemon.agents.hooks import MOST_CHARACTERS, SESSION_TOKENS, Hooks, own_words
 from dreamd.daemon.agents.standing import STANDING_TOKENS
 from dreamd.daemon.importing.following.follower import Follower

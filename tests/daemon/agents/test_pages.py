@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from dreamd.daemon.agents.connect.programs import GENERIC, PROGRAMS, Command, UserEnvironment
-from dreamd.daemon.agents.formats import FORMATS, Moment
+from dreamd.daemon.agents.hook_formats import FORMATS, Moment
 from dreamd.daemon.agents.hooks import SESSION_TOKENS
 from dreamd.daemon.agents.standing import STANDING_TOKENS
 from dreamd.daemon.cli import main
