@@ -38,8 +38,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"dreamd {__version__}")
     arguments = parser.parse_args(argv)
 
-    from .host.folders import UnusableFolder
     from .host.refusal import Refusal
+    from .host.settings_check import UnusableFolder
     from .settings import SettingsError
 
     refusal = Refusal(os.environ)
@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     except (SettingsError, UnusableFolder) as error:
         return refusal.because(error, _code(error, EXIT_CONFIG), lambda: not _are_usable(arguments.config))
 
-    from ..ipc.server.listener import AlreadyRunning, ListenerError
+    from ..ipc.server.listener import AddressInUse, ListenerError
     from ..store.model import StoreError
     from . import app
     from .host import lock, logs
@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
     logs.set_up(loaded.log)
     try:
         asyncio.run(app.Daemon(loaded).run())
-    except (lock.AlreadyRunning, AlreadyRunning) as error:
+    except (lock.AlreadyRunning, AddressInUse) as error:
         return refusal.because(error, EXIT_ALREADY_RUNNING)
     except (ListenerError, StoreError) as error:
         return refusal.because(error, _code(error, EXIT_STORE))
@@ -84,10 +84,10 @@ def _code(error: Exception, lasting: int) -> int:
 def _usable_settings(config: Path | None) -> Settings:
     """Read the settings and try the places that they name. Raises SettingsError or UnusableFolder."""
     from . import settings
-    from .host import folders
+    from .host import settings_check
 
     loaded = settings.load(config)
-    folders.refuse_unusable(loaded)
+    settings_check.refuse_unusable(loaded)
     return loaded
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import resource
 import signal
 import time
 from collections.abc import AsyncIterator, Coroutine
@@ -13,7 +15,7 @@ from typing import Any
 from loguru import logger
 
 from .. import __version__
-from ..ipc.mcp import attach
+from ..ipc.mcp import session
 from ..ipc.paths import default_socket_path
 from ..ipc.server.listener import adopt_listener, open_listener
 from ..ipc.server.server import Server
@@ -23,14 +25,12 @@ from .clock import local_now, utc_now
 from .dreaming.dreamer import Dreamer
 from .dreaming.idle import Activity
 from .dreaming.schedule import Schedule
-from .host.limits import raise_file_limit
 from .host.lock import DaemonLock
 from .host.systemd import Notifier, passed_descriptors
 from .importing.following.follower import Follower
 from .methods.control import ControlMethods
-from .places import store_paths
-from .settings import Settings
-from .watch import Watcher
+from .settings import Settings, store_paths
+from .vault_watch import Watcher
 
 FORCED_EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h: it did not end by itself
 SLOW_START_S = 10.0
@@ -105,7 +105,7 @@ class Daemon:
                 methods.handlers(),
                 settings.ipc,
                 lambda method: activity.touch(),
-                {attach.METHOD: attach.attach},
+                {session.ATTACH: session.attach},
             )
             await server.start(listener)
             stack.push_async_callback(server.stop)
@@ -171,3 +171,17 @@ async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+WANTED_FILES = 4096
+"""Each client has one descriptor, each thread that answers a handful for SQLite, a dream some dozens."""
+
+
+def raise_file_limit(wanted: int = WANTED_FILES) -> int:
+    """Raise the soft limit of open files as far as is wanted and allowed; return what it is then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    goal = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < goal:
+        with contextlib.suppress(ValueError, OSError):  # macOS allows less than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (goal, hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

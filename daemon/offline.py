@@ -15,8 +15,7 @@ from ..ipc.store_methods import plain
 from ..store import MemoryStore, check_closed, discard_ledgers, embedder_for, salvage_ledgers
 from .clock import utc_now
 from .host.lock import DaemonLock
-from .places import store_paths
-from .settings import Settings
+from .settings import Settings, store_paths
 
 NOT_LOOKED_AT = "the vault's files, and what of them is found: only a daemon compares them; start it with `dreamd`"
 

@@ -8,7 +8,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import platformdirs
 from pydantic import BaseModel, Field, SecretStr, ValidationError
@@ -18,6 +18,10 @@ from ..ipc.settings import IpcSettings
 from ..llm.settings import LlmSettings
 from ..pipelines.settings import PipelineSettings
 from ..store.settings import StoreSettings
+
+if TYPE_CHECKING:
+    from ..store import StorePaths
+
 
 PREFIX = "DREAMD_"
 # Read by those who cannot read settings: this module itself, the thin client, and an agent's hook.
@@ -235,3 +239,16 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
         loc = name.removeprefix(PREFIX).lower().split("__")
         if loc[0] not in Settings.model_fields:
             raise SettingsError(f"{name} is no setting.", _advice(loc, in_file=False))
+
+
+def store_paths(settings: Settings) -> StorePaths:
+    """Return the places of the store that the settings name."""
+    from ..store import StorePaths
+
+    return StorePaths(
+        vault=settings.vault,
+        ledger=settings.data_dir / "ledger.db",
+        index=settings.data_dir / "index" / "index.db",
+        embeddings=settings.data_dir / "index" / "embeddings.db",
+        runs=settings.data_dir / "runs",
+    )

@@ -12,7 +12,7 @@ from ..store import in_calendar
 from ..store.model import Kind, Level, Verdict
 from ..store.names import Channel, Label, Name
 from .filters import BoundedFilter
-from .protocol import PROTOCOL_VERSION
+from .protocol import PROTOCOL_VERSION, KeptKind
 
 
 def _instant(at: datetime) -> datetime:
@@ -89,21 +89,7 @@ class RememberParams(Params):
     """
 
     text: Words
-    kind: Literal[
-        "note",
-        "fact",
-        "preference",
-        "procedure",
-        "correction",
-        "negative",
-        "decision",
-        "pitfall",
-        "person",
-        "event",
-        "value",
-        "finding",
-        "episode",
-    ] = "note"
+    kind: KeptKind = "note"
     channel: Channel | None = None
     cwd: Folder | None = None
     tags: Annotated[tuple[Label, ...], Field(max_length=64)] = ()

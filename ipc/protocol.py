@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from typing import Any
+from typing import Any, Final, Literal, get_args
 
 PROTOCOL_VERSION = 1
 MAX_LINE_BYTES = 2**20
@@ -33,6 +33,24 @@ REFUSED = -32009
 NOT_STARTED = -32010
 # the Language Server Protocol's number for the same thing
 CANCELLED = -32800
+
+KeptKind = Literal[
+    "note",
+    "fact",
+    "preference",
+    "procedure",
+    "correction",
+    "negative",
+    "decision",
+    "pitfall",
+    "person",
+    "event",
+    "value",
+    "finding",
+    "episode",
+]
+KEPT_KINDS: Final[tuple[KeptKind, ...]] = get_args(KeptKind)
+"""The kinds of memories that `remember` takes."""
 
 RequestId = int | str
 Params = dict[str, Any]

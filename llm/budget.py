@@ -1,4 +1,4 @@
-"""A budget: a bound on calls, tokens and failures of the model that a dream asks."""
+"""A budget: the configured model, with a bound on the calls, tokens and failures of one dream."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from .model import Answer, LanguageModel, LlmAborted, LlmEndless, LlmError, LlmRefused, LlmUnavailable
-from .providers import PRESENCE_DEADLINE_S, model_for
 from .settings import LlmSettings
 
 CHARS_A_TOKEN = 3
@@ -154,3 +153,32 @@ def asker_for(settings: LlmSettings, allowance: Allowance | None = None) -> tupl
     except LlmError as error:
         return None, f"{error} {error.hint}".strip()
     return Asker(model, settings, allowance), ""
+
+
+PRESENCE_DEADLINE_S = 2.0
+
+
+def model_for(settings: LlmSettings) -> LanguageModel | None:
+    """Return the configured model, or None. Sends no request; `problem` does. Raises LlmUnavailable."""
+    match settings.provider:  # their clients and httpx cost a second on a busy machine: not imported until asked for
+        case "none":
+            return None
+        case "ollama":
+            from .ollama import OllamaModel
+
+            return OllamaModel(settings)
+        case "openai_compatible":
+            from .openai_compatible import OpenAICompatibleModel
+
+            return OpenAICompatibleModel(settings)
+
+
+def problem(settings: LlmSettings) -> str:
+    """Return why the configured model cannot be asked right now; "" if it can be, or if none is configured."""
+    try:
+        model = model_for(settings)
+        if model is not None:
+            model.check(PRESENCE_DEADLINE_S)
+    except LlmError as error:
+        return f"{error} {error.hint}".strip()
+    return ""

@@ -26,7 +26,7 @@ class TooMuch(Exception):
     """A server said more than any answer takes, or packed it so that its size is not known before it is unpacked."""
 
 
-class Connection:
+class ServerConnection:
     """Makes the calls of one model. Not for use inside a running event loop: each call runs its own."""
 
     def __init__(self, name: str, url: str, settings: LlmSettings) -> None:

@@ -1,8 +1,13 @@
-"""The interface of a language model to a dream: JSON that fits a schema, by a deadline."""
+"""The interface of a language model to a dream: JSON that fits a schema, by a deadline.
+
+A server may enforce the schema, be too old to, or lie: what it says is checked here all the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -55,7 +60,7 @@ class LanguageModel(Protocol):
     def complete_json(self, prompt: str, schema: Mapping[str, Any], deadline_s: float) -> Answer:
         """Answer with one JSON object that was checked to fit.
 
-        `schema` is JSON Schema of an object, of the kinds that json_schema.py knows. Raises LlmUnavailable, LlmRefused
+        `schema` is JSON Schema of an object, of the kinds that `misfit` knows. Raises LlmUnavailable, LlmRefused
         or LlmAborted, and nothing else.
         """
         ...
@@ -67,3 +72,72 @@ class LanguageModel(Protocol):
     def release(self, deadline_s: float) -> None:
         """Have the server free the model's memory, where its protocol can ask that. Raises nothing."""
         ...
+
+
+_FENCE = re.compile(r"^\s*```\w*\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+
+
+def checked(name: str, text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Parse an answer of `name` and return its object. Raises LlmRefused if it is none, or does not fit."""
+    fenced = _FENCE.match(text)
+    try:
+        answer = json.loads(fenced[1] if fenced else text)
+    except (ValueError, RecursionError):
+        raise LlmRefused(f"{name} did not answer with JSON.") from None
+    if not isinstance(answer, dict):
+        raise LlmRefused(f"{name} answered with something else than an object.")
+    if missing := [key for key in schema.get("required", ()) if key not in answer]:
+        raise LlmRefused(f"{name} left out {', '.join(missing)}.")
+    if wrong := misfit(answer, schema):
+        raise LlmRefused(f"{name} answered with a wrong {wrong}.")
+    return answer
+
+
+def misfit(value: Any, schema: Mapping[str, Any], place: str = "answer") -> str:
+    """Return where a value does not fit a schema, as `facts[3].turn`; "" if it fits.
+
+    Knows type, enum, properties, required, additionalProperties false, items, maxItems, maxLength, minimum, maximum.
+    """
+    if "enum" in schema:
+        return "" if value in schema["enum"] else place
+    kind = schema.get("type", "")
+    if kind and (not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean")):
+        return place
+    if isinstance(value, dict):
+        return _misfit_of_object(value, schema, place)
+    if isinstance(value, list):
+        return _misfit_of_array(value, schema, place)
+    if isinstance(value, str):
+        return place if len(value) > schema.get("maxLength", len(value)) else ""
+    if isinstance(value, int | float) and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        return place
+    return ""
+
+
+def _misfit_of_object(value: dict[str, Any], schema: Mapping[str, Any], place: str) -> str:
+    properties: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
+    for key in schema.get("required", ()):
+        if key not in value:
+            return f"{place}.{key}"
+    for key, inner in value.items():
+        if key not in properties:
+            if schema.get("additionalProperties") is False:
+                return place
+        elif wrong := misfit(inner, properties[key], f"{place}.{key}"):
+            return wrong
+    return ""
+
+
+def _misfit_of_array(value: Sequence[Any], schema: Mapping[str, Any], place: str) -> str:
+    if len(value) > schema.get("maxItems", len(value)):
+        return place
+    places = (misfit(inner, schema.get("items", {}), f"{place}[{at}]") for at, inner in enumerate(value))
+    return next((wrong for wrong in places if wrong), "")

@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 import ollama
 
-from .http import Connection
-from .json_schema import checked
-from .model import Answer, LlmEndless, LlmError, LlmUnavailable
+from .http import ServerConnection
+from .model import Answer, LlmEndless, LlmError, LlmUnavailable, checked
 from .settings import LlmSettings
 
 DEFAULT_URL = "http://127.0.0.1:11434"
@@ -25,7 +24,7 @@ class OllamaModel:
             raise LlmUnavailable("No model is named.", "Set llm.model, for instance to one that `ollama list` shows.")
         self._settings = settings
         self._url = settings.base_url or DEFAULT_URL
-        self._connection = Connection(self.name, self._url, settings)
+        self._connection = ServerConnection(self.name, self._url, settings)
         self._loaded_by_us = False
 
     @property

@@ -8,9 +8,8 @@ from typing import Any
 
 import httpx
 
-from .http import Connection
-from .json_schema import checked
-from .model import Answer, LlmEndless, LlmError, LlmUnavailable
+from .http import ServerConnection
+from .model import Answer, LlmEndless, LlmError, LlmUnavailable, checked
 from .settings import LlmSettings
 
 DEFAULT_URL = "http://127.0.0.1:1234/v1"
@@ -31,7 +30,7 @@ class OpenAICompatibleModel:
             raise LlmUnavailable("No model is named.", "Set llm.model to one that the server lists.")
         self._settings = settings
         self._url = (settings.base_url or DEFAULT_URL).rstrip("/")
-        self._connection = Connection(self.name, self._url, settings)
+        self._connection = ServerConnection(self.name, self._url, settings)
         self._formats = ["json_schema", "json_object", ""]
 
     @property

@@ -69,7 +69,7 @@ def rebuild_arguments(parser: ArgumentParser) -> None:
 
 def rebuild(options: Namespace, terminal: Terminal) -> int:
     """Rebuild the index."""
-    from .progress import shown_progress
+    from .request import shown_progress
 
     with shown_progress(terminal, "Rebuilding") as on_progress:
         try:

@@ -6,6 +6,8 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...ipc.protocol import KEPT_KINDS
+
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
@@ -39,12 +41,6 @@ MINUTES = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
 """The minutes of each unit of a length of time."""
 
 LEVELS = ("L0", "L1", "L2", "L3")
-KEPT_KINDS = (
-    *("note", "fact", "preference", "procedure", "correction", "negative", "decision"),
-    *("pitfall", "person", "event", "value", "finding", "episode"),
-)
-"""The kinds of what a person may ask to remember."""
-
 KINDS = (*KEPT_KINDS, "turn", "session", "scenario", "insight", "profile")
 FIELDS = ("level", "kind", "channel", "agent", "session", "task", "user", "tags", "entity")
 FILTER_EXAMPLES = (

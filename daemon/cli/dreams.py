@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from .arguments import day, whole
 from .formatting import BOLD, Look, count, duration, listing, sentence, side_by_side, table
-from .progress import shown_progress
-from .request import ask
+from .request import ask, shown_progress
 from .terminal import Terminal
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from .formatting import clean
 from .terminal import Terminal
 
 if TYPE_CHECKING:
-    from ..host.service import Service
+    from ..host.service_status import Service
 
 POLL_S = 0.25
 
@@ -32,7 +32,7 @@ def log_arguments(parser: ArgumentParser) -> None:
 
 def log(options: Namespace, terminal: Terminal) -> int:
     """Print the end of the log, wherever it is."""
-    from ..host.service import installed_service
+    from ..host.service_status import installed_service
 
     service = installed_service()
     source, lines = _source(service, options.lines, options.follow)
@@ -50,7 +50,7 @@ def log(options: Namespace, terminal: Terminal) -> int:
 
 def _source(service: Service | None, lines: int, follow: bool) -> tuple[str, Iterator[str]]:
     """Find the log: the file that the settings name, the service's own, the journal. Raises ClientError for none."""
-    from ..host.service import journal_command
+    from ..host.service_status import journal_command
 
     for file in (_named_in_settings(), service.log_file if service else None):
         if file is not None and file.exists():

@@ -32,8 +32,8 @@ COMMANDS = {
     "feedback": ("write", "say whether a memory was useful"),
     "link": ("write", "link two memories"),
     "tag": ("write", "add tags to a memory, or take some away"),
-    "anchor": ("work.anchor", "show what an agent was doing last"),
-    "goals": ("work.goals", "show open threads, and close one"),
+    "anchor": ("work", "show what an agent was doing last"),
+    "goals": ("work", "show open threads, and close one"),
     "purge": ("purge", "erase memories, sessions or secrets for good, everywhere"),
     "import": ("write", "import transcripts, data sets or notes"),
     "watch": ("agents.watch", "follow an agent's sessions as they are written"),
@@ -56,9 +56,9 @@ COMMANDS = {
     "connect": ("agents.connect", "let an agent program use this memory: its hooks and its tools"),
     "disconnect": ("agents.connect", "take out of an agent program what connect put in"),
     "hook": ("agents.hook", "answer an agent's hook (`connect` has the agent call it)"),
-    "install": ("service", "install a service that starts the daemon"),
-    "uninstall": ("service", "remove the service (memories are kept)"),
-    "mcp": ("agents.mcp", "speak MCP with an agent, which starts this by itself"),
+    "install": ("installation", "install a service that starts the daemon"),
+    "uninstall": ("installation", "remove the service (memories are kept)"),
+    "mcp": ("agents.entry", "speak MCP with an agent, which starts this by itself"),
     "log": ("log", "show the daemon's log: its file, or the journal"),
     "version": ("admin", "show the version of this program and of the daemon"),
 }
@@ -90,9 +90,7 @@ def main(argv: list[str] | None = None) -> int:
     except UsageError as error:
         return _end(terminal, USAGE, str(error), error.hint)
     except Absent as error:
-        from .absence import explained
-
-        found = explained(error)
+        found = _explained(error)
         return _end(terminal, UNREACHABLE, str(found), found.hint)
     except Unreachable as error:
         return _end(terminal, UNREACHABLE, str(error), error.hint)
@@ -180,6 +178,35 @@ def _end(terminal: Terminal, exit_code: int, message: str, hint: str = "", code:
     with contextlib.suppress(BrokenPipeError):
         terminal.fail(message, hint, code)
     return exit_code
+
+
+def _explained(error: Absent) -> Absent:
+    """Return the same error with its cause, where one can be found; looking costs a few processes."""
+    if "could not start" in str(error):
+        return error  # the daemon itself has said why
+    from ..host.service_status import installed_service
+
+    if cause := _cause_in_settings():
+        return Absent(f"{error}. {cause[0]}", cause[1])
+    service = installed_service()
+    if service is None:
+        return error
+    if service.failure:
+        return Absent(f"{error}. {service.manager} could not start it: {service.failure}", service.remedy)
+    return Absent(str(error), f"it is installed; {service.remedy}, and `dreamctl log` shows what it said")
+
+
+def _cause_in_settings() -> tuple[str, str] | None:
+    from ..host import settings_check
+    from ..settings import SettingsError, load
+
+    try:
+        settings_check.refuse_unusable(load())
+    except SettingsError as problem:
+        return f"Its settings cannot be followed: {problem}", problem.hint
+    except settings_check.UnusableFolder as problem:
+        return str(problem), problem.hint
+    return None
 
 
 if __name__ == "__main__":

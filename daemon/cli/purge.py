@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from .formatting import Look, clean, count, listing, sentence
-from .progress import shown_progress
-from .request import ask
+from .request import ask, shown_progress
 from .terminal import Terminal
 
 if TYPE_CHECKING:

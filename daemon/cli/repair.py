@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ipc.client import ClientError
 from .formatting import Look, clean, count, listing
-from .progress import OnProgress
+from .request import OnProgress
 from .terminal import Terminal
 
 if TYPE_CHECKING:
@@ -44,10 +44,9 @@ def check_alone() -> tuple[list[ProblemAnswer], str]:
 def is_in_use() -> bool:
     """Say whether anything was ever kept where the settings say."""
     with _in_words():
-        from .. import places
-        from ..settings import load
+        from ..settings import load, store_paths
 
-        return places.store_paths(load()).ledger.exists()
+        return store_paths(load()).ledger.exists()
 
 
 def rebuild_alone(on_progress: OnProgress | None) -> RebuildAnswer:

@@ -1,12 +1,19 @@
-"""One question to the daemon and its answer."""
+"""A question to the daemon, its answer, and its progress meanwhile.
+
+Progress is bars on a terminal, a few plain lines anywhere else, and nothing beside JSON.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ... import __version__
 from ...ipc.client import Client
+from .formatting import clean, clip
 from .terminal import Terminal
 
 # Longer than any healthy answer takes, shorter than a person's patience.
@@ -35,3 +42,90 @@ def ask(
                 "to have them alike: `dreamctl stop`, then start it again"
             )
     return answer
+
+
+PLAIN_INTERVAL_S = 5.0
+NOTE_COLUMNS = 30
+STANDING = ("paused", "waits")
+"""First words of the note on something that stands still."""
+
+BAR = "{desc} {bar:30} {elapsed}{postfix}"
+
+OnProgress = Callable[[dict[str, Any]], None]
+
+
+@contextmanager
+def shown_progress(terminal: Terminal, title: str) -> Iterator[OnProgress | None]:
+    """Give a callback for the daemon's progress messages, which shows them while the block runs."""
+    if terminal.as_json:
+        yield None
+    elif terminal.is_live:
+        bars = Bars()
+        try:
+            yield bars
+        finally:
+            bars.close()
+    else:
+        yield PlainLines(title)
+
+
+class PlainLines:
+    """A line when a stage begins and at each further quarter of it, or every few seconds when its size is unknown.
+
+    One more when it begins to stand still, which says why, and when it goes on.
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._said: tuple[str, int] = ("", -1)
+        self._stands = ""
+
+    def __call__(self, progress: dict[str, Any]) -> None:
+        """Say so if there is something new to say."""
+        stage, done, total = clean(progress["stage"]), progress["done"], progress["total"]
+        step = 4 * done // total if total else int(time.monotonic() / PLAIN_INTERVAL_S)
+        note = clean(progress.get("note") or "")
+        if (stands := next((word for word in STANDING if note.startswith(word)), "")) != self._stands:
+            self._stands = stands
+            print(f"{self._title}: {note if stands else 'goes on'}", file=sys.stderr, flush=True)
+            return
+        if stage == self._said[0] and step <= self._said[1]:
+            return
+        self._said = (stage, step)
+        amount = f" {done:,}/{total:,}" if total else f" {done:,}" if done else ""
+        print(f"{self._title}: {stage}{amount}", file=sys.stderr, flush=True)
+
+
+class Bars:
+    """A bar for each stage on a terminal; the one of the last stage moves."""
+
+    def __init__(self) -> None:
+        from tqdm import tqdm
+
+        tqdm.monitor_interval = 0  # a thread that would redraw bars which do not move
+        self._new_bar = tqdm
+        self._bar: Any = None
+        self._stage = ""
+
+    def __call__(self, progress: dict[str, Any]) -> None:
+        """Move the stage's bar, or begin one."""
+        stage, done, total = clean(progress["stage"]), progress["done"], progress["total"] or None
+        if self._bar is None or stage != self._stage:
+            self.close()
+            self._stage = stage
+            self._bar = self._new_bar(file=sys.stderr, bar_format=BAR)
+        self._draw(done, total, clip(clean(progress["note"] or ""), NOTE_COLUMNS))
+
+    def close(self) -> None:
+        """Complete the bar: a stage's last message may not have come, as only the latest of a moment is sent."""
+        if self._bar is not None:
+            total = self._bar.total
+            self._draw(self._bar.n if total is None else total, total, "")
+            self._bar.close()
+            self._bar = None
+
+    def _draw(self, done: int, total: int | None, note: str) -> None:
+        amount = f"{done:,}/{total:,}" if total is not None else f"{done:,}"
+        self._bar.n, self._bar.total = done, total
+        self._bar.set_postfix_str(note, refresh=False)
+        self._bar.set_description_str(f"{self._stage:14} {amount:>15}")

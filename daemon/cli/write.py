@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...ipc.client import ClientError
+from ...ipc.protocol import KEPT_KINDS
 from ..importing.names import FORMAT_NAMES
-from .arguments import KEPT_KINDS, whole
+from .arguments import whole
 from .formatting import Look, clean, clip, count, listing, sentence
-from .progress import shown_progress
-from .request import ask
+from .request import ask, shown_progress
 from .terminal import Terminal
 
 if TYPE_CHECKING:

@@ -1,11 +1,17 @@
-"""The bounds of a dream's process, and whether it stands still: judged by its work, not by the wall clock."""
+"""The bounds of a dream's process, and of the dreams of a day together.
+
+Whether a process stands still is judged by its work, not by the wall clock.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ...pipelines.settings import LimitSettings
+from ...store import Run
 
 PROGRESS_CPU_S = 0.05
 """Less than this is no progress: a thread that waits with a timeout takes as much in minutes."""
@@ -90,3 +96,32 @@ class Bounds:
         if share >= BUSY_SHARE:
             return f"at work for {now.run_s - self._heard.run_s:.0f} s"
         return f"waits for the processor ({share:.0%})" if is_ready else "waits for a disk or a model"
+
+
+DREAMS = ("daily", "weekly", "compaction")
+"""The kinds of run that are dreams."""
+
+DAY = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class DailyUsage:
+    """Seconds of work, of a processor and of a model, and what was asked of a language model."""
+
+    seconds: float = 0.0
+    tokens: int = 0
+    calls: int = 0
+
+
+def usage_in_a_day(runs: Iterable[Run], now: datetime) -> DailyUsage:
+    """Sum what every run that began in the last 24 hours has used, however it ended."""
+    summaries = [run.summary for run in runs if now - DAY < run.started_at <= now]
+    return DailyUsage(
+        sum(_number(summary.get("work_seconds", summary.get("seconds"))) for summary in summaries),
+        int(sum(_number(summary.get("tokens")) for summary in summaries)),
+        int(sum(_number(summary.get("calls")) for summary in summaries)),
+    )
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,19 +1,26 @@
-"""The process of a dream: started, listened to, held back and let go on, kept within its bounds, ended."""
+"""The process of a dream: started, listened to, held back and let go on, kept within its bounds, ended.
+
+A dream whose daemon ended before it leaves its folder, and on some systems its process: both are removed here.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loguru import logger
 
-from ...pipelines.protocol import PAUSE, RESUME, Done, Failed, MessageError, Progress, RunRequest, decode, encode
+from ...pipelines.protocol import PAUSE, RESUME, SPENT, Done, Failed, MessageError, Progress, RunRequest, decode, encode
 from ...pipelines.settings import LimitSettings
 from ..clock import Stopwatch
 from .bounds import Bounds, Used
@@ -254,3 +261,60 @@ def _how_it_ended(code: int) -> str:
     if code < 0:
         return f"its process was ended by {signal.Signals(-code).name}"
     return f"its process ended without an answer (exit code {code})"
+
+
+RUN_MARKER = "run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A dream that was being planned when its daemon ended; `spent` is what it had asked of a model, if anything."""
+
+    run_id: str
+    kind: str
+    began_at: datetime
+    dry_run: bool
+    spent: Mapping[str, int] = field(default_factory=dict)
+
+
+def write_run_marker(request: RunRequest, pid: int) -> None:
+    """Write into the run's folder what it is and its pid, for a daemon that finds it there."""
+    said = {
+        "run_id": request.run_id,
+        "kind": request.kind,
+        "began_at": request.now.isoformat(),
+        "dry_run": request.dry_run,
+        "pid": pid,
+    }
+    (request.folder / RUN_MARKER).write_text(json.dumps(said))
+
+
+def remove_orphans(runs: Path) -> Iterator[Orphan]:
+    """Remove every run's folder, and its process; yield the dreams whose markers could be read."""
+    for folder in [entry for entry in runs.iterdir() if entry.is_dir()] if runs.is_dir() else []:
+        orphan = None
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            said = json.loads((folder / RUN_MARKER).read_text())
+            _end_process(int(said["pid"]), folder)
+            began_at = datetime.fromisoformat(said["began_at"])
+            orphan = Orphan(said["run_id"], said["kind"], began_at, said["dry_run"], _spent(folder))
+        shutil.rmtree(folder, ignore_errors=True)
+        if orphan is not None:
+            yield orphan
+
+
+def _spent(folder: Path) -> dict[str, int]:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        said = json.loads((folder / SPENT).read_text())
+        return {"calls": int(said["calls"]), "tokens": int(said["tokens"])}
+    return {}
+
+
+def _end_process(pid: int, folder: Path) -> None:
+    """End the process if it is still that dream's, which works in its folder; Linux has done so, others may not."""
+    import psutil
+
+    with contextlib.suppress(psutil.Error, OSError):
+        if psutil.Process(pid).cwd() == str(folder.resolve()):
+            logger.warning("ending the orphaned dream in {} (pid {})", folder.name, pid)
+            os.killpg(pid, signal.SIGKILL)

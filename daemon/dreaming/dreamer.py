@@ -24,11 +24,10 @@ from ...pipelines.protocol import Done, MessageError, Progress, RunKind, RunRequ
 from ...store import AppliedRun, Run, SkippedAction, is_digest, new_run_id
 from ...store.model import ActionKind, Changeset, NotFound, StoreError
 from ..settings import Settings
-from .budget import DAY, DREAMS, Spent, spent_in_a_day
-from .child import CHILD, Child, DreamError, ProgressSink
+from .bounds import DAY, DREAMS, DailyUsage, usage_in_a_day
+from .child import CHILD, Child, DreamError, ProgressSink, remove_orphans, write_run_marker
 from .derived import DerivedPages
 from .idle import Activity
-from .orphans import remove_orphans, write_run_marker
 from .preemption import Preemption
 
 if TYPE_CHECKING:
@@ -112,10 +111,10 @@ class Dreamer:
         """The living child, if there is one."""
         return self._child.pid if self._child is not None else None
 
-    def spent(self) -> Spent:
+    def spent(self) -> DailyUsage:
         """Sum what the dreams of the last 24 hours have used. Blocks for a moment."""
         now = self._local_now()
-        return spent_in_a_day(self._store.runs_since(now - DAY, DREAMS), now)
+        return usage_in_a_day(self._store.runs_since(now - DAY, DREAMS), now)
 
     # ---- a dream
 

@@ -15,10 +15,9 @@ from loguru import logger
 from ...pipelines.protocol import RunKind
 from ...pipelines.settings import PipelineSettings, ScheduleSettings
 from ...store import LANDED
-from .budget import DREAMS
+from .bounds import DREAMS
 from .dreamer import DreamBusy, Dreamer, DreamError
-from .idle import Activity, IdleCheck, LoadMeter, Machine, check_idle
-from .presence import is_away
+from .idle import Activity, IdleCheck, LoadMeter, Machine, check_idle, is_away
 
 if TYPE_CHECKING:
     from apscheduler.job import Job

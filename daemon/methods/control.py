@@ -1,12 +1,12 @@
-"""The wire's methods that need more than the store: imports, repair, and the daemon's own life."""
+"""The wire's methods that need more than the store: imports, repair, agents' hooks, and the daemon's own life."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from loguru import logger
 from pydantic import Field
@@ -14,6 +14,7 @@ from pydantic import Field
 from ...ipc.answers import (
     ChannelAnswer,
     CheckAnswer,
+    HookAnswer,
     ImportAnswer,
     LlmAnswer,
     PauseAnswer,
@@ -23,17 +24,18 @@ from ...ipc.answers import (
 )
 from ...ipc.call import Call
 from ...ipc.channels import full_name, nearest_names
-from ...ipc.documents.methods import DocumentMethods
+from ...ipc.document_methods import DocumentMethods
+from ...ipc.params import Folder
 from ...ipc.protocol import Refused
 from ...ipc.store_methods import Handler, NoParams, Params, hello_answer, instant, plain, store_handlers
 from ...ipc.working_methods import WorkingMethods
 from ...store.model import GLOBAL_CHANNEL, NotFound
 from ...store.names import Channel
-from ..dreaming.budget import DREAMS
+from ..agents.hooks import Hooks
+from ..dreaming.bounds import DREAMS
 from ..host import settings_check
 from ..importing.importer import Importer
 from ..importing.names import FormatName
-from .agents import AgentMethods
 from .dreams import DreamMethods, refuse_if_paused
 from .purge import PurgeMethods
 from .review import ReviewMethods
@@ -41,12 +43,38 @@ from .transcripts import TranscriptMethods
 
 if TYPE_CHECKING:
     from ...store import MemoryStore
-    from ..agents.hooks import Hooks
     from ..dreaming.dreamer import Dreamer
     from ..dreaming.schedule import Schedule
     from ..importing.following.follower import Follower
     from ..settings import Settings
-    from ..watch import Watcher
+    from ..vault_watch import Watcher
+
+Word = Annotated[str, Field(max_length=64)]
+
+
+class HookParams(Params):
+    """An agent's event, and what the agent says of it; unknown ones are answered with nothing."""
+
+    agent: Word
+    event: Word
+    given: Annotated[Mapping[str, Any], Field(max_length=256)]
+    cwd: Folder | None = None
+
+
+class AgentMethods:
+    """The methods as they are called, in the server's threads."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return the methods by name."""
+        return {"hook": Handler(HookParams, self.hook, blocking=True, activity=True, first=True)}
+
+    def hook(self, params: HookParams, call: Call) -> HookAnswer:
+        """Answer an agent's hook."""
+        return {"output": self._hooks.answer(params.agent, params.event, params.given, params.cwd)}
+
 
 LLM_ASKED_AGAIN_S = 60.0
 
@@ -167,7 +195,7 @@ class ControlMethods:
         if settings.provider == "none":
             return None
         if time.monotonic() - self._llm_asked_s >= LLM_ASKED_AGAIN_S:
-            from ...llm.providers import problem
+            from ...llm.budget import problem
 
             self._llm_problem = problem(settings)
             self._llm_asked_s = time.monotonic()

@@ -32,7 +32,7 @@ PROBE = "mcp.ping"
 Message = dict[str, Any]
 
 
-class Refused(Exception):
+class AttachRefused(Exception):
     """The daemon, or what holds its socket, takes no session; the message says why."""
 
 
@@ -115,7 +115,7 @@ class Exchange:
         self._say({"jsonrpc": "2.0", "id": request_id, "error": told})
 
     def from_daemon(self, line: bytes, now: float) -> None:
-        """Take in a line of the daemon's. Raises Refused, and ValueError for what is none."""
+        """Take in a line of the daemon's. Raises AttachRefused, and ValueError for what is none."""
         self._heard_at, self._probed_at = now, None
         message = json.loads(line)
         if type(message) is not dict:
@@ -126,7 +126,7 @@ class Exchange:
                 self.to_agent.append(line + b"\n")
         elif request_id is None or request_id == f"{self._own}:attach":
             if "result" not in message:
-                raise Refused(str((message.get("error") or {}).get("message", "")))
+                raise AttachRefused(str((message.get("error") or {}).get("message", "")))
             self._attached, self.problem = True, ""
         elif (key := _key(request_id)) in self._pending:
             del self._pending[key]

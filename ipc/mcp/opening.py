@@ -1,6 +1,6 @@
 """The opening of a session, answered without the daemon: from a file that the table of tools was written to.
 
-The relay reads this, so it imports the standard library alone. `python -m dreamd.ipc.mcp.describe` writes the file.
+The relay reads this, so it imports the standard library alone. `python -m dreamd.ipc.mcp.tools` writes the file.
 """
 
 from __future__ import annotations

@@ -17,9 +17,40 @@ from typing import Any
 from ..paths import default_socket_path, too_long
 from ..protocol import LineBuffer
 from .agent_lines import AgentLines, Outline
-from .exchange import Exchange, Refused
+from .exchange import AttachRefused, Exchange
 from .opening import Opening
-from .parent import POLL_S, Parent
+
+POLL_S = 1.0
+"""The pause between two looks for the parent, where a kernel tells nothing."""
+
+
+class Parent:
+    """The process that started this one. `descriptor` becomes readable at its end; None: polling alone sees it.
+
+    The whole process is meant. PR_SET_PDEATHSIG fires when the thread that forked ends, and agents fork from threads
+    of a pool.
+    """
+
+    def __init__(self) -> None:
+        self._pid = os.getppid()
+        self.descriptor: int | None = None
+        try:
+            self.descriptor = self._watch()
+        except OSError:  # an old kernel, a sandbox that forbids it, or it is gone: `is_gone` knows
+            return
+
+    def is_gone(self) -> bool:
+        """Say whether it has ended: its children have another parent then."""
+        return os.getppid() != self._pid
+
+    def _watch(self) -> int:
+        if sys.platform == "linux":
+            return os.pidfd_open(self._pid)
+        self._queue = select.kqueue()
+        ended = select.kevent(self._pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
+        self._queue.control([ended], 0)
+        return self._queue.fileno()
+
 
 USAGE = """usage: dreamctl mcp [--agent NAME]
 
@@ -178,8 +209,8 @@ class Relay:
                 self._read_daemon(daemon, now)
         except BlockingIOError:
             return
-        except (OSError, ValueError, Refused) as error:
-            self._lose(now, str(error) if isinstance(error, Refused) else "")
+        except (OSError, ValueError, AttachRefused) as error:
+            self._lose(now, str(error) if isinstance(error, AttachRefused) else "")
 
     def _read_daemon(self, daemon: socket.socket, now: float) -> None:
         data = daemon.recv(READ_BYTES)

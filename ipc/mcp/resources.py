@@ -14,7 +14,7 @@ from . import render
 
 if TYPE_CHECKING:
     from ..answers import ShowAnswer
-    from .wire_client import WireClient
+    from .session import WireClient
 
 PROFILE, DIGEST, NODE = "dreamd://profile", "dreamd://digest", "dreamd://node/"
 MARKDOWN = "text/markdown"

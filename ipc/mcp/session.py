@@ -1,4 +1,4 @@
-"""One agent's MCP session over a connection: lines in, lines out, and the requests that it owes an answer."""
+"""One agent's MCP session over a connection: how it begins, lines in, lines out, and the requests that it makes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,81 @@ import json
 from collections.abc import Mapping
 from hashlib import sha256
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
 from loguru import logger
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..protocol import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, ProtocolError, encode_answer, encode_error
+from ...store.names import Name
+from ..errors import invalid_params
+from ..params import Folder
+from ..protocol import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    Notification,
+    ProtocolError,
+    Request,
+    RequestId,
+    encode_answer,
+    encode_error,
+)
+from ..serialize import hello_answer
+from ..server.connection import Connection
+from ..server.lanes import OpenRequest
+from ..server.server import Server
 from .exchange import PROBE
-from .wire_client import WireClient
 
-if TYPE_CHECKING:
-    from ..server.connection import Connection
-    from ..server.server import Server
+
+class WireClient:
+    """One client in the server's lanes: bounded, fair, cancellable, and seen as an agent's activity."""
+
+    def __init__(self, server: Server) -> None:
+        self.requests: dict[object, OpenRequest] = {}
+        self.held = False
+        self._server = server
+        self._last_id = 0
+        self._answers: dict[RequestId, asyncio.Future[dict[str, Any]]] = {}
+
+    async def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Return a method's result. Raises ProtocolError; cancelled, it cancels the request."""
+        self._last_id += 1
+        request_id = self._last_id
+        size_bytes = sum(len(value) for value in params.values() if isinstance(value, str))
+        answer = self._answers[request_id] = self._server.loop.create_future()
+        try:
+            self._server.begin(self, Request(request_id, method, params, size_bytes))
+            message = await answer
+        finally:
+            del self._answers[request_id]
+            if (request := self.requests.get(request_id)) is not None:
+                self._server.cancel(request)
+        if (error := message.get("error")) is not None:
+            raise ProtocolError(error["message"], error["data"]["hint"], error["code"])
+        result: dict[str, Any] = message["result"]
+        return result
+
+    def send(self, line: bytes) -> None:
+        """Hand an answer to who waits for it; progress is nobody's."""
+        message = json.loads(line)
+        waiting = self._answers.get(message.get("id", ""))
+        if waiting is not None and not waiting.done():
+            waiting.set_result(message)
+
+    def fail(self, request_id: RequestId | None, error: ProtocolError) -> None:
+        """Answer with an error."""
+        if request_id is not None:
+            self.send(encode_error(request_id, error))
+
+    def pump(self) -> None:
+        """Write nothing: each answer was handed over."""
+
+    def end(self, request: OpenRequest) -> None:
+        """Forget a request that is answered."""
+        self.requests.pop(request.key, None)
+        if request.ordered:
+            self.held = False
+
 
 LISTEN = "subscriptions/listen"
 MOST_LISTENING = 16
@@ -123,3 +187,32 @@ class McpSession:
             if not self._ended:
                 self._ended = True
                 self._connection.close()
+
+
+ATTACH = "mcp.attach"
+"""The first line by which a connection becomes an MCP session."""
+
+
+class AttachParams(BaseModel):
+    """The parties to a session: the agent's folder and name, its own session, and the process that relays it.
+
+    What a newer relay says beside these is passed over.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    cwd: Folder | None = None
+    agent: Name | None = None
+    session: Name | None = None
+    relay: Annotated[str, Field(max_length=64)] = ""
+
+
+def attach(server: Server, connection: Connection, message: Request | Notification) -> McpSession:
+    """Begin an MCP session on a connection; an attach with an id is answered first. Raises ProtocolError."""
+    try:
+        params = AttachParams.model_validate(message.params)
+    except ValidationError as error:
+        raise invalid_params(error, AttachParams) from None
+    if isinstance(message, Request):
+        connection.send(encode_answer(message.id, hello_answer()))
+    return McpSession(server, connection, params.model_dump(exclude_none=True))

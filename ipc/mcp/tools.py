@@ -1,15 +1,20 @@
 """The tools that an agent is given: one row a tool, each a method of the wire.
 
 What is always in a model's prompt costs tokens in every session, so each word here is weighed; a test holds the sums.
+`python -m dreamd.ipc.mcp.tools` writes the table to the file that the relay reads.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from . import render
+from .opening import FILE
+from .resources import RESOURCES, TEMPLATES
 
 INSTRUCTIONS = (
     "dreamd is this person's memory across sessions and agents. Call recall at the start of a task, and before asking "
@@ -222,3 +227,17 @@ def arguments_of(tool: Tool, given: Mapping[str, Any], known: Mapping[str, Any])
     if isinstance(budget := given.get("budget_tokens"), int):
         given["budget_tokens"] = min(budget, LONGEST_BUDGET_TOKENS)
     return {**DEFAULTS.get(tool.name, {}), **added, **given}
+
+
+def description() -> dict[str, Any]:
+    """Return what the file holds."""
+    return {
+        "instructions": INSTRUCTIONS,
+        "tools": [tool.listed() for tool in TOOLS.values()],
+        "resources": list(RESOURCES),
+        "resourceTemplates": list(TEMPLATES),
+    }
+
+
+if __name__ == "__main__":
+    Path(FILE).write_text(json.dumps(description(), indent=1) + "\n", encoding="utf-8")

@@ -22,9 +22,8 @@ from ..protocol import (
     encode_error,
 )
 from ..settings import IpcSettings
+from .lanes import OpenRequest, Turns
 from .listener import peer_uid
-from .request import OpenRequest
-from .turns import Turns
 
 HANGUP_INTERVAL_S = 0.25
 TURNED_AWAY_S, MOST_TURNED_AWAY = 1.0, 32

@@ -1,4 +1,4 @@
-"""The order in which requests get threads: round robin over clients, and what an agent waits for before the rest.
+"""Open requests, and the order in which they are begun and get threads.
 
 Two lanes, one of agents' requests (recall, context) and one of the rest, each with a queue per client. With 4 threads,
 of which 2 are kept free, and at most 2 a client (`A1` is client A's first request):
@@ -8,14 +8,94 @@ of which 2 are kept free, and at most 2 a client (`A1` is client A's first reque
     A1 ends            begin C2; B1 still waits, since A2 is worked on beside an agent's request
     A2 ends            begin A3, if REST_EVERY_S have passed since A2 began, otherwise at the next event after that
     C1 and C2 end      begin B1: agents slow the rest down, and do not starve it
+
+Before that the loop handles messages, round robin over connections and in a bounded share of its time: a turn handles
+at most MESSAGES_A_TURN messages of one connection, and turns follow each other for SHARE_S at most; then the loop reads
+and writes, and the rest waits. With A flooding and B sending one message, of 0.05 ms each:
+
+    A has 500 messages, B has 1    A's 16 (0.8 ms), B's 1, A's next 3: SHARE_S is used up, A goes last in the round
+    no agent waits for an answer   go on at the loop's next turn
+    an agent waits                 go on when the window of WINDOW_S is over: its thread has 3 of 4 ms
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol
 
-from .request import Client, OpenRequest
+from ..call import Call, Handler
+from ..protocol import Notification, ProtocolError, Request, RequestId
+
+
+class Requester(Protocol):
+    """The connection that a request came from, as far as answering it needs one.
+
+    `requests` are the open ones, by their key; `held`: its next messages wait until an ordered one is answered.
+    """
+
+    requests: dict[object, OpenRequest]
+    held: bool
+
+    def send(self, line: bytes) -> None:
+        """Have a line written by the next `pump`."""
+        ...
+
+    def fail(self, request_id: RequestId | None, error: ProtocolError) -> None:
+        """Answer with an error, unless it is of a notification."""
+        ...
+
+    def pump(self) -> None:
+        """Write what is answered, and read on."""
+        ...
+
+    def end(self, request: OpenRequest) -> None:
+        """Forget a request that is answered."""
+        ...
+
+
+class OpenRequest:
+    """A request that is not answered yet: its client, its handler, its progress, and how its work is stopped.
+
+    `key` names it among the open ones of its client: its id, or itself where a notification has none. `ordered`: its
+    client's next messages wait until it is answered. `in_lane`: it waits for a thread, or has one, with `params`.
+    `stop_work` stops its work, where that can be stopped; `timer` ends its patience.
+    """
+
+    __slots__ = (
+        *("_post", "call", "client", "handler", "in_lane", "key", "ordered", "params", "progress", "progress_at"),
+        *("stop_work", "timer"),
+    )
+
+    def __init__(
+        self,
+        client: Requester,
+        message: Request | Notification,
+        handler: Handler,
+        post: Callable[[OpenRequest, Future[Any] | None], None],
+    ) -> None:
+        request_id = message.id if isinstance(message, Request) else None
+        self.client = client
+        self.handler = handler
+        self.key: object = self if request_id is None else request_id
+        self.call = Call(request_id, message.method, self.report)
+        self.ordered = self.in_lane = False
+        self.progress: tuple[str, int, int, str] | None = None
+        self.progress_at = 0.0
+        self.stop_work: Callable[[], object] | None = None
+        self.params: Any = None
+        self.timer: asyncio.TimerHandle | None = None
+        self._post = post
+
+    def report(self, stage: str, done: int, total: int, note: str) -> None:
+        """Have the latest progress sent, from any thread. While one waits to be sent, it is replaced."""
+        waits = self.progress is not None
+        self.progress = (stage, done, total, note)
+        if not waits:
+            self._post(self, None)
+
 
 REST_EVERY_S = 0.05
 """While requests of agents are answered without a pause, one of the rest is begun so often, so that none starves."""
@@ -25,13 +105,13 @@ class Lane:
     """Requests by client; each turn of a client takes one."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Client, deque[OpenRequest]] = {}
+        self._waiting: dict[Requester, deque[OpenRequest]] = {}
 
     def put(self, request: OpenRequest) -> None:
         """Add behind what its client has here already."""
         self._waiting.setdefault(request.client, deque()).append(request)
 
-    def take(self, has_room: Callable[[Client], bool]) -> OpenRequest | None:
+    def take(self, has_room: Callable[[Requester], bool]) -> OpenRequest | None:
         """Remove the first request of the next client that has room; that client goes to the end of the round."""
         client = next(filter(has_room, self._waiting), None)
         if client is None:
@@ -75,7 +155,7 @@ class Lanes:
         self._each = each
         self._most_of_the_rest = max(1, threads - kept_free)
         self._agents, self._rest = Lane(), Lane()
-        self._at_work: Counter[Client] = Counter()
+        self._at_work: Counter[Requester] = Counter()
         self._rest_at_work = 0
         self._rest_began_at = float("-inf")
         self.agents_at_work = 0
@@ -104,7 +184,7 @@ class Lanes:
             self._rest.take(self._has_room) if self._rest_may_begin() else None
         )
 
-    def _has_room(self, client: Client) -> bool:
+    def _has_room(self, client: Requester) -> bool:
         """Give a client its first thread, and one more only if another client still finds one."""
         held = self._at_work[client]
         return not held or (held < self._each and self._at_work.total() + 1 < self._threads)
@@ -124,3 +204,68 @@ class Lanes:
         self._rest_at_work += change
         if change > 0:
             self._rest_began_at = self._clock()
+
+
+MESSAGES_A_TURN = 16
+WINDOW_S, SHARE_S = 0.004, 0.001
+"""While an agent's request is worked on, messages take at most this share of each window.
+
+Python runs one thread at a time and hands over every half millisecond: beside a flood of pings, handled as fast as they
+come, a recall took five times as long.
+"""
+
+
+class Waiting(Protocol):
+    """A connection, as far as taking turns goes: it begins some of the messages that wait."""
+
+    def begin_some(self, most: int, until_s: float) -> bool:
+        """Begin at most so many messages, until a moment of the loop's clock; say if more could be."""
+        ...
+
+
+class Turns:
+    """The connections whose messages wait to be begun. `is_answering` says that an agent's request is worked on."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, is_answering: Callable[[], bool]) -> None:
+        self._loop = loop
+        self._is_answering = is_answering
+        self._waiting: dict[Waiting, None] = {}
+        self._taking = self._resting = False
+        self._window_s = self._spent_s = 0.0
+
+    def want(self, connection: Waiting) -> None:
+        """Handle a connection's messages: now, unless others have used up what there is for now."""
+        self._waiting.setdefault(connection)
+        if not self._taking and not self._resting:
+            self._take()
+
+    def _take(self) -> None:
+        now = self._loop.time()
+        if now > self._window_s + WINDOW_S:
+            self._window_s, self._spent_s = now, 0.0
+        self._taking = True
+        try:
+            while self._waiting and self._spent_s < SHARE_S:
+                connection = next(iter(self._waiting))
+                del self._waiting[connection]
+                if connection.begin_some(MESSAGES_A_TURN, now + SHARE_S - self._spent_s):
+                    self._waiting[connection] = None
+                began, now = now, self._loop.time()
+                self._spent_s += now - began
+        finally:
+            self._taking = False
+        if self._waiting:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Let the loop read and write, and, where an answer is worked on, its thread run."""
+        self._resting = True
+        if self._is_answering():
+            self._loop.call_at(self._window_s + WINDOW_S, self._go_on)
+        else:
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._resting = False
+        self._window_s, self._spent_s = self._loop.time(), 0.0
+        self._take()

@@ -23,7 +23,7 @@ class ListenerError(ProtocolError):
     """A path at which there can be no socket; the message says why."""
 
 
-class AlreadyRunning(ListenerError):
+class AddressInUse(ListenerError):
     """Another daemon answers at this path."""
 
 
@@ -58,7 +58,7 @@ class Listener:
 
 
 def listen_again(lost: Listener) -> Listener:
-    """Listen at the place of a listener whose socket file is gone. Raises ListenerError, and AlreadyRunning."""
+    """Listen at the place of a listener whose socket file is gone. Raises ListenerError, and AddressInUse."""
     assert lost.place is not None
     lost.unlock()
     return open_listener(lost.place)
@@ -68,7 +68,7 @@ def open_listener(path: str | Path) -> Listener:
     """Listen at `path`: 0600, in a folder of the user's own. A stale socket is replaced.
 
     Call it before the slow part of a start: clients that connect meanwhile wait instead of failing. Raises
-    AlreadyRunning, or ListenerError with a hint.
+    AddressInUse, or ListenerError with a hint.
     """
     path = Path(path)
     if complaint := too_long(str(path)):
@@ -139,7 +139,7 @@ def _lock(path: Path) -> int:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(fd)
-        raise _already_running(path) from error
+        raise _address_in_use(path) from error
     return fd
 
 
@@ -162,7 +162,7 @@ def _remove_stale(path: Path) -> None:
                 raise ListenerError(
                     f"cannot tell who owns {path}: {error}", "set DREAMD_SOCKET to another path"
                 ) from error
-    raise _already_running(path)
+    raise _address_in_use(path)
 
 
 def _bind(path: Path) -> socket.socket:
@@ -186,8 +186,8 @@ def _bind(path: Path) -> socket.socket:
     return sock
 
 
-def _already_running(path: Path) -> AlreadyRunning:
-    return AlreadyRunning(
+def _address_in_use(path: Path) -> AddressInUse:
+    return AddressInUse(
         f"a daemon already answers at {path}", "see it with `dreamctl status`, end it with `dreamctl stop`"
     )
 

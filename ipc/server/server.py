@@ -31,10 +31,8 @@ from ..protocol import (
 from ..settings import IpcSettings
 from .acceptor import Acceptor
 from .connection import Connection, Session
-from .lanes import Lanes
+from .lanes import Lanes, OpenRequest, Requester, Turns
 from .listener import Listener, ListenerError, listen_again
-from .request import Client, OpenRequest
-from .turns import Turns
 
 # A progress bar needs no more; a stage that reports every item must not fill the wire.
 PROGRESS_INTERVAL_S = 0.05
@@ -149,7 +147,7 @@ class Server:
         attach = self._protocols.get(message.method)
         return attach(self, connection, message) if attach is not None else None
 
-    def begin(self, client: Client, message: Request | Notification) -> None:
+    def begin(self, client: Requester, message: Request | Notification) -> None:
         """Call the message's handler; its answer goes out as soon as it is there."""
         request_id = message.id if isinstance(message, Request) else None
         method = message.method
@@ -209,7 +207,7 @@ class Server:
         if request.stop_work is not None:
             request.stop_work()
 
-    def _cancel_request(self, client: Client, request_id: Any, params: Mapping[str, Any]) -> None:
+    def _cancel_request(self, client: Requester, request_id: Any, params: Mapping[str, Any]) -> None:
         open_id = params.get("id")
         if not isinstance(open_id, int | str) or len(params) != 1:
             client.fail(request_id, ProtocolError("cancel takes the id of a request", "parameters: id", INVALID_PARAMS))
@@ -300,7 +298,7 @@ class Server:
 
     def _drain_finished(self) -> None:
         self._woken = False
-        touched: set[Client] = set()
+        touched: set[Requester] = set()
         while self._finished:
             request, future = self._finished.popleft()
             if future is None:

@@ -18,8 +18,7 @@ from tests.system.waiting import until
 
 pytest.importorskip("langgraph.store.base", reason="`make test-adapters` installs the packages that have adapters")
 
-from dreamd.ipc.adapters.langgraph_store import DreamdStore
-from dreamd.ipc.adapters.matching import matches
+from dreamd.ipc.adapters.langgraph_store import DreamdStore, matches
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchItem, SearchOp
 from langgraph.store.memory import InMemoryStore
 

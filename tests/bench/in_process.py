@@ -18,9 +18,8 @@ from dreamd.daemon.dreaming.idle import Activity
 from dreamd.daemon.dreaming.schedule import Schedule
 from dreamd.daemon.importing.following.follower import Follower
 from dreamd.daemon.methods.control import ControlMethods
-from dreamd.daemon.places import store_paths
-from dreamd.daemon.settings import Settings
-from dreamd.daemon.watch import Watcher
+from dreamd.daemon.settings import Settings, store_paths
+from dreamd.daemon.vault_watch import Watcher
 from dreamd.ipc.call import Call
 from dreamd.pipelines.settings import PipelineSettings, ScheduleSettings
 from dreamd.store import MemoryStore, embedder_for

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, NotRequired, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
-from dreamd.daemon.agents.formats import FORMATS
+from dreamd.daemon.agents.hook_formats import FORMATS
 from dreamd.daemon.importing.importer import MAX_SKIPPED
 from dreamd.daemon.importing.names import FORMAT_NAMES
 from dreamd.daemon.methods import review

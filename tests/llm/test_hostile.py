@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from dreamd.llm.budget import model_for
 from dreamd.llm.model import LanguageModel, LlmAborted, LlmError, LlmRefused, LlmUnavailable
-from dreamd.llm.providers import model_for
 from dreamd.llm.settings import LlmSettings
 
 from tests.llm.hostile import Misbehaviour, Peer, hostile

@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from dreamd.llm.budget import model_for, problem
 from dreamd.llm.http import is_loopback
 from dreamd.llm.model import LlmRefused, LlmUnavailable
 from dreamd.llm.ollama import OllamaModel
-from dreamd.llm.providers import model_for, problem
 from dreamd.llm.settings import LlmSettings
 
 SCHEMA = {"type": "object", "properties": {"fact": {"type": "string"}}, "required": ["fact"]}

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dreamd.llm.budget import problem
 from dreamd.llm.model import LlmUnavailable
 from dreamd.llm.openai_compatible import OpenAICompatibleModel
-from dreamd.llm.providers import problem
 from dreamd.llm.settings import REVEAL_SECRETS, LlmSettings
 
 SCHEMA = {"type": "object", "properties": {"fact": {"type": "string"}}, "required": ["fact"]}

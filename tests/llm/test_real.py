@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.llm.budget import asker_for
+from dreamd.llm.budget import asker_for, model_for
 from dreamd.llm.model import LanguageModel, LlmAborted, LlmError, LlmUnavailable
-from dreamd.llm.providers import model_for
 from dreamd.llm.settings import LlmSettings
 
 ROOT = Path(__file__).resolve().parents[2]

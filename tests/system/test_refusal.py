@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.host import folders
+from dreamd.daemon.host import settings_check
 from dreamd.daemon.settings import Settings
 
 from tests.bench.daemon_under_test import DaemonUnderTest
@@ -73,8 +73,8 @@ def test_a_place_that_cannot_be_used_is_a_sentence_and_78(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what another user has")
 def test_a_folder_of_another_user_is_a_sentence() -> None:
     program = (
-        "import os; from dreamd.daemon.host import folders; from dreamd.daemon.settings import load;"
-        "os.setgid(65534); os.setuid(65534); print(*folders.problems(load()), sep='\\n')"
+        "import os; from dreamd.daemon.host import settings_check; from dreamd.daemon.settings import load;"
+        "os.setgid(65534); os.setuid(65534); print(*settings_check.folder_problems(load()), sep='\\n')"
     )
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_read_at_the_moment_is_no_complaint(
         raise OSError(errno.EIO, "Input/output error", str(path))
 
     monkeypatch.setattr(os, "scandir", unreadable)
-    assert list(folders.problems(Settings(data_dir=tmp_path))) == []
+    assert list(settings_check.folder_problems(Settings(data_dir=tmp_path))) == []
 
 
 def test_nothing_is_left_of_what_was_tried(make: Make, tmp_path: Path) -> None:

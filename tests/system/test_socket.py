@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from dreamd.daemon.host.limits import WANTED_FILES
+from dreamd.daemon.app import WANTED_FILES
 
 from tests.bench.daemon_under_test import DaemonUnderTest, Refused, Wire
 from tests.system.waiting import until

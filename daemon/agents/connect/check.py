@@ -8,13 +8,11 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from ....ipc.client import Client, ClientError
-from .connection import ConnectError, Connection
+from .agent_connection import AgentConnection, ConnectError
 from .programs import Command
 
-HOOK_WITHIN_S = 0.15
 TOOLS_WITHIN_S = 5.0
 SESSION = "dreamctl-check"
 OPENING = {
@@ -39,7 +37,7 @@ class Finding:
     hint: str = ""
 
 
-def findings(connection: Connection, command: Command, events: Sequence[str]) -> Iterator[Finding]:
+def findings(connection: AgentConnection, command: Command, events: Sequence[str]) -> Iterator[Finding]:
     """Check a program's connection, one thing after another."""
     name = connection.program.name
     try:
@@ -118,8 +116,3 @@ def _is_json(text: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-def is_executable(command: Command) -> bool:
-    """Return True if dreamctl is where the entries say."""
-    return os.access(Path(command.path), os.X_OK)

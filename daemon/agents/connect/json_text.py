@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -257,8 +257,3 @@ def _indent_at(text: str, at: int) -> str:
     """Return the blanks that begin the line of a place."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip())]
-
-
-def all_parts_are(values: Sequence[Any], wanted: Sequence[Any]) -> bool:
-    """Tell whether some values hold each wanted one once."""
-    return all(sum(value == one for value in values) == 1 for one in wanted)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .connection import ConnectError
+from .agent_connection import ConnectError
 from .programs import is_hook_of
 
 TIMEOUT_S = 20.0

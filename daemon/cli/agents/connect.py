@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -11,18 +12,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....ipc.client import ClientError
-from ...agents.connect import claude_code
-from ...agents.connect.agents import GENERIC, PROGRAMS, found_here, own_command
+from ...agents.connect.agent_connection import AgentConnection, ConnectError, FileEdit, Records, make_private
 from ...agents.connect.check import Finding, findings
-from ...agents.connect.connection import ConnectError, Connection, FileEdit, Records, make_private
-from ...agents.connect.programs import Places, Program
-from ...agents.formats import FORMATS
+from ...agents.connect.programs import (
+    GENERIC,
+    PROGRAMS,
+    Program,
+    UserEnvironment,
+    found_here,
+    own_command,
+    plugin_files,
+)
+from ...agents.connect.trust import AppServer, Trust, give_trust, trust_of
+from ...agents.hook_formats import FORMATS
 from ...importing.following.places import folder_of
 from ...settings import SettingsError, load
 from ..formatting import count
 from ..terminal import Terminal
 from .follow import Sessions, Wish, can_be_followed, follow, follow_arguments, is_followed, unfollow, wish_of
-from .trust import UNTRUSTED, ask_trust, say_trust
 
 
 def connect_arguments(parser: ArgumentParser) -> None:
@@ -111,7 +118,7 @@ class Outcome:
 
 
 def _change(
-    planned: Sequence[tuple[Connection, Sequence[FileEdit]]], options: Namespace, terminal: Terminal, done: str
+    planned: Sequence[tuple[AgentConnection, Sequence[FileEdit]]], options: Namespace, terminal: Terminal, done: str
 ) -> Outcome:
     """Show the edits, ask, and carry them out."""
     edits = [edit for _, some in planned for edit in some]
@@ -150,7 +157,7 @@ def _report(outcome: Outcome, terminal: Terminal, followed: Sequence[Path]) -> i
     return 0
 
 
-def _after(connection: Connection, terminal: Terminal, wish: Wish, *, trust: bool) -> list[Path]:
+def _after(connection: AgentConnection, terminal: Terminal, wish: Wish, *, trust: bool) -> list[Path]:
     """Say what a person still has to know, and what Codex trusts; return the folders of sessions that are followed."""
     for remark in connection.program.remarks:
         terminal.note(remark)
@@ -159,7 +166,7 @@ def _after(connection: Connection, terminal: Terminal, wish: Wish, *, trust: boo
     return [one.folder for one in _sessions(connection) if follow(one, wish, terminal, _says_yes)]
 
 
-def _check(connections: Sequence[Connection], terminal: Terminal) -> int:
+def _check(connections: Sequence[AgentConnection], terminal: Terminal) -> int:
     """Report what was found, and whether all of it is well."""
     found = []
     for connection in connections:
@@ -198,7 +205,7 @@ def _print_entry(terminal: Terminal) -> int:
 
 
 def _write_plugin(options: Namespace, terminal: Terminal) -> int:
-    files = claude_code.plugin_files(own_command())
+    files = plugin_files(own_command())
     for name, content in files.items():
         file = options.plugin / name
         make_private(file.parent)
@@ -211,22 +218,22 @@ def _write_plugin(options: Namespace, terminal: Terminal) -> int:
 # ---- what it is done to
 
 
-def _connections(options: Namespace) -> list[Connection]:
+def _connections(options: Namespace) -> list[AgentConnection]:
     program = PROGRAMS[options.agent]
     return [_connection(program, folder) for folder in options.config_dir or [None]]
 
 
-def _connection(program: Program, folder: Path | None) -> Connection:
+def _connection(program: Program, folder: Path | None) -> AgentConnection:
     places = _places()
     where = program.folder(places) if folder is None else folder.expanduser().absolute()
     try:
         records = Records(load().data_dir / "connected")
     except SettingsError as error:
         raise ClientError(str(error), error.hint) from error
-    return Connection(program, where, places, own_command(), records)
+    return AgentConnection(program, where, places, own_command(), records)
 
 
-def _sessions(connection: Connection) -> list[Sessions]:
+def _sessions(connection: AgentConnection) -> list[Sessions]:
     """Return where a program keeps its sessions, none for one that dreamd cannot read."""
     program = connection.program
     if not can_be_followed(program.name):
@@ -234,8 +241,8 @@ def _sessions(connection: Connection) -> list[Sessions]:
     return [Sessions(program.name, program.title, folder_of(program.name, os.environ, connection.folder))]
 
 
-def _places() -> Places:
-    return Places(Path.home(), os.environ)
+def _places() -> UserEnvironment:
+    return UserEnvironment(Path.home(), os.environ)
 
 
 def _named(edits: Sequence[FileEdit]) -> str:
@@ -247,3 +254,30 @@ def _says_yes(question: str) -> bool:
         return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
+
+
+UNTRUSTED = "Codex runs none of them until you trust them: start `codex` and say /hooks, or connect again with --trust"
+
+
+def say_trust(trust: Trust | None, terminal: Terminal) -> None:
+    """Print how many of our hooks Codex runs."""
+    if trust is None:
+        terminal.warn(f"`codex` was not found, so its trust could not be asked. {UNTRUSTED}")
+        return
+    said = f"{trust.trusted} of {trust.hooks} hooks are trusted"
+    terminal.note(said) if trust.is_whole else terminal.warn(f"{said}. {UNTRUSTED}")
+
+
+def ask_trust(connection: AgentConnection, *, give: bool) -> Trust | None:
+    """Return what Codex trusts, after giving it our hooks with `give`; None where `codex` is not to be found."""
+    executable = shutil.which("codex")
+    if executable is None:
+        return None
+    try:
+        with AppServer(executable, connection.folder, os.environ) as server:
+            if give:
+                with connection.letting_it_write():
+                    give_trust(server, connection.folder)
+            return trust_of(server, connection.folder)
+    except ConnectError as error:
+        raise ClientError(f"The hooks are in place, and their trust is not known: {error}", error.hint) from error

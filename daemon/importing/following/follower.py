@@ -21,16 +21,15 @@ from loguru import logger
 from ....store.model import NodeId, SessionHead, StoreError
 from ..formats.opencode_db import NAME as DATABASE_NAME
 from ..reading.items import Skipped
-from .database import Database
 from .events import LOOK_AGAIN_S, Events
 from .faults import Faults
 from .learning import KEEP_TIMEOUT_S, Learning
 from .named import Named
 from .places import LINES, Place, Places
+from .read_queue import ReadQueue
 from .sessions import LiveSessions
 from .survey import Found, Survey, files_of, survey
-from .tail import Tail, was_changed
-from .waiting import Waiting
+from .tail import Database, Tail, was_changed
 
 if TYPE_CHECKING:
     from ....store import MemoryStore
@@ -71,7 +70,7 @@ class Follower:
         self._quiet_s = quiet_s
         self.places = Places(store, settings.watch)
         self.sessions = LiveSessions(timedelta(minutes=settings.quiet_minutes))
-        self.waiting = Waiting()
+        self.waiting = ReadQueue()
         self.taken = self._learning.taken
         self.problem = ""
         self.faults = Faults()

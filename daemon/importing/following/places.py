@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ....store.model import InvalidInput, NotFound
 from ..formats.opencode_db import NAME as DATABASE_NAME
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 IN_SETTINGS = "the settings (transcripts.watch)"
 LINES = ".jsonl"
-
-Backlog = Literal["all", "none"]
 
 
 @dataclass(frozen=True, slots=True)

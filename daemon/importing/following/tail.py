@@ -1,15 +1,16 @@
-"""A file that grows by lines, read from where the last reading ended.
+"""The followed files, read from where the last reading ended: those that grow by lines, and opencode's database.
 
-It is known again by the hash of what was read: one that was cut, replaced, rotated or written anew in its place is
-another file, and read from its start. Nothing is learned twice by that, since a turn is known by its session and its
-own id. A reader that begins in the middle is first given the file's first lines, for the session's head, and those
-before the place, for the calls whose results may follow.
+A file of lines is known again by the hash of what was read: one that was cut, replaced, rotated or written anew in its
+place is another file, and read from its start. Nothing is learned twice by that, since a turn is known by its session
+and its own id. A reader that begins in the middle is first given the file's first lines, for the session's head, and
+those before the place, for the calls whose results may follow.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, BinaryIO
 
 from ....store import opened
 from ....store.model import ReadUpTo
-from ..formats import claude_code, codex, gemini
+from ..formats import claude_code, codex, gemini, opencode_db
 from ..reading.items import SessionRead, Skipped
 from ..reading.json_lines import MAX_LINE_BYTES, json_line, json_lines
 from ..reading.line_reading import LineReading, guarded
@@ -150,3 +151,40 @@ def _digest(file: BinaryIO, size: int) -> str:
             start = (size - _PIECE_BYTES) * piece // _PIECES
             held.update(os.pread(file.fileno(), _PIECE_BYTES, start))
     return held.hexdigest()[:_DIGEST_DIGITS]
+
+
+STEP_TURNS = 500
+# A message is finished a while after it was begun, and its session is marked at both.
+OVERLAP_MS = 10 * 60 * 1000
+
+
+class Database:
+    """One followed database. Of `read_up_to` the size is an instant: of the latest change that was read."""
+
+    def __init__(self, path: Path, read: ReadUpTo | None) -> None:
+        self.path = path
+        self.read_up_to = read or ReadUpTo(0, 0, "")
+        self.changed_ns = 0
+        self.is_rewritten = False
+        self._latest_ms = 0
+        self._items: Iterator[SessionRead | Skipped] | None = None
+
+    def step(self) -> tuple[Items, bool]:
+        """Read some turns on; return what was read, and whether more is there. Raises OSError where it is away."""
+        if not self.path.is_file():
+            raise FileNotFoundError(self.path)
+        if self._items is None:
+            self.changed_ns = time.time_ns()
+            self._latest_ms = opencode_db.latest_change_ms(self.path, int(time.time() * 1000))
+            self._items = opencode_db.changed_since(self.path, max(0, self.read_up_to.size_bytes - OVERLAP_MS))
+        items: Items = []
+        turns = 0
+        for item in self._items:
+            items.append(item)
+            turns += len(item.turns) if isinstance(item, SessionRead) else 0
+            if turns >= STEP_TURNS:
+                return items, True
+        self._items = None
+        if self._latest_ms:
+            self.read_up_to = ReadUpTo(self._latest_ms, 0, "")
+        return items, False

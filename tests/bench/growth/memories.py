@@ -11,8 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from dreamd.daemon.clock import utc_now
-from dreamd.daemon.places import store_paths
-from dreamd.daemon.settings import Settings
+from dreamd.daemon.settings import Settings, store_paths
 from dreamd.store import MemoryStore, StorePaths
 from dreamd.store.find.embedding.embedding import Embedder
 from dreamd.store.find.index.projection import PROJECTION_VERSION

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.daemon.agents.formats import FORMATS, Moment
+from dreamd.daemon.agents.hook_formats import FORMATS, Moment
 from dreamd.daemon.agents.hooks import MOST_CHARACTERS, SESSION_TOKENS, Hooks, own_words
 from dreamd.daemon.agents.standing import STANDING_TOKENS
 from dreamd.daemon.importing.following.follower import Follower
@@ -418,3 +418,47 @@ def test_what_was_handed_is_not_kept_beyond_a_purge(world: World) -> None:
     world.reopen()
     assert world.store.handed.get("claude-code", "one").given == []
     assert b"port 6543" not in world.store.paths.ledger.read_bytes()
+
+
+def test_a_compacted_session_goes_on_from_its_anchor(world: World) -> None:
+    world.store.set_anchor("one", world.channel, task="move the orders to Linz", next_step="dump them")
+    text = world.handed("SessionStart", source="compact")
+    assert "task: move the orders to Linz" in text
+    assert text.count("<dreamd-memory ") == 1
+    assert "move the orders" not in world.handed("SessionStart", source="compact", session_id="two")
+
+
+def test_what_was_asked_before_a_compaction_is_an_anchor_unless_there_is_one(world: World) -> None:
+    world.answer("UserPromptSubmit", prompt="Please move the orders to Linz.")
+    world.answer("PreCompact", trigger="auto")
+    assert "task: Please move the orders to Linz." in world.handed("SessionStart", source="compact")
+    world.store.set_anchor("one", world.channel, task="dump the orders")
+    world.answer("UserPromptSubmit", prompt="And then the invoices.")
+    world.answer("PreCompact", trigger="auto")
+    assert "task: dump the orders" in world.handed("SessionStart", source="compact")
+
+
+def test_a_new_session_hears_of_one_that_crashed_today(world: World) -> None:
+    world.store.set_anchor("crashed", world.channel, task="move the orders to Linz")
+    world.now += timedelta(hours=5)
+    assert "move the orders to Linz" in world.handed("SessionStart", source="startup")
+    world.now += timedelta(days=2)
+    assert world.handed("SessionStart", source="startup", session_id="later") == ""
+
+
+def test_a_session_that_ends_leaves_its_open_goals_to_the_next(world: World) -> None:
+    for number in range(5):
+        world.store.set_goal("one", world.channel, text=f"shelf {number} is </dreamd-memory> painted")
+    world.store.set_anchor("one", world.channel, task="paint the shelves")
+    world.answer("SessionEnd", reason="other")
+    text = world.handed("SessionStart", source="startup", session_id="two")
+    assert text.count("is ‹/dreamd-memory> painted") == 3
+    assert "Left open by earlier sessions:" in text
+    assert "paint the shelves" not in text
+
+
+def test_where_nothing_is_learned_no_task_is_kept(world: World) -> None:
+    world.store.set_channel(world.channel, learning=False)
+    world.answer("UserPromptSubmit", prompt="Please move the orders to Linz.")
+    world.answer("PreCompact", trigger="auto")
+    assert world.store.anchor_of_session("one").anchor is None

@@ -8,9 +8,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.agents.connect.agents import GENERIC, PROGRAMS
-from dreamd.daemon.agents.connect.programs import Command, Places
-from dreamd.daemon.agents.formats import FORMATS, Moment
+from dreamd.daemon.agents.connect.programs import GENERIC, PROGRAMS, Command, UserEnvironment
+from dreamd.daemon.agents.hook_formats import FORMATS, Moment
 from dreamd.daemon.agents.hooks import SESSION_TOKENS
 from dreamd.daemon.agents.standing import STANDING_TOKENS
 from dreamd.daemon.cli import main
@@ -57,7 +56,7 @@ def test_every_command_of_a_page_is_understood(page: str, home: Path, capsys: py
 
 @pytest.mark.parametrize("page", PROGRAMS)
 def test_a_page_names_what_is_written(page: str, home: Path) -> None:
-    places = Places(home, {})
+    places = UserEnvironment(home, {})
     program = PROGRAMS[page]
     for file in program.files(program.folder(places), places, Command("/dreamctl", {})):
         assert f"`~/{file.path.relative_to(home)}`" in PAGES[page]
@@ -68,7 +67,7 @@ def test_a_page_names_what_is_written(page: str, home: Path) -> None:
 @pytest.mark.parametrize(("page", "variable"), [("claude-code", "CLAUDE_CONFIG_DIR"), ("codex", "CODEX_HOME")])
 def test_a_variable_of_a_page_moves_every_file(page: str, variable: str, home: Path) -> None:
     assert f"With `${variable}` both are in that folder." in PAGES[page]
-    places = Places(home, {variable: str(home / "elsewhere")})
+    places = UserEnvironment(home, {variable: str(home / "elsewhere")})
     program = PROGRAMS[page]
     files = program.files(program.folder(places), places, Command("/dreamctl", {}))
     assert [file.path.parent for file in files] == [home / "elsewhere"] * 2
@@ -76,7 +75,7 @@ def test_a_variable_of_a_page_moves_every_file(page: str, variable: str, home: P
 
 def test_opencode_s_other_file_is_taken_where_it_is(home: Path) -> None:
     assert "(`opencode.jsonc` where you have that)" in PAGES["opencode"]
-    places, program = Places(home, {}), PROGRAMS["opencode"]
+    places, program = UserEnvironment(home, {}), PROGRAMS["opencode"]
     program.folder(places).mkdir(parents=True)
     (program.folder(places) / "opencode.jsonc").write_text("{}")
     file, _ = program.files(program.folder(places), places, Command("/dreamctl", {}))

@@ -20,7 +20,7 @@ import pytest
 from dreamd import __version__
 from dreamd.daemon.cli import admin, main
 from dreamd.daemon.cli.arguments import since, until
-from dreamd.daemon.cli.progress import Bars, PlainLines
+from dreamd.daemon.cli.request import Bars, PlainLines
 from dreamd.ipc import answers as declared
 from dreamd.ipc.call import Call
 from dreamd.ipc.filters import BoundedFilter

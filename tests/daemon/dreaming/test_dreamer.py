@@ -17,9 +17,9 @@ from typing import Any, cast
 import apsw
 import pytest
 from dreamd.daemon.clock import Stopwatch
+from dreamd.daemon.dreaming.child import write_run_marker
 from dreamd.daemon.dreaming.dreamer import DreamBusy, Dreamer, DreamError, DreamResult
 from dreamd.daemon.dreaming.idle import Activity
-from dreamd.daemon.dreaming.orphans import write_run_marker
 from dreamd.daemon.settings import Settings
 from dreamd.ipc.errors import wire_error
 from dreamd.ipc.protocol import REFUSED

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from apscheduler.job import Job
 from dreamd.daemon.clock import local_now, local_zone
-from dreamd.daemon.dreaming.budget import DREAMS, Spent, spent_in_a_day
+from dreamd.daemon.dreaming.bounds import DREAMS, DailyUsage, usage_in_a_day
 from dreamd.daemon.dreaming.dreamer import Dreamer, DreamError
 from dreamd.daemon.dreaming.idle import Activity, LoadMeter, Machine
 from dreamd.daemon.dreaming.schedule import Ended, Past, Schedule, next_due
@@ -300,7 +300,7 @@ class Night:
         self.fails = False
         self.waiting_turns = 0
         self.store = SimpleNamespace(runs=self.runs, paused=paused, waiting_turns=lambda: self.waiting_turns)
-        self.spent = Spent()
+        self.spent = DailyUsage()
         self.away: bool | None = None
         self.dreamer = SimpleNamespace(running=None, child_pid=None, dream=self.dream, spent=lambda: self.spent)
         self.activity = SimpleNamespace(quiet_s=lambda: quiet_s)
@@ -348,9 +348,9 @@ def test_a_tick_says_what_it_waits_for() -> None:
     night = Night()
     night.away = False
     assert night.tick() == "the person is at the desk"
-    night.away, night.spent = True, Spent(7201, 0)
+    night.away, night.spent = True, DailyUsage(7201, 0)
     assert night.tick() == "dreams took 7201 s of the 7200 s allowed in 24 hours"
-    night.spent = Spent(7199, 0)
+    night.spent = DailyUsage(7199, 0)
     assert night.tick() == ""
 
 
@@ -363,7 +363,7 @@ def test_the_use_of_24_hours_is_summed() -> None:
         Run("d", "daily", "applied", now + timedelta(hours=1), summary={"seconds": 1000}),
         Run("e", "forget", "applied", now, summary={"note": "x"}),
     ]
-    assert spent_in_a_day(runs, now) == Spent(120.5, 5, 3)
+    assert usage_in_a_day(runs, now) == DailyUsage(120.5, 5, 3)
 
 
 def test_a_failed_dream_is_tried_again_after_its_wait_and_the_schedule_lives() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dreamd.ipc.mcp import exchange as module
-from dreamd.ipc.mcp.exchange import Exchange, Refused
+from dreamd.ipc.mcp.exchange import AttachRefused, Exchange
 from dreamd.ipc.mcp.opening import Opening
 
 from tests.ipc.mcp.messages import INITIALIZED, MODERN, called, called_modern, initialize, modern
@@ -209,7 +209,7 @@ def test_a_daemon_that_works_long_and_answers_probes_has_its_time(side: Side) ->
 def test_what_holds_the_socket_says_why_there_is_no_daemon(side: Side) -> None:
     side.exchange.connected(side.now)
     reason = "the settings cannot be followed"
-    with pytest.raises(Refused, match=reason) as refused:
+    with pytest.raises(AttachRefused, match=reason) as refused:
         side.daemon({"jsonrpc": "2.0", "id": None, "error": {"code": -32010, "message": reason}})
     side.exchange.lost(side.now, str(refused.value))
     side.agent(called(1, "recall", query="a"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from dreamd.ipc.call import Call, Handler
-from dreamd.ipc.mcp.attach import METHOD, attach
+from dreamd.ipc.mcp.session import ATTACH, attach
 from dreamd.ipc.params import ContextParams, FeedbackParams, RecallParams, RememberParams, ShowParams
 from dreamd.ipc.protocol import INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, PARSE_ERROR, ProtocolError
 
@@ -64,7 +64,7 @@ def memory() -> Iterator[Memory]:
 
 @pytest.fixture
 def serving(serve: Serve, memory: Memory) -> Serving:
-    return serve(memory.handlers(), protocols={METHOD: attach}, max_in_flight=4)
+    return serve(memory.handlers(), protocols={ATTACH: attach}, max_in_flight=4)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from dreamd.ipc.params import (
     ShowParams,
     TagParams,
 )
-from dreamd.ipc.working_params import AnchorRecoverParams, AnchorSetParams, ReflectParams
+from dreamd.ipc.working_methods import AnchorRecoverParams, AnchorSetParams, ReflectParams
 from dreamd.store import estimate_tokens
 from dreamd.store.model import Verdict
 

@@ -9,7 +9,7 @@ import pytest
 from dreamd.ipc.call import Call, Handler
 from dreamd.ipc.client import DaemonError
 from dreamd.ipc.protocol import BUSY, encode_notification, encode_request
-from dreamd.ipc.server import turns
+from dreamd.ipc.server import lanes
 from dreamd.ipc.store_methods import NoParams
 
 from tests.ipc.conftest import Serve, Serving, Wire
@@ -95,7 +95,7 @@ def test_notifications_of_a_client_that_has_left_are_done_all_the_same(serve: Se
 
 
 def test_a_flood_of_pings_is_handled_a_few_at_a_time(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "SHARE_S", 60.0)  # by count alone: every machine has another speed
+    monkeypatch.setattr(lanes, "SHARE_S", 60.0)  # by count alone: every machine has another speed
     order: list[str] = []
 
     def note(params: Echo, call: Call) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def test_a_flood_of_pings_is_handled_a_few_at_a_time(serve: Serve, monkeypatch: 
     quiet.call(1, "ping", text="quiet")
     held.set()
     assert quiet.receive()["id"] == 1
-    assert order.index("quiet") <= 2 * turns.MESSAGES_A_TURN + 1
+    assert order.index("quiet") <= 2 * lanes.MESSAGES_A_TURN + 1
     for _ in range(500):
         noisy.receive()
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from dreamd.ipc.call import Handler
 from dreamd.ipc.protocol import Request
-from dreamd.ipc.server.lanes import REST_EVERY_S, Lanes
-from dreamd.ipc.server.request import OpenRequest
+from dreamd.ipc.server.lanes import REST_EVERY_S, Lanes, OpenRequest
 from dreamd.ipc.store_methods import NoParams
 
 AGENT = Handler(NoParams, lambda params, call: {}, first=True)

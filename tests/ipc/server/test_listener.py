@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from dreamd.ipc.paths import MAX_SOCKET_PATH_BYTES, default_socket_path
 from dreamd.ipc.server import listener
-from dreamd.ipc.server.listener import AlreadyRunning, Listener, ListenerError, adopt_listener, open_listener, peer_uid
+from dreamd.ipc.server.listener import AddressInUse, Listener, ListenerError, adopt_listener, open_listener, peer_uid
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_a_client_that_connects_before_accept_waits(opened: Listener, path: Path
 
 
 def test_the_socket_of_a_living_daemon_is_not_replaced(opened: Listener, path: Path) -> None:
-    with pytest.raises(AlreadyRunning) as caught:
+    with pytest.raises(AddressInUse) as caught:
         open_listener(path)
     assert "dreamctl stop" in caught.value.hint
     assert path.exists()
@@ -99,7 +99,7 @@ def test_a_living_socket_without_our_lock_is_not_replaced(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(path))
         other.listen(1)
-        with pytest.raises(AlreadyRunning):
+        with pytest.raises(AddressInUse):
             open_listener(path)
         assert path.exists()
 
@@ -112,7 +112,7 @@ def test_a_living_socket_whose_queue_is_full_is_alive(path: Path, monkeypatch: p
         other.listen(0)
         waiting.setblocking(False)
         waiting.connect(str(path))
-        with pytest.raises(AlreadyRunning):
+        with pytest.raises(AddressInUse):
             open_listener(path)
 
 
@@ -131,7 +131,7 @@ def test_the_socket_of_a_killed_daemon_is_replaced(path: Path) -> None:
     with subprocess.Popen((sys.executable, "-c", code), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as daemon:
         assert daemon.stdout is not None
         daemon.stdout.readline()
-        with pytest.raises(AlreadyRunning):
+        with pytest.raises(AddressInUse):
             open_listener(path)
         daemon.kill()
     open_listener(path).close()
@@ -147,14 +147,14 @@ def test_a_file_that_is_no_socket_is_left_and_refused(path: Path) -> None:
 
 def test_of_two_daemons_that_start_at_once_one_wins(path: Path) -> None:
     won: list[Listener] = []
-    lost: list[AlreadyRunning] = []
+    lost: list[AddressInUse] = []
     barrier = threading.Barrier(8)
 
     def start() -> None:
         barrier.wait()
         try:
             won.append(open_listener(path))
-        except AlreadyRunning as error:
+        except AddressInUse as error:
             lost.append(error)
 
     threads = [threading.Thread(target=start) for _ in range(8)]

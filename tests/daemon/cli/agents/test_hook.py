@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.daemon.agents.formats import FORMATS
+from dreamd.daemon.agents.hook_formats import FORMATS
 from dreamd.daemon.cli.agents import hook
 
 from tests.stand_in_daemon import StandIn

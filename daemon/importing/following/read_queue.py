@@ -10,7 +10,7 @@ from pathlib import Path
 from .survey import Found
 
 
-class Waiting:
+class ReadQueue:
     """Two queues: live files, a step of each in turn; and the backlog, the newest first. Any thread may add."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from .files import ConfigFile, NotToml, Unwritable
 from .json_text import NotJson
-from .programs import Command, Places, Program
+from .programs import Command, Program, UserEnvironment
 
 PRIVATE = 0o600
 
@@ -94,10 +94,12 @@ class Records:
         return self._folder / f"{path.name}-{sha256(str(path).encode()).hexdigest()[:12]}.json"
 
 
-class Connection:
+class AgentConnection:
     """The edits that connect one program, in one of its folders, or disconnect it."""
 
-    def __init__(self, program: Program, folder: Path, places: Places, command: Command, records: Records) -> None:
+    def __init__(
+        self, program: Program, folder: Path, places: UserEnvironment, command: Command, records: Records
+    ) -> None:
         self.program = program
         self.folder = folder
         self._files = tuple(program.files(folder, places, command))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from dreamd.daemon.cli import service
+from dreamd.daemon.cli import installation
 from dreamd.daemon.cli.main import main
 
 
@@ -15,7 +15,7 @@ def test_without_a_service_manager_it_says_how_to_start_and_offers_to_connect(
     offered: list[object] = []
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(service, "offer", offered.append)
+    monkeypatch.setattr(installation, "offer", offered.append)
     assert main(["install"]) == 1
     said = capsys.readouterr().err
     assert "no systemd" in said

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from dreamd.daemon.dreaming.orphans import remove_orphans, write_run_marker
+from dreamd.daemon.dreaming.child import remove_orphans, write_run_marker
 from dreamd.pipelines.protocol import SPENT, RunRequest
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)

@@ -10,14 +10,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dreamd.daemon.agents.connect import claude_code
-from dreamd.daemon.agents.connect.agents import PROGRAMS, found_here
-from dreamd.daemon.agents.connect.connection import ConnectError, Connection, Records, make_private
-from dreamd.daemon.agents.connect.programs import Command, Places, is_hook_of
-from dreamd.daemon.agents.formats import FORMATS
+from dreamd.daemon.agents.connect.agent_connection import AgentConnection, ConnectError, Records, make_private
+from dreamd.daemon.agents.connect.programs import (
+    CLAUDE_CODE_EVENTS,
+    PROGRAMS,
+    Command,
+    UserEnvironment,
+    found_here,
+    is_hook_of,
+    plugin_files,
+)
+from dreamd.daemon.agents.hook_formats import FORMATS
 
 COMMAND = Command("/opt/dreamd/bin/dreamctl", {})
-Connect = Callable[..., Connection]
+Connect = Callable[..., AgentConnection]
 
 CLAUDE_SETTINGS = """{
   // mine
@@ -55,10 +61,12 @@ FILES: dict[str, dict[str, str]] = {
 def connect(tmp_path: Path) -> Connect:
     """Make connections of programs in one home folder."""
 
-    def make(name: str, command: Command = COMMAND, folder: Path | None = None) -> Connection:
-        places = Places(tmp_path / "home", {})
+    def make(name: str, command: Command = COMMAND, folder: Path | None = None) -> AgentConnection:
+        places = UserEnvironment(tmp_path / "home", {})
         program = PROGRAMS[name]
-        return Connection(program, folder or program.folder(places), places, command, Records(tmp_path / "records"))
+        return AgentConnection(
+            program, folder or program.folder(places), places, command, Records(tmp_path / "records")
+        )
 
     return make
 
@@ -131,7 +139,7 @@ def test_claude_code_is_given_the_hooks_that_it_knows(connect: Connect, tmp_path
     connection = connect("claude-code")
     connection.apply(connection.connecting())
     settings = json.loads((tmp_path / "home/.claude/settings.json").read_text())
-    assert list(settings["hooks"]) == list(claude_code.EVENTS)
+    assert list(settings["hooks"]) == list(CLAUDE_CODE_EVENTS)
     assert settings["hooks"]["UserPromptSubmit"] == [
         {
             "hooks": [
@@ -285,14 +293,14 @@ def test_programs_are_found_by_their_command_or_their_folder(tmp_path: Path) -> 
     (tmp_path / "bin/codex").write_text("#!/bin/sh\n")
     (tmp_path / "bin/codex").chmod(0o755)
     (tmp_path / ".gemini").mkdir()
-    found = found_here(Places(tmp_path, {"PATH": os.fspath(tmp_path / "bin")}))
+    found = found_here(UserEnvironment(tmp_path, {"PATH": os.fspath(tmp_path / "bin")}))
     assert [program.name for program in found] == ["codex", "gemini"]
 
 
 def test_the_plugin_of_claude_code_names_the_same_hooks_and_tools() -> None:
-    files = claude_code.plugin_files(COMMAND)
+    files = plugin_files(COMMAND)
     assert json.loads(files[".claude-plugin/plugin.json"])["name"] == "dreamd"
-    assert set(json.loads(files["hooks/hooks.json"])["hooks"]) == set(claude_code.EVENTS)
+    assert set(json.loads(files["hooks/hooks.json"])["hooks"]) == set(CLAUDE_CODE_EVENTS)
     assert json.loads(files[".mcp.json"])["mcpServers"]["dreamd"]["args"] == ["mcp"]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from dreamd.daemon.settings import WatchSettings
-from dreamd.daemon.watch import Watcher
+from dreamd.daemon.vault_watch import Watcher
 
 DEADLINE_S = 10.0
 

@@ -1,1 +1,0 @@
-"""The commands about work that is under way."""

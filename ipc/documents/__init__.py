@@ -1,1 +1,0 @@
-"""The methods for documents, which an agent keeps by key."""
