@@ -16,7 +16,7 @@ _RECALLED = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _OF_PROGRAM = re.compile(r"^[^\S\n]*<(?P<tag>[a-z]+[-_][a-z_-]+)\b[^>\n]*>.*?</(?P=tag)>", re.DOTALL | re.MULTILINE)
-"""What a program put into a turn, between tags of two words: "<command-name>/plan</command-name>"."""
+"""Words that a program put into a turn, between tags of two words: "<command-name>/plan</command-name>"."""
 
 _IMAGE = re.compile(r"\[image:\s*[^\]]+\]", re.IGNORECASE)
 _QUOTATION = re.compile(r"[^\S\n]{0,3}>")
