@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,9 @@ def product() -> Sources:
     return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in files}
 
 
-def nodes(source: str) -> Iterator[ast.AST]:
-    return ast.walk(ast.parse(source))
+@cache
+def nodes(source: str) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(source)))
 
 
 def strings_of(node: ast.AST) -> set[str]:
@@ -158,10 +160,12 @@ def homes_of(fact: str, sources: Sources) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def sources() -> Sources:
-    return product()
+def sources() -> Iterator[Sources]:
+    yield product()
+    nodes.cache_clear()
 
 
+@pytest.mark.xdist_group("homes")  # each worker would parse the whole of it
 @pytest.mark.parametrize("fact", FACTS)
 def test_a_fact_has_one_home(fact: str, sources: Sources) -> None:
     found, homes = homes_of(fact, sources), FACTS[fact][1]

@@ -214,6 +214,7 @@ def add_stage(workshop: Workshop) -> None:
     )
 
 
+@pytest.mark.nightly
 def test_a_new_stage_changes_files_and_keeps_its_cursor(daemon: DaemonUnderTest) -> None:
     for known, text in enumerate(("The kettle is descaled with vinegar.", "The garden gate squeaks when it rains.")):
         node_id = json.loads(said_by(daemon, "remember", text, "--json"))["node_id"]
@@ -267,11 +268,13 @@ def add_command(workshop: Workshop) -> None:
     workshop.edit("daemon/cli/main.py", (r'^    "recall": ', '    "length": ("query", "count letters"),\n'))
 
 
+@pytest.mark.nightly
 def test_a_new_command_is_answered_by_the_daemon(daemon: DaemonUnderTest) -> None:
     assert json.loads(said_by(daemon, "length", "kettle")) == {"letters": 6}
     assert "length" in said_by(daemon, "--help")
 
 
+@pytest.mark.nightly
 def test_a_new_method_is_documented(changed: Workshop) -> None:
     changed.test("tests/daemon/test_protocol_docs.py")
 
@@ -327,10 +330,12 @@ def add_backend(workshop: Workshop) -> None:
     )
 
 
+@pytest.mark.nightly
 def test_a_new_backend_passes_the_contract(changed: Workshop) -> None:
     changed.test("tests/store/find/backends/test_backends.py", "-k", "relay")
 
 
+@pytest.mark.nightly
 def test_a_new_backend_is_asked_by_recall(changed: Workshop, daemon: DaemonUnderTest) -> None:
     said_by(daemon, "remember", "The bakery on Elm Street closes at noon on Saturdays.")
     assert "Elm Street" in said_by(daemon, "recall", "When does the bakery close?")
@@ -387,6 +392,7 @@ def add_importer(workshop: Workshop) -> None:
     workshop.append("docs/importing.md", "| `diary` | `{who, wrote, on}` a line | the file | `_global` | the line |\n")
 
 
+@pytest.mark.nightly
 def test_a_new_importer_reads_a_file(daemon: DaemonUnderTest, tmp_path: Path) -> None:
     diary = tmp_path / "summer.jsonl"
     diary.write_text(
@@ -443,6 +449,7 @@ def add_language(workshop: Workshop) -> None:
     workshop.add("store/text/languages/nb.toml", NORWEGIAN)
 
 
+@pytest.mark.nightly
 def test_a_new_language_is_understood(changed: Workshop) -> None:
     environ = {**os.environ, **changed.environ}
     done = subprocess.run([sys.executable, "-c", SAID_IN_NORWEGIAN], env=environ, capture_output=True, text=True)

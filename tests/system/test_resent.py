@@ -71,7 +71,13 @@ CALLS: dict[str, tuple[str, Arguments]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+ALWAYS = ("remember", "forget")
+"""One call that makes and one that takes away; the others are tried in the night."""
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.nightly) for name in CALLS]
+)
 def test_what_is_sent_again_is_done_once(agent: Agent, name: str) -> None:
     tool, arguments = CALLS[name]
     first, failed = agent.call(7, tool, **arguments(agent.nodes))
