@@ -75,7 +75,7 @@ def measure(options: Options) -> Iterator[Row]:
     with own_folder("query-cache") as scratch:
         data = locomo(file, scratch, 1 if options.quick else 3)
         with DaemonInProcess(scratch / "store") as daemon:
-            daemon.call("import", paths=[str(path) for path in data.paths], format=data.format)
+            data.observed_by(daemon)
             daemon.wait_until_embedded()
             tallies = _tallies(daemon.store, [Question(text=one.text, channel=one.channel) for one in data.questions])
     same, other, own = (tallies[name] for name in ("same", "other", "own"))
