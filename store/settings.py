@@ -6,8 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .presets import PRESETS, PresetName
-from .score_stages import StageName, Stages
+from .score_stages import PresetName, StageName, Stages
 
 
 class EmbeddingSettings(BaseModel):
@@ -83,16 +82,14 @@ class SearchSettings(BaseModel):
     without: tuple[StageName, ...] = Field((), description="stages of the preset that are switched off")
 
     @property
+    def is_reranked(self) -> bool:
+        """True if a reranker of the settings takes the place of the default."""
+        return self.preset is not None or self.stages is not None
+
+    @property
     def is_learned(self) -> bool:
         """True if the learned scorer ranks."""
-        return self.pipeline() is None and self.fusion == "score" and self.scorer == "learned"
-
-    def pipeline(self) -> Stages | None:
-        """Return the score stages that rank, or None: the default does."""
-        if self.preset is None and self.stages is None:
-            return None
-        stages = PRESETS[self.preset] if self.preset else Stages()
-        return stages.overlaid(self.stages or Stages()).without(*self.without)
+        return not self.is_reranked and self.fusion == "score" and self.scorer == "learned"
 
 
 class ChunkSettings(BaseModel):

@@ -15,7 +15,8 @@ from ...store.find.embedding.embedding import Embedder
 from ...store.find.index.opening import OpenIndex
 from ...store.find.index.projection import is_turn
 from ...store.find.search.judged import trusted
-from ...store.find.search.search import BY_DEFAULT, Question, Ranking, Search
+from ...store.find.search.question import BY_DEFAULT, Question
+from ...store.find.search.search import Ranking, Search
 from ...store.keep.files.disk import Disk
 from ...store.keep.files.vault import FileStamp, Vault
 from ...store.keep.ledger.questions import Probe

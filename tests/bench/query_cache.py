@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from dreamd.store import MemoryStore
 from dreamd.store.find.search.query_cache import TOP, QueryCache
-from dreamd.store.find.search.search import Question, Ranking
+from dreamd.store.find.search.question import Question
+from dreamd.store.find.search.search import Ranking
 from dreamd.store.settings import QueryCacheSettings
 
 from .datasets import locomo

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ...model import NodeId
 from ..backends.interface import Match, VectorStore
@@ -11,6 +12,7 @@ from ..index.catalog import Catalog, Said
 from ..index.index import COLLECTION
 from ..index.projection import is_turn
 from ..index.scope import Scope
+from .question import Question
 
 CHUNK_MARK = "#chunk-"
 
@@ -40,6 +42,14 @@ class Candidate:
             return self.unit, self.unit
         node_id = next((node_id for node_id in self.matched if not is_turn(node_id)), next(iter(self.matched)))
         return node_id, self.matched[node_id]
+
+
+class Reranker(Protocol):
+    """What ranks in place of the default; chosen by the settings, and loaded only then."""
+
+    def rerank(self, question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Return an order, best first, with scores that fall; it may leave out candidates and bring others in."""
+        ...
 
 
 class Gathering:

@@ -27,7 +27,8 @@ from ...text.normal_form import normal_form
 from ..backends.interface import Vector
 from .gathering import Candidate
 from .query_text import read_query
-from .search import Question, Ranking, Search
+from .question import Question
+from .search import Ranking, Search
 
 TOP = 10
 """The candidates by which a shared answer is compared with a fresh one."""

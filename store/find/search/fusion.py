@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ....model import NodeId
+from ...model import NodeId
 
 
 def fuse_by_reciprocal_rank(rankings: Sequence[Sequence[NodeId]], k: int = 60) -> list[tuple[NodeId, float]]:
