@@ -24,16 +24,11 @@ class EmbeddingSettings(BaseModel):
 
 
 class QueryCacheSettings(BaseModel):
-    """The cache of questions: how many are held (0: none), how near and how fresh one must be to be shared.
-
-    Of LoCoMo's questions in other spellings of the same words, those at a cosine of .95 to .97 have the same top ten
-    for .12 (.58 in another order), at .99 to .999 for .30 (.83), above .999 for all of 300: case and spacing alone.
-    """
+    """The cache of questions: how many are held (0: none), and the periods of seconds within which they are shared."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     entries: int = Field(256, ge=0, le=10_000)
-    cosine: float = Field(0.999, ge=0.0, le=1.0)
     ttl_s: float = Field(300.0, gt=0.0, le=86_400.0)
 
 

@@ -27,8 +27,7 @@ from ..index.catalog import Catalog
 from ..index.index import COLLECTION
 from ..index.projection import LATER, SUCCESSOR, Node
 from ..index.scope import Scope
-from .fusion import fuse_by_score
-from .gathering import Candidate, Reranker
+from .gathering import Candidate, Reranker, fuse_by_score
 from .question import PAGES, Question
 
 KIND_OF_LINK = {"supersedes": "supersedes", SUCCESSOR: "supersedes", LATER: "supersedes", "relates": "related"}

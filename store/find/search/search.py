@@ -24,17 +24,24 @@ from ...text.dates import Resolved, format_span, names_one_of
 from ...text.stems import stems_of
 from ...text.terms import query_terms
 from ..backends.interface import Match, Vector, VectorStore
-from ..embedding.embedding import Embedder, ModelUnavailable
+from ..embedding.embedding import ModelUnavailable, QueryEmbedder
 from ..index.catalog import Catalog
 from ..index.index import COLLECTION
 from ..index.projection import Node, is_turn
 from ..index.scope import EVERYTHING, Scope
 from .features import READ_CHARS, Found, Values, features_of
-from .fusion import fuse_by_reciprocal_rank, fuse_by_score
-from .gathering import Candidate, Gathering, Reranker, in_order, scores_by, speakers_of
+from .gathering import (
+    Candidate,
+    Gathering,
+    Reranker,
+    fuse_by_reciprocal_rank,
+    fuse_by_score,
+    in_order,
+    scores_by,
+    speakers_of,
+)
 from .priors import NOTHING_ASKED, Asked, Priors, asked_by, priors_of
-from .query_text import QueryText, read_query
-from .question import BY_DEFAULT, PAGES, Question, normalised_filter
+from .question import BY_DEFAULT, PAGES, QueryText, Question, normalised_filter, read_query
 from .scorer import scores_of
 from .weights import WEIGHTS
 
@@ -116,7 +123,7 @@ class Search:
         self,
         catalog: Catalog,
         backend: VectorStore,
-        embedder: Embedder,
+        embedder: QueryEmbedder,
         settings: SearchSettings,
         now: Callable[[], datetime],
     ) -> None:

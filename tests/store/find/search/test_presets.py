@@ -16,8 +16,7 @@ from typing import Any, get_args
 import pytest
 from dreamd.store.filters import Condition
 from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.find.search.fusion import fuse_by_reciprocal_rank
-from dreamd.store.find.search.gathering import Candidate, in_order, scores_by
+from dreamd.store.find.search.gathering import Candidate, fuse_by_reciprocal_rank, in_order, scores_by
 from dreamd.store.find.search.question import Question
 from dreamd.store.find.search.rerankers import StageReranker, run, stages_of
 from dreamd.store.find.search.search import Search
