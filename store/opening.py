@@ -27,12 +27,12 @@ from .documents.search import DocumentSearch
 from .door import Door
 from .find.embedding.cache import EmbeddingCache
 from .find.embedding.embedding import Embedder
+from .find.embedding.query_vectors import QueryVectors
 from .find.index.indexer import Indexer
 from .find.index.mending import Mending
 from .find.index.opening import OpenIndex
 from .find.index.withdrawn import Withdrawn
-from .find.search.fitted import RankingWeights
-from .find.search.judged import Judgements
+from .find.search.learned import Judgements, RankingWeights
 from .find.search.query_cache import QueryCache
 from .find.search.search import Search
 from .keep.derived import DerivedFiles
@@ -157,19 +157,14 @@ class Parts:
         self.lookup = Lookup(self.opened, self.vault, lambda: self.reconciliation.is_caught_up)
         self.cache = EmbeddingCache(self._place_of_vectors(), self.embedder.model_id)
         open_parts.callback(self.cache.close)
-        self.search = Search(self.catalog, self.index.backend, self.embedder, self.settings.search, self.now)
+        self.vectors = QueryVectors(self.embedder, self.settings.search.cache)
+        self.search = Search(self.catalog, self.index.backend, self.vectors, self.settings.search, self.now)
         open_parts.callback(self.search.close)
         self.ranking = RankingWeights(self.ledger, self.search)
         self.ranking.read()
         self.judgements = Judgements(self.ledger, self.search)
         self.judgements.read()
-        self.questions = QueryCache(
-            self.search,
-            self.settings.search.cache,
-            self._state_of_ranking,
-            lambda job: self.linker.later(job),
-            self.now,
-        )
+        self.questions = QueryCache(self.search, self.settings.search.cache, self._state_of_ranking, self.now)
         self.queue = EmbedQueue(self.index, self.embedder, self.cache, self.is_busy, self._workers)
         open_parts.callback(self.queue.stop)
         open_parts.callback(self.mending.stop)
@@ -182,7 +177,8 @@ class Parts:
         """Return what an order of candidates depends on beside the question."""
         weights = tuple(self.search.weights.values())
         told = self.withdrawn.version, self.tombstones.version
-        return self.opened.generation, told, self.embedder.model_id, weights, self.judgements.version
+        model, judged, cleared = self.embedder.model_id, self.judgements.version, self.questions.held.cleared
+        return self.opened.generation, told, model, weights, judged, cleared
 
     def _on_indexed(self) -> None:
         self._let_go()
@@ -371,7 +367,7 @@ class Parts:
             self.door,
         )
         self.recall.on_given = self.surfacing.on_given
-        self.feedback.on_purge = self.questions.clear
+        self.feedback.on_purge = self._forget_questions
 
     def _build_runs(self) -> None:
         """Build what changes the memory in runs."""
@@ -469,10 +465,14 @@ class Parts:
 
     def _forget_working(self) -> None:
         """Let go of what is held of sessions in memory, before a purge erases the rows."""
-        self.questions.clear()
+        self._forget_questions()
         self.working.forget()
         self.handed.forget()
         self.foreign_words.forget()
+
+    def _forget_questions(self) -> None:
+        self.questions.held.clear()
+        self.vectors.held.clear()
 
     # ---- starting
 

@@ -264,13 +264,11 @@ class EmbeddingStatus(TypedDict):
 
 
 class QueryCacheStatus(TypedDict):
-    """The questions that are held, and counts since the start; `false_hits` are of those `rechecked`."""
+    """The questions whose candidates are held, and counts since the start."""
 
     entries: int
     hits: int
     misses: int
-    rechecked: int
-    false_hits: int
 
 
 class StoreStatus(TypedDict):

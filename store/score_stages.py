@@ -1,10 +1,17 @@
-"""Values of the score stages that a preset, or a person's own settings, puts between the arms and the answer."""
+"""Values of the score stages that a preset, or a person's own settings, puts between the arms and the answer.
+
+The source of each number of a preset is in docs/presets.md. A time constant of d days, which one of them publishes as a
+half-life, is a half-life of d · ln 2.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+PresetName = Literal["aquifer", "aleph", "agentx", "jcode"]
 
 
 class StageValues(BaseModel):
@@ -16,15 +23,15 @@ class StageValues(BaseModel):
 class Fusion(StageValues):
     """The sum of both arms, in [0, 1]: by reciprocal rank, by scaled scores, or of cosines and keyword scores.
 
-    `rrf_k` None: half as many as the longer list holds, at least 20. Of `weighted`, a cosine below 0 counts 0 and a
-    keyword score is divided by the best one. `share` is what the sum weighs beside what later stages add. An arm takes
-    part with `over_fetch` times as many candidates as are asked for, at least `least`; 0: with all that it found.
+    Of `weighted`, a cosine below 0 counts 0 and a keyword score is divided by the best one. `share` is what the sum
+    weighs beside what later stages add. An arm takes part with `over_fetch` times as many candidates as are asked for,
+    at least `least`; 0: with all that it found.
     """
 
     method: Literal["rrf", "min_max", "weighted"] = "min_max"
     keyword_weight: float = Field(1.0, ge=0)
     vector_weight: float = Field(1.0, ge=0)
-    rrf_k: int | None = Field(60, ge=1)
+    rrf_k: int = Field(60, ge=1)
     share: float = Field(1.0, gt=0)
     over_fetch: int = Field(0, ge=0)
     least: int = Field(0, ge=0)
@@ -39,7 +46,7 @@ class CosineRerank(StageValues):
 class RecencyBoost(StageValues):
     """An addition for what is young: half of `weight` at `half_life_days`.
 
-    `exponential` halves it every so many days; `logistic` falls by `steepness` a day around that age.
+    `exponential` halves it every so many days; `logistic` is weight / (1 + e^(steepness · (age - half-life))).
     """
 
     weight: float = Field(0.1, ge=0)
@@ -193,3 +200,27 @@ class Stages(StageValues):
     def names(self) -> tuple[str, ...]:
         """Return the stages that are switched on, in their order; fusion always is."""
         return tuple(name for name in type(self).model_fields if name != "fusion" and getattr(self, name) is not None)
+
+
+PRESETS: Final[dict[PresetName, Stages]] = {
+    "aquifer": Stages(fusion=Fusion(method="rrf", rrf_k=60)),
+    "aleph": Stages(
+        fusion=Fusion(method="weighted", keyword_weight=0.3, vector_weight=0.7, over_fetch=4),
+        cosine_rerank=CosineRerank(blend=0.3),
+        recency=RecencyBoost(weight=0.1, half_life_days=14 * math.log(2)),
+        importance=Importance(floor=0.7),
+        length=LengthNormalisation(anchor_chars=500, slope=0.5),
+        time_decay=TimeDecay(half_life_days=60 * math.log(2), floor=0.5),
+        minimum=HardMinimum(score=0.35),
+        near_duplicates=NearDuplicates(cosine=0.85),
+    ),
+    "agentx": Stages(
+        fusion=Fusion(method="rrf", keyword_weight=0.3, vector_weight=0.7, rrf_k=60, over_fetch=2),
+        tense=Tense(current=1.2, past=0.7),
+        session_cap=SessionCap(hits=3),
+    ),
+    "jcode": Stages(
+        fusion=Fusion(method="rrf", rrf_k=60, over_fetch=5, least=50),
+        cascade=Cascade(seeds=10, least_cosine=0.4, depth=2, step=0.7),
+    ),
+}

@@ -6,8 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .presets import PRESETS, PresetName
-from .score_stages import StageName, Stages
+from .score_stages import PresetName, StageName, Stages
 
 
 class EmbeddingSettings(BaseModel):
@@ -25,16 +24,11 @@ class EmbeddingSettings(BaseModel):
 
 
 class QueryCacheSettings(BaseModel):
-    """The cache of questions: how many are held (0: none), how near and how fresh one must be to be shared.
-
-    Of LoCoMo's questions in other spellings of the same words, those at a cosine of .95 to .97 have the same top ten
-    for .12 (.58 in another order), at .99 to .999 for .30 (.83), above .999 for all of 300: case and spacing alone.
-    """
+    """The cache of questions: how many are held (0: none), and the periods of seconds within which they are shared."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     entries: int = Field(256, ge=0, le=10_000)
-    cosine: float = Field(0.999, ge=0.0, le=1.0)
     ttl_s: float = Field(300.0, gt=0.0, le=86_400.0)
 
 
@@ -83,16 +77,14 @@ class SearchSettings(BaseModel):
     without: tuple[StageName, ...] = Field((), description="stages of the preset that are switched off")
 
     @property
+    def is_reranked(self) -> bool:
+        """True if a reranker of the settings takes the place of the default."""
+        return self.preset is not None or self.stages is not None
+
+    @property
     def is_learned(self) -> bool:
         """True if the learned scorer ranks."""
-        return self.pipeline() is None and self.fusion == "score" and self.scorer == "learned"
-
-    def pipeline(self) -> Stages | None:
-        """Return the score stages that rank, or None: the default does."""
-        if self.preset is None and self.stages is None:
-            return None
-        stages = PRESETS[self.preset] if self.preset else Stages()
-        return stages.overlaid(self.stages or Stages()).without(*self.without)
+        return not self.is_reranked and self.fusion == "score" and self.scorer == "learned"
 
 
 class ChunkSettings(BaseModel):

@@ -380,7 +380,7 @@ def add_importer(workshop: Workshop) -> None:
     workshop.add("daemon/importing/formats/diary.py", IMPORTER.lstrip())
     workshop.edit(
         "daemon/importing/detect.py",
-        (r"^    beam,", "    diary,\n"),
+        (r"^    gemini,", "    diary,\n"),
         (r'^    "markdown": ', '    "diary": diary.read,\n'),
         (
             r"^    if any\(chat_jsonl",

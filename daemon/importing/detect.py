@@ -11,14 +11,12 @@ from pathlib import Path
 
 from ...store import opened
 from .formats import (
-    beam,
     chat_jsonl,
     chatgpt,
     claude_ai,
     claude_code,
     codex,
     gemini,
-    locomo,
     markdown,
     opencode,
     opencode_db,
@@ -37,13 +35,11 @@ FORMATS: Mapping[str, Reader] = {
     "chatgpt": chatgpt.read,
     "claude-ai": claude_ai.read,
     "chat-jsonl": chat_jsonl.read,
-    "locomo": locomo.read,
-    "beam": beam.read,
     "markdown": markdown.read,
 }
 SUPPORTED = (
     "Supported are the sessions of Claude Code, Codex, Gemini CLI and opencode, the exports of ChatGPT and claude.ai, "
-    "chats with one JSON message a line (role, and content or text), LoCoMo, BEAM, and markdown notes; name one with "
+    "chats with one JSON message a line (role, and content or text), and markdown notes; name one with "
     "--format " + ", ".join(FORMATS) + "."
 )
 
@@ -142,9 +138,7 @@ def _by_document(path: Path) -> str | Foreign | None:
         return "chatgpt"
     if claude_ai.recognises(document):
         return "claude-ai"
-    if locomo.recognises(document):
-        return "locomo"
-    return "beam" if beam.recognises(document) else by_document(document)
+    return by_document(document)
 
 
 def _folder(folder: Path, format_name: str | None, own: Collection[Path]) -> Iterator[Item]:

@@ -10,8 +10,6 @@ FormatName = Literal[
     "chatgpt",
     "claude-ai",
     "chat-jsonl",
-    "locomo",
-    "beam",
     "markdown",
 ]
 

@@ -16,7 +16,8 @@ from typing import Protocol
 from ...store.find.index.catalog import Catalog
 from ...store.find.index.projection import Node
 from ...store.find.search import hits, packing
-from ...store.find.search.search import Question, Ranking
+from ...store.find.search.question import Question
+from ...store.find.search.search import Ranking
 from ...store.keep.ledger.questions import Probe
 from ...store.model import Hit, NodeId, Slot
 from ...store.roles import MACHINES

@@ -14,8 +14,9 @@ from ...store.find.backends.interface import Vector
 from ...store.find.embedding.embedding import Embedder
 from ...store.find.index.opening import OpenIndex
 from ...store.find.index.projection import is_turn
-from ...store.find.search.judged import trusted
-from ...store.find.search.search import BY_DEFAULT, Question, Ranking, Search
+from ...store.find.search.learned import trusted
+from ...store.find.search.question import BY_DEFAULT, Question
+from ...store.find.search.search import Ranking, Search
 from ...store.keep.files.disk import Disk
 from ...store.keep.files.vault import FileStamp, Vault
 from ...store.keep.ledger.questions import Probe
@@ -143,46 +144,14 @@ class ShadowIndex:
 
 
 class CachedQueries:
-    """An embedder that embeds each question once, since the probes are asked again after every stage."""
+    """Embeds each question once, since the probes are asked again after every stage."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._known: dict[str, Vector] = {}
-
-    @property
-    def model_id(self) -> str:
-        """The name of the model."""
-        return self._embedder.model_id
-
-    @property
-    def made_by(self) -> str:
-        """The name of what makes the vectors now."""
-        return self._embedder.made_by
-
-    @property
-    def dimension(self) -> int:
-        """The number of values in a vector."""
-        return self._embedder.dimension
-
-    @property
-    def ready(self) -> bool:
-        """True once the model is loaded."""
-        return self._embedder.ready
-
-    def start(self) -> None:
-        """Load the model."""
-        self._embedder.start()
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until it is loaded."""
-        return self._embedder.wait(timeout_s)
 
     def embed_query(self, text: str) -> Vector:
         """Return the vector of a question."""
         if text not in self._known:
             self._known[text] = self._embedder.embed_query(text)
         return self._known[text]
-
-    def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
-        """Return the vectors of texts."""
-        return self._embedder.embed_passages(texts)

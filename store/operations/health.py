@@ -15,7 +15,7 @@ from ..find.embedding.embedding import Embedder
 from ..find.embedding.fastembed_loading import PREPARED_ID
 from ..find.index.indexer import Indexer
 from ..find.index.opening import OpenIndex
-from ..find.search.fitted import RankingWeights
+from ..find.search.learned import RankingWeights
 from ..find.search.query_cache import QueryCache
 from ..keep.derived import DerivedFiles, notes_on
 from ..keep.files.leftovers import Leftovers

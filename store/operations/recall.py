@@ -17,7 +17,8 @@ from ..find.index.projection import LATER, SUCCESSOR, Node
 from ..find.search import curated, hits, packing
 from ..find.search.hits import Recalled
 from ..find.search.query_cache import QueryCache
-from ..find.search.search import Question, Ranking, Search
+from ..find.search.question import Question
+from ..find.search.search import Ranking, Search
 from ..keep.ledger import records
 from ..keep.writer.writer import Writer
 from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, IndexDamaged, Kind, Level, NodeId, Slot

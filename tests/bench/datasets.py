@@ -10,6 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dreamd.daemon.importing.reading.items import SessionRead
+
+from .in_process import AnyDaemon
+from .sets.beam import read as read_beam
+from .sets.locomo import read as read_locomo
+
+READERS = {"locomo": read_locomo, "beam": read_beam}
 LOCOMO_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
 _TURN = re.compile(r"D\d+:\d+")
 
@@ -34,12 +41,37 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """What is imported, in which format, and what is asked of it."""
+    """The files, in which format, and what is asked of them."""
 
     name: str
     paths: tuple[Path, ...]
     format: str
     questions: tuple[Question, ...]
+
+    def sessions(self) -> Iterator[SessionRead]:
+        """Yield the sessions of the files; what a reader passes over is left out."""
+        for path in self.paths:
+            yield from (item for item in READERS[self.format](path) if isinstance(item, SessionRead))
+
+    def observed_by(self, daemon: AnyDaemon) -> int:
+        """Have a daemon take every session in; return how many turns were new. It embeds and links them later."""
+        return sum(daemon.call("observe", **_observation(read))["added"] for read in self.sessions())
+
+
+def _observation(read: SessionRead) -> dict[str, Any]:
+    head = read.head
+    started_at = head.started_at.isoformat() if head.started_at else None
+    session = {"session_id": head.session_id, "channel": head.channel, "title": head.title, "started_at": started_at}
+    turns = [
+        {
+            "role": turn.role,
+            "text": turn.text,
+            "at": turn.at.isoformat() if turn.at else None,
+            "external_id": turn.external_id,
+        }
+        for turn in read.turns
+    ]
+    return {"session": session, "turns": turns}
 
 
 def locomo(file: Path, scratch: Path, conversations: int | None = None) -> Dataset:

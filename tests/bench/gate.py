@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from dreamd.daemon.importing.detect import read
 from dreamd.daemon.importing.reading.items import SessionRead
 from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
@@ -32,6 +31,7 @@ from dreamd.store.settings import StoreSettings
 from .options import Options
 from .planted import HARMFUL, HARMLESS, Plan, Sandbox
 from .scratch import own_folder
+from .sets.locomo import read as read_locomo
 from .table import Row, say, skipped
 
 HARM = "gate: planted harmful stages refused"
@@ -165,7 +165,7 @@ def _fill(file: Path, paths: StorePaths, settings: StoreSettings, embedder: Embe
     rng = random.Random(SEED)
     store = MemoryStore.open(paths, settings, embedder, lambda: LONG_AGO)
     by_channel: dict[str, list[SessionRead]] = {}
-    for item in read(file, "locomo"):
+    for item in read_locomo(file):
         if isinstance(item, SessionRead):
             by_channel.setdefault(item.head.channel, []).append(item)
     for sessions in by_channel.values():

@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from .daemon_under_test import DaemonUnderTest
+from .datasets import Dataset
 from .options import ROOT, Options
 from .scratch import own_folder
 from .table import Row, say, skipped
@@ -107,7 +108,7 @@ def _dreamt(file: Path, url: str, model: str, options: Options) -> Iterator[Row]
         chosen = scratch / "locomo.json"
         chosen.write_text(json.dumps(conversations))
         with DaemonUnderTest(environ=environ) as daemon:
-            daemon.call("import", paths=[str(chosen)], format="locomo")
+            Dataset("LoCoMo", (chosen,), "locomo", ()).observed_by(daemon)
             say(f"{model}: a dream of {len(conversations)} conversations")
             dream = daemon.call("dream", kind="daily", wait=True)
             report = _summary(daemon.folder / "data", dream["run_id"])

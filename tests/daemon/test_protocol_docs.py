@@ -29,7 +29,7 @@ from dreamd.ipc.settings import IpcSettings
 from dreamd.store.documents.document import MOST_VALUE_BYTES
 from dreamd.store.find.index.catalog import LONGEST_CURATED
 from dreamd.store.find.search.curated import SHARE
-from dreamd.store.find.search.query_text import MEANT_TOKENS, READ_CHARS
+from dreamd.store.find.search.question import MEANT_TOKENS, READ_CHARS
 from dreamd.store.keep.ledger.answered import KEPT
 from dreamd.store.keep.ledger.work import KEPT_DAYS, MOST_ANCHORS, THREAD_DAYS
 from dreamd.store.names import MAX_CHARACTERS

@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 from dreamd.daemon.settings import Settings, SettingsError, default_config_path, known_keys, load
-from dreamd.store.presets import PRESETS
-from dreamd.store.score_stages import StageName
+from dreamd.store.find.search.rerankers import stages_of
+from dreamd.store.score_stages import PRESETS, StageName
 
 
 @pytest.fixture(autouse=True)
@@ -144,8 +144,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 def test_the_page_of_presets_names_every_one_and_its_example_is_followed(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "presets.md").read_text()
-    stages = load(write(tmp_path, page.partition("```toml")[2].partition("```")[0])).store.search.pipeline()
-    assert stages is not None
+    stages = stages_of(load(write(tmp_path, page.partition("```toml")[2].partition("```")[0])).store.search)
     assert stages.names() == (
         *PRESETS["aleph"].without("time_decay", "near_duplicates").names(),
         "mmr",
@@ -157,7 +156,7 @@ def test_the_page_of_presets_names_every_one_and_its_example_is_followed(tmp_pat
 def test_a_preset_of_the_environment_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DREAMD_STORE__SEARCH__PRESET", "jcode")
     monkeypatch.setenv("DREAMD_STORE__SEARCH__WITHOUT", '["cascade"]')
-    assert load().store.search.pipeline() == PRESETS["jcode"].without("cascade")
+    assert stages_of(load().store.search) == PRESETS["jcode"].without("cascade")
     monkeypatch.setenv("DREAMD_STORE__SEARCH__PRESET", "jcod")
     with pytest.raises(SettingsError, match="'jcode'"):
         load()

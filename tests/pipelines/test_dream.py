@@ -76,6 +76,13 @@ def test_the_models_allowance_is_shared_by_the_dreams_of_a_day(
     assert "calls are used up" in done.report["without_model"]
 
 
+RULES_OF_INVOICES = (
+    "Invoices of more than 500 euros are always signed by Petra, never by me alone.",
+    "We decided that invoices are paid on Fridays, because the bank books on Mondays.",
+    "Please never send an invoice by mail, the club wants them on paper.",
+)
+
+
 def test_a_model_is_asked_what_to_keep_what_changes_and_what_came_of_it(
     store: MemoryStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,7 +93,9 @@ def test_a_model_is_asked_what_to_keep_what_changes_and_what_came_of_it(
         ("The invoices are in the blue folder.", "The invoices of the club are in the green box in the cellar.")
     ):
         at = NOW - timedelta(days=2 - day)
-        store.observe(SessionHead(f"rota-{day}", "shop", started_at=at), [NewTurn("user", text, at)]).result()
+        said = (text, *RULES_OF_INVOICES) if day else (text,)
+        turns = [NewTurn("user", one, at) for one in said]
+        store.observe(SessionHead(f"rota-{day}", "shop", started_at=at), turns).result()
     store.list()
     done = dream(request_of(paths, "run-1"), lambda _: None)
     for begins in ("Copy from the record", "Below are statements that were said earlier", "what came of it"):

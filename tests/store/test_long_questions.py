@@ -10,7 +10,7 @@ import pytest
 from dreamd.store.find.backends.interface import Vector
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.find.search import search
-from dreamd.store.find.search.query_text import READ_CHARS
+from dreamd.store.find.search.question import READ_CHARS
 from dreamd.store.find.search.search import SHORT_CHARS
 from dreamd.store.keep import deadline
 from dreamd.store.memory import MemoryStore, StorePaths

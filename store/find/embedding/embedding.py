@@ -43,7 +43,15 @@ class ModelUnavailable(StoreError):
     """The embedding model could not be loaded; keyword search goes on without it."""
 
 
-class Embedder(Protocol):
+class QueryEmbedder(Protocol):
+    """Turns questions into vectors of unit length."""
+
+    def embed_query(self, text: str) -> Vector:
+        """Return the vector of a question. Loads the model first if need be. Raises ModelUnavailable."""
+        ...
+
+
+class Embedder(QueryEmbedder, Protocol):
     """Turns text into vectors of unit length. Any thread may call it; queries and bulk may run at once."""
 
     @property
@@ -72,10 +80,6 @@ class Embedder(Protocol):
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until loading has ended; says whether it is ready."""
-        ...
-
-    def embed_query(self, text: str) -> Vector:
-        """Return the vector of a question. Loads the model first if need be. Raises ModelUnavailable."""
         ...
 
     def embed_passages(self, texts: Sequence[str]) -> list[Vector]:

@@ -14,34 +14,36 @@ from functools import partial
 
 import numpy as np
 
-from ...filters import Clause, Condition, Filter, Group, wanted_fields
+from ...filters import Condition, Filter
 from ...keep.deadline import within
 from ...keep.soft_lock import SoftLock
-from ...model import ALL_CHANNELS, GLOBAL_CHANNEL, Kind, Level, NodeId, StoreBusy
+from ...model import Level, NodeId, StoreBusy
 from ...roles import MACHINES, Role
-from ...score_stages import Stages
 from ...settings import SearchSettings
 from ...text.dates import Resolved, format_span, names_one_of
 from ...text.stems import stems_of
 from ...text.terms import query_terms
 from ..backends.interface import Match, Vector, VectorStore
-from ..embedding.embedding import Embedder, ModelUnavailable
+from ..embedding.embedding import ModelUnavailable, QueryEmbedder
 from ..index.catalog import Catalog
 from ..index.index import COLLECTION
-from ..index.projection import FORGOTTEN, Node, is_turn
+from ..index.projection import Node, is_turn
 from ..index.scope import EVERYTHING, Scope
 from .features import READ_CHARS, Found, Values, features_of
-from .gathering import Candidate, Gathering, in_order, scores_by, speakers_of
+from .gathering import (
+    Candidate,
+    Gathering,
+    Reranker,
+    fuse_by_reciprocal_rank,
+    fuse_by_score,
+    in_order,
+    scores_by,
+    speakers_of,
+)
 from .priors import NOTHING_ASKED, Asked, Priors, asked_by, priors_of
-from .query_text import QueryText, read_query
+from .question import BY_DEFAULT, PAGES, QueryText, Question, normalised_filter, read_query
 from .scorer import scores_of
-from .stages.fusion import fuse_by_reciprocal_rank, fuse_by_score
-from .stages.pipeline import run
-from .stages.reading import PAGES, PoolReader
 from .weights import WEIGHTS
-
-BY_DEFAULT = (Level.SESSION, Level.FACT)
-"""Scenarios and profiles retell many facts: they answer when asked for, and would crowd out what they retell."""
 
 QUESTIONS_AT_ONCE = 4
 """Questions embedded at a time: as many as the server answers at once."""
@@ -71,33 +73,6 @@ _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UT
 
 WEIGHED = 40
 """Candidates, at least, whose order is right in every respect: as many as are ever read for an answer."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A query and its filters. `channel` None is `_global` alone, `*` is all."""
-
-    text: str
-    limit: int = 10
-    channel: str | None = None
-    levels: tuple[Level, ...] = ()
-    include_archived: bool = False
-    as_of: datetime | None = None
-    where: Filter = ()
-
-    @property
-    def shows_facts(self) -> bool:
-        """Return True if turns stand for the facts drawn from them; else each memory is judged by itself."""
-        return not self.levels and not self.scope.is_each_alone
-
-    @property
-    def scope(self) -> Scope:
-        """Return the scope of what an answer may bring in or name."""
-        if self.channel == ALL_CHANNELS:
-            channels = None
-        else:
-            channels = frozenset({self.channel or GLOBAL_CHANNEL, GLOBAL_CHANNEL})
-        return Scope(channels, self.as_of, self.include_archived, self.where)
 
 
 @dataclass(slots=True)
@@ -148,7 +123,7 @@ class Search:
         self,
         catalog: Catalog,
         backend: VectorStore,
-        embedder: Embedder,
+        embedder: QueryEmbedder,
         settings: SearchSettings,
         now: Callable[[], datetime],
     ) -> None:
@@ -157,6 +132,7 @@ class Search:
         self._embedder = embedder
         self._settings = settings
         self._now = now
+        self._reranker = self._chosen_reranker() if settings.is_reranked else None
         self.weights: Mapping[str, float] = WEIGHTS
         """The weights of the learned scorer; another mapping may take their place at any time."""
         self.trusted: Mapping[NodeId, float] = {}
@@ -169,6 +145,11 @@ class Search:
     def close(self) -> None:
         """End the threads that embed questions."""
         self._embedding.shutdown()
+
+    def _chosen_reranker(self) -> Reranker:
+        from .rerankers import reranker
+
+        return reranker(self._settings, self._catalog, self._backend, self._now)
 
     def rank(self, question: Question) -> Ranking:
         """Rank the units that answer a question, best first.
@@ -192,9 +173,11 @@ class Search:
             vector = self._gather(ranking, question, terms, embedding)
             if not ranking.candidates:
                 return ranking
-            if (stages := self._settings.pipeline()) is not None:
+            if self._reranker is not None:
                 with ranking.timed("score"):
-                    self._score_by_stages(ranking, vector, question, stages)
+                    if vector is not None:
+                        self._complete_cosines(ranking, vector)
+                    ranking.candidates = self._reranker.rerank(question, ranking.candidates)
                 return ranking
             by_score = vector is not None and self._settings.fusion == "score"
             if vector is not None and by_score:
@@ -356,24 +339,6 @@ class Search:
         except ModelUnavailable as error:
             return None, [f"found by keyword alone: {error}"]
 
-    def _score_by_stages(self, ranking: Ranking, vector: Vector | None, question: Question, stages: Stages) -> None:
-        """Rank by the stages of a preset instead."""
-        if vector is not None:
-            self._complete_cosines(ranking, vector)
-        known = {candidate.unit: candidate for candidate in ranking.candidates}
-        scores = {unit: candidate.scores for unit, candidate in known.items()}
-        chunks = {unit: next(iter(candidate.matched.values())) for unit, candidate in known.items()}
-        now = question.as_of or self._now()
-        plain = normalised_filter(Question(text=question.text, channel=question.channel))
-        pool = PoolReader(self._catalog, self._backend, stages).read(
-            scores, chunks, ranking.scope, now, brings=normalised_filter(question) == plain
-        )
-        ranking.candidates = []
-        for unit, score in run(pool, stages, now, question.limit):
-            candidate = known.get(unit) or Candidate(unit)
-            candidate.score = score
-            ranking.candidates.append(candidate)
-
     def _complete_cosines(self, ranking: Ranking, vector: Vector) -> None:
         """Give candidates that only the keyword arm found their cosine, so that an arm's cut does not count as 0."""
         asked = {
@@ -449,27 +414,3 @@ def _of_the_time(where: Filter, asked: Asked) -> list[Filter]:
         for since, until in _bounds_of(asked.spans)
     ]
     return [where, *([(*where, *one) for one in within_it] if asked.spans else [])]
-
-
-def normalised_filter(question: Question) -> Filter:
-    """Return the memories that may answer, as conditions that every engine understands."""
-    conditions: list[Clause] = [*question.where]
-    if question.as_of is not None:
-        conditions.append(Condition("level", "not_in", tuple(level.value for level in PAGES)))
-    if question.levels or not wanted_fields(question.where) & {"level", "kind"}:
-        conditions.append(Condition("level", "in", tuple(level.value for level in question.levels or BY_DEFAULT)))
-    if question.shows_facts:
-        conditions.append(Condition("ranks", "in", (1,)))
-    elif not question.levels:
-        is_no_document = Condition("kind", "not_in", (Kind.DOCUMENT.value,))
-        conditions.append(Group(should=(Condition("ranks", "in", (1,)), is_no_document)))
-    if (channels := question.scope.channels) is not None:
-        conditions.append(Condition("channel", "in", tuple(sorted(channels))))
-    if question.as_of is not None:
-        at = int(question.as_of.timestamp())
-        conditions += [Condition("valid_from", "lte", (at,)), Condition("valid_to", "gt", (at,))]
-    elif not question.include_archived:
-        conditions.append(Condition("live", "in", (1,)))
-    if question.as_of is not None or question.include_archived:
-        conditions.append(Condition(FORGOTTEN, "is_null"))
-    return tuple(conditions)

@@ -10,9 +10,9 @@ import numpy as np
 from dreamd.daemon.clock import utc_now
 from dreamd.pipelines.learning.listwise import Example
 from dreamd.store import MemoryStore
-from dreamd.store.find.search.search import Question, Ranking, Search
-from dreamd.store.find.search.stages.pipeline import run
-from dreamd.store.find.search.stages.reading import PoolReader
+from dreamd.store.find.search.question import Question
+from dreamd.store.find.search.rerankers import StageReranker, run
+from dreamd.store.find.search.search import Ranking, Search
 from dreamd.store.model import Kind, NodeId
 from dreamd.store.score_stages import Stages
 from dreamd.store.settings import SearchSettings
@@ -44,21 +44,18 @@ def ask(store: MemoryStore, data: Dataset) -> Iterator[Asked]:
     Ages count from the last turn of a question's channel.
     """
     catalog, backend = store.parts.catalog, store.parts.index.backend
-    reader = PoolReader(catalog, backend, ONE_EACH)
+    reranker = StageReranker(ONE_EACH, catalog, backend, utc_now)
     ends = {channel: _end(store, channel) for channel in {question.channel for question in data.questions}}
     arms = Search(catalog, backend, store.parts.embedder, SearchSettings(stages=Stages()), utc_now)
     try:
         for question in data.questions:
             asked = Question(text=question.text, limit=HITS, channel=question.channel)
             gathered = arms.rank(asked).candidates
-            scores = {one.unit: one.scores for one in gathered}
-            chunks = {one.unit: next(iter(one.matched.values())) for one in gathered}
-            at = ends[question.channel]
-            pool = reader.read(scores, chunks, asked.scope, at)
+            pool = reranker.pool(gathered, asked.scope, ends[question.channel])
             ranking = store.parts.search.rank(asked)
             names = _names(store, {*pool.units, *(one.unit for one in ranking.candidates)})
             found = {
-                variant.name: tuple(names[unit] for unit, _ in run(pool, variant.stages, at, HITS)[:HITS])
+                variant.name: tuple(names[unit] for unit, _ in run(pool, variant.stages, HITS)[:HITS])
                 for variant in variants()
             }
             candidates = tuple(names[one.unit] for one in ranking.candidates)

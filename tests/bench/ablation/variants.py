@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, get_args
 
 from dreamd.store import score_stages as values
-from dreamd.store.presets import PRESETS
-from dreamd.store.score_stages import Fusion, StageName, Stages
+from dreamd.store.score_stages import PRESETS, Fusion, StageName, Stages
 
 ONE_EACH = Stages(
     cosine_rerank=values.CosineRerank(),

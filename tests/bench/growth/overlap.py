@@ -21,7 +21,8 @@ from dreamd.store.find.backends.vectors import Rows, unit
 from dreamd.store.find.embedding.embedding import Embedder
 from dreamd.store.find.index.catalog import Catalog
 from dreamd.store.find.index.index import COLLECTION
-from dreamd.store.find.search.search import Question, Search
+from dreamd.store.find.search.question import Question
+from dreamd.store.find.search.search import Search
 from dreamd.store.keep.database import Connections, open_database, transaction
 from dreamd.store.settings import SearchSettings
 from numpy.typing import NDArray

@@ -118,7 +118,7 @@ class OurSide:
     def keep(self, turns: Sequence[Turn]) -> None:
         self._daemon.wait_until_embedded()
         began = time.perf_counter()
-        self._daemon.call("import", paths=[str(path) for path in self._data.paths], format=self._data.format)
+        self._data.observed_by(self._daemon)
         self._daemon.wait_until_embedded()
         self.figures.turns_per_s = len(turns) / (time.perf_counter() - began)
         self._daemon.wait_until_linked()
@@ -178,7 +178,7 @@ def _warm(data: Dataset, turns: Sequence[Turn], server: EmbeddingServer, scratch
         server.embed([turn.said for turn in turns[start : start + 64]])
     if not kept.is_file():
         with DaemonUnderTest(scratch / f"first-{data.format}", kept=kept) as daemon:
-            daemon.call("import", paths=[str(path) for path in data.paths], format=data.format)
+            data.observed_by(daemon)
             daemon.wait_until_embedded()
             daemon.stop()
 

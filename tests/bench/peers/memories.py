@@ -1,17 +1,13 @@
-"""What every side is given: the turns of a set's conversations as the product's own importer reads them."""
+"""What every side is given: the turns of a set's conversations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dreamd.daemon.importing.formats import beam, locomo
-from dreamd.daemon.importing.reading.items import SessionRead
 from dreamd.store.model import NewTurn, SessionHead
 
 from ..datasets import Dataset
-
-READERS = {"locomo": locomo.read, "beam": beam.read}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +29,8 @@ class Turn:
 
 def turns_of(data: Dataset) -> Iterator[Turn]:
     """Yield every turn of a set, conversation by conversation, in order."""
-    for path in data.paths:
-        for read in READERS[data.format](path):
-            if isinstance(read, SessionRead):  # or an item that the importer passes over, with its reason
-                yield from _turns(read.head, read.turns)
+    for read in data.sessions():
+        yield from _turns(read.head, read.turns)
 
 
 def _turns(head: SessionHead, turns: Sequence[NewTurn]) -> Iterator[Turn]:

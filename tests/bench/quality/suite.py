@@ -85,11 +85,11 @@ def enveloped(
 def imported(daemon: AnyDaemon, data: Dataset) -> int:
     """Import a set; return how many turns it has. Raises RuntimeError for none."""
     say(f"{data.name}: importing and embedding")
-    took = daemon.call("import", paths=[str(path) for path in data.paths], format=data.format)
-    if not took["turns_added"]:
-        raise RuntimeError(f"nothing was imported: {took}")
+    added = data.observed_by(daemon)
+    if not added:
+        raise RuntimeError(f"nothing was imported of {data.paths}")
     daemon.wait_until_embedded()
-    return int(took["turns_added"])
+    return added
 
 
 # -- rows

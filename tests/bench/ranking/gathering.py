@@ -18,7 +18,7 @@ import numpy as np
 from dreamd.pipelines.learning.listwise import Example
 from dreamd.store.filters import Condition
 from dreamd.store.find.index.projection import Node
-from dreamd.store.find.search.search import Question as Asked
+from dreamd.store.find.search.question import Question as Asked
 from dreamd.store.find.search.search import Ranking
 from dreamd.store.model import Kind
 from dreamd.store.roles import Role

@@ -50,7 +50,7 @@ STATUS = {
     "turns_forgotten": 0,
     "memories": {"L0": 0, "L1": 0, "L2": 0, "L3": 0}, "chunks": 0, "channels": {}, "pending_embeddings": 0,
     "embedding": {"model": "stub", "ready": True, "advice": ""},
-    "query_cache": {"entries": 0, "hits": 0, "misses": 0, "rechecked": 0, "false_hits": 0},
+    "query_cache": {"entries": 0, "hits": 0, "misses": 0},
     "ranking_fitted_to": 0,
     "journal": 0, "not_found_yet": 0,
     "catching_up": False,

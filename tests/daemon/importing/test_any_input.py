@@ -149,23 +149,12 @@ def _claude_ai(words: str) -> Any:
     return {"uuid": words, "name": "n", "created_at": _AT, "chat_messages": [message]}
 
 
-def _locomo(words: str) -> Any:
-    turn = {"speaker": "Ann", "dia_id": "D1:1", "text": words, "blip_caption": "x"}
-    held = {"speaker_a": "Ann", "session_1": [turn], "session_1_date_time": "1:56 pm on 8 May, 2023"}
-    return {"sample_id": words, "conversation": held}
-
-
-def _beam(words: str) -> Any:
-    turn = {"role": "user", "id": 1, "content": words, "time_anchor": "March-15-2024"}
-    return {"batch_number": words, "time_anchor": "March-15-2024", "turns": [[turn]]}
-
-
 _MADE = {"claude-code": _claude, "codex": _codex, "gemini": _gemini, "chat-jsonl": _chat}
 _HEADS = {
     "codex": {"type": "session_meta", "timestamp": _AT, "payload": {"id": "s", "cwd": "/x"}},
     "gemini": {"sessionId": "s", "projectHash": "p", "startTime": _AT},
 }
-_LISTED = {"chatgpt": _chatgpt, "claude-ai": _claude_ai, "locomo": _locomo, "beam": _beam}
+_LISTED = {"chatgpt": _chatgpt, "claude-ai": _claude_ai}
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -40,9 +40,6 @@ CHAT = '{"role":"user","content":"hi"}\n'
         ("a.json", '{"id": "msg_1",\n "sessionID": "ses_1"}', "opencode"),
         ("a.jsonl", CHAT, "chat-jsonl"),
         ("a.json", CHAT.strip(), "chat-jsonl"),
-        ("a.json", '{"session_1": [], "speaker_a": "x"}', "locomo"),
-        ("a.json", '[\n{"conversation": {\n"session_1": []}}]', "locomo"),
-        ("chat.json", '[{"batch_number": 1,\n "turns": []}]', "beam"),
         ("a.md", "# x", "markdown"),
         ("a.markdown", "", "markdown"),
     ],
@@ -134,8 +131,6 @@ def test_an_unreadable_file_is_skipped_in_a_folder(folder_of_another: Path) -> N
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
-        ("locomo/dev.json", "locomo"),
-        ("beam-100k/*/chat.json", "beam"),
         ("transcripts/claude-code/*.jsonl", "claude-code"),
         ("okf/*/*/index.md", "markdown"),
     ],
@@ -144,8 +139,11 @@ def test_whole_files_of_each_format_are_detected(data: Path, pattern: str, expec
     assert {detect_format(path) for path in data.glob(pattern)} == {expected}
 
 
-def test_a_whole_folder_is_read(data: Path) -> None:
-    items = list(read(data / "beam-100k" / "1"))
+def test_a_whole_folder_is_read(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.jsonl").write_text(CHAT)
+    (tmp_path / "questions.json").write_text('{"x": 1}')
+    items = list(read(tmp_path))
     assert len(sessions(items)) == 3
     assert len(skipped(items)) == 1
 

@@ -16,8 +16,8 @@ from dreamd.pipelines.protocol import Done
 from dreamd.pipelines.registry import Stage
 from dreamd.pipelines.settings import PipelineSettings
 from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.find.search.question import Question
 from dreamd.store.find.search.scorer import SCORER
-from dreamd.store.find.search.search import Question
 from dreamd.store.find.search.weights import WEIGHTS
 from dreamd.store.keep.ledger.questions import add_gold, record_question
 from dreamd.store.memory import MemoryStore, StorePaths

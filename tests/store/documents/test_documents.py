@@ -13,7 +13,7 @@ import pytest
 from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.documents import document
 from dreamd.store.find.index.index import Index, Reconciled
-from dreamd.store.find.search.search import Question
+from dreamd.store.find.search.question import Question
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Conflict, InvalidInput, Kind, NewTurn, NotFound, SessionHead, StoreBusy, StoreReadOnly
 from dreamd.store.names import key_complaint

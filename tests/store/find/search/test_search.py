@@ -8,7 +8,7 @@ import pytest
 from dreamd.store.filters import Condition
 from dreamd.store.find.embedding.embedding import StubEmbedder
 from dreamd.store.find.search.gathering import node_of_chunk
-from dreamd.store.find.search.search import Question, normalised_filter
+from dreamd.store.find.search.question import Question, normalised_filter
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Level, NewTurn, SessionHead
 from dreamd.store.settings import SearchSettings, StoreSettings

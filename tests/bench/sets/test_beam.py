@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.daemon.importing.formats.beam import read
 
 from tests.daemon.importing.conftest import sessions, skipped, texts
+
+from .beam import read
 
 
 def write(tmp_path: Path, document: Any) -> Path:

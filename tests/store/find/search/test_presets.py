@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,13 +16,14 @@ from typing import Any, get_args
 import pytest
 from dreamd.store.filters import Condition
 from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.find.search.search import Question, Search
-from dreamd.store.find.search.stages.pipeline import run
-from dreamd.store.find.search.stages.reading import PoolReader
+from dreamd.store.find.search.gathering import Candidate, fuse_by_reciprocal_rank, in_order, scores_by
+from dreamd.store.find.search.question import Question
+from dreamd.store.find.search.rerankers import StageReranker, run, stages_of
+from dreamd.store.find.search.search import Search
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead
-from dreamd.store.presets import PRESETS, PresetName
 from dreamd.store.score_stages import (
+    PRESETS,
     Cascade,
     CosineRerank,
     Fusion,
@@ -30,6 +33,7 @@ from dreamd.store.score_stages import (
     Mmr,
     NearDuplicates,
     Neighbours,
+    PresetName,
     RecencyBoost,
     SessionCap,
     SessionPrior,
@@ -74,19 +78,17 @@ def searching(store: MemoryStore, settings: SearchSettings) -> Search:
 
 
 def test_without_a_preset_no_stage_ranks() -> None:
-    assert SearchSettings().pipeline() is None
-    assert SearchSettings(without=("mmr",)).pipeline() is None
+    assert not SearchSettings().is_reranked
+    assert not SearchSettings(without=("mmr",)).is_reranked
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_stage_of_a_preset_can_be_switched_off(name: PresetName) -> None:
-    stages = SearchSettings(preset=name).pipeline()
+    stages = stages_of(SearchSettings(preset=name))
     assert stages == PRESETS[name]
-    assert stages.names()
     every: tuple[StageName, ...] = get_args(StageName)
     for stage in every:
-        left = SearchSettings(preset=name, without=(stage,)).pipeline()
-        assert left is not None
+        left = stages_of(SearchSettings(preset=name, without=(stage,)))
         assert left.names() == tuple(other for other in stages.names() if other != stage)
 
 
@@ -94,9 +96,8 @@ def test_own_stages_take_the_place_of_the_presets_also_when_settings_went_throug
     given = SearchSettings.model_validate(
         {"preset": "aleph", "stages": {"time_decay": {"half_life_days": 7}, "mmr": {}}, "without": ["length"]}
     )
-    stages = SearchSettings.model_validate_json(given.model_dump_json()).pipeline()
-    assert stages == given.pipeline()
-    assert stages is not None
+    stages = stages_of(SearchSettings.model_validate_json(given.model_dump_json()))
+    assert stages == stages_of(given)
     assert stages.time_decay == TimeDecay(half_life_days=7)
     assert stages.mmr == Mmr()
     assert stages.length is None
@@ -118,13 +119,9 @@ def test_a_search_with_a_preset_ranks_as_the_stages_do_over_what_the_arms_found(
     question = Question(text="Which hull has the kayak of week 1, and how many a paddle?", channel="shop", limit=3)
     gathered = searching(store, SearchSettings(stages=Stages())).rank(question)
     stages = PRESETS[name].without("minimum")  # made for the cosines of a real model
-    pool = PoolReader(store.parts.catalog, store.parts.index.backend, stages).read(
-        {one.unit: one.scores for one in gathered.candidates},
-        {one.unit: one.best()[1] for one in gathered.candidates},
-        question.scope,
-        NOW,
-    )
-    expected = run(pool, stages, NOW, question.limit)
+    reranker = StageReranker(stages, store.parts.catalog, store.parts.index.backend, lambda: NOW)
+    pool = reranker.pool(gathered.candidates, question.scope, NOW)
+    expected = run(pool, stages, question.limit)
     ranked = searching(store, SearchSettings(preset=name, without=("minimum",))).rank(question)
     assert [(one.unit, one.score) for one in ranked.candidates] == expected
     assert expected
@@ -176,21 +173,22 @@ def test_facts_of_one_tag_and_of_one_page_are_linked(store: MemoryStore) -> None
     page = "---\ntype: Scenario\ntitle: refit\nnode_id: refit\nlevel: L2\nkind: episode\nchannel: boats\n"
     (pages / "refit.md").write_text(f"{page}sources:\n{sources}---\n\nIt was.\n")
     store.reconcile()
-    reader = PoolReader(store.parts.catalog, store.parts.index.backend, PRESETS["jcode"])
-    pool = reader.read({"mast": {}, "boom": {}}, {}, Question(text="", channel="boats").scope, NOW)
+    reranker = StageReranker(PRESETS["jcode"], store.parts.catalog, store.parts.index.backend, lambda: NOW)
+    found, scope = [Candidate("mast"), Candidate("boom")], Question(text="", channel="boats").scope
+    pool = reranker.pool(found, scope, NOW)
     assert {(frozenset({pool.units[one], pool.units[other]}), kind) for one, other, kind in pool.edges} == {
         (frozenset({"boom", "keel"}), "page"),
         (frozenset({"boom", "mast"}), "tag"),
     }
     assert pool.units == ("boom", "keel", "mast")
-    filtered = reader.read({"mast": {}, "boom": {}}, {}, Question(text="", channel="boats").scope, NOW, brings=False)
+    filtered = reranker.pool(found, scope, NOW, brings=False)
     assert filtered.units == ("boom", "mast")
-    assert [edge.kind for edge in filtered.edges] == ["tag"]
+    assert [kind for _, _, kind in filtered.edges] == ["tag"]
 
 
 # ---- what the page says of them
 
-PAGE = (Path(__file__).parents[5] / "docs" / "presets.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[4] / "docs" / "presets.md").read_text(encoding="utf-8")
 NUMBER = re.compile(r"\d*\.?\d+")
 DEFAULTS: dict[str, list[float]] = {
     "fusion": [],
@@ -233,11 +231,7 @@ def a_time_constant(stage: Any) -> float:
 
 
 SAID_OF_PRESETS: list[tuple[str, list[float]]] = [
-    ("over the best possible; weight .65", [of("aquifer", "fusion").share]),
-    (
-        "logistic youth, weight .25, middle 45 days, .05 a day",
-        [getattr(of("aquifer", "recency"), name) for name in ("weight", "half_life_days", "steepness")],
-    ),
+    ("`aquifer` | reciprocal ranks, k = 60", [of("aquifer", "fusion").rrf_k]),
     (".7 cosine + .3 keyword", [of("aleph", "fusion").vector_weight, of("aleph", "fusion").keyword_weight]),
     (
         "cosine blend .3; youth .1 with time constant 14 days; anchor 500; minimum .35; likeness .85",
@@ -294,7 +288,24 @@ def test_our_own_stages_are_in_no_preset() -> None:
     assert not named & {"speakers", "session_prior", "neighbours"}
 
 
+def test_aquifer_ranks_by_reciprocal_ranks(store: MemoryStore) -> None:
+    question = Question(text="Which hull has the kayak of week 1, and how many a paddle?", channel="shop", limit=3)
+    found = searching(store, SearchSettings(preset="aquifer")).rank(question).candidates
+    arms = [in_order(scores_by(arm, found)) for arm in ("keyword", "vector")]
+    ranked = fuse_by_reciprocal_rank(arms, k=60)
+    assert [one.score for one in found] == pytest.approx([score * 61 / 2 for _, score in ranked])
+    assert {one.unit for one in found} == {unit for unit, _ in ranked}
+
+
+def test_only_a_search_that_reranks_loads_what_does() -> None:
+    program = (
+        "import sys; import dreamd.store.find.search.search; print('dreamd.store.find.search.rerankers' in sys.modules)"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "False\n"
+    )
+
+
 def test_stages_without_a_preset_are_a_pipeline_of_ones_own() -> None:
-    stages = SearchSettings.model_validate({"stages": {"session_cap": {"hits": 2}}}).pipeline()
-    assert stages is not None
+    stages = stages_of(SearchSettings.model_validate({"stages": {"session_cap": {"hits": 2}}}))
     assert set(stages.names()) - {"fusion"} == {"session_cap"}

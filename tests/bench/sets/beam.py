@@ -11,14 +11,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ....store import session_id
-from ....store.model import NewTurn, SessionHead
-from ....store.names import as_channel
-from ..reading.items import SessionRead, Skipped
-from ..reading.json_lines import json_document
-from ..reading.line_reading import guarded
-from ..reading.sanitize import tidy
-from ..reading.timestamps import anchor_instant
+from dreamd.daemon.importing.reading.items import SessionRead, Skipped
+from dreamd.daemon.importing.reading.json_lines import json_document
+from dreamd.daemon.importing.reading.line_reading import guarded
+from dreamd.daemon.importing.reading.sanitize import tidy
+from dreamd.store import session_id
+from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.names import as_channel
+
+from .dates import anchor_instant
 
 _BETWEEN_TURNS = timedelta(seconds=30)
 _MARK = "->->"

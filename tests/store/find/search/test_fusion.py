@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.find.search.stages.fusion import fuse_by_reciprocal_rank, fuse_by_score
+from dreamd.store.find.search.gathering import fuse_by_reciprocal_rank, fuse_by_score
 from hypothesis import given
 from hypothesis import strategies as st
 

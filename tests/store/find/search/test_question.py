@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from dreamd.store.find.backends import tokenizer
-from dreamd.store.find.search.query_text import MEANT_TOKENS, READ_CHARS, read_query
+from dreamd.store.find.search.question import MEANT_TOKENS, READ_CHARS, read_query
 from dreamd.store.find.search.relevance import Words, pieces_of
 from dreamd.store.model import InvalidInput
 from dreamd.store.text.normal_form import normal_form
