@@ -48,7 +48,9 @@ def own_words(text: str) -> str:
 
     What begins with a frontmatter is a pasted file, and none of it the speaker's. GAP stands for what is left out.
     """
-    lines = _IMAGE.sub(_LEFT_OUT, _OF_PROGRAM.sub(_LEFT_OUT, _RECALLED.sub(_LEFT_OUT, text))).strip(_AROUND).split("\n")
+    for not_said in (_RECALLED, _OF_PROGRAM, _IMAGE):
+        text = not_said.sub(_LEFT_OUT, text)
+    lines = text.strip(_AROUND).split("\n")
     is_file = _RULE.fullmatch(lines[0]) is not None and _end_of_head(lines, 0) > 0
     own = "" if is_file else "\n".join(_own_lines(lines)).strip(_AROUND)
     return _GAPS.sub(lambda gap: f"\n{GAP}\n" if "\n" in gap[0] else f" {GAP} ", own)

@@ -25,7 +25,7 @@ _ITEM = re.compile(
 
 
 LEANING = frozenset(("accept", "accept_part", "reject", "correct", "answer"))
-PUTS_RIGHT = "correct"
+CORRECTS = "correct"
 """The judge's words for replies that say nothing without what they reply to, and for the one to a claim."""
 
 
@@ -43,7 +43,7 @@ def replied_to(place: Place, reply: str) -> str:
         return item
     if reply not in LEANING:
         return ""
-    return _proposed(before, place.text) or (_meant(before, place.text) if reply == PUTS_RIGHT else "")
+    return _proposed(before, place.text) or (_meant(before, place.text) if reply == CORRECTS else "")
 
 
 def is_bare(place: Place, reply: str) -> bool:

@@ -71,7 +71,8 @@ class QueryVectors:
 
     def embed_query(self, text: str) -> Vector:
         """Return the vector of a question. Raises ModelUnavailable."""
-        if (vector := self.held.get((form_of(text), self._embedder.made_by))) is None:
+        form = form_of(text)
+        if (vector := self.held.get((form, self._embedder.made_by))) is None:
             vector = self._embedder.embed_query(text)
-            self.held.put((form_of(text), self._embedder.made_by), vector)
+            self.held.put((form, self._embedder.made_by), vector)  # asked again: the model may be another by now
         return vector

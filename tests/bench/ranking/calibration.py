@@ -6,7 +6,7 @@ the ranking is learned from; the hits are the first ten, whether the question ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -67,13 +67,13 @@ def _said(odds: Values, found: Values) -> Values:
     return np.asarray(1 / (1 + np.exp(-(found[0] * odds + found[1]))))
 
 
-def show(hits: Mapping[str, Hits], tell: Callable[[str], None] = print) -> None:
-    """Tell of each set, by what was fitted to the others, how often hits of some confidence are right; then the fit."""
+def show(hits: Mapping[str, Hits]) -> None:
+    """Print of each set, by a fit to the others, how often hits of some confidence are right; then the fit to all."""
     for name, (odds, right) in hits.items():
         said = _said(odds, _fitted_to([hits[other] for other in hits if other != name]))
-        tell(f"{name:12} {_reliability(said, right)}")
+        print(f"{name:12} {_reliability(said, right)}")
     slope, bias = _fitted_to(list(hits.values()))
-    tell(f"slope {slope:.3f}, bias {bias:.3f}, of {sum(len(odds) for odds, _ in hits.values())} hits")
+    print(f"slope {slope:.3f}, bias {bias:.3f}, of {sum(len(odds) for odds, _ in hits.values())} hits")
 
 
 def _fitted_to(hits: Sequence[Hits]) -> Values:
