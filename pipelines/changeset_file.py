@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..store.model import Action, ActionKind, Changeset, FittedRanking
+from ..store.model import Action, ActionKind, Changeset
 from .protocol import MessageError
 
 
@@ -16,8 +15,7 @@ def write_changeset(path: Path, changeset: Changeset) -> None:
     """Write a changeset as JSON lines: a head, an action a line, a tail with their number."""
     with path.open("w", encoding="utf-8") as file:
         cursors = [[stage, session, ordinal] for (stage, session), ordinal in sorted(changeset.cursors.items())]
-        ranking = None if changeset.ranking is None else asdict(changeset.ranking)
-        file.write(json.dumps({"run_id": changeset.run_id, "cursors": cursors, "ranking": ranking}) + "\n")
+        file.write(json.dumps({"run_id": changeset.run_id, "cursors": cursors}) + "\n")
         for action in changeset.actions:
             file.write(json.dumps(_action_to_json(action)) + "\n")
         file.write(json.dumps({"actions": len(changeset.actions)}) + "\n")
@@ -34,7 +32,6 @@ def read_changeset(path: Path) -> Changeset:
             run_id=head["run_id"],
             actions=tuple(_action_from_json(action) for action in actions),
             cursors={(stage, session): int(ordinal) for stage, session, ordinal in head["cursors"]},
-            ranking=FittedRanking(**ranking) if (ranking := head.get("ranking")) else None,
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise MessageError(f"{path.name} is not a whole changeset: {type(error).__name__}") from error

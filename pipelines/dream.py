@@ -12,13 +12,12 @@ from typing import get_args
 from ..llm.budget import Allowance, asker_for
 from ..store.embedding.embedding import Embedder, embedder_for
 from ..store.ledger.records import LINK
-from ..store.search.scorer import weights_in_use
 from . import run
 from .gate.gate import Gate
 from .gate.shadow_index import ShadowIndex
 from .pause_signal import PauseListener
 from .protocol import SPENT, Done, Progress, RunKind, RunRequest
-from .registry import COMPACTION, DEFAULT_SWITCHES, Stage
+from .registry import COMPACTION, Stage
 from .report.finish import finish
 from .report.outcome import ModelUse
 from .steps import OnProgress, Steps
@@ -50,8 +49,6 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
             if listener is not None:
                 listener.before_pausing(view.model.abort)
         open_shadow = cache(lambda: closing.enter_context(_shadow(request, view, embedder)))
-        if request.store.search.is_learned:
-            view.candidates = lambda probe: open_shadow().candidates(probe)
         gate = Gate(open_shadow, view, request.pipelines.gate, request.now)
         outcome = run.plan(view, request.now, _stages(request), weekly=request.kind == "weekly", gate=gate)
         outcome.model = ModelUse.of(view.model, why_not)
@@ -94,7 +91,6 @@ def _shadow(request: RunRequest, view: View, embedder: Embedder) -> ShadowIndex:
     hidden = {key.removeprefix("turn:") for key in view.history.tombstones if key.startswith("turn:")}
     index = request.folder / "index.db"
     shadow = ShadowIndex(index, request.vault, request.store, embedder, view.vectors, request.now, hidden)
-    shadow.weigh(weights_in_use(view.history.ranking))
     shadow.trust(view.history.feedback)
     return shadow
 
@@ -104,4 +100,4 @@ def _stages(request: RunRequest) -> dict[Stage, bool]:
     stages = request.pipelines.stages
     if request.kind != "compaction":
         return stages
-    return {stage: stages.get(stage, DEFAULT_SWITCHES[stage]) and stage in COMPACTION for stage in Stage}
+    return {stage: stages.get(stage, True) and stage in COMPACTION for stage in Stage}

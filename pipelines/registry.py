@@ -20,11 +20,7 @@ class Stage(StrEnum):
     SYNTHESIS = "synthesis"
     LINT = "lint"
     DECAY = "decay"
-    RANKING = "ranking"
 
-
-DEFAULT_SWITCHES = dict.fromkeys(Stage, True) | {Stage.RANKING: False}
-"""Fitting the ranking is off: what it is worth was not measured on the questions of real people yet."""
 
 COMPACTION = frozenset({Stage.CONSOLIDATE, Stage.DRIFT})
 """The switches whose steps run in a compaction, too: they read only what is new."""
@@ -44,8 +40,7 @@ class Step:
         return import_module(f".stages.{self.module}", __package__).plan
 
 
-# In this order: facts, what they change, the pages made of them; mending and fading come late, and the ranking is
-# fitted to what all of them leave.
+# In this order: facts, what they change, the pages made of them; mending and fading come late.
 STEPS: tuple[Step, ...] = (
     Step(Stage.CONSOLIDATE, "consolidate", "consolidate"),
     Step(Stage.DRIFT, "drift", "drift"),
@@ -57,5 +52,4 @@ STEPS: tuple[Step, ...] = (
     Step(Stage.LINT, "lint", "lint"),
     Step(Stage.DECAY, "decay", "decay"),
     Step(Stage.DECAY, "refresh", "refresh after decay"),
-    Step(Stage.RANKING, "ranking", "ranking", weekly_only=True),
 )

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from . import registry
 from .gate.gate import Gate
-from .registry import DEFAULT_SWITCHES, Stage
+from .registry import Stage
 from .report.outcome import Outcome, counts_in_words
 from .stages.lint import Linted
 from .workspace.proposals import Planned
@@ -39,11 +39,7 @@ def plan(
 ) -> Outcome:
     """Run the steps that are switched on, in order; later steps do not see what the gate refuses."""
     outcome = Outcome()
-    steps = [
-        step
-        for step in STEPS
-        if stages.get(step.stage, DEFAULT_SWITCHES[step.stage]) and (weekly or not step.weekly_only)
-    ]
+    steps = [step for step in STEPS if stages.get(step.stage, True) and (weekly or not step.weekly_only)]
     for done, step in enumerate(steps):
         view.steps.at(step.name, done, len(steps))
         began_s = time.monotonic()
@@ -51,13 +47,10 @@ def plan(
         proposed = planned.actions = view.allowed(planned.actions)
         if gate is not None:
             planned.actions = gate.sift(step.name, proposed)
-            if planned.ranking is not None and not gate.passes_ranking(step.name, planned.ranking):
-                planned.ranking, planned.counts, planned.notes = None, {"refused": 1}, []
         if proposed and not planned.actions:
             planned.counts = {"refused": len(proposed)}
         else:
             view.apply(planned.actions, planned.cursors)
-            view.ranking = planned.ranking.ranking if planned.ranking else view.ranking
         outcome.seconds[step.name] = time.monotonic() - began_s
         outcome.counts[step.name] = dict(planned.counts)
         outcome.notes += planned.notes

@@ -54,7 +54,7 @@ from .operations.upkeep import Upkeep
 from .operations.visibility import Visibility
 from .paths import StorePaths
 from .redaction import FileMask
-from .search.learned import Judgements, RankingWeights
+from .search.learned import Judgements
 from .search.query_cache import QueryCache
 from .search.search import Search
 from .settings import StoreSettings
@@ -160,8 +160,6 @@ class Parts:
         self.vectors = QueryVectors(self.embedder, self.settings.search.cache)
         self.search = Search(self.catalog, self.index.backend, self.vectors, self.settings.search, self.now)
         open_parts.callback(self.search.close)
-        self.ranking = RankingWeights(self.ledger, self.search)
-        self.ranking.read()
         self.judgements = Judgements(self.ledger, self.search)
         self.judgements.read()
         self.questions = QueryCache(self.search, self.settings.search.cache, self._state_of_ranking, self.now)
@@ -175,10 +173,9 @@ class Parts:
 
     def _state_of_ranking(self) -> tuple[object, ...]:
         """Return what an order of candidates depends on beside the question."""
-        weights = tuple(self.search.weights.values())
         told = self.withdrawn.version, self.tombstones.version
         model, judged, cleared = self.embedder.model_id, self.judgements.version, self.questions.held.cleared
-        return self.opened.generation, told, model, weights, judged, cleared
+        return self.opened.generation, told, model, judged, cleared
 
     def _on_indexed(self) -> None:
         self._let_go()
@@ -244,7 +241,6 @@ class Parts:
             self.lookup.paths_citing,
             self.lookup.paths_replaced_by,
             self.visibility.settle,
-            self.ranking.read,
         )
         self.reviving = Reviving(self.lookup.path_of, lambda one, other: normal_form(one) == normal_form(other))
         self.sessions = SessionPlans(
@@ -424,7 +420,6 @@ class Parts:
             self.repairs,
             lambda: self.intent.is_there,
             self.questions,
-            self.ranking,
         )
         self.upkeep = Upkeep(
             self.vault,

@@ -19,7 +19,6 @@ from ...store.model import Action, NodeId
 from ..protocol import Check, Foreseen
 from ..settings import GateSettings
 from ..workspace.diff import Difference
-from ..workspace.proposals import ProposedRanking
 from ..workspace.view import View
 from .action_checks import ActionChecker
 from .probes import ProbeCase, ProbeGenerator, Score, Touched, ask, spread
@@ -111,24 +110,6 @@ class Gate:
         if kept:
             self._after, self._checker.losses = scores, losses
         return kept
-
-    def passes_ranking(self, stage: str, proposed: ProposedRanking) -> bool:
-        """Try weights of the ranking on the questions that they were not learned from, and on all others.
-
-        They hold in the copy from here on if nothing is worse by them; otherwise the reason is recorded.
-        """
-        shadow = self._opened()
-        held_out = [] if self._generator is None else self._generator.real(proposed.held_out)
-        then = [ask(shadow, case) for case in held_out]
-        before = shadow.weigh(proposed.ranking.weights)
-        now = [ask(shadow, case) for case in self._view.steps.counted(held_out, "asking what was left out")]
-        scores = [ask(shadow, case) for case in self._view.steps.counted(self._asked, "asking again")]
-        if reasons := worse(then, now) or worse(self._before, scores) or worse(self._after, scores):
-            shadow.weigh(before)
-            self._dropped.append(Dropped(stage, "; ".join(reasons), 1, 1))
-            return False
-        self._after = scores
-        return True
 
     def _opened(self) -> ShadowIndex:
         if self._shadow is None:

@@ -22,9 +22,7 @@ MOST_LEAKS = 100
 
 def finish(view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run], linked: int = 0) -> Done:
     """Write the changeset into the run's folder and return what the daemon is to know of the run."""
-    changeset = Changeset(
-        run_id=request.run_id, actions=tuple(view.actions), cursors=view.cursors, ranking=view.ranking
-    )
+    changeset = Changeset(run_id=request.run_id, actions=tuple(view.actions), cursors=view.cursors)
     path = request.folder / "changeset.jsonl"
     if changeset.changes_something or changeset.cursors:
         write_changeset(path, changeset)

@@ -9,8 +9,7 @@ from hashlib import sha256
 
 from ...store import okf
 from ...store.changes.runs import fingerprint
-from ...store.ledger.questions import Probe
-from ...store.model import Action, ActionKind, FittedRanking, Memory, NodeId, Status
+from ...store.model import Action, ActionKind, Memory, NodeId, Status
 from ...store.okf.wording import BY_HAND, body_hash
 from .view import View
 
@@ -28,14 +27,6 @@ def most_superseded(known: int) -> int:
     return max(SUPERSEDED_AT_LEAST, int(SUPERSEDED_SHARE * known))
 
 
-@dataclass(frozen=True, slots=True)
-class ProposedRanking:
-    """Weights of the ranking, and the questions to try them on, from which they were not learned."""
-
-    ranking: FittedRanking
-    held_out: tuple[Probe, ...]
-
-
 @dataclass(slots=True)
 class Planned:
     """The proposals of a stage. `counts` and `notes` go into the run's report; notes hold no person's text."""
@@ -44,7 +35,6 @@ class Planned:
     cursors: dict[tuple[str, str], int] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    ranking: ProposedRanking | None = None
 
     def count(self, what: str, by: int = 1) -> None:
         """Add to a number of the report."""

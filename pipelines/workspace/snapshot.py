@@ -15,10 +15,8 @@ from ...store.engine.database import Connections, backup, open_database
 from ...store.index.catalog import Catalog
 from ...store.index.projection import IMPORT, Node
 from ...store.ledger.ledger import Ledger
-from ...store.ledger.ranking import last_refusal, standing
 from ...store.model import AWAITS_REVIEW, Kind, Level, Memory, NodeId, Status, StoreError, Turn
 from ...store.okf import session
-from ...store.search.scorer import SCORER
 from ...store.text.controls import without_controls
 from ...store.vault.disk import Disk
 from ...store.vault.vault import Vault
@@ -53,7 +51,6 @@ class Snapshot:
 
     def history(self) -> History:
         """Read the parts of the ledger that stages need."""
-        rankings = self.ledger.rankings()
         return History(
             tombstones=frozenset(self.ledger.tombstones()),
             cursors=self.ledger.every_cursor(),
@@ -64,8 +61,6 @@ class Snapshot:
             gaps=self.ledger.gaps(),
             feedback=self.ledger.feedback(),
             reinforced=self.ledger.reinforced(),
-            ranking=standing(rankings, SCORER),
-            ranking_undone_at=last_refusal(rankings, SCORER),
         )
 
     def sessions(self) -> list[SessionState]:

@@ -5,7 +5,7 @@ Later stages see what earlier ones propose; the person's memory is not touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -20,7 +20,7 @@ from ...store import okf
 from ...store.changes.edits import edit_key
 from ...store.ledger.ledger import Reinforced, Usage
 from ...store.ledger.questions import Gap, Probe
-from ...store.model import Action, FittedRanking, Level, Memory, NodeId, Turn
+from ...store.model import Action, Level, Memory, NodeId, Turn
 from ...store.redaction import places_of_secrets
 from ..settings import PipelineSettings
 from ..steps import Steps
@@ -53,16 +53,6 @@ class History:
     gaps: Sequence[Gap] = ()
     feedback: Mapping[NodeId, Mapping[str, int]] = field(default_factory=dict)
     reinforced: Mapping[NodeId, Reinforced] = field(default_factory=dict)
-    ranking: FittedRanking | None = None
-    ranking_undone_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """The candidates of a question in the copy: their features by name, and which of them are its gold."""
-
-    features: Mapping[str, NDArray[np.float64]]
-    gold: NDArray[np.bool_]
 
 
 class Source(Protocol):
@@ -132,9 +122,6 @@ class View:
         self.memo: Memo | None = None
         self.model: Asker | None = None
         self.steps = Steps(lambda at: None)
-        self.candidates: Callable[[Probe], Candidates | None] | None = None
-        """Finds the candidates of a past question; None where the learned scorer does not rank."""
-        self.ranking: FittedRanking | None = None
         self.actions: list[Action] = []
         self.held: set[NodeId] = set()
         """Pages that a stage would have rewritten, had no person edited them."""

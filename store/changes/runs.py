@@ -17,7 +17,6 @@ from ..index.projection import is_session
 from ..ledger import records
 from ..ledger.journal import ChangeKind, FileChange, sha256
 from ..ledger.ledger import Ledger
-from ..ledger.ranking import record_ranking
 from ..ledger.records import RecordedAction, Run, Write
 from ..model import (
     Action,
@@ -100,7 +99,7 @@ class SkippedAction:
 class AppliedRun:
     """The outcome of a changeset: the number of applied actions, and those that were skipped.
 
-    A fitted ranking counts as one. `undone`: the run was undone at once.
+    `undone`: the run was undone at once.
     """
 
     run_id: str
@@ -113,14 +112,12 @@ class AppliedRun:
 class Undone:
     """The outcome of an undo: the number of restored files, and those that stay as they are.
 
-    `ranking`: the weights of the ranking are those of before. `turns`: the number of turns that are found again.
-    `forbidden`: tombstones keep dreams from proposing it again.
+    `turns`: the number of turns that are found again. `forbidden`: tombstones keep dreams from proposing it again.
     """
 
     run_id: str
     restored: int
     skipped: tuple[SkippedAction, ...] = ()
-    ranking: bool = False
     turns: int = 0
     forbidden: bool = False
 
@@ -199,7 +196,7 @@ class Changes:
     """Applies and undoes runs through the writer. Call from any thread but the writer's; both wait for the files.
 
     `citing` returns the paths of the live memories that cite a node, `replaced_by` of those that it superseded;
-    `settle` waits until acknowledged writes can be found. `on_ranking` is called when other weights are in use.
+    `settle` waits until acknowledged writes can be found.
     """
 
     def __init__(
@@ -210,7 +207,6 @@ class Changes:
         citing: Callable[[NodeId], Collection[str]],
         replaced_by: Callable[[NodeId], Collection[str]],
         settle: Callable[[float], bool] | None = None,
-        on_ranking: Callable[[], None] = lambda: None,
     ) -> None:
         self._vault = vault
         self._ledger = ledger
@@ -219,7 +215,6 @@ class Changes:
         self._replaced_by = replaced_by
         self._runs_to_pruning = PRUNED_EVERY
         self._wait_until_found = settle or writer.barrier
-        self._on_ranking = on_ranking
 
     # ---- apply
 
@@ -250,8 +245,6 @@ class Changes:
             guarded = () if may_be_overtaken else changeset.actions
             self._submit(lambda files: self._plan_apply(files, run, steps, changeset, guarded)).result()
             wait()
-            if changeset.ranking is not None:
-                self._on_ranking()
             self._prune_now_and_then(now)
         return self._applied(changeset)
 
@@ -288,11 +281,9 @@ class Changes:
             if step.refusal is None:
                 touched.add(action.path)
                 changes.append(_change(action, run.run_id, step.ordinal))
-        if not changes and changeset.ranking is None and TURN_FORGOTTEN not in run.summary:
+        if not changes and TURN_FORGOTTEN not in run.summary:
             run = replace(run, state="nothing")
         writes = [records.record_run(run)]
-        if changeset.ranking is not None:
-            writes.append(record_ranking(run.run_id, changeset.ranking))
         writes += [records.record_action(run.run_id, s.ordinal, s.action, s.images, s.refusal) for s in steps]
         if changes or all(step.refusal == FORBIDDEN for step in steps):  # else what was read is to be read again
             writes += [records.move_cursor(*key, ordinal) for key, ordinal in changeset.cursors.items()]
@@ -325,11 +316,8 @@ class Changes:
             for action in actions
             if action.state == "conflict"
         )
-        applied = sum(action.state == "applied" for action in actions) + (changeset.ranking is not None)
+        applied = sum(action.state == "applied" for action in actions)
         return AppliedRun(changeset.run_id, applied, refused)
-
-    def _fitted_ranking(self, run_id: str) -> bool:
-        return any(one.run_id == run_id for one in self._ledger.rankings())
 
     # ---- undo
 
@@ -338,8 +326,7 @@ class Changes:
 
         What was only linked since keeps its links. Left as they are, and named: a file that changed otherwise, and a
         node that the run made and that a living file outside the run rests on. What a node that goes had taken the
-        place of holds again. A ranking that it fitted is not used any more. Raises NotFound, or Expired when the images
-        are gone.
+        place of holds again. Raises NotFound, or Expired when the images are gone.
         """
         run = self._ledger.run(run_id)
         if run.expired:
@@ -354,9 +341,6 @@ class Changes:
         released = self._released({path: r for path, r in reversals.items() if path not in refusals})
         self._submit(lambda files: self._plan_undo(files, run, chains, reversals, released, refusals, now)).result()
         self._settle()
-        ranking = run.state == "applied" and self._fitted_ranking(run_id)
-        if ranking and not chains:
-            self._writer.write(records.run_undone(run_id, "undone", now)).result()
         undone = {action.ordinal for chain in chains.values() for action in chain}
         for action in self._ledger.actions(run_id):
             if action.ordinal in undone and action.state == "conflict":
@@ -364,12 +348,10 @@ class Changes:
         restored = [path for path in chains if path not in refusals]
         self._vault.remove_empty_folders(restored)
         refused = tuple(SkippedAction(path, chains[path][-1].node_id, why) for path, why in refusals.items())
-        if refused and (restored or ranking):
+        if refused and restored:
             self._writer.write(records.run_undone(run_id, "partly_undone", now)).result()
-        if ranking:
-            self._on_ranking()
         forbidden = bool(restored) and run.kind not in _PERSONAL
-        return Undone(run_id, len(restored), refused, ranking, forbidden=forbidden)
+        return Undone(run_id, len(restored), refused, forbidden=forbidden)
 
     def _reversal(self, path: str, chain: Sequence[RecordedAction]) -> _Reversal:
         """Plan the reversal of one path that a run changed, from its own file alone."""

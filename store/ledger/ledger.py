@@ -36,7 +36,6 @@ from .answered import ANSWER
 from .erasing import Eraser, erasures
 from .journal import BLIND, Entry, sha256
 from .questions import Gap, PastQuestion, Probe, past_question_of_row
-from .ranking import RANKINGS, RecordedRanking, recorded_ranking_of_row
 from .records import RENAMED, RUN_COLUMNS, RecordedAction, Run, Write, action_of_row, run_of_row, stored, unpacked
 from .salvage import bring_back, carry_over, set_aside
 from .schema import MIGRATIONS
@@ -565,10 +564,6 @@ class Ledger:
     def cursors(self, stage: str) -> dict[str, int]:
         """Return the last ordinal that a stage consumed of each session."""
         return dict(self._ask("SELECT session_id, ordinal FROM cursor WHERE stage = ?", (stage,)))
-
-    def rankings(self) -> list[RecordedRanking]:
-        """Return every ranking that a run fitted, newest first."""
-        return [recorded_ranking_of_row(row) for row in self._ask(RANKINGS)]
 
     def every_cursor(self) -> dict[tuple[str, str], int]:
         """Map every (stage, key) to the ordinal or mark that the stage stored under it."""

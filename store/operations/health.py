@@ -21,7 +21,6 @@ from ..model import IndexDamaged, Level, NodeId
 from ..okf.wording import is_edited_page
 from ..redaction import places_of_secrets, redact
 from ..results import Leak, Problem, StoreStatus
-from ..search.learned import RankingWeights
 from ..search.query_cache import QueryCache
 from ..text.languages import is_english
 from ..vault.leftovers import Leftovers
@@ -102,12 +101,10 @@ class Health:
         repairs: Repairs,
         is_purging: Callable[[], bool],
         questions: QueryCache,
-        ranking: RankingWeights,
     ) -> None:
         self.repairs = repairs
         self._is_purging = is_purging
         self._questions = questions
-        self._ranking = ranking
         self._vault = vault
         self._ledger = ledger
         self._ledger_path = ledger_path
@@ -147,7 +144,6 @@ class Health:
                 "advice": OTHER_MODEL if self._is_foreign() else "",
             },
             "query_cache": self._questions.status(),
-            "ranking_fitted_to": self._ranking.questions,
             "journal": ledger["journal"],
             "not_found_yet": self._writer.lag + self._indexer.lag,
             "catching_up": not self._reconciliation.is_caught_up,

@@ -39,28 +39,24 @@ class Example:
     prior: Values | float = 0.0
 
 
-def learn(examples: Sequence[Example], l2: float = L2, prior: Values | None = None) -> Values:
-    """Return the weight of each feature; questions without a gold candidate teach nothing.
-
-    With `prior`, the penalty is on the difference from these weights, so that little evidence changes them little.
-    """
+def learn(examples: Sequence[Example], l2: float = L2) -> Values:
+    """Return the weight of each feature; questions without a gold candidate teach nothing."""
     useful = [one for one in examples if one.gold.any()]
     rows = np.concatenate([one.features for one in useful])
     spread = rows.std(axis=0) + 1e-9
     spread[spread < 1e-6] = np.inf  # a feature that never differs has no weight
-    start = np.zeros(rows.shape[1]) if prior is None else prior
-    problem = _Problem(useful, (rows - rows.mean(axis=0)) / spread, l2, rows @ start)
-    return np.asarray(start + problem.solve() / spread, np.float64)
+    problem = _Problem(useful, (rows - rows.mean(axis=0)) / spread, l2)
+    return np.asarray(problem.solve() / spread, np.float64)
 
 
 class _Problem:
-    """Finds the weights to add to `known`, the scores that the candidates have already."""
+    """Finds the weights of rows of unit variance by Newton's method."""
 
-    def __init__(self, examples: Sequence[Example], rows: Values, l2: float, known: Values) -> None:
+    def __init__(self, examples: Sequence[Example], rows: Values, l2: float) -> None:
         sizes = [len(one.gold) for one in examples]
         share = np.array([one.weight for one in examples])
         self._share = share / share.sum()
-        self._rows, self._l2, self._known = rows, l2, known
+        self._rows, self._l2 = rows, l2
         self._question = np.repeat(np.arange(len(sizes)), sizes)
         self._starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         self._wanted = np.concatenate([one.gold / one.gold.sum() for one in examples])
@@ -83,7 +79,7 @@ class _Problem:
         return weights
 
     def _loss(self, weights: Values) -> tuple[float, Values]:
-        scores = self._known + self._rows @ weights
+        scores = self._rows @ weights
         scores -= np.maximum.reduceat(scores, self._starts)[self._question]
         powers = np.exp(scores)
         sums = np.add.reduceat(powers, self._starts)

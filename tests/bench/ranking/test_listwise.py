@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from dreamd.pipelines.learning.listwise import Example, Values, cross_validated, learn
+
+from .listwise import Example, Values, cross_validated, learn
 
 TRUE = np.array([2.0, -1.0, 0.0])
 
