@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from ..llm.budget import Allowance, asker_for
 from ..store.embedding.embedding import Embedder, embedder_for
-from ..store.ledger.records import LINK
-from . import run
+from ..store.ledger.records import LINK, Run
+from ..store.model import Changeset
+from ..store.okf.wording import unmarked
 from .gate.gate import Gate
 from .gate.shadow_index import ShadowIndex
-from .pause_signal import PauseListener
-from .protocol import SPENT, Done, Progress, RunKind, RunRequest
+from .pipe import OnProgress, PauseListener, StepProgress
+from .protocol import SPENT, Done, Progress, RunKind, RunRequest, write_changeset
 from .registry import COMPACTION, Stage
-from .report.finish import finish
-from .report.outcome import ModelUse
-from .steps import OnProgress, Steps
-from .workspace.checkpoint import Memo
-from .workspace.embedding import CachedEmbedder, cache_copy
+from .report import html, markdown
+from .report.run_report import ModelUse, RunOutcome, RunReport
+from .run import run_steps
+from .workspace.cached_embedder import CachedEmbedder, cache_copy
+from .workspace.memo import Memo
 from .workspace.snapshot import Snapshot
 from .workspace.view import View
 
@@ -42,7 +46,7 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
             closing.callback(memo.close)
         embed = CachedEmbedder(embedder, known, lambda done, total: view.steps.detail("embedding", done, total), memo)
         view = View(snapshot, snapshot.history(), embed, request.run_id, request.pipelines)
-        view.memo, view.steps = memo, Steps(_with_spending(on_progress, view, request.folder / SPENT))
+        view.memo, view.steps = memo, StepProgress(_with_spending(on_progress, view, request.folder / SPENT))
         view.model, why_not = asker_for(request.llm, _left(request))
         if view.model is not None:
             closing.callback(view.model.release)
@@ -50,7 +54,7 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
                 listener.before_pausing(view.model.abort)
         open_shadow = cache(lambda: closing.enter_context(_shadow(request, view, embedder)))
         gate = Gate(open_shadow, view, request.pipelines.gate, request.now)
-        outcome = run.plan(view, request.now, _stages(request), weekly=request.kind == "weekly", gate=gate)
+        outcome = run_steps(view, request.now, _stages(request), weekly=request.kind == "weekly", gate=gate)
         outcome.model = ModelUse.of(view.model, why_not)
         return finish(view, request, outcome, snapshot.ledger.runs(hidden=(LINK,)), _linked_since_the_last(snapshot))
 
@@ -101,3 +105,55 @@ def _stages(request: RunRequest) -> dict[Stage, bool]:
     if request.kind != "compaction":
         return stages
     return {stage: stages.get(stage, True) and stage in COMPACTION for stage in Stage}
+
+
+MOST_LEAKS = 100
+
+
+def finish(view: View, request: RunRequest, outcome: RunOutcome, runs: Sequence[Run], linked: int = 0) -> Done:
+    """Write the changeset into the run's folder and return what the daemon is to know of the run."""
+    changeset = Changeset(run_id=request.run_id, actions=tuple(view.actions), cursors=view.cursors)
+    path = request.folder / "changeset.jsonl"
+    if changeset.changes_something or changeset.cursors:
+        write_changeset(path, changeset)
+    report = RunReport.of(view, request, outcome, runs, linked)
+    written, shown = markdown.path_of(request.local_date), html.path_of(request.local_date)
+    text = markdown.render(report, _text(view, written))
+    derived = {}
+    # A run that changes nothing writes nothing; but what the gate left out, and why, is said once a day, and which
+    # pages its person has edited, whenever they would have changed.
+    is_refused = outcome.gate and outcome.gate.dropped and view.read(written) is None
+    if changeset.changes_something or view.held or is_refused:
+        derived = {written: text, shown: html.render(report, _text(view, shown))}
+    return Done(
+        changeset_path=path if path.exists() else None,
+        digest=text,
+        derived=derived,
+        report=_numbers(view, changeset, outcome),
+        checks=outcome.checks,
+    )
+
+
+def _text(view: View, path: str) -> str:
+    return unmarked(view.read(path) or b"").decode("utf-8", "replace")
+
+
+def _numbers(view: View, changeset: Changeset, outcome: RunOutcome) -> dict[str, Any]:
+    """Return what `runs` shows: numbers and ids, no texts. A run that did nothing says so."""
+    return {
+        "actions": len(changeset.actions),
+        "did_nothing": not changeset.changes_something,
+        "stages": outcome.counts,
+        "seconds": {name: round(seconds, 3) for name, seconds in outcome.seconds.items()},
+        "findings": len(outcome.findings),
+        "held": len(view.held),
+        "leaks": [finding.node_id for finding in outcome.findings if finding.check == "secrets"][:MOST_LEAKS],
+        "memories": {level.value: n for level, n in Counter(memory.level for memory in view.memories()).items()},
+        "notes": outcome.notes,
+        "gate": asdict(outcome.gate) if outcome.gate else None,
+        "model": outcome.model.name,
+        "calls": outcome.model.calls,
+        "tokens": outcome.model.tokens,
+        "model_seconds": round(outcome.model.seconds, 1),
+        "without_model": outcome.model.why_not,
+    }

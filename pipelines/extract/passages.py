@@ -13,7 +13,7 @@ from itertools import pairwise, zip_longest
 from ...store.redaction import REDACTED, redact
 from ...store.text.languages import phrases
 from ...store.text.sentences import FEWEST_WORDS, Sentence, on_one_line, split, start_of_item, without_words
-from .places import Place
+from .contexts import TurnContext
 
 SHORT_WORDS = 60
 """Words of a turn that is quoted whole or not at all."""
@@ -23,7 +23,7 @@ LONGEST_WORDS = 90
 
 
 @dataclass(frozen=True)
-class Passage:
+class TurnPassage:
     """Some whole sentences of one turn in their order, as one text, cut from `source` where their `spans` are.
 
     Its lines are those of the turn, and what stands between two sentences there does so here; GAP for words.
@@ -51,18 +51,18 @@ class Passage:
         return len(self.text.split())
 
 
-def passages_of(place: Place) -> list[Passage]:
+def passages_of(context: TurnContext) -> list[TurnPassage]:
     """Return the passages of a turn, in order."""
-    said = [sentence for sentence in split(place.text) if REDACTED not in redact(sentence.text).text]
+    said = [sentence for sentence in split(context.text) if REDACTED not in redact(sentence.text).text]
     said = [sentence for sentence in _without_lost_leads(said) if sentence.shape in {"prose", "item", "code"}]
     if sum(len(sentence.text.split()) for sentence in said) <= SHORT_WORDS:
-        return [_passage(said, place.text)] if said else []
-    return [_passage(group, place.text) for group in _groups(said)]
+        return [_passage(said, context.text)] if said else []
+    return [_passage(group, context.text) for group in _groups(said)]
 
 
-def joined(passages: Sequence[Passage]) -> Passage:
+def joined(passages: Sequence[TurnPassage]) -> TurnPassage:
     """Return passages that follow each other as one."""
-    return Passage(passages[0].source, tuple(span for passage in passages for span in passage.spans))
+    return TurnPassage(passages[0].source, tuple(span for passage in passages for span in passage.spans))
 
 
 def _without_lost_leads(said: Sequence[Sentence]) -> Iterator[Sentence]:
@@ -108,7 +108,7 @@ def _leads(group: Sequence[Sentence]) -> bool:
     return lead is not None and all(one.shape == "item" for one in group[lead + 1 :])
 
 
-def _passage(said: Sequence[Sentence], text: str) -> Passage:
+def _passage(said: Sequence[Sentence], text: str) -> TurnPassage:
     """Return sentences of a text as a passage; the first with its marker where it opens an item of a list: "1. "."""
     spans = [(sentence.start, sentence.end) for sentence in said]
-    return Passage(text, ((start_of_item(text, said[0].start), said[0].end), *spans[1:]))
+    return TurnPassage(text, ((start_of_item(text, said[0].start), said[0].end), *spans[1:]))

@@ -12,19 +12,19 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from ...store import okf
 from ...store.changes.decisions import is_reviewed
 from ...store.changes.standing import SAME_AS
 from ...store.model import Action, Level, Memory, NodeId
+from ...store.text.sentences import split
 from ...store.text.words import words
 from ...store.vault.vault import is_derived
 from ..language.overlap import invents, overlap
-from ..workspace.diff import Change
-from ..workspace.proposals import most_superseded
+from ..workspace.proposals import MemoryChange, most_superseded
 from ..workspace.view import View
-from .details import says_less
-from .quoting import is_quote, marked_quotes
+from .probes import says_less
 
 _BESIDE_QUOTE = re.compile(
     r"\[[^\]]{0,80}\]|^\s*- (?:~~)?(?:[^“”]{0,60}?: (?=“)|\d{1,2} \w+ \d{4}: )|(?<=”|~) \([^()“”]{0,60}\)"
@@ -120,7 +120,9 @@ class ActionChecker:
         counts, losses = _Counts(), replace(self.losses)
         last = {action.path: action.content for action in actions}
         changes = [
-            Change.of(path, self._view.read(path), content) for path, content in last.items() if not is_derived(path)
+            MemoryChange.of(path, self._view.read(path), content)
+            for path, content in last.items()
+            if not is_derived(path)
         ]
         after = {change.after.node_id: change.after for change in changes if change.after}
         related = self._related(changes, after)
@@ -132,7 +134,7 @@ class ActionChecker:
 
     def _check_change(
         self,
-        change: Change,
+        change: MemoryChange,
         after: Mapping[NodeId, Memory],
         related: Collection[tuple[NodeId, NodeId]],
         counts: _Counts,
@@ -263,7 +265,7 @@ class ActionChecker:
 
     def _check_page(
         self,
-        change: Change,
+        change: MemoryChange,
         old: Memory,
         new: Memory | None,
         after: Mapping[NodeId, Memory],
@@ -307,7 +309,7 @@ class ActionChecker:
         sessions = {source.partition("#")[0] for source in sources if "#" in source}
         return " ".join(self._turns(session_id)[""] for session_id in sorted(sessions))
 
-    def _related(self, changes: Sequence[Change], after: Mapping[NodeId, Memory]) -> set[tuple[NodeId, NodeId]]:
+    def _related(self, changes: Sequence[MemoryChange], after: Mapping[NodeId, Memory]) -> set[tuple[NodeId, NodeId]]:
         """Return the pairs, older and newer, in which one supersedes the other and both have the same subject."""
         pairs = []
         for change in changes:
@@ -330,3 +332,35 @@ def _used(view: View, since: datetime) -> set[NodeId]:
     """Return the memories that were recalled since then, or that answered a question that is kept."""
     used = {node_id for node_id, usage in view.history.usage.items() if usage.last_at > since}
     return used | {node_id for probe in view.history.probes for node_id in probe.gold}
+
+
+_MARKED = re.compile(r"“([^“”]+)”")
+
+
+def is_quote(text: str, sources: Sequence[str]) -> bool:
+    """Check that each paragraph of a text is some whole sentences of one of the sources, in their order."""
+    return all(any(_is_cut_from(one, source) for source in sources) for one in text.split("\n\n") if one.strip())
+
+
+def marked_quotes(text: str) -> Iterator[str]:
+    """Yield what stands in quotation marks on a page, as `pages.quotes` writes them."""
+    return (match[1] for match in _MARKED.finditer(text))
+
+
+def _is_cut_from(paragraph: str, source: str) -> bool:
+    left = words(paragraph)
+    for sentence in _sentences(source):
+        marker = int(bool(left) and _is_marker(left[0]) and left[0] != sentence[0])
+        if tuple(left[marker : marker + len(sentence)]) == sentence:
+            del left[: marker + len(sentence)]
+    return not left
+
+
+def _is_marker(word: str) -> bool:
+    """Check for what may stand before an item of a list, "1." or "b)": the sentences of a source are without it."""
+    return len(word) == 1 or word.isdecimal()
+
+
+@lru_cache(maxsize=4096)
+def _sentences(text: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(said for sentence in split(text) if (said := tuple(words(sentence.text))))

@@ -1,15 +1,12 @@
-"""Probes: questions with known answers, asked of an index to measure what is found and what envelopes tell.
-
-A probe's gold is turns, and memories that rest on none, and what they say: their details and their rare words. Where a
-person asked too little, synthetic probes are generated from turns of before this run: some of a turn's rare words ask
-for the turn. What a stage touches is asked for by few and common words, which tell more: rare words always find.
-"""
+"""Details: what of a text must not vanish from what is told: its names, its numbers and dates, its reasons."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from hashlib import sha256
 from typing import Protocol
 
@@ -21,11 +18,121 @@ from ...store.roles import MACHINES
 from ...store.search import hits, packing
 from ...store.search.question import Question
 from ...store.search.search import Ranking
+from ...store.text.languages import entries, languages, phrases
+from ...store.text.sentences import sentences_of
 from ...store.text.terms import query_terms, term_stems
-from ...store.text.words import stems_of
-from ..workspace.diff import Replaced
-from .details import Detail, details_of, names_in, said_in, told
+from ...store.text.words import stem, stems_of, without_possessive
+from ..language.content import empty_stems
+from ..workspace.proposals import ReplacedTexts
 from .shadow_index import ShadowIndex
+
+Detail = frozenset[str]
+"""The stems that belong together: one of a name, a number or a date's part, several of a reason."""
+
+REASON_SHARE = 0.7
+"""A reason is told where this share of its words stands; a name or a number has one word."""
+
+FEWEST_OF_REASON = 2
+"""A reason of fewer words ("that is why") lies in the rest of its sentence."""
+
+BROUGHT_AT_LEAST = 2
+"""Words that make a newer text more than a shorter form of the older: "gone" alone may not, "none any more" does."""
+
+_WORD = re.compile(r"[^\W_][\w]*(?:[.'_+#/@:-]+\w+)*")
+_ISO_DATE = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})(?=T|\b)")
+_DOTTED_DATE = re.compile(r"\b(\d{1,2})\.(\d{1,2})\.(\d{4})\b")
+_OPENS = frozenset(".!?:…\"'“„»*-") | {""}
+"""The characters before a word that opens a sentence, a line or a quote: its capital says nothing."""
+_IDENTIFIER = re.compile(r"\d|\w[._/@+#:]\w|[a-z][A-Z]|^[A-Z]{2,}$")
+
+
+@lru_cache(maxsize=8192)
+def details_of(text: str, names: frozenset[str] = frozenset()) -> frozenset[Detail]:
+    """Return the details of a text. A capital that opens a sentence makes a name only of the words in `names`."""
+    found = set[Detail]()
+    for sentence in sentences_of(text) or [text]:
+        line = _with_plain_dates(sentence)
+        for word, opens in _words(line):
+            is_name = len(word) > 1 and word[0].isupper() and (not opens or word.lower() in names)
+            if is_name or _IDENTIFIER.search(word):
+                found.add(frozenset([_stem(word)]))
+        found |= set(_reasons(line))
+    return frozenset(detail for detail in found if detail - empty_stems())
+
+
+def told(details: Collection[Detail], text: str) -> frozenset[Detail]:
+    """Return the details that a text tells."""
+    said = said_in(text)
+    return frozenset(one for one in details if len(one & said) >= (REASON_SHARE if len(one) > 1 else 1.0) * len(one))
+
+
+@lru_cache(maxsize=8192)
+def said_in(text: str) -> frozenset[str]:
+    """Return the stems of all words of a text, of a date those of its parts."""
+    return frozenset(map(_stem, _WORD.findall(_with_plain_dates(text))))
+
+
+def content_of(text: str) -> frozenset[str]:
+    """Return the stems of a text's words that do not carry grammar alone."""
+    return said_in(text) - empty_stems()
+
+
+def says_less(newer: str, older: str) -> bool:
+    """Return True if a text leaves out a detail of an older one and brings no other, nor two words."""
+    lost = details_of(older) - told(details_of(older), newer)
+    brought = content_of(newer) - content_of(older)
+    return bool(lost) and len(brought) < BROUGHT_AT_LEAST and not told(details_of(newer), " ".join(brought))
+
+
+def names_in(texts: Iterable[str]) -> frozenset[str]:
+    """Return the words that these texts write with a capital within a sentence, and no less often than without one."""
+    capital, small = Counter[str](), Counter[str]()
+    for text in texts:
+        for word, opens in _words(text):
+            if word[0].islower():
+                small[word] += 1
+            elif not opens:
+                capital[word.lower()] += 1
+    return frozenset(word for word, times in capital.items() if times >= small[word] and len(word) > 1)
+
+
+def _words(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the words of a text without what is contracted behind them, and whether they open a sentence."""
+    for match in _WORD.finditer(text.replace("’", "'")):
+        yield match.group().partition("'")[0], text[: match.start()].rstrip()[-1:] in _OPENS
+
+
+def _reasons(line: str) -> Iterator[Detail]:
+    for match in phrases("worth.reason").finditer(line):
+        reason = content_of(line[match.start() :]) - content_of(match.group())
+        yield reason if len(reason) >= FEWEST_OF_REASON else content_of(line)
+
+
+def _with_plain_dates(text: str) -> str:
+    """Write each date as its day, a word for its month, and its year, however it was written."""
+    text = _ISO_DATE.sub(lambda match: f"{int(match[3])} month{int(match[2])} {match[1]}", text)
+    text = _DOTTED_DATE.sub(lambda match: f"{int(match[1])} month{int(match[2])} {match[3]}", text)
+    pattern, months = _dates()
+    return pattern.sub(lambda match: f"{int(match[1] or match[4])} month{months[(match[2] or match[3]).lower()]}", text)
+
+
+@cache
+def _dates() -> tuple[re.Pattern[str], dict[str, int]]:
+    """Return a pattern of a day beside the name of its month, in any language, and the months' numbers."""
+    named = {
+        name: number
+        for language in languages()
+        for number, month in enumerate(entries(language, "months"), start=1)
+        for name in (month, month[:3])
+    }
+    month = "|".join(sorted(named, key=len, reverse=True))
+    day = r"(\d{1,2})(?:st|nd|rd|th|\.)?"
+    return re.compile(rf"\b{day}\s+(?:of |de )?({month})\b\.?|\b({month})\.?\s+{day}\b", re.IGNORECASE), named
+
+
+def _stem(word: str) -> str:
+    return stem(without_possessive(word.lower()))
+
 
 HITS = 10
 FIRM_HITS = 5
@@ -81,7 +188,7 @@ class ProbeCase:
     synthetic: bool = True
     details: frozenset[Detail] = frozenset()
 
-    def after(self, replaced: Replaced) -> ProbeCase:
+    def after(self, replaced: ReplacedTexts) -> ProbeCase:
         """Return the case without what only a superseded fact says."""
         gone = told(self.details, replaced.older) - told(self.details, replaced.newer)
         words = self.words - (said_in(replaced.older) - said_in(replaced.newer))
@@ -192,7 +299,7 @@ class ProbeGenerator:
             return None
         return self._case(node, words[:ASKED_WORDS], self._details(node))
 
-    def harder(self, node: Node, replaced: Replaced | None = None) -> list[ProbeCase]:
+    def harder(self, node: Node, replaced: ReplacedTexts | None = None) -> list[ProbeCase]:
         """Generate probes that ask for a node's details by common words beside them, the hardest first.
 
         Where a stage supersedes a fact of the node, what both facts say asks, and is all that is expected of it.

@@ -16,7 +16,7 @@ from enum import StrEnum
 from ...store.text import dates
 from ...store.text.languages import entries, languages, phrases, words_in
 from ...store.text.words import FILLERS, normal_form, words
-from ..extract.signs import is_question
+from ..extract.worth import is_question
 
 LONGEST_CLAIM_CHARS = 600
 _DAY = "somedate"
@@ -27,7 +27,7 @@ _NUMBER_WORDS = {
 }
 
 
-class Refusal(StrEnum):
+class ClaimRefusal(StrEnum):
     """The reason why a claim is refused; the later ones are nearer to what was said."""
 
     EMPTY = "empty"
@@ -44,7 +44,7 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Evidence:
     """Words on which a claim may rest: by whom, to whom and when they were said, where that is known."""
 
     text: str
@@ -57,8 +57,8 @@ class Source:
 class GroundingResult:
     """The result for a claim: the source that supports it, or the reason of its refusal."""
 
-    refusal: Refusal | None
-    evidence: Source | None = None
+    refusal: ClaimRefusal | None
+    evidence: Evidence | None = None
 
     @property
     def is_grounded(self) -> bool:
@@ -66,19 +66,19 @@ class GroundingResult:
         return self.refusal is None
 
 
-def ground(claim: str, cited: Sequence[Source]) -> GroundingResult:
+def ground(claim: str, cited: Sequence[Evidence]) -> GroundingResult:
     """Judge a claim of one sentence by its cited sources; one of them alone must support it."""
     if not any(character.isalnum() for character in claim):
-        return GroundingResult(Refusal.EMPTY)
+        return GroundingResult(ClaimRefusal.EMPTY)
     if len(claim) > LONGEST_CLAIM_CHARS:
-        return GroundingResult(Refusal.TOO_LONG)
+        return GroundingResult(ClaimRefusal.TOO_LONG)
     reasons = []
     for source in cited:
         refusal = _judge(claim, source)
         if refusal is None:
             return GroundingResult(None, source)
         reasons.append(refusal)
-    return GroundingResult(max(reasons, key=list(Refusal).index, default=Refusal.NO_EVIDENCE))
+    return GroundingResult(max(reasons, key=list(ClaimRefusal).index, default=ClaimRefusal.NO_EVIDENCE))
 
 
 def is_quoted(claim: str, text: str) -> bool:
@@ -87,23 +87,23 @@ def is_quoted(claim: str, text: str) -> bool:
     return bool(claimed) and f" {claimed} " in f" {' '.join(words(text))} "
 
 
-def _judge(claim: str, source: Source) -> Refusal | None:
+def _judge(claim: str, source: Evidence) -> ClaimRefusal | None:
     told, claim = _without_days(claim, source.said_on)
     known, said = _without_days(source.text, source.said_on)
     if any(not any(first <= a and b <= last for a, b in known) for first, last in told):
-        return Refusal.DATE
+        return ClaimRefusal.DATE
     theirs, ours = _tokens(said, source), [token for token in _tokens(claim, source) if token != _SEAM]
     if _count("grounding.negation", claim) != _count("grounding.negation", said):
-        return Refusal.NEGATION
+        return ClaimRefusal.NEGATION
     if unknown := [token for token in ours if not any(_same(token, other) for other in theirs)]:
         return _invented(unknown, claim)
     if not _in_order(ours, theirs) or not _in_order(_shared(claim, said), words(said)):
-        return Refusal.ORDER
+        return ClaimRefusal.ORDER
     if is_question(said) != is_question(claim):
-        return Refusal.QUESTION
+        return ClaimRefusal.QUESTION
     restricted = phrases("grounding.restriction").search(said) or phrases("grounding.negation").search(said)
     whole = len(ours) >= len(theirs) - theirs.count(_SEAM) and FILLERS & set(words(said)) <= set(words(claim))
-    return None if ours and (whole or not restricted) and _is_clause(ours, theirs) else Refusal.LEFT_OUT
+    return None if ours and (whole or not restricted) and _is_clause(ours, theirs) else ClaimRefusal.LEFT_OUT
 
 
 def _is_clause(ours: Sequence[str], theirs: Sequence[str]) -> bool:
@@ -138,11 +138,15 @@ def _same(claimed: str, said: str) -> bool:
     return claimed == said or claimed in {f"{said}s", f"{said}es", f"{said[:-1]}ies"}
 
 
-def _invented(unknown: Sequence[str], claim: str) -> Refusal:
+def _invented(unknown: Sequence[str], claim: str) -> ClaimRefusal:
     if any(character.isdigit() for token in unknown for character in token):
-        return Refusal.NUMBER
+        return ClaimRefusal.NUMBER
     spelled = {word.lower() for word in re.findall(r"\b[^\W\d_a-z]\w+", claim)}
-    return Refusal.NAME if any(token in spelled or token.startswith("@") for token in unknown) else Refusal.INVENTED
+    return (
+        ClaimRefusal.NAME
+        if any(token in spelled or token.startswith("@") for token in unknown)
+        else ClaimRefusal.INVENTED
+    )
 
 
 def _without_days(text: str, said_on: date | None) -> tuple[list[tuple[date, date]], str]:
@@ -153,7 +157,7 @@ def _without_days(text: str, said_on: date | None) -> tuple[list[tuple[date, dat
     return [(one.first, one.last) for one in found], text
 
 
-def _tokens(text: str, source: Source) -> list[str]:
+def _tokens(text: str, source: Evidence) -> list[str]:
     """Return the content words of a text, with one sign for each of the two who speak, and one where a clause ends."""
     people = {source.speaker.lower(): _OWN, source.addressee.lower(): _OTHER}
     people |= dict.fromkeys(words_in("grounding.own"), _OWN) | dict.fromkeys(words_in("grounding.other"), _OTHER)

@@ -6,15 +6,24 @@ it turns to something else. An episode that has a page keeps its facts; new ones
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 
-from ...store.model import Memory, NodeId
+from ...store.model import Kind, Memory, NodeId
+from ...store.roles import MACHINES
+from ...store.text.languages import phrases
+from ...store.text.sentences import sentences_of
+from ...store.text.words import words
+from ..grounding import prompts
+from ..grounding.verify import Evidence, ground
 from ..workspace.view import Vectors
-from .quotes import in_time, place_of
+from .fact_lines import dated, day_of, in_time, labels_of, line, place_of, quoted, spoken
+from .titles import LONGEST_CHARS, stems_of_title
 
 LARGEST = 18  # a page that a person still reads
 SMALLEST = 4
@@ -121,3 +130,133 @@ def _unit(vector: Vectors) -> Vectors:
 
 def _began(fact: Memory) -> tuple[float, str, int, NodeId]:
     return (fact.created_at.timestamp() if fact.created_at else float("inf"), *place_of(fact), fact.node_id)
+
+
+OPENING_LINES = 3
+_WEIGHT = {
+    Kind.DECISION: 3.0,
+    Kind.CORRECTION: 3.0,
+    Kind.PROCEDURE: 2.0,
+    Kind.NEGATIVE: 2.0,
+    Kind.PREFERENCE: 2.0,
+    Kind.PITFALL: 2.0,
+}
+_FOUND_WEIGHT = 2.0
+"""An assistant's fact is what it did or found: an outcome."""
+
+_HEADINGS = (
+    ("Decided", frozenset({Kind.DECISION, Kind.CORRECTION, Kind.PREFERENCE, Kind.VALUE})),
+    ("Refused", frozenset({Kind.NEGATIVE})),
+    ("How it is done", frozenset({Kind.PROCEDURE})),
+    ("Learned", frozenset({Kind.FACT, Kind.FINDING, Kind.PITFALL, Kind.PERSON, Kind.EVENT, Kind.EPISODE, Kind.NOTE})),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PageBody:
+    """The text of a page, and the facts that it cites in the order of their footnotes."""
+
+    text: str
+    sources: tuple[NodeId, ...]
+
+
+def episode_body(facts: Sequence[Memory], outcome: str = "") -> PageBody:
+    """Render an episode's facts, in the order of time; `outcome` is a model's grounded sentences with footnotes."""
+    labels = labels_of(facts)
+    opening = [] if outcome else came_of_it(facts)
+    lines = ["## What came of it", "", outcome or "\n".join(line(fact, labels[fact.node_id]) for fact in opening)]
+    shown = {fact.node_id for fact in opening}
+    for heading, kinds in _HEADINGS:
+        rest = [fact for fact in facts if fact.kind in kinds and fact.node_id not in shown]
+        lines += ["", f"## {heading}", "", *_lines(rest, labels)] if rest else []
+    return PageBody("\n".join(lines), tuple(labels))
+
+
+def came_of_it(facts: Sequence[Memory]) -> list[Memory]:
+    """Choose the outcomes that still hold: decisions first, and what others of the episode are about."""
+    spread = Counter(root for fact in facts for root in stems_of_title(fact.text))
+
+    def weight(fact: Memory) -> tuple[float, int]:
+        kind = _FOUND_WEIGHT if fact.said_by in MACHINES else _WEIGHT.get(fact.kind, 1.0)
+        about = sorted((spread[root] for root in stems_of_title(fact.text)), reverse=True)[:6]
+        return kind * (1 + sum(about) / (6 * len(facts))), facts.index(fact)
+
+    best = sorted((fact for fact in facts if fact.is_live), key=weight, reverse=True)[:OPENING_LINES]
+    return [fact for fact in facts if fact in best]
+
+
+def _lines(facts: Sequence[Memory], labels: Mapping[NodeId, str]) -> Iterator[str]:
+    several = len({day_of(fact) for fact in facts}) > 1
+    yield from (line(fact, labels[fact.node_id], dated if several else spoken) for fact in facts)
+
+
+Ask = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
+"""Asks a model; None where it cannot be asked, or its answer is none."""
+
+MOST_LINES, MOST_LINE_CHARS = 24, 300
+MOST_SENTENCES, MOST_SENTENCE_CHARS = 2, 240
+FEWEST_NAME_STEMS = 2
+
+
+def outcome_of(facts: Sequence[Memory], labels: Mapping[NodeId, str], ask: Ask) -> str:
+    """Return the model's sentences, each with the footnote of its fact; "" if none is supported."""
+    living = [fact for fact in facts if fact.is_live][-MOST_LINES:]
+    if not living:
+        return ""
+    answer = ask(prompts.filled("outcome", _record(living)), _outcome_schema(len(living)))
+    told = []
+    for sentence in (answer or {}).get("sentences", ()):
+        fact = living[int(sentence["turn"]) - 1]
+        text = " ".join(str(sentence["text"]).split())
+        if len(sentences_of(text)) == 1 and ground(text, _sources(fact)).is_grounded:
+            told.append(f"{text} [^{labels[fact.node_id]}]")
+    return " ".join(dict.fromkeys(told))
+
+
+def name_of(facts: Sequence[Memory], ask: Ask) -> str:
+    """Return the model's name for an episode; "" if it is not made of the words of one sentence."""
+    lines = _record(facts[:MOST_LINES])
+    answer = ask(prompts.filled("name", lines), _NAME_SCHEMA)
+    name = " ".join(str((answer or {}).get("name", "")).split()).strip(" .,;:\"'“”")
+    said = [sentence for fact in facts[:MOST_LINES] for sentence in sentences_of(fact.text)]
+    return name if len(name) <= LONGEST_CHARS and any(_names(name, sentence) for sentence in said) else ""
+
+
+def _names(name: str, sentence: str) -> bool:
+    """Check that a name is words of a sentence in their order, with every denial and condition that is in it."""
+    rest = iter(words(sentence))
+    in_order = all(any(word == other for other in rest) for word in words(name))
+    kept = all(
+        len(phrases(section).findall(name)) == len(phrases(section).findall(sentence))
+        for section in ("grounding.negation", "grounding.restriction")
+    )
+    return in_order and kept and len(stems_of_title(name)) >= FEWEST_NAME_STEMS
+
+
+def _record(facts: Sequence[Memory]) -> list[str]:
+    return [quoted(fact)[:MOST_LINE_CHARS] for fact in facts]
+
+
+def _sources(fact: Memory) -> list[Evidence]:
+    said_on = fact.created_at.date() if fact.created_at else None
+    return [Evidence(sentence, fact.said_by or "", said_on=said_on) for sentence in sentences_of(quoted(fact))]
+
+
+def _outcome_schema(lines: int) -> Mapping[str, Any]:
+    sentence = {
+        "type": "object",
+        "properties": {
+            "turn": {"type": "integer", "enum": [*range(1, lines + 1)]},
+            "text": {"type": "string", "minLength": 16, "maxLength": MOST_SENTENCE_CHARS},
+        },
+        "required": ["turn", "text"],
+    }
+    listed = {"type": "array", "items": sentence, "minItems": 1, "maxItems": MOST_SENTENCES}
+    return {"type": "object", "properties": {"sentences": listed}, "required": ["sentences"]}
+
+
+_NAME_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "minLength": 4, "maxLength": LONGEST_CHARS}},
+    "required": ["name"],
+}

@@ -15,9 +15,8 @@ from ...store.model import Turn
 from ...store.text.languages import phrases
 from ...store.text.sentences import Sentence, joined_as_one, on_one_line, split
 from ...store.text.words import stem
-from ..extract.places import Place, Speaker, places_of
-from ..extract.signs import opens, points_back
-from ..extract.worth import worth_of
+from ..extract.contexts import Speaker, TurnContext, contexts_of
+from ..extract.worth import opens, points_back, worth_of
 from ..language.content import content_words
 from ..workspace.view import Vectors
 
@@ -86,40 +85,40 @@ def said_title(turns: Sequence[Turn], subject: Subject, embed: Callable[[Sequenc
 
 
 @dataclass(frozen=True, slots=True)
-class _Sentence:
+class _TitleCandidate:
     """A sentence of a person that can be a title; `number` counts those before it."""
 
     words: str
-    place: Place
+    context: TurnContext
     number: int
 
     @property
     def title(self) -> str:
         """The words, among people after their speaker's name."""
-        return self.words if self.place.speaker is Speaker.USER else f"{self.place.turn.role}: {self.words}"
+        return self.words if self.context.speaker is Speaker.USER else f"{self.context.turn.role}: {self.words}"
 
     @property
     def telling(self) -> float:
         """Return how much it tells by itself: 1 for what is asked of an assistant; among people its worth, -2 to 2."""
-        if self.place.speaker is Speaker.USER:
+        if self.context.speaker is Speaker.USER:
             return float(bool(phrases("speech.seeking").search(self.words)))
-        return max(-2.0, min(2.0, worth_of(self.words, self.place)))
+        return max(-2.0, min(2.0, worth_of(self.words, self.context)))
 
     def score(self, subject: Subject, vector: Vectors) -> float:
         """Return by how much it is better than a title must be; less than 0 if it is none."""
-        speaker = self.place.speaker
+        speaker = self.context.speaker
         late = LATER[speaker] * min(self.number, FARTHEST)
         return subject.likeness(self.words, vector) + SIGN * self.telling - late - ENOUGH[speaker]
 
 
-def _sentences(turns: Sequence[Turn]) -> Iterator[_Sentence]:
+def _sentences(turns: Sequence[Turn]) -> Iterator[_TitleCandidate]:
     """Yield the sentences of people that can be a title; what people ask each other cannot."""
     names = {word for turn in turns for word in stems_of_title(turn.role)}
-    spoken = [place for place in places_of(turns) if place.speaker is not Speaker.ASSISTANT]
-    titles = ((title, place) for place in spoken for title in _titles_in(place.text, names))
-    for number, (words, place) in enumerate(titles):
-        if place.speaker is Speaker.USER or not words.endswith("?"):
-            yield _Sentence(words, place, number)
+    spoken = [context for context in contexts_of(turns) if context.speaker is not Speaker.ASSISTANT]
+    titles = ((title, context) for context in spoken for title in _titles_in(context.text, names))
+    for number, (words, context) in enumerate(titles):
+        if context.speaker is Speaker.USER or not words.endswith("?"):
+            yield _TitleCandidate(words, context, number)
 
 
 def _stands_alone(words: str) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ...store.model import Memory
 from ...store.okf import slug
 from ...store.roles import Role
-from .quotes import place_of
+from .fact_lines import place_of
 
 FEWEST_FACTS, FEWEST_SESSIONS = 3, 2
 """Living facts, and sessions in which they were said, that give a topic weight."""

@@ -19,17 +19,15 @@ from ...store.text.controls import plain
 from ..stages.scenarios import BEGAN, ENDED
 from . import charts
 from .charts import Life, Series, Stretch
-from .inline import rendered, rendered_line, without_links, without_marks
-from .markdown import earlier
-from .outcome import counts_in_words
-from .run_report import RunReport
+from .markdown import earlier, rendered, rendered_line, without_links, without_marks
+from .run_report import RunReport, counts_in_words
 from .sections import (
     LEVEL_NAMES,
     MOST_NAMED,
     ActionSummary,
-    Group,
-    Line,
-    Section,
+    LineGroup,
+    ReportLine,
+    ReportSection,
     asked_by,
     cost,
     count,
@@ -213,7 +211,7 @@ def _life(memory: Memory, report: RunReport) -> Life | None:
     return Life(without_marks(memory.title), learned_at, report.used.get(memory.node_id), memory.archived_at)
 
 
-def _section(section: Section, picture: str = "") -> Iterator[str]:
+def _section(section: ReportSection, picture: str = "") -> Iterator[str]:
     """Yield a section; a picture that names all of its lines stands in their place."""
     yield f'<section class="{_CLASS_OF.get(section.title, "plain")}"><h2>{escape(section.title)}</h2>'
     if picture:
@@ -230,7 +228,7 @@ def _section(section: Section, picture: str = "") -> Iterator[str]:
     yield "</section>"
 
 
-def _pairs(group: Group) -> Iterator[str]:
+def _pairs(group: LineGroup) -> Iterator[str]:
     """Yield pairs side by side, the older to the left."""
     if not group.pairs:
         return
@@ -241,7 +239,7 @@ def _pairs(group: Group) -> Iterator[str]:
     yield "</tbody></table>"
 
 
-def _line(line: Line) -> str:
+def _line(line: ReportLine) -> str:
     text = rendered(line.text)
     if line.path:
         text = f'<a href="../{quote(line.path)}">{text}</a>'

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone
 
+from ...llm.budget import Asker
 from ...store.changes.decisions import is_reviewed, pair_key
 from ...store.ledger.records import Run
 from ...store.model import Action, Level, Memory, NodeId
 from ..gate.gate import GateResult
-from ..protocol import RunRequest
-from ..stages.lint import Finding
-from ..stages.synthesis import recurring
+from ..protocol import Check, RunRequest
+from ..stages.lint import LintFinding
+from ..stages.synthesis import recurring_gaps
 from ..workspace.view import View
-from .outcome import Outcome
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -36,7 +36,7 @@ class RunReport:
     counts: Mapping[str, Mapping[str, int]]
     seconds: Mapping[str, float]
     notes: Sequence[str] = ()
-    findings: Sequence[Finding] = ()
+    findings: Sequence[LintFinding] = ()
     gaps: Sequence[str] = ()
     memories: Mapping[Level, int] = field(default_factory=dict)
     kind: str = "daily"
@@ -53,7 +53,9 @@ class RunReport:
     used: Mapping[NodeId, datetime] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, view: View, request: RunRequest, outcome: Outcome, runs: Sequence[Run], linked: int = 0) -> RunReport:
+    def of(
+        cls, view: View, request: RunRequest, outcome: RunOutcome, runs: Sequence[Run], linked: int = 0
+    ) -> RunReport:
         """Gather what there is to report of a planned run."""
         return cls(
             day=request.local_date,
@@ -101,5 +103,56 @@ def open_pairs(view: View) -> list[tuple[Memory, Memory]]:
 def _gaps(view: View) -> list[str]:
     """Word the questions that found nothing, the most repeated first."""
     return [
-        text if times == 1 else f"{text} (asked {times} times)" for text, times in recurring(view, view.history.gaps)
+        text if times == 1 else f"{text} (asked {times} times)"
+        for text, times in recurring_gaps(view, view.history.gaps)
     ]
+
+
+def counts_in_words(counts: Mapping[str, int]) -> str:
+    """Write what a step counted: `1 episode, 2 profiles changed`; "nothing to do" for nothing."""
+    return ", ".join(f"{number:,} {_noun(what, number)}" for what, number in counts.items()) or "nothing to do"
+
+
+def _noun(what: str, number: int) -> str:
+    """Return what is counted, whose first word is a plural where it ends with an s, for one or for many."""
+    noun, *rest = what.split(" ")
+    return " ".join([noun.removesuffix("s") if number == 1 else noun, *rest])
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """The use of a language model in a run. `why_not` says why there was none, wholly or from some point on."""
+
+    name: str = ""
+    calls: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    why_not: str = ""
+
+    @classmethod
+    def of(cls, asker: Asker | None, why_not: str) -> ModelUse:
+        """Read what was asked of a model; without one, `why_not` says why, or is empty."""
+        if asker is None:
+            return cls(why_not=why_not)
+        spent = asker.spent
+        return cls(asker.name, spent.calls, spent.tokens, spent.seconds, asker.why_not)
+
+    @property
+    def note(self) -> str:
+        """The same in a sentence or two."""
+        if not self.name:
+            return f"It went without a language model: {self.why_not}" if self.why_not else "No language model is set."
+        return f"{self.name} helped{', until ' + self.why_not.rstrip('.') if self.why_not else ''}."
+
+
+@dataclass(slots=True)
+class RunOutcome:
+    """The result of every step: its counts, seconds and notes by name; notes hold no person's text."""
+
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    findings: tuple[LintFinding, ...] = ()
+    gate: GateResult | None = None
+    model: ModelUse = field(default_factory=lambda: ModelUse())
+    checks: tuple[Check, ...] = ()

@@ -1,12 +1,14 @@
-"""Consolidate, first step: new turns become facts, one a file; a repeated fact gains evidence instead.
+"""Duplicates: texts that say the same, and never two that differ in a word that matters.
 
-A session is read from where the last dream stopped. One that cannot be read keeps its cursor and is reported.
+Embeddings cannot tell "purple" from "cyan" (cosine .96), so what decides is that the same words stand in the same
+order, but for articles, fillers, contractions and punctuation. A number, a name, a date, a negation, a colour, a tense
+or who did it to whom always differs there.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -15,21 +17,39 @@ from ...store import okf
 from ...store.model import Level, Memory, NodeId, Turn
 from ...store.text.quotes import title_of_fact
 from ...store.text.statements import slot_of
-from ..extract.duplicates import Known
+from ...store.text.words import normal_form
+from ..extract.attributes import WORTH
 from ..extract.facts import Draft, drafts_of
-from ..extract.memories import WORTH
-from ..grounding import claims as extraction
-from ..workspace.checkpoint import once
-from ..workspace.proposals import Planned, add_sources, create
+from ..grounding.claims import extract
+from ..workspace.memo import once
+from ..workspace.proposals import Proposals, add_sources, create
 from ..workspace.view import SessionState, View
+
+
+class KnownStatements:
+    """The statements of one channel, by what they say."""
+
+    def __init__(self, statements: Iterable[tuple[NodeId, str]] = ()) -> None:
+        self._by_form: dict[tuple[str, ...], NodeId] = {}
+        for node_id, text in statements:
+            self.add(node_id, text)
+
+    def add(self, node_id: NodeId, text: str) -> None:
+        """Add a statement; of several that say the same the first stays."""
+        self._by_form.setdefault(normal_form(text), node_id)
+
+    def same_as(self, text: str) -> NodeId | None:
+        """Return the known statement with the same normal form."""
+        return self._by_form.get(normal_form(text))
+
 
 STAGE = "consolidate"
 
 
-def plan(view: View, now: datetime) -> Planned:
+def plan(view: View, now: datetime) -> Proposals:
     """Propose the facts of every turn that no dream has read."""
-    planned = Planned()
-    extraction = _Extraction(view, planned, now)
+    planned = Proposals()
+    collector = _FactCollector(view, planned, now)
     for session in view.steps.counted(view.sessions(), "sessions"):
         read_to = view.cursor(STAGE, session.session_id)
         if session.last_ordinal <= read_to:
@@ -42,15 +62,15 @@ def plan(view: View, now: datetime) -> Planned:
             planned.count("sessions failed")
             continue
         for draft in drafts:
-            extraction.take(session, draft)
+            collector.take(session, draft)
         planned.count("sessions")
         planned.count("turns", sum(turn.ordinal > read_to for turn in turns))
         planned.cursors[STAGE, session.session_id] = session.last_ordinal
-    extraction.finish()
+    collector.finish()
     return planned
 
 
-def _drafts_of(view: View, planned: Planned, turns: Sequence[Turn], new_from: int) -> list[Draft]:
+def _drafts_of(view: View, planned: Proposals, turns: Sequence[Turn], new_from: int) -> list[Draft]:
     """Return the drafts of a session, improved by a language model where there is one."""
     drafts = drafts_of(turns, new_from)
     if view.model is None:
@@ -60,20 +80,20 @@ def _drafts_of(view: View, planned: Planned, turns: Sequence[Turn], new_from: in
     def on_progress(done: int, total: int) -> None:
         view.steps.detail(f"asking {model.name}", done, total)
 
-    found = extraction.extract(turns, new_from, drafts, model, partial(once, view.memo), on_progress)
+    found = extract(turns, new_from, drafts, model, partial(once, view.memo), on_progress)
     for what, number in found.counts.items():
         planned.count(what, number)
     return found.drafts
 
 
-class _Extraction:
+class _FactCollector:
     """Collects new and repeated facts while the sessions are read."""
 
-    def __init__(self, view: View, planned: Planned, now: datetime) -> None:
+    def __init__(self, view: View, planned: Proposals, now: datetime) -> None:
         self._view = view
         self._planned = planned
         self._now = now
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, KnownStatements] = {}
         self._paths = view.session_paths()
         self._new: dict[NodeId, Memory] = {}
         self._repeated: dict[NodeId, list[NodeId]] = {}
@@ -115,10 +135,10 @@ class _Extraction:
                 self._planned.actions.append(action)
                 self._planned.count("reinforced")
 
-    def _known_of(self, channel: str) -> Known:
+    def _known_of(self, channel: str) -> KnownStatements:
         if channel not in self._known:
             facts = self._view.memories(Level.FACT, channel)
-            self._known[channel] = Known((memory.node_id, memory.text) for memory in facts)
+            self._known[channel] = KnownStatements((memory.node_id, memory.text) for memory in facts)
         return self._known[channel]
 
     def _repeat(self, node_id: NodeId, turns: tuple[NodeId, ...]) -> None:

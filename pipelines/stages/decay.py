@@ -19,7 +19,7 @@ from ...store.model import Action, Kind, Level, Memory, NodeId, Status
 from ...store.text.dates import format_date
 from ...store.trust import trust
 from ..settings import DecaySettings
-from ..workspace.proposals import Planned, is_curated
+from ..workspace.proposals import Proposals, is_curated
 from ..workspace.view import History, View
 
 if TYPE_CHECKING:
@@ -148,9 +148,9 @@ class UsageEvidence:
         return [usage[name] for name in (node_id, *turns, *self._pages.get(node_id, ())) if name in usage]
 
 
-def plan(view: View, now: datetime) -> Planned:
+def plan(view: View, now: datetime) -> Proposals:
     """Propose to archive memories that have faded, those of least confidence first, up to the limit of a run."""
-    planned = Planned()
+    planned = Proposals()
     settings = view.settings.decay
     facts = view.memories(Level.FACT)
     evidence = UsageEvidence(view.history, _cites(view), settings)

@@ -9,25 +9,27 @@ agrees with the words where these are sure.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...llm.model import LlmUnavailable
+from ...store import okf
 from ...store.changes.decisions import is_reviewed, pair_key
 from ...store.changes.link_edits import LinkEdits
 from ...store.model import Level, Memory, NodeId
+from ...store.okf.wording import BY_HAND, EDITED_AT, body_hash, is_reworded
 from ...store.roles import MACHINES, Role
 from ...store.text.judging import RELATED_FROM, Candidate, Judgement, Relation, judge
-from ..grounding.changes import judge_by_model
+from ...store.text.quotes import title_of_fact
+from ..grounding.relations import judge_by_model
 from ..language.shared_words import SharedWords
-from ..workspace.checkpoint import once
-from ..workspace.proposals import Planned, most_superseded
-from ..workspace.reworded import dated, reworded
+from ..workspace.memo import once
+from ..workspace.proposals import Proposals, most_superseded
 from ..workspace.view import View
 
 STAGE = "drift"
@@ -59,7 +61,7 @@ EXAMINED, EXAMINED_AT_LEAST, AGREED = 8, 3, 0.25
 share of them of which it must say the same: the words err as well, a model that lies or guesses says so of none."""
 
 
-class _Open(NamedTuple):
+class _OpenComparison(NamedTuple):
     """A new fact at its place, the older ones near it, and what the words say that it does to them."""
 
     newer: Memory
@@ -68,9 +70,9 @@ class _Open(NamedTuple):
     judged: list[Judgement]
 
 
-def plan(view: View, now: datetime) -> Planned:
+def plan(view: View, now: datetime) -> Proposals:
     """Propose what newer facts do to older ones, for every channel in which something was learned."""
-    planned = Planned()
+    planned = Proposals()
     if view.history.paused:
         return planned
     compared: dict[str, _Comparing] = {}
@@ -96,7 +98,7 @@ def plan(view: View, now: datetime) -> Planned:
     return planned
 
 
-def _is_believed(view: View, planned: Planned, sure: Sequence[_Open]) -> bool:
+def _is_believed(view: View, planned: Proposals, sure: Sequence[_OpenComparison]) -> bool:
     """Examine the model on what the words make sure; where too little is sure it is believed."""
     if view.model is None:
         return False
@@ -154,7 +156,7 @@ class _Comparing:
     def __init__(
         self,
         view: View,
-        planned: Planned,
+        planned: Proposals,
         facts: Sequence[Memory],
         fresh: set[NodeId],
         unasked: set[NodeId],
@@ -169,8 +171,8 @@ class _Comparing:
         self._words = SharedWords([fact.text for fact in facts])
         self._is_fresh = np.array([fact.node_id in fresh for fact in facts])
         self._unasked = unasked
-        self._open: list[_Open] = []
-        self.sure: list[_Open] = []
+        self._open: list[_OpenComparison] = []
+        self.sure: list[_OpenComparison] = []
         self._holds = np.ones(len(facts), bool)
         self._most = most_superseded(sum(fact.run != view.run_id for fact in view.memories(Level.FACT)))
         self._edits = LinkEdits(view.read, STAGE)
@@ -185,7 +187,7 @@ class _Comparing:
             candidates = self._candidates(place)
             judged = judge(newer.text, candidates)
             near = [one for one in candidates if one.cosine >= RELATED_FROM]
-            one = _Open(newer, place, near, judged)
+            one = _OpenComparison(newer, place, near, judged)
             is_asked = bool(near) and newer.node_id in self._unasked
             if is_asked and any(found.relation in SURE for found in judged):
                 self.sure.append(one)
@@ -211,11 +213,11 @@ class _Comparing:
         self._planned.actions += self._edits.actions()
         return is_asked
 
-    def _take(self, one: _Open, judged: Sequence[Judgement], now: datetime) -> None:
+    def _take(self, one: _OpenComparison, judged: Sequence[Judgement], now: datetime) -> None:
         for found in judged:
             self._propose(found, self._place[found.node_id], one.place, now)
 
-    def _asked(self, one: _Open) -> list[Judgement]:
+    def _asked(self, one: _OpenComparison) -> list[Judgement]:
         """Add what the model says of a new fact to what the words say. Raises LlmUnavailable."""
         assert self._view.model is not None
         found = judge_by_model(one.newer.text, one.near, self._view.model, partial(once, self._view.memo))
@@ -290,3 +292,25 @@ class _Comparing:
 def _speaker(fact: Memory) -> str:
     """Return who said a fact; older files name an assistant among the tags."""
     return fact.said_by or next((tag for tag in fact.tags if tag in MACHINES), Role.USER)
+
+
+def reworded(view: View, facts: Iterable[Memory]) -> dict[NodeId, datetime]:
+    """Return which of some facts were reworded since a dream last dated them, and when."""
+    found: dict[NodeId, datetime] = {}
+    for fact in facts:
+        if is_reworded(fact) and (whole := view.memory(fact.node_id)) is not None and is_reworded(whole):
+            at = view.written_at(fact.path)
+            if at is not None and (whole.since is None or at > whole.since):
+                found[fact.node_id] = at
+    return found
+
+
+def dated(view: View, fact: Memory, at: datetime) -> Mapping[str, Any]:
+    """Return the keys that date a fact's new words, and by which the next rewording is told from this one.
+
+    A title that begins with the old words begins with the new.
+    """
+    whole = view.memory(fact.node_id) or fact
+    has_first_title = okf.path_for(fact.level, whole.title, fact.node_id, fact.channel) == fact.path
+    title = {"title": title_of_fact(whole.text)} if has_first_title else {}
+    return {EDITED_AT: at.isoformat(), "valid_from": at.isoformat(), BY_HAND: body_hash(whole.text)} | title

@@ -13,12 +13,13 @@ from datetime import datetime
 from ...store import okf
 from ...store.model import Action, Kind, Level, Memory, NodeId
 from ...store.okf.wording import BY_HAND, body_hash
-from ..pages import holding
-from ..pages.changes import plainly
-from ..pages.quotes import day_of, with_footnotes
+from ..pages import current_facts
+from ..pages.current_facts import plainly
+from ..pages.fact_lines import day_of, with_footnotes
 from ..pages.topics import Topic, topics_of
-from ..workspace.proposals import Planned, archive, brought_back, create, may_come_back, newest, replace_text
+from ..workspace.proposals import Proposals, archive, brought_back, create, may_come_back, newest, replace_text
 from ..workspace.view import View
+from . import scenarios
 
 STAGE = "profiles"
 TITLE = "What holds now"
@@ -32,16 +33,16 @@ class _Page:
 
     title: str
     description: str
-    parts: Sequence[holding.Part]
+    parts: Sequence[current_facts.Part]
 
     @property
     def facts(self) -> list[Memory]:
         return [fact for part in self.parts for fact in part.facts]
 
 
-def plan(view: View, now: datetime) -> Planned:
+def plan(view: View, now: datetime) -> Proposals:
     """Propose the pages of every channel whose facts have changed since the last dream."""
-    planned = Planned()
+    planned = Proposals()
     channels = {memory.channel for memory in view.memories() if memory.level in {Level.FACT, Level.PROFILE}}
     for channel in view.steps.counted(sorted(channels - view.history.channels_off), "channels"):
         fingerprint = view.fingerprint(Level.FACT, channel)
@@ -71,7 +72,7 @@ def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
 
 def _pages(facts: Sequence[Memory], now: datetime) -> Iterator[_Page]:
     """Yield the pages that a channel is worth."""
-    parts = holding.chosen(facts, now.date())
+    parts = current_facts.chosen(facts, now.date())
     shown, more = sum(len(part.facts) for part in parts), sum(part.more for part in parts)
     number = f"{shown} of {shown + more}" if more else f"{shown}"
     held = _Page(TITLE, f"{number} things that were decided, wished for and learned here, and hold.", parts)
@@ -83,16 +84,16 @@ def _pages(facts: Sequence[Memory], now: datetime) -> Iterator[_Page]:
 
 def _of_topic(topic: Topic) -> _Page:
     """Build a topic's page: what was said of it, which is not all still so."""
-    living = holding.newest_first(holding.current(topic.facts))
-    shown = living[: holding.MOST_LINES]
+    living = current_facts.newest_first(current_facts.current(topic.facts))
+    shown = living[: current_facts.MOST_LINES]
     days = f"{day_of(shown[-1])} to {day_of(shown[0])}"
-    part = holding.Part(SAID, shown, len(living) - len(shown))
+    part = current_facts.Part(SAID, shown, len(living) - len(shown))
     return _Page(topic.name, f"{len(shown)} facts, {days}, newest first.", [part])
 
 
 def _memory(view: View, channel: str, page: _Page, facts: Sequence[Memory], now: datetime) -> Memory:
     rest = f"`dreamctl list --channel {channel} --level {Level.FACT.value}` lists them with the others."
-    text, ids = holding.body(page.parts, holding.Replaced(facts), rest)
+    text, ids = current_facts.profile_body(page.parts, current_facts.Predecessors(facts), rest)
     text = with_footnotes(text, ids, facts)
     node_id = okf.fact_id(channel, f"profile {page.title.casefold()}")
     if view.holds(node_id) and (known := view.memory(node_id)):
@@ -123,3 +124,14 @@ def _action(view: View, memory: Memory, paths: Mapping[NodeId, str]) -> Action |
         return None  # a person's own page has this name
     number = len(memory.sources)
     return create(view, memory, STAGE, f"what {number} facts say of {memory.title.lower()}", paths)
+
+
+def refresh(view: View, now: datetime) -> Proposals:
+    """Plan scenarios and profiles again, for facts that a later step has changed; nothing where none has."""
+    planned = Proposals()
+    for again in (scenarios.plan(view, now), plan(view, now)):
+        planned.actions += again.actions
+        planned.cursors |= again.cursors
+        for what, number in again.counts.items():
+            planned.count(what, number)
+    return planned

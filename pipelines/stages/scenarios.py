@@ -18,12 +18,21 @@ from ...llm.model import LlmError
 from ...store import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
 from ...store.okf.wording import BY_HAND, body_hash
-from ..pages import episode_page, narration, titles
-from ..pages.changes import plainly
-from ..pages.episodes import SMALLEST, Episode, distinction, episodes_of
-from ..pages.quotes import day_of, labels_of, place_of, with_footnotes
-from ..workspace.checkpoint import once
-from ..workspace.proposals import Planned, archive, brought_back, create, cursor_of, may_come_back, newest, replace_text
+from ..pages import titles
+from ..pages.current_facts import plainly
+from ..pages.episodes import SMALLEST, Episode, PageBody, distinction, episode_body, episodes_of, name_of, outcome_of
+from ..pages.fact_lines import day_of, labels_of, place_of, with_footnotes
+from ..workspace.memo import once
+from ..workspace.proposals import (
+    Proposals,
+    archive,
+    brought_back,
+    create,
+    cursor_of,
+    may_come_back,
+    newest,
+    replace_text,
+)
 from ..workspace.view import Vectors, View
 
 STAGE = "scenarios"
@@ -34,9 +43,9 @@ MOST_ARCHIVED = 8
 """Pages of an older dreamd, clusters without days, that a run puts away; the gate lets a run remove ten."""
 
 
-def plan(view: View, now: datetime) -> Planned:
+def plan(view: View, now: datetime) -> Proposals:
     """Propose the pages of every channel whose facts have changed since the last dream."""
-    planned = Planned()
+    planned = Proposals()
     for channel in view.steps.counted(_channels(view), "channels"):
         fingerprint = view.fingerprint(Level.FACT, channel)
         if view.cursor(STAGE, channel) == fingerprint:
@@ -140,8 +149,8 @@ class _Channel:
             | ({TOLD: told} if told else {}),
         )
 
-    def _body(self, episode: Episode, told: Mapping[str, str | int]) -> episode_page.Body:
-        body = episode_page.body(episode.facts, str(told.get("text", "")))
+    def _body(self, episode: Episode, told: Mapping[str, str | int]) -> PageBody:
+        body = episode_body(episode.facts, str(told.get("text", "")))
         return replace(body, text=with_footnotes(body.text, body.sources, episode.facts))
 
     def _told(self, episode: Episode, page: Memory | None = None) -> dict[str, str | int]:
@@ -152,7 +161,7 @@ class _Channel:
             return dict(known)
         if self.view.model is None:
             return {}
-        text = narration.outcome(episode.facts, labels_of(episode.facts), self._ask)
+        text = outcome_of(episode.facts, labels_of(episode.facts), self._ask)
         return {} if self.view.model.why_not else {"of": of, "by": self.view.model.name, "text": text}
 
     def _ask(self, prompt: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -176,7 +185,7 @@ class _Channel:
             title = titles.own_title(self.session_titles.get(session, ""), said, others)
             if title and self._holds_whole(episode, session):
                 return title
-        if self.view.model is not None and (name := narration.name_of(episode.facts, self._ask)):
+        if self.view.model is not None and (name := name_of(episode.facts, self._ask)):
             return name
         stretch = [turn for session, said in turns.items() for turn in self._within(episode, session, said)]
         vectors = np.stack([self.vectors[fact.node_id] for fact in episode.facts])

@@ -22,9 +22,9 @@ from ...store.ledger.ledger import Reinforced, Usage
 from ...store.ledger.questions import Gap, Probe
 from ...store.model import Action, Level, Memory, NodeId, Turn
 from ...store.redaction import places_of_secrets
+from ..pipe import StepProgress
 from ..settings import PipelineSettings
-from ..steps import Steps
-from .checkpoint import Memo
+from .memo import Memo
 
 Vectors = NDArray[np.float32]
 
@@ -121,7 +121,7 @@ class View:
         self.run_id = run_id
         self.memo: Memo | None = None
         self.model: Asker | None = None
-        self.steps = Steps(lambda at: None)
+        self.steps = StepProgress(lambda at: None)
         self.actions: list[Action] = []
         self.held: set[NodeId] = set()
         """Pages that a stage would have rewritten, had no person edited them."""

@@ -14,9 +14,8 @@ import pytest
 from dreamd.llm.budget import Asker
 from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines import protocol
-from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
-from dreamd.pipelines.protocol import SPENT, Done, Failed, Progress
+from dreamd.pipelines.protocol import SPENT, Done, Failed, Progress, read_changeset
 from dreamd.pipelines.workspace.snapshot import Snapshot
 from dreamd.store import okf
 from dreamd.store.channel import channel_of_folder, project_root

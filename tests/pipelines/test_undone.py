@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from dreamd.daemon.importing.detect import read
 from dreamd.daemon.importing.reading.items import SessionRead
-from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
+from dreamd.pipelines.protocol import read_changeset
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
 from dreamd.store.changes.edits import edit_key
 from dreamd.store.changes.runs import AppliedRun

@@ -29,7 +29,7 @@ NOTE = "The blue ladder of the attic studio is kept by Marek"
 CHILD = """
 import hashlib, sys
 from pathlib import Path
-from dreamd.pipelines.changeset_file import *
+from dreamd.pipelines.protocol import *
 from dreamd.pipelines.protocol import *
 from dreamd.store.keep import okf
 from dreamd.store.model import *

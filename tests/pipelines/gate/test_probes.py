@@ -9,11 +9,20 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from dreamd.pipelines.gate.details import details_of, said_in
 from dreamd.pipelines.gate.gate import probes_of, worse
-from dreamd.pipelines.gate.probes import FEWEST_WORDS, HARD_WORDS, ProbeGenerator, Score, ask, replaced_by, spread
+from dreamd.pipelines.gate.probes import (
+    FEWEST_WORDS,
+    HARD_WORDS,
+    ProbeGenerator,
+    Score,
+    ask,
+    details_of,
+    replaced_by,
+    said_in,
+    spread,
+)
 from dreamd.pipelines.gate.shadow_index import ShadowIndex
-from dreamd.pipelines.workspace.diff import Replaced
+from dreamd.pipelines.workspace.proposals import ReplacedTexts
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.ledger.questions import Probe
 from dreamd.store.memory import MemoryStore, StorePaths
@@ -85,20 +94,20 @@ def test_of_what_is_superseded_only_the_details_that_both_have_are_expected(stor
     node = store.catalog.nodes([store.list(channel="shop")[0].node_id]).popitem()[1]
     kept = " ".join(node.text.split()[:-1])  # another month
     newer = f"{kept} December"
-    for case in generator_of(store).harder(node, Replaced(node.text, newer)):
+    for case in generator_of(store).harder(node, ReplacedTexts(node.text, newer)):
         assert case.details == details_of(kept)
         assert case.words == said_in(newer) & said_in(node.text) & case.words
     (asked,) = generator_of(store).real([Probe("Who keeps it?", "shop", (node.node_id,))])
-    assert asked.after(Replaced("Another says it in May 2020", newer)).details == asked.details
+    assert asked.after(ReplacedTexts("Another says it in May 2020", newer)).details == asked.details
 
 
 def test_what_is_superseded_is_asked_for_by_words_of_its_successor(store: MemoryStore) -> None:
     node = store.catalog.nodes([store.list(channel="shop")[0].node_id]).popitem()[1]
     newer = " ".join(node.text.split()[::2])
-    asked = generator_of(store).harder(node, Replaced(node.text, newer))
+    asked = generator_of(store).harder(node, ReplacedTexts(node.text, newer))
     assert asked
     assert all(stems_of(query_terms(case.probe.text)) <= said_in(newer) for case in asked)
-    assert generator_of(store).harder(node, Replaced(node.text, "Gone for good")) == []
+    assert generator_of(store).harder(node, ReplacedTexts(node.text, "Gone for good")) == []
 
 
 def test_a_memory_that_supersedes_none_replaces_none(store: MemoryStore) -> None:

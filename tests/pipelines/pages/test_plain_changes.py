@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from dreamd.pipelines.pages.changes import is_plain, plainly, told_by
+from dreamd.pipelines.pages.current_facts import is_plain, plainly, told_by
 from dreamd.store.text.quotes import write_reply
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -3,7 +3,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from dreamd.pipelines.extract.duplicates import Known
+from dreamd.pipelines.stages.consolidate import KnownStatements
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
     ],
 )
 def test_the_same_said_twice(a: str, b: str) -> None:
-    assert Known([("1", a)]).same_as(b) == "1"
+    assert KnownStatements([("1", a)]).same_as(b) == "1"
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_the_same_said_twice(a: str, b: str) -> None:
     ],
 )
 def test_near_misses_are_kept_apart(a: str, b: str) -> None:
-    assert Known([("1", a)]).same_as(b) is None
+    assert KnownStatements([("1", a)]).same_as(b) is None
 
 
 CHANGES = {
@@ -63,12 +63,12 @@ def test_any_one_change_keeps_apart(picked: tuple[str, ...], data: st.DataObject
     place = data.draw(st.integers(0, len(picked) - 1))
     other = data.draw(st.sampled_from([value for value in list(CHANGES.values())[place] if value != picked[place]]))
     changed = (*picked[:place], other, *picked[place + 1 :])
-    assert Known([("1", " ".join(picked))]).same_as(" ".join(changed)) is None
+    assert KnownStatements([("1", " ".join(picked))]).same_as(" ".join(changed)) is None
 
 
 def test_a_thousand_statements_that_differ_stay_as_many() -> None:
     statements = [" ".join(picked) for picked in product(*CHANGES.values())]
-    known = Known()
+    known = KnownStatements()
     for number, text in enumerate(statements):
         assert known.same_as(text) is None
         known.add(str(number), text)

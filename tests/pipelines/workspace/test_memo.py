@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from dreamd.pipelines.workspace.checkpoint import Memo, key_of, once
+from dreamd.pipelines.workspace.memo import Memo, key_of, once
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -12,9 +12,9 @@ from itertools import accumulate
 from ...store.text.languages import languages, phrases, table
 from ...store.text.sentences import Sentence, joined_as_one, on_one_line, side_by_side, split
 from ...store.text.words import stems_of
+from .contexts import Speaker, TurnContext
 from .passages import SHORT_WORDS
-from .places import Place, Speaker
-from .signs import FEW_CONTENT, content_words, is_question, opens, without_greeting
+from .worth import FEW_CONTENT, content_words, is_question, opens, without_greeting
 
 FEW_WORDS = 8
 """A reply of so few words says nothing without what it replies to."""
@@ -29,33 +29,33 @@ CORRECTS = "correct"
 """The judge's words for replies that say nothing without what they reply to, and for the one to a claim."""
 
 
-def replied_to(place: Place, reply: str) -> str:
+def replied_to(context: TurnContext, reply: str) -> str:
     """Return the words that a turn accepts, chooses, refuses or answers; "" where it stands for itself.
 
     `reply` is the judge's word for how it answers the turn before.
     """
-    before = place.before
-    if before is None or place.speaker is Speaker.ASSISTANT or not place.sentences:
+    before = context.before
+    if before is None or context.speaker is Speaker.ASSISTANT or not context.sentences:
         return ""
-    if place.speaker is Speaker.PEER:
-        return _asked(place, before)
-    if (number := _chosen(without_greeting(place.sentences[0]))) and (item := _option(before.text, number)):
+    if context.speaker is Speaker.PEER:
+        return _asked(context, before)
+    if (number := _chosen(without_greeting(context.sentences[0]))) and (item := _option(before.text, number)):
         return item
     if reply not in LEANING:
         return ""
-    return _proposed(before, place.text) or (_meant(before, place.text) if reply == CORRECTS else "")
+    return _proposed(before, context.text) or (_meant(before, context.text) if reply == CORRECTS else "")
 
 
-def is_bare(place: Place, reply: str) -> bool:
+def is_bare(context: TurnContext, reply: str) -> bool:
     """Check for a few words that say nothing where what they reply to is not found: "do it", "remove the first two"."""
-    is_few = reply in LEANING and len(place.text.split()) <= FEW_WORDS
-    return place.speaker is not Speaker.ASSISTANT and (is_few or len(content_words(place.text)) < FEW_CONTENT)
+    is_few = reply in LEANING and len(context.text.split()) <= FEW_WORDS
+    return context.speaker is not Speaker.ASSISTANT and (is_few or len(content_words(context.text)) < FEW_CONTENT)
 
 
-def _asked(place: Place, before: Place) -> str:
+def _asked(context: TurnContext, before: TurnContext) -> str:
     """Return the question that a few words between people answer."""
     asked = before.sentences[-1] if before.sentences else ""
-    few = sum(len(sentence.split()) for sentence in place.sentences) <= FEW_WORDS
+    few = sum(len(sentence.split()) for sentence in context.sentences) <= FEW_WORDS
     return asked if few and asked.endswith("?") else ""
 
 
@@ -91,7 +91,7 @@ def _option(text: str, number: int) -> str | None:
     return side_by_side(on_one_line(leads[-1].text), opening[leads[-1].end : item.start("text")], chosen)
 
 
-def _proposed(before: Place, reply: str) -> str:
+def _proposed(before: TurnContext, reply: str) -> str:
     """Return the last question of a turn, or its first proposal with what explains it.
 
     Where the reply names nothing of a proposal, but of another sentence, that one is meant.
@@ -122,7 +122,7 @@ def _proposed(before: Place, reply: str) -> str:
     return joined_as_one(pieces[at : at + _explained(said[at:])], before.text).text
 
 
-def _meant(before: Place, reply: str) -> str:
+def _meant(before: TurnContext, reply: str) -> str:
     """Return the sentence of a turn that a few words put right: the one that shares most with them, else the last."""
     said = before.sentences if len(reply.split()) <= FEW_WORDS else ()
     named = stems_of(content_words(reply))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dreamd.pipelines.pipe import DETAIL_EVERY_S, StepProgress
 from dreamd.pipelines.protocol import Progress
-from dreamd.pipelines.steps import DETAIL_EVERY_S, Steps
 
 
 def test_details_are_reported_at_intervals_and_name_their_step() -> None:
     reported: list[Progress] = []
     clock = [100.0]
-    steps = Steps(reported.append, lambda: clock[0])
+    steps = StepProgress(reported.append, lambda: clock[0])
     steps.at("drift", 1, 9)
     for item in steps.counted(range(4), "facts"):
         clock[0] += DETAIL_EVERY_S / 2 if item else 0

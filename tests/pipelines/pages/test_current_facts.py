@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime
 from itertools import pairwise
 
 import pytest
-from dreamd.pipelines.extract.memories import WORTH
-from dreamd.pipelines.pages import holding
+from dreamd.pipelines.extract.attributes import WORTH
+from dreamd.pipelines.pages import current_facts
 from dreamd.store.model import Kind, Memory, StatementSlot
 
 from tests.pipelines.pages.said import said
@@ -17,7 +17,9 @@ TODAY = date(2026, 4, 1)
 
 
 def rendered(*facts: Memory) -> str:
-    return holding.body(holding.chosen(facts, TODAY), holding.Replaced(facts), "`dreamctl list` lists them.")[0]
+    return current_facts.profile_body(
+        current_facts.chosen(facts, TODAY), current_facts.Predecessors(facts), "`dreamctl list` lists them."
+    )[0]
 
 
 def test_each_kind_has_its_heading_and_what_only_happened_has_none() -> None:
@@ -39,8 +41,8 @@ def test_each_kind_has_its_heading_and_what_only_happened_has_none() -> None:
         said("The limit is 40.", "s1#12", Kind.VALUE),
     )
     headings = [line[3:] for line in text.splitlines() if line.startswith("## ")]
-    assert headings == list(holding.HEADINGS)
-    assert text.index("The port is 8181") < text.index(f"## {holding.WISHED}")
+    assert headings == list(current_facts.HEADINGS)
+    assert text.index("The port is 8181") < text.index(f"## {current_facts.WISHED}")
     assert not any(words in text for words in ("Porto", "lock", "9 March", "rename"))
 
 
@@ -94,7 +96,7 @@ def test_of_a_relation_the_newest_holds_whatever_its_kind(kind: Kind, link: str)
 
 
 def test_a_newer_one_that_has_no_room_does_not_bring_the_older_back() -> None:
-    many = [said(f"Rule {n}.", f"s{n}#1", Kind.DECISION) for n in range(5, holding.MOST_RULES + 6)]
+    many = [said(f"Rule {n}.", f"s{n}#1", Kind.DECISION) for n in range(5, current_facts.MOST_RULES + 6)]
     new = said("It opens on the 9th.", "s3#1", Kind.DECISION)
     old = replace(said("It opens on the 16th.", "s1#1", Kind.FACT), later=(new.node_id,))
     assert "16th" not in rendered(*many, old, new)
@@ -103,20 +105,20 @@ def test_a_newer_one_that_has_no_room_does_not_bring_the_older_back() -> None:
 def test_a_chain_of_replacements_is_bounded() -> None:
     facts = [said(f"Version {n}.", f"s{n}#1", Kind.DECISION) for n in range(1, 7)]
     chain = [replace(old, superseded_by=new.node_id) for old, new in pairwise(facts)]
-    assert rendered(*chain, facts[-1]).count("~~") == 2 * holding.MOST_EARLIER
+    assert rendered(*chain, facts[-1]).count("~~") == 2 * current_facts.MOST_EARLIER
 
 
 def test_what_was_said_again_stays_where_there_is_too_much() -> None:
-    many = [said(f"Rule {n}.", f"s{n}#1", Kind.PREFERENCE) for n in range(1, holding.MOST_RULES + 6)]
+    many = [said(f"Rule {n}.", f"s{n}#1", Kind.PREFERENCE) for n in range(1, current_facts.MOST_RULES + 6)]
     many[0] = replace(many[0], sources=("s1#1", "s9#4"))
     text = rendered(*many)
-    assert text.count("[^m") == holding.MOST_RULES
+    assert text.count("[^m") == current_facts.MOST_RULES
     assert "“Rule 1.”" in text
     assert "“Rule 2.”" not in text
 
 
 def test_what_has_no_room_is_counted_below_its_heading() -> None:
-    text = rendered(*(said(f"Shop {n} opens at {n}.", f"s{n}#1") for n in range(1, holding.MOST_LINES + 4)))
+    text = rendered(*(said(f"Shop {n} opens at {n}.", f"s{n}#1") for n in range(1, current_facts.MOST_LINES + 4)))
     assert text.endswith("\n\n… and 3 more: `dreamctl list` lists them.")
     assert "more" not in rendered(said("The shop opens at 7.", "s1#1"))
 
@@ -128,22 +130,22 @@ def remembered(text: str, kind: Kind = Kind.NOTE) -> Memory:
 @pytest.mark.parametrize(
     ("text", "heading"),
     [
-        ("Never push to main directly; always open a pull request.", holding.WISHED),
-        ("We decided to keep SQLite, because the shop has one till.", holding.DECIDED),
-        ("I prefer tabs to spaces.", holding.WISHED),
-        ("Wir haben uns für Postgres entschieden.", holding.DECIDED),
-        ("Nunca desplegamos los viernes.", holding.WISHED),
-        ("The accountant is Synnøve Aas.", holding.KNOWN),
+        ("Never push to main directly; always open a pull request.", current_facts.WISHED),
+        ("We decided to keep SQLite, because the shop has one till.", current_facts.DECIDED),
+        ("I prefer tabs to spaces.", current_facts.WISHED),
+        ("Wir haben uns für Postgres entschieden.", current_facts.DECIDED),
+        ("Nunca desplegamos los viernes.", current_facts.WISHED),
+        ("The accountant is Synnøve Aas.", current_facts.KNOWN),
     ],
 )
 @pytest.mark.parametrize("kind", [Kind.NOTE, Kind.FACT])
 def test_what_was_remembered_stands_where_a_session_would_have_put_it(text: str, heading: str, kind: Kind) -> None:
-    assert [part.heading for part in holding.chosen([remembered(text, kind)], TODAY)] == [heading]
+    assert [part.heading for part in current_facts.chosen([remembered(text, kind)], TODAY)] == [heading]
 
 
 def test_a_kind_that_was_given_stands() -> None:
     given = remembered("Never push to main directly.", Kind.DECISION)
-    assert [part.heading for part in holding.chosen([given], TODAY)] == [holding.DECIDED]
+    assert [part.heading for part in current_facts.chosen([given], TODAY)] == [current_facts.DECIDED]
 
 
 def test_worth_goes_before_age() -> None:
@@ -155,19 +157,19 @@ def test_worth_goes_before_age() -> None:
 
 
 def test_a_bare_secret_is_no_line() -> None:
-    assert holding.chosen([remembered("api key is [redacted:anthropic]")], TODAY) == []
+    assert current_facts.chosen([remembered("api key is [redacted:anthropic]")], TODAY) == []
 
 
 @pytest.mark.parametrize(
     ("text", "heading"),
     [
-        ("We are going to write the importer next week.", holding.OPEN),
-        ("Wir werden im Mai umziehen.", holding.OPEN),
-        ("Voy a escribir el importador.", holding.OPEN),
-        ("vilde will be in Tromsø from 1 december, exchange term", holding.KNOWN),
-        ("mqtt no, otra pieza que se cae a las 3 de la mañana y nadie la entiende", holding.KNOWN),
-        ("Die Bäckerei ist am Morgen voll.", holding.KNOWN),
+        ("We are going to write the importer next week.", current_facts.OPEN),
+        ("Wir werden im Mai umziehen.", current_facts.OPEN),
+        ("Voy a escribir el importador.", current_facts.OPEN),
+        ("vilde will be in Tromsø from 1 december, exchange term", current_facts.KNOWN),
+        ("mqtt no, otra pieza que se cae a las 3 de la mañana y nadie la entiende", current_facts.KNOWN),
+        ("Die Bäckerei ist am Morgen voll.", current_facts.KNOWN),
     ],
 )
 def test_an_open_thread_is_what_its_speaker_means_to_do(text: str, heading: str) -> None:
-    assert [part.heading for part in holding.chosen([remembered(text)], TODAY)] == [heading]
+    assert [part.heading for part in current_facts.chosen([remembered(text)], TODAY)] == [heading]

@@ -13,7 +13,7 @@ from ...store.embedding.cache import EmbeddingCache
 from ...store.embedding.embedding import Embedder
 from ...store.engine.database import backup
 from ...store.model import Corrupt
-from .checkpoint import Memo, key_of
+from .memo import Memo, key_of
 from .view import Vectors
 
 BATCH = 512

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from dreamd.pipelines.pages import recurring
+from dreamd.pipelines.stages import synthesis
 from dreamd.store.model import Kind, Memory
 
 from tests.pipelines.pages.said import said
@@ -15,9 +15,9 @@ STAGED = replace(said("First staging, then production.", "s1#2", Kind.PROCEDURE)
 ONCE = said("No second server.", "s1#4", Kind.NEGATIVE)
 
 
-def groups(*facts: Memory) -> recurring.Groups:
+def groups(*facts: Memory) -> synthesis.Groups:
     subjects = {fact.node_id: 0 if fact in LOCKED else n for n, fact in enumerate(facts, start=1)}
-    return recurring.recurring(facts, {key: np.eye(9, dtype=np.float32)[n] for key, n in subjects.items()})
+    return synthesis.recurring_facts(facts, {key: np.eye(9, dtype=np.float32)[n] for key, n in subjects.items()})
 
 
 def test_alike_facts_of_several_sessions_and_what_was_said_again_are_one_group_each() -> None:
@@ -26,7 +26,7 @@ def test_alike_facts_of_several_sessions_and_what_was_said_again_are_one_group_e
         ("Refused", [3]),
         ("Procedures", [1]),
     ]
-    text, ids = recurring.body(found)
+    text, ids = synthesis.insight_body(found)
     assert text.splitlines()[2:5] == [
         "- 4 March 2026: “Never write from two workers 3.” [^m1]",
         "  - 3 March 2026: “Never write from two workers 2.” [^m2]",

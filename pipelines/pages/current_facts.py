@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
+from itertools import product, takewhile
 
 from ...store.model import Kind, Memory, NodeId
 from ...store.roles import MACHINES, Role
+from ...store.text.judging import RELATED_FROM, change_reasons, change_score
 from ...store.text.languages import phrases
 from ...store.text.quotes import read_reply
-from ..extract.memories import WORTH, Reading, read_memory
-from .quotes import dated, in_time, labels_of, line
+from ...store.text.sentences import joined_as_one, joined_sentences, sentences_of
+from ...store.text.statements import read
+from ..extract.attributes import WORTH, MemoryAttributes, read_memory
+from .fact_lines import dated, in_time, labels_of, line
 
 MOST_LINES, MOST_RULES = 12, 24
 """Lines under one heading, and under those of what is wished and refused: an agent breaks what it lacks."""
@@ -77,7 +81,7 @@ def heading_of(fact: Memory, today: date) -> str:
     return KNOWN if reading.kind in {Kind.FACT, Kind.NOTE} else ""
 
 
-def _holds(fact: Memory, reading: Reading) -> bool:
+def _holds(fact: Memory, reading: MemoryAttributes) -> bool:
     """Check that what was said is no question, no assistant's, and surely worth keeping if it was said to one.
 
     Of what was said to an assistant, that which may be a stranger's words is of no kind but a fact.
@@ -123,7 +127,7 @@ def _worth(fact: Memory) -> int:
     return math.floor(STEPS * reading.worth) if reading else 0
 
 
-class Replaced:
+class Predecessors:
     """The facts that others took the place of, by the newer one's id: certainly, or perhaps."""
 
     def __init__(self, facts: Iterable[Memory]) -> None:
@@ -144,7 +148,7 @@ class Replaced:
         return found
 
 
-def body(parts: Sequence[Part], replaced: Replaced, rest: str) -> tuple[str, tuple[NodeId, ...]]:
+def profile_body(parts: Sequence[Part], replaced: Predecessors, rest: str) -> tuple[str, tuple[NodeId, ...]]:
     """Render the parts of a page under their headings; return the text and the cited ids in order.
 
     `rest` says where those lines are for which a heading had no room.
@@ -158,7 +162,64 @@ def body(parts: Sequence[Part], replaced: Replaced, rest: str) -> tuple[str, tup
     return "\n".join(lines), tuple(labels)
 
 
-def _lines(facts: Sequence[Memory], replaced: Replaced, labels: Mapping[NodeId, str]) -> Iterator[str]:
+def _lines(facts: Sequence[Memory], replaced: Predecessors, labels: Mapping[NodeId, str]) -> Iterator[str]:
     for fact in facts:
         yield line(fact, labels[fact.node_id], dated)
         yield from (f"  {line(older, labels[older.node_id], dated)}" for older in replaced.by(fact))
+
+
+LINKED_COSINE = RELATED_FROM
+"""A change that is shown must be in the words: how near two statements are in meaning let them be linked, no more."""
+
+SHORT_CHARS = 200
+"""Words that are read at a glance, in a table of two columns."""
+
+
+def plainly(facts: Iterable[Memory]) -> list[Memory]:
+    """Return facts, each with those of its probable successors alone that plainly replace it."""
+    known = {fact.node_id: fact for fact in facts}
+    return [replace(fact, later=_plain_of(fact, known)) if fact.later else fact for fact in known.values()]
+
+
+def _plain_of(fact: Memory, known: dict[NodeId, Memory]) -> tuple[NodeId, ...]:
+    return tuple(newer for newer in fact.later if newer in known and is_plain(fact, known[newer]))
+
+
+def is_plain(older: Memory, newer: Memory) -> bool:
+    """Check that a person ends what the older names ("from SQLite to Postgres"), or gives it another value."""
+    if older.said_by in MACHINES or newer.said_by in MACHINES:
+        return False
+    reasons = (change_reasons(read(old), read(new), LINKED_COSINE, {}) for old, new in _pairs(older, newer))
+    return any(found and (found["ended"] or found["value"]) for found in reasons)
+
+
+def told_by(older: Memory, newer: Memory) -> tuple[Memory, Memory]:
+    """Return both, a long one from the sentence on that shows the change best; whole where no sentence shows it."""
+
+    def score(pair: tuple[str, str]) -> float:
+        return change_score(change_reasons(read(pair[0]), read(pair[1]), LINKED_COSINE, {}))
+
+    pairs = list(_pairs(older, newer))
+    best = max(pairs, key=score, default=None)
+    if best is None or not score(best):
+        return older, newer
+    return _from(best[0], older), _from(best[1], newer)
+
+
+def _from(sentence: str, memory: Memory) -> Memory:
+    """Return a memory's own words if they are short, else from this sentence on as much as is.
+
+    The value often stands in the next one: "License: not MIT any more. MPL-2.0, since somebody sold a copy."
+    """
+    said = read_reply(memory.text)[0]
+    words = " ".join(said.split())
+    if len(words) > SHORT_CHARS:
+        pieces = joined_sentences(said)
+        first = [piece.text for piece in pieces].index(sentence)
+        following = (joined_as_one(pieces[first:end], said).text for end in range(first + 1, len(pieces) + 1))
+        words = max(takewhile(lambda part: len(part) <= SHORT_CHARS, following), key=len, default=sentence)
+    return replace(memory, text=words, days=())
+
+
+def _pairs(older: Memory, newer: Memory) -> Iterable[tuple[str, str]]:
+    return product(sentences_of(read_reply(older.text)[0]), sentences_of(read_reply(newer.text)[0]))
