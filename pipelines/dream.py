@@ -1,4 +1,4 @@
-"""A dream: copy the memory, let the stages plan on the copy, leave what they propose in the run's folder."""
+"""A dream: copy the memory, let the stages plan on the copy, leave changeset and report in the run's folder."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ from .workspace.memo import Memo
 from .workspace.snapshot import Snapshot
 from .workspace.view import View
 
+MOST_LEAKS = 100
+
 
 def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener | None = None) -> Done:
-    """Plan one dream. Writes only in the request's folder, and to its checkpoint.
+    """Plan one dream. Writes only in the request's folder and to its checkpoint.
 
-    `listener` learns what to call off before a pause.
+    `listener` is given the callback that aborts a request to a language model before a pause.
     """
     embedder = embedder_for(request.store.embedding, request.models)
     snapshot = Snapshot(request.folder, request.vault, request.index, request.ledger)
@@ -60,14 +62,14 @@ def dream(request: RunRequest, on_progress: OnProgress, listener: PauseListener 
 
 
 def _linked_since_the_last(snapshot: Snapshot) -> int:
-    """Count the statements that were linked to what was known, when they were remembered, since the last dream."""
+    """Count the remembered statements that were linked to earlier ones since the last dream."""
     dreams = snapshot.ledger.runs(1, kinds=get_args(RunKind), states=("applied",))
     since = dreams[0].started_at if dreams else datetime.min.replace(tzinfo=UTC)
     return len(snapshot.ledger.runs_since(since, (LINK,)))
 
 
 def _with_spending(on_progress: OnProgress, view: View, file: Path) -> OnProgress:
-    """Add to every report what the model was asked so far, and keep it in a file.
+    """Add the language model's cost so far to every report, and keep it in a file.
 
     The daemon thus knows the cost of a dream that it ends, or finds ended.
     """
@@ -83,7 +85,7 @@ def _with_spending(on_progress: OnProgress, view: View, file: Path) -> OnProgres
 
 
 def _left(request: RunRequest) -> Allowance:
-    """Return what the day's earlier runs have left of the model's allowance."""
+    """Return the rest of the model's daily allowance after earlier runs."""
     return Allowance(
         calls=max(0, request.llm.calls_per_day - request.calls_spent),
         tokens=max(0, request.llm.tokens_per_day - request.tokens_spent),
@@ -91,7 +93,7 @@ def _left(request: RunRequest) -> Allowance:
 
 
 def _shadow(request: RunRequest, view: View, embedder: Embedder) -> ShadowIndex:
-    """Open the copy's own copy, in which the gate tries what is proposed."""
+    """Open a copy of the copied index, in which the gate tries proposals."""
     hidden = {key.removeprefix("turn:") for key in view.history.tombstones if key.startswith("turn:")}
     index = request.folder / "index.db"
     shadow = ShadowIndex(index, request.vault, request.store, embedder, view.vectors, request.now, hidden)
@@ -107,11 +109,8 @@ def _stages(request: RunRequest) -> dict[Stage, bool]:
     return {stage: stages.get(stage, True) and stage in COMPACTION for stage in Stage}
 
 
-MOST_LEAKS = 100
-
-
 def finish(view: View, request: RunRequest, outcome: RunOutcome, runs: Sequence[Run], linked: int = 0) -> Done:
-    """Write the changeset into the run's folder and return what the daemon is to know of the run."""
+    """Write the changeset into the run's folder and return the message for the daemon."""
     changeset = Changeset(run_id=request.run_id, actions=tuple(view.actions), cursors=view.cursors)
     path = request.folder / "changeset.jsonl"
     if changeset.changes_something or changeset.cursors:
@@ -120,8 +119,8 @@ def finish(view: View, request: RunRequest, outcome: RunOutcome, runs: Sequence[
     written, shown = markdown.path_of(request.local_date), html.path_of(request.local_date)
     text = markdown.render(report, _text(view, written))
     derived = {}
-    # A run that changes nothing writes nothing; but what the gate left out, and why, is said once a day, and which
-    # pages its person has edited, whenever they would have changed.
+    # A run that changes nothing writes no digest, with two exceptions: refusals of the gate are reported once a day,
+    # and pages that were left as a person edited them whenever they would have changed.
     is_refused = outcome.gate and outcome.gate.dropped and view.read(written) is None
     if changeset.changes_something or view.held or is_refused:
         derived = {written: text, shown: html.render(report, _text(view, shown))}
@@ -139,7 +138,7 @@ def _text(view: View, path: str) -> str:
 
 
 def _numbers(view: View, changeset: Changeset, outcome: RunOutcome) -> dict[str, Any]:
-    """Return what `runs` shows: numbers and ids, no texts. A run that did nothing says so."""
+    """Return the summary that `runs` shows: numbers and ids, no texts."""
     return {
         "actions": len(changeset.actions),
         "did_nothing": not changeset.changes_something,

@@ -1,4 +1,4 @@
-"""The pause signal: the daemon's bytes on the pipe, read in a thread beside the work."""
+"""The pipe between a dream and the daemon: its pause signal, read in a thread, and the progress of the steps."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ from .protocol import PAUSE, Progress
 
 READ_BYTES = 4096
 
+T = TypeVar("T")
+
+DETAIL_EVERY_S = 0.5
+
+OnProgress = Callable[[Progress], None]
+
 
 def first_line(descriptor: int) -> tuple[bytes, bytes]:
-    """Read the first line, and return it with the bytes that came after it.
+    """Read the first line; return it and the bytes after it.
 
-    Reads the bare descriptor: Python's own buffer would swallow the daemon's next byte with the line.
+    Reads the bare descriptor: Python's own buffer would take the daemon's next byte along with the line.
     """
     held = b""
     while b"\n" not in held and (data := os.read(descriptor, 2**16)):
@@ -30,16 +36,16 @@ def first_line(descriptor: int) -> tuple[bytes, bytes]:
 class PauseListener:
     """Listens for the daemon in a thread of its own; the end of the pipe ends this process.
 
-    At PAUSE a pending request to a language model is called off first, then this process stops itself at once, without
-    waiting for a good place. The daemon lets it go on with a signal.
+    At PAUSE a pending request to a language model is aborted, then this process stops itself at once, wherever it is.
+    The daemon continues it with a signal.
     """
 
     def __init__(self) -> None:
-        self._call_off: Callable[[], None] | None = None
+        self._abort: Callable[[], None] | None = None
 
-    def before_pausing(self, call_off: Callable[[], None] | None) -> None:
+    def before_pausing(self, abort: Callable[[], None] | None) -> None:
         """Set the callback that closes the connection to a language model; it may be called at any time."""
-        self._call_off = call_off
+        self._abort = abort
 
     def listen(self, descriptor: int, heard: bytes = b"") -> None:
         """Start listening; `heard` are bytes that came with the request."""
@@ -53,23 +59,20 @@ class PauseListener:
         os._exit(3)
 
     def _obey(self, received: bytes) -> None:
-        """Obey the last byte only: PAUSE followed by RESUME while this process slept means to go on."""
+        """Obey the last byte only: a PAUSE that a RESUME followed while this process slept is over."""
         if not received.endswith(PAUSE):
             return
-        if self._call_off is not None:
-            with contextlib.suppress(Exception):  # it is stopped anyway
-                self._call_off()
+        if self._abort is not None:
+            with contextlib.suppress(Exception):  # the process is stopped in any case
+                self._abort()
         os.kill(os.getpid(), signal.SIGSTOP)
 
 
-T = TypeVar("T")
-
-DETAIL_EVERY_S = 0.5
-OnProgress = Callable[[Progress], None]
-
-
 class StepProgress:
-    """Reports the step that a dream is at, and from time to time the progress within it."""
+    """Reports the current step of a dream, and from time to time the progress within it.
+
+    The number of steps never changes during a run; progress within a step is in the note.
+    """
 
     def __init__(self, on_progress: OnProgress, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._on_progress = on_progress
@@ -78,7 +81,7 @@ class StepProgress:
         self._reported_s = 0.0
 
     def at(self, stage: str, done: int, total: int, note: str = "") -> None:
-        """Report that so many of the steps are done, and which one is next."""
+        """Report the number of finished steps, and the next one."""
         self._at = Progress(stage=stage, done=done, total=total)
         self._report(note)
 
@@ -88,7 +91,7 @@ class StepProgress:
             self._report(f"{what} {done:,} of {total:,}")
 
     def counted(self, items: Sequence[T], what: str) -> Iterator[T]:
-        """Yield items, and report how many have been."""
+        """Yield items and report their number as they pass."""
         for done, item in enumerate(items):
             self.detail(what, done, len(items))
             yield item

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 RunKind = Literal["daily", "weekly", "compaction"]
 PAUSE, RESUME = b"p", b"r"
 SPENT = "spent.json"
-"""A file in a run's folder: what it asked of a model so far, for a daemon that finds the run ended."""
+"""A file in a run's folder: the language model's cost so far, for a daemon that finds the run ended."""
 
 
 class MessageError(Exception):
@@ -37,9 +37,9 @@ class MessageError(Exception):
 class RunRequest(BaseModel):
     """One dream to plan. The paths are the living store's: the child reads them once, to copy, and writes in `folder`.
 
-    `local_date` and `utc_offset_s` are the person's when the run began; `now` is aware. `at_idle`: it gets a processor
-    only while that is idle, since no client waits for it. `checkpoint` is where finished units are kept for a dream
-    that is begun anew; `calls_spent` and `tokens_spent` are what other runs of the last 24 hours asked of a model.
+    `local_date` and `utc_offset_s` are the person's when the run began; `now` is aware. `at_idle`: the child gets a
+    processor only while it is idle, since no client waits. `checkpoint` is the file of finished units, for a dream that
+    starts again. `calls_spent` and `tokens_spent` are the model's cost in other runs of the last 24 hours.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -86,7 +86,7 @@ class RunRequest(BaseModel):
 class Progress(BaseModel):
     """Progress of a dream, in steps; `total` 0 means unknown, `note` is the progress within the step.
 
-    `calls`, `tokens` and `model_s` are what the run asked of a model so far, and the seconds that its answers took.
+    `calls`, `tokens` and `model_s` are the language model's cost in this run so far.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -102,7 +102,7 @@ class Progress(BaseModel):
 
 
 class Foreseen(BaseModel):
-    """The result of a probe in the copy once all was tried: shares of its gold and words, and the details told."""
+    """The final result of a probe in the copy: the shares of its gold and words, and the details in its envelope."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -131,9 +131,9 @@ class Check(BaseModel):
 class Done(BaseModel):
     """The dream is planned: a changeset file in the run's folder (None: nothing to change).
 
-    `digest` is the day's digest as markdown. `derived` holds it as it shall lie in the vault, path to whole text
-    (`digests/2026-11-21.md` and `.html`); empty where there is nothing to report. `report` is what `runs` shows: counts
-    and dropped stages, no texts. `checks` are asked after applying.
+    `digest` is the day's digest as markdown. `derived` maps each path of it in the vault to its whole text
+    (`digests/2026-11-21.md` and `.html`); empty where there is nothing to report. `report` is the summary that `runs`
+    shows: counts and dropped stages, no texts. `checks` are asked after applying.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -33,7 +33,8 @@ def run_steps(
         if gate is not None:
             proposals.actions = gate.sift(step.name, proposed)
         if proposed and not proposals.actions:
-            proposals.counts = {"refused": len(proposed)}  # its cursors stay, so the next dream reads the same again
+            # The cursors are not moved either, so the next dream reads and proposes the same again.
+            proposals.counts = {"refused": len(proposed)}
         else:
             view.apply(proposals.actions, proposals.cursors)
         outcome.seconds[step.name] = time.monotonic() - began_s

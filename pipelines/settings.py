@@ -1,4 +1,4 @@
-"""Settings of the dreams: when they run, what they may use, which stages take part."""
+"""Settings of the dreams: their schedule, their limits, the stages that take part."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ class PreemptionSettings(BaseModel):
 class LimitSettings(BaseModel):
     """Limits of one dream, and of all dreams of 24 hours.
 
-    Work is counted, in seconds of a processor and of a language model: on a busy machine the wall clock says nothing.
+    Work is counted in seconds of a processor and of a language model, since the wall clock of a busy machine measures
+    other programs too.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -18,18 +18,27 @@ from .worth import signs_of
 
 EXPLICIT, IMPLIED, INFERRED = 0.95, 0.85, 0.70
 
+# Phrases that decide the kind of a statement, outside quotation marks and code, the surest first.
 _BY_WORDS = (
     ("kind.decided", Kind.DECISION),
     ("kind.rule", Kind.PREFERENCE),
     ("worth.preference", Kind.PREFERENCE),
     ("worth.decision", Kind.DECISION),
 )
-"""The words by which a statement is of a kind, outside quotation marks and code, the surest first."""
 
 _CODE = re.compile(r"`[^`]*`")
 
 DONE = "done"
-"""The judge's word for a change that an assistant made: the work itself tells of it, and it makes no fact."""
+"""The judge's label for a change that an assistant made. It makes no fact: the work itself shows it."""
+
+WORTH = "worth"
+"""The frontmatter key of a fact's worth at extraction, 0 to 1."""
+
+# Worth of a note, which a person asked for, and of a fact from before worth was recorded.
+REMEMBERED_WORTH, UNKNOWN_WORTH = 1.0, 0.5
+
+# Worth added for each further session in which it was said.
+SAID_AGAIN_WORTH = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +52,7 @@ class FactAttributes:
 
 
 def attributes_of(quote: str, context: TurnContext, judgement: Judgement) -> FactAttributes:
-    """Return the attributes of what a turn says, in its context; what a stranger may have said is nobody's rule."""
+    """Return the attributes of a quote of a judged turn; possibly foreign words never become a rule or a preference."""
     kind = Kind(judgement.kind)
     is_assistant = context.speaker is Speaker.ASSISTANT
     is_foreign = context.after_web if is_assistant else quotes_another(plain(context.turn.text))
@@ -54,18 +63,20 @@ def attributes_of(quote: str, context: TurnContext, judgement: Judgement) -> Fac
 
 
 def by_words(quote: str, context: TurnContext) -> FactAttributes:
-    """Return the attributes of what people say to each other, or ask to remember: the judge has seen neither."""
+    """Return the attributes by phrases, for talk among people and notes: the judge was trained on neither."""
     tense = _tense(quote)
     kind = _kind_by_words(quote, tense, context)
     return FactAttributes(kind, tense, EXPLICIT, _provenance(kind, context))
 
 
 def _kind_by_words(quote: str, tense: str, context: TurnContext) -> Kind:
+    # Numbered steps and refusals are surer signs than any phrase, so they come first.
     signs = signs_of(quote, context)
     if "steps" in signs:
         return Kind.PROCEDURE
     if context.speaker is Speaker.USER and "opens speech.reject" in signs:
         return Kind.PREFERENCE
+    # A rule in quotation marks or code is quoted, not stated.
     own = _CODE.sub(" ", without_marked(quote))
     found = next((kind for section, kind in _BY_WORDS if phrases(section).search(own)), None)
     return found or (Kind.EPISODE if context.speaker is Speaker.PEER and tense == "past" else Kind.FACT)
@@ -78,25 +89,15 @@ def _tense(quote: str) -> str:
 
 
 def _provenance(kind: Kind, context: TurnContext) -> str:
-    """Return where it comes from: what an assistant tells after it read the web is no more than inferred."""
+    """Return the provenance; an assistant's statement after reading the web is only inferred."""
     if context.speaker is Speaker.ASSISTANT:
         return "inferred" if context.after_web else "observed"
     return "user_corrected" if kind is Kind.CORRECTION else "user_stated"
 
 
-WORTH = "worth"
-"""The key under which a fact keeps its worth when it was drawn, 0 to 1."""
-
-REMEMBERED_WORTH, UNKNOWN_WORTH = 1.0, 0.5
-"""Worth of a note, which was asked for, and of a fact that was drawn before its worth was kept."""
-
-SAID_AGAIN_WORTH = 1.0
-"""Worth of each further session in which it was said."""
-
-
 @dataclass(frozen=True, slots=True)
 class MemoryAttributes:
-    """The kind and tense of what a memory says, and its worth beside that of others."""
+    """The kind and tense of a memory's statement, and its worth relative to others."""
 
     kind: Kind
     tense: str
@@ -104,9 +105,10 @@ class MemoryAttributes:
 
 
 def read_memory(memory: Memory) -> MemoryAttributes | None:
-    """Read a fact or a note; None for a text of which nothing is left without its secrets.
+    """Return the attributes of a fact or a note; None where nothing is left without secrets.
 
-    The kind and the tense that it has already stand, but for those of a note or fact that no turn is behind.
+    Kind and tense are taken from the memory where a turn is its source, else read from the words, as of a person's
+    turn without context.
     """
     words, _ = read_reply(memory.text)
     found = _alone(words, memory.said_by or Role.USER)

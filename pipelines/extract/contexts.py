@@ -1,6 +1,6 @@
-"""Own words: what the speaker of a turn says, without what only stands in it: quotations, pasted dialogues and heads.
+"""Contexts: each turn as its speaker's own words, with speaker and addressee, the turn before it, and tools that ran.
 
-A quoted sentence is somebody else's: it may be found, and makes no fact of the speaker's.
+Quotations, pasted dialogues and frontmatter are cut out: they may be found, but make no fact of the speaker's.
 """
 
 from __future__ import annotations
@@ -21,38 +21,44 @@ _RECALLED = re.compile(
     rf"<(?P<tag>{TAG}|dreamd|memory|memories|recalled|recall|system-reminder)\b[^>]*>.*?</(?P=tag)>",
     re.DOTALL | re.IGNORECASE,
 )
+
+# Text that a program put into a turn, between tags of two words: "<command-name>/plan</command-name>".
 _OF_PROGRAM = re.compile(r"^[^\S\n]*<(?P<tag>[a-z]+[-_][a-z_-]+)\b[^>\n]*>.*?</(?P=tag)>", re.DOTALL | re.MULTILINE)
-"""Words that a program put into a turn, between tags of two words: "<command-name>/plan</command-name>"."""
 
 _IMAGE = re.compile(r"\[image:\s*[^\]]+\]", re.IGNORECASE)
 _QUOTATION = re.compile(r"[^\S\n]{0,3}>")
+
+# The mark of a turn in a pasted dialogue: "Human: …", "**Assistant:** …".
 _ROLE = re.compile(
     r"[\s*_#<\[(-]{0,8}(?:human|user|assistant|system|developer|tool|ai|model)[\s*_>\])]{0,4}:", re.IGNORECASE
 )
-"""The mark of a turn in a pasted dialogue: "Human: …", "**Assistant:** …"."""
 
 _RULE = re.compile(r"(?:---|\+\+\+)\s*")
 _KEY = re.compile(r"[\w-]{1,40}\s*[:=](?:\s|$)|\s|- |#")
-MOST_HEAD_LINES = 60
-"""Lines of a pasted frontmatter, at most."""
 
+# Lines of a pasted frontmatter, at most.
+MOST_HEAD_LINES = 60
+
+# Placeholder of a cut; it becomes GAP once it is known whether words are left on both sides.
 _LEFT_OUT = "\0"
-"""Stands for what was cut out, until it is known what is left around it."""
 
 _AROUND = f"{_LEFT_OUT} \t\n"
 _GAPS = re.compile(rf"(?<!\s)\s*+{_LEFT_OUT}[\s{_LEFT_OUT}]*+")
 
+# Smallest number of words in quotation marks or code that may be another's rule; a name or a command has fewer.
 FEWEST_QUOTED = 4
-"""Words in quotation marks or code that may be another's rule: a name or a command has fewer."""
 
 _CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 _IN_MARKS = re.compile(r"“[^”]*”|„[^“”]*[“”]|«[^»]*»|(?<!\w)\"[^\"]*\"(?!\w)")
 
+# The line that records a call: "[Bash: ls]", "[Edit /src/app.py]".
+_TOOL_CALL = re.compile(r"\s*\[[A-Z]\w*(?::? [^\n]*)?\]?\s*(?:\n.*)?", re.DOTALL)
+
 
 def own_words(text: str) -> str:
-    """Return a turn's text without recalled memories, what programs put in, captions, quotations and pasted dialogues.
+    """Cut recalled memories, text of programs, captions, quotations and pasted dialogues out of a turn.
 
-    What begins with a frontmatter is a pasted file, and none of it the speaker's. GAP stands for what is left out.
+    A text that begins with a frontmatter is a pasted file and is cut whole. GAP replaces each cut.
     """
     for not_said in (_RECALLED, _OF_PROGRAM, _IMAGE):
         text = not_said.sub(_LEFT_OUT, text)
@@ -63,22 +69,23 @@ def own_words(text: str) -> str:
 
 
 def without_marked(text: str) -> str:
-    """Return a text without what stands in it between quotation marks."""
+    """Remove the text between quotation marks."""
     return _IN_MARKS.sub(" ", text)
 
 
 def quotes_another(text: str) -> bool:
-    """Check for a turn that tells of others' words: marks of roles or templates, or much in quotation marks or code."""
+    """Check for others' words in a turn: marks of roles or templates, or much in quotation marks or code."""
     around = _CODE.sub(" ", without_marked(text))
     return holds_marks(text) or len(text.split()) - len(around.split()) >= FEWEST_QUOTED
 
 
 def _own_lines(lines: list[str]) -> Iterator[str]:
-    """Yield the lines without those that are not the speaker's own: a mark of a role counts to the next blank line."""
+    """Yield the speaker's own lines, a placeholder for each other; the mark of a role counts to the next blank line."""
     head_ends = in_dialogue = 0
     for number, line in enumerate(lines):
         if _RULE.fullmatch(line) and number >= head_ends:
             head_ends = _end_of_head(lines, number)
+        # "Human: …" and the lines below it are pasted, up to the next blank line.
         in_dialogue = bool(line.strip()) and (in_dialogue or bool(_ROLE.match(line)))
         is_own = not (number < head_ends or in_dialogue or _QUOTATION.match(line))
         yield line if is_own or not line.strip() else _LEFT_OUT
@@ -94,10 +101,6 @@ def _end_of_head(lines: list[str], start: int) -> int:
     return start
 
 
-_TOOL_CALL = re.compile(r"\s*\[[A-Z]\w*(?::? [^\n]*)?\]?\s*(?:\n.*)?", re.DOTALL)
-"""The line that stands for a call: "[Bash: ls]", "[Edit /src/app.py]"."""
-
-
 class Speaker(StrEnum):
     """The kind of a speaker: a person to a person, a person to an assistant, or the assistant."""
 
@@ -110,9 +113,9 @@ class Speaker(StrEnum):
 class TurnContext:
     """A turn in its context.
 
-    `before` is what another said right before it, or None. `after_tool`: a tool ran since a person spoke; `with_tools`:
-    one ran in this session, so that its assistant does things, and does not only advise. `after_web`: one that reads
-    the web ran since a person spoke, so that these may be a stranger's words.
+    `before` is the turn right before it, if another speaker's. `after_tool`: a tool ran since a person spoke;
+    `with_tools`: one ran in this session, so its assistant acts and does not only advise. `after_web`: a tool that
+    reads the web ran since a person spoke, so these may be a stranger's words.
     """
 
     turn: Turn
@@ -126,7 +129,7 @@ class TurnContext:
 
 
 def contexts_of(turns: Sequence[Turn]) -> list[TurnContext]:
-    """Return the turns in which something is said, in order, each in its context."""
+    """Return the turns that are no call or output of a tool, in order, each in its context."""
     contexts: list[TurnContext] = []
     after_tool = with_tools = after_web = False
     for turn in turns:
@@ -135,6 +138,7 @@ def contexts_of(turns: Sequence[Turn]) -> list[TurnContext]:
             after_web = after_web or reads_the_web(turn.text)
             continue
         speaker = speaker_of(turn.role)
+        # A person's turn ends the effect of a tool: the next report is about a new request.
         after_tool = after_tool and speaker is Speaker.ASSISTANT
         after_web = after_web and speaker is Speaker.ASSISTANT
         before = contexts[-1] if contexts and contexts[-1].turn.role != turn.role else None
@@ -145,9 +149,9 @@ def contexts_of(turns: Sequence[Turn]) -> list[TurnContext]:
 
 
 def judged(contexts: Sequence[TurnContext], new_from: int = 1) -> dict[int, Judgement]:
-    """Judge the places of the turns from ordinal `new_from` on, by their index; those before and after are context.
+    """Judge the turns from ordinal `new_from` on; return the judgements by index.
 
-    What people say to each other is left out: the judge has seen nobody's talk with another person.
+    Talk among people is left out: the judge was trained on talk with an assistant alone.
     """
     chosen = [
         at
@@ -160,6 +164,7 @@ def judged(contexts: Sequence[TurnContext], new_from: int = 1) -> dict[int, Judg
 
 def _said(contexts: Sequence[TurnContext], at: int) -> Said:
     context = contexts[at]
+    # The judge was trained on the nearest turns of the other side, with tool calls between them left out.
     others = (other.turn for other in reversed(contexts[:at]) if other.turn.role != context.turn.role)
     following = (other.turn for other in contexts[at + 1 :] if other.turn.role != context.turn.role)
     role = Role.ASSISTANT if context.speaker is Speaker.ASSISTANT else Role.USER
@@ -168,7 +173,7 @@ def _said(contexts: Sequence[TurnContext], at: int) -> Said:
 
 
 def is_tool_call(turn: Turn) -> bool:
-    """Check for a turn that says nothing, but stands for the call of a tool."""
+    """Check for a turn that only records the call of a tool."""
     return turn.role == Role.ASSISTANT and bool(_TOOL_CALL.fullmatch(turn.text)) and turn.text.rstrip().endswith("]")
 
 

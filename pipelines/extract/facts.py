@@ -1,7 +1,7 @@
-"""Facts: the turns of a session, read in their contexts, to quotes worth keeping, with the keys that stand beside them.
+"""Facts: quotes worth keeping from the turns of a session, with the names and days by which they are found.
 
-A quote is whole sentences of one turn, word for word. What accepts, chooses, refuses or answers takes along what it
-replies to, marked as a quotation (">"), so that it can be understood alone.
+A quote is whole sentences of one turn, word for word. A reply that accepts, chooses, refuses or answers includes the
+sentences it replies to, marked as a quotation (">"), so that it can be understood alone.
 """
 
 from __future__ import annotations
@@ -18,47 +18,49 @@ from ...store.text.dates import days_in
 from ...store.text.quotes import write_reply
 from ...store.text.sentences import start_of_item
 from ...store.text.terms import named
+from ..limits import NEARLY_WORTH
 from .attributes import DONE, FactAttributes, attributes_of, by_words
 from .contexts import Speaker, TurnContext, contexts_of, judged
 from .passages import TurnPassage, joined, passages_of
 from .replies import is_bare, replied_to
 from .worth import content_words, opens, worth_of
 
+# Facts kept per turn, those of highest worth; the turn itself stays findable.
 MOST_OF_TURN = {Speaker.USER: 2, Speaker.PEER: 2, Speaker.ASSISTANT: 1}
-"""Facts that are kept of one turn, those of most worth; the turn itself stays findable."""
 
-ENOUGH = {Speaker.USER: 0.5, Speaker.ASSISTANT: 0.7}
-"""Least worth of a turn of which something is kept."""
+# Smallest worth of a turn that yields a fact.
+LEAST_WORTH = {Speaker.USER: 0.5, Speaker.ASSISTANT: 0.7}
 
+# Smallest number of content words in an assistant's finding: "I found the issue!" has fewer.
 FEWEST_FOUND = 4
-"""Words with a meaning of their own in what an assistant found: "I found the issue!" has fewer."""
 
+# Smallest worth of a sentence at either end of an assistant's quote, relative to its best sentence: an assistant
+# announces its next step ("Let me check …") right beside a finding.
 TRIMMED = 0.5
-"""Of the worth of an assistant's best sentence: the least of those at either end of a quote. It tells what it does
-next ("Let me check …") in the same breath as what it found."""
 
-NEARLY = 0.2
-"""Least worth of what a language model may keep beside it."""
-
+# Probability of a correction by its person from which an assistant's claim makes no fact.
 REFUTED = 0.3
-"""Probability from which an assistant's claim is one that its person put right, and makes no fact."""
 
+# Worth added to an answer among people, because it was asked for.
 REPLY_WORTH = 1.0
-"""Worth of an answer among people beside its words: it was asked for."""
 
 PUTS_RIGHT = frozenset({"correct", "reject"})
-"""The replies after which what was said before them makes no fact by itself; they tell it where they are kept."""
+"""Replies that keep the turn before them from making a fact by itself: their own fact quotes it."""
 
+# Smallest worth of a further passage of a turn, relative to its best passage.
 SHARE = 0.6
-"""Of the worth of a turn's best passage: the least of another that is kept."""
 
 
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,2}[.)])\s")
 
+MOST_NAMES = 6
+
+_WORD = re.compile(r"[^\W_][\w.+#/-]*[^\W_]|[^\W_]", re.UNICODE)
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A fact before it is a file. `sources` are node ids of turns, the one that states it first."""
+    """A fact before it is a file. `sources` are node ids of turns, that of its own words first."""
 
     text: str
     attributes: FactAttributes
@@ -77,6 +79,7 @@ def drafts_of(turns: Sequence[Turn], new_from: int = 1) -> list[Draft]:
     contexts = contexts_of(turns)
     names = Names(contexts)
     judgements = judged(contexts, new_from)
+    # The judge labels the correction; the corrected turn is the one before it, an object of `contexts`.
     new = [(at, context) for at, context in enumerate(contexts) if context.turn.ordinal >= new_from]
     put_right = {id(context.before) for at, context in new if at in judgements and judgements[at].reply in PUTS_RIGHT}
     return [
@@ -90,7 +93,7 @@ def drafts_of(turns: Sequence[Turn], new_from: int = 1) -> list[Draft]:
 def draft_of(
     text: str, context: TurnContext, names: Names, judgement: Judgement | None = None, proposal: str = ""
 ) -> Draft:
-    """Return a quote of a turn as a draft, with the `proposal` that it replies to; `judgement` is None among people."""
+    """Build the draft of a quote, with the `proposal` that it replies to; `judgement` is None among people."""
     body = text
     sources: tuple[NodeId, ...] = (context.turn.node_id,)
     if proposal and context.before:
@@ -103,13 +106,13 @@ def draft_of(
         context.turn.role,
         names.in_text(body),
         days_of(text, context.turn.at.date() if context.turn.at else None),
-        judgement.worth if judgement else ENOUGH[Speaker.USER],
+        judgement.worth if judgement else LEAST_WORTH[Speaker.USER],
     )
 
 
 def _of_turn(context: TurnContext, judgement: Judgement, names: Names) -> Iterator[Draft]:
-    """Yield what is kept of a turn between a person and an assistant."""
-    if judgement.worth < ENOUGH[context.speaker] or judgement.refuted >= REFUTED or judgement.kind == DONE:
+    """Yield the drafts of a turn between a person and an assistant."""
+    if judgement.worth < LEAST_WORTH[context.speaker] or judgement.refuted >= REFUTED or judgement.kind == DONE:
         return
     if not (passages := passages_of(context)):
         return
@@ -118,8 +121,9 @@ def _of_turn(context: TurnContext, judgement: Judgement, names: Names) -> Iterat
         passages = passages[1:]
     elif is_bare(context, judgement.reply):
         return
+    # The judge rates sentences; beside a kept reply only clearly worthy passages of the same turn are kept.
     worths = {passage: judgement.worth_of(passage.spans) for passage in passages}
-    least = NEARLY if proposal else 0.0
+    least = NEARLY_WORTH if proposal else 0.0
     for run in _best_runs(
         passages, worths, least, SHARE * max(worths.values(), default=0.0), MOST_OF_TURN[context.speaker]
     ):
@@ -130,14 +134,15 @@ def _of_turn(context: TurnContext, judgement: Judgement, names: Names) -> Iterat
 
 
 def _found(quote: TurnPassage, judgement: Judgement) -> TurnPassage | None:
-    """Return an assistant's quote without the sentences at its ends that are worth much less than its best one.
+    """Drop the sentences at either end of an assistant's quote that are worth much less than its best one.
 
-    It begins with a sentence that says something by itself; None where there is none, or too little is left.
+    The result begins with a sentence that can be understood alone; None where there is none, or too little is left.
     """
     worths = [judgement.worth_of([span]) for span in quote.spans]
     least = TRIMMED * max(worths)
     kept = [at for at, worth in enumerate(worths) if worth >= least]
     first = kept[0]
+    # A dependent first sentence takes those before it along, whatever they are worth.
     while first and _leans(quote, first):
         first -= 1
     found = TurnPassage(quote.source, quote.spans[first : kept[-1] + 1])
@@ -145,14 +150,14 @@ def _found(quote: TurnPassage, judgement: Judgement) -> TurnPassage | None:
 
 
 def _leans(quote: TurnPassage, number: int) -> bool:
-    """Check that a sentence of a quote goes on with what stands before it: an item of a list, "It is called …"."""
+    """Check that a sentence depends on the one before it: an item of a list, "It is called …"."""
     text = quote.source[slice(*quote.spans[number])]
     is_item = number > 0 and start_of_item(quote.source, quote.spans[number][0]) < quote.spans[number][0]
     return is_item or _ITEM.match(text) is not None or opens("speech.leaning", text)
 
 
 def _among_people(context: TurnContext, names: Names) -> Iterator[Draft]:
-    """Yield what is kept, by signs, of what people say to each other; a few words with their question."""
+    """Yield the drafts of a turn among people, chosen by signs; a short answer includes its question."""
     passages = passages_of(context)
     proposal = replied_to(context, "")
     if passages and proposal and worth_of(passages[0].text, context) + REPLY_WORTH >= 0:
@@ -166,14 +171,15 @@ def _among_people(context: TurnContext, names: Names) -> Iterator[Draft]:
 def _best_runs(
     passages: Sequence[TurnPassage], worths: Mapping[TurnPassage, float], least: float, share: float, most: int
 ) -> list[list[TurnPassage]]:
-    """Return the runs of passages that are worth enough, of more than `most` the best, in the order of the turn."""
+    """Return the `most` best runs of adjacent passages that are worth enough, in the order of the turn."""
     kept = [passage for passage in passages if worths[passage] >= max(least, share)]
+    # Adjacent passages are one fact: their reasons refer to each other.
     runs = sorted(_runs(passages, kept), key=lambda run: -max(worths[passage] for passage in run))
     return sorted(runs[:most], key=lambda run: run[0].start)
 
 
 def _runs(passages: Sequence[TurnPassage], kept: Sequence[TurnPassage]) -> Iterator[list[TurnPassage]]:
-    """Yield the kept passages, those together that follow each other."""
+    """Group adjacent kept passages."""
     run: list[TurnPassage] = []
     for passage in passages:
         if passage in kept:
@@ -185,12 +191,8 @@ def _runs(passages: Sequence[TurnPassage], kept: Sequence[TurnPassage]) -> Itera
         yield run
 
 
-MOST_NAMES = 6
-_WORD = re.compile(r"[^\W_][\w.+#/-]*[^\W_]|[^\W_]", re.UNICODE)
-
-
 class Names:
-    """The names and things that a session speaks of, however each is written where it is said."""
+    """The names of people and things in a session, in their most frequent spelling."""
 
     def __init__(self, contexts: Iterable[TurnContext]) -> None:
         seen: Counter[str] = Counter()
@@ -200,21 +202,24 @@ class Names:
             said.update(_WORD.findall(context.text))
         self._spelling: dict[str, str] = {}
         for name, _ in seen.most_common():
-            if all(said[word.lower()] <= said[word] for word in name.split()):  # "Then" is often "then", a name is not
+            if all(
+                said[word.lower()] <= said[word] for word in name.split()
+            ):  # "Then" is also written "then"; a name is not written so
                 self._spelling.setdefault(name.lower(), name)
 
     def in_text(self, text: str) -> tuple[str, ...]:
-        """Return those in a text, in its order, at most MOST_NAMES; longer names before their parts."""
+        """Return the names in a text, in its order, at most MOST_NAMES; a part of a longer name is left out."""
         found: dict[str, int] = {}
         lower = f" {' '.join(_WORD.findall(text.lower()))} "
         for name, spelling in self._spelling.items():
             at = lower.find(f" {' '.join(_WORD.findall(name))} ")
             if at >= 0:
                 found[spelling] = at
+        # "Ada Lovelace" and "Ada" in one text are one name.
         whole = [name for name in found if not any(name != other and f" {name} " in f" {other} " for other in found)]
         return tuple(sorted(whole, key=found.__getitem__)[:MOST_NAMES])
 
 
 def days_of(text: str, said_on: date | None) -> tuple[date, ...]:
-    """Return the days that a text means; () where nobody knows when it was said."""
+    """Return the days that a text names or implies; () where the day of speaking is unknown."""
     return days_in(text, said_on) if said_on else ()

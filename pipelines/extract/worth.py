@@ -1,7 +1,8 @@
-"""Worth among people: whether a passage of their talk is something that one of them would have written down.
+"""Worth of a passage of talk among people: a sum of weighted signs, read in the context of the turn.
 
-The judge has seen nobody's talk with another person, so that here signs are weighed, by hand, in quarters. What is told
-counts: when, who, what was done; a comment on what another said does not.
+The judge was trained on talk between a person and an assistant alone, so the weights here are set by hand, in quarters.
+Signs are moods, short phrases of each language (store/text/languages), and how specific a passage is; none is specific
+to a data set. Reports count (when, who, which act); comments on another's words do not.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from ...store.text.languages import language_of, phrases, table, words_in
 from ...store.text.words import words as words_of
 from .contexts import Speaker, TurnContext
 
-ENOUGH = 0.5
-"""Least weight of what is kept."""
+# Smallest sum of weights of a passage that is kept.
+KEPT_FROM = 0.5
 
 _WEIGHTS: Mapping[str, float] = {
     "a day": 1.5,
@@ -35,26 +36,36 @@ _WEIGHTS: Mapping[str, float] = {
     "secret": -5.0,
 }
 
-
-def worth_of(passage: str, context: TurnContext) -> float:
-    """Return the worth of a passage; what has none has less than 0."""
-    return sum(_WEIGHTS.get(sign, 0.0) for sign in signs_of(passage, context)) - ENOUGH
-
-
 _CODE = re.compile(r"`[^`]+`")
+
 _NUMBER = re.compile(r"(?<![\w.])[$€£]?\d[\d.,:]*\s?(?:%|[^\W\d_]{0,3}\b)")
+
 _NAME = re.compile(r"(?<=[^\W\d_][ ,;:(])[^\W\d_a-z][^\W\d_A-Z]{2,}\b", re.UNICODE)
+
 _LOG = re.compile(
     r"^\W{0,80}(?:[A-Z][a-z]{2} +\d+ |\d{4}-\d\d-\d\d[T ]\d\d|at [\w.$]+\(|[A-Z_]{4,}[ :=]|-----)"
     r"|(?<![\w.])[\w.]+\([\w.]+:\d+\)"
 )
+
 _QUESTION = re.compile(r"\?[\s\"')*_]*$")
+
 _SECRET_LIKE = re.compile(r"(?<!\S)(?=\S*\d)(?=\S*[A-Za-z])(?=\S*[^\w\s./:,;()'\"@=-])\S{9,}")
+
 _NUMBERED = re.compile(r"(?:^|\s)1[.)] .*\s2[.)] ", re.DOTALL)
+
+# A passage with fewer content words has no substance.
+FEW_CONTENT = 2
+
+_TRIGGERS = ("worth.decision", "worth.preference", "worth.doing")
+
+
+def worth_of(passage: str, context: TurnContext) -> float:
+    """Return the worth of a passage; below 0 it is not worth keeping."""
+    return sum(_WEIGHTS.get(sign, 0.0) for sign in signs_of(passage, context)) - KEPT_FROM
 
 
 def signs_of(passage: str, context: TurnContext) -> frozenset[str]:
-    """Return the names of the signs that a passage of a turn bears."""
+    """Return the names of the signs of a passage."""
     return frozenset(_signs(" ".join(passage.split()), context))
 
 
@@ -76,7 +87,7 @@ def without_greeting(text: str) -> str:
 
 
 def points_back(text: str) -> bool:
-    """Check that a text speaks of something that was named before it: "it was …", "I like their …"."""
+    """Check that a text refers to something named before it: "it was …", "I like their …"."""
     said = re.sub(rf"^(?:{phrases('speech.accept').pattern}[\s,.!]+)+", "", without_greeting(text), flags=re.IGNORECASE)
     if opens("speech.leaning", said):
         return True
@@ -85,14 +96,14 @@ def points_back(text: str) -> bool:
 
 
 def _repeats(text: str) -> bool:
-    """Check for lines that each stand there twice or more: a program says so, no person."""
+    """Check for lines that each occur twice or more, as in a program's output."""
     lines = [line.strip() for line in text.splitlines() if any(map(str.isalnum, line))]
     return len(lines) > 1 and 2 * len(set(lines)) <= len(lines)
 
 
 @cache
 def _counts(language: str) -> frozenset[str]:
-    """Return the words for two and more: in one language, since "to" is two in another."""
+    """Return the words for two and more, of one language only: "to" is two in another."""
     return frozenset(word for word, count in table(language, "days.counts").items() if count > 1)
 
 
@@ -137,9 +148,3 @@ def _signs(passage: str, context: TurnContext) -> Iterator[str]:
     if context.before is not None and context.speaker is not Speaker.ASSISTANT:
         last = context.before.sentences[-1] if context.before.sentences else ""
         yield "after a question" if is_question(last) else "after a statement"
-
-
-FEW_CONTENT = 2
-"""Fewer words than these with a meaning of their own say nothing."""
-
-_TRIGGERS = ("worth.decision", "worth.preference", "worth.doing")

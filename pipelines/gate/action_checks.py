@@ -1,8 +1,8 @@
 """Checks of a stage's actions by rules, before anything is searched.
 
-Probes measure what recall loses in this run; the rules hold what probes cannot see: sessions and facts keep their
-words, a person's text is not rewritten, memories in use are not archived, a memory is superseded only by a newer one of
-the same subject, and new text is supported by the turns that it cites.
+Probes measure the recall of this run; the rules guard the rest: sessions and facts keep their words, a person's text
+is not rewritten, memories in use are not archived, a memory is superseded only by a newer one of the same subject, and
+new text is supported by the turns that it cites, quotes by whole sentences of them.
 """
 
 from __future__ import annotations
@@ -22,39 +22,37 @@ from ...store.text.sentences import split
 from ...store.text.words import words
 from ...store.vault.vault import is_derived
 from ..language.overlap import invents, overlap
-from ..workspace.proposals import MemoryChange, most_superseded
+from ..limits import PAGES_AT_LEAST, PAGES_SHARE, SAME_SUBJECT, most_superseded
+from ..workspace.proposals import MemoryChange
 from ..workspace.view import View
-from .probes import says_less
+from .details import says_less
 
+# The parts of a line outside its quote: footnote, days, speaker, the period in which it was true.
 _BESIDE_QUOTE = re.compile(
     r"\[[^\]]{0,80}\]|^\s*- (?:~~)?(?:[^“”]{0,60}?: (?=“)|\d{1,2} \w+ \d{4}: )|(?<=”|~) \([^()“”]{0,60}\)"
     r"| \((?:perhaps replaced since|in question)\)(?= \[|$)"
 )
-"""The parts of a line beside what it quotes: footnote and days, day and speaker in front, how long it held."""
 
-SAME_SUBJECT = 0.3
-"""Cosine from which two memories may have the same subject; random ones of one conversation lie around .2."""
-
+# The smallest share of a new fact, of a page's line, of a repeated fact that its sources must contain. Of 3,174 facts
+# of LoCoMo 1 % lie below .43; of their pages no line lies below 1.0, and with shuffled words nine in ten below .44.
 FACT_SUPPORT, LINE_SUPPORT, REPEAT_SUPPORT = 0.4, 0.45, 0.3
-"""The smallest share of a new fact, of a page's line, of a repeated fact that its sources must contain. Of 3,174 facts
-of LoCoMo 1 % lie below .43; of their pages no line lies below 1.0, and with shuffled words nine in ten below .44."""
 
 CUT_QUOTES = "{n} of {of} quotes are not whole sentences of what they cite"
 """The reason against a fact or a page's line without a part of its sentence: a name, a number, a "because"."""
 
+# The share of breaches that a rule with exceptions allows a stage; one breach is always allowed.
 STRAY_SHARE = 0.05
-"""The share of a stage's chances that may break a rule with exceptions; one breach always may."""
 
+# The largest share of the live memories that a run may archive, and the number that it always may: a bound of the
+# design.
 ARCHIVED_SHARE, ARCHIVED_AT_LEAST = 0.01, 10
-"""The largest share of the living memories that a run may archive: the design's own bound."""
 
-PAGES_SHARE, PAGES_AT_LEAST = 0.2, 10
-"""The largest share of scenarios and profiles that a run may remove: they can be made again from their sources."""
+_MARKED = re.compile(r"“([^“”]+)”")
 
 
 @dataclass(slots=True)
 class Losses:
-    """The number of memories that a run's stages have taken away so far, beside what there was before it."""
+    """The number of memories that a run's stages have removed so far, and the numbers before the run."""
 
     living: int
     pages: int
@@ -102,7 +100,7 @@ class _Counts:
 
 
 class ActionChecker:
-    """Checks what stages propose, one after the other, against the view as it was before each."""
+    """Checks the proposals of stages, one stage after the other, against the view before each."""
 
     def __init__(self, view: View, now: datetime) -> None:
         self._view = view
@@ -116,8 +114,9 @@ class ActionChecker:
         self.losses = Losses(len(memories), len(self._pages))
 
     def check(self, actions: Sequence[Action]) -> tuple[list[str], Losses]:
-        """Return the reasons against a stage, [] if none, and what the run's losses would be with it."""
+        """Return the reasons against a stage, [] if none, and the run's losses including it."""
         counts, losses = _Counts(), replace(self.losses)
+        # Of several actions on a file the last one decides; an earlier state never becomes real.
         last = {action.path: action.content for action in actions}
         changes = [
             MemoryChange.of(path, self._view.read(path), content)
@@ -168,6 +167,7 @@ class ActionChecker:
 
     def _check_lines(self, page: Memory, said: Sequence[str], counts: _Counts) -> None:
         for line in page.text.splitlines():
+            # Headings are the product's words, footnotes link to files: neither needs support.
             if line.strip() and not line.startswith(("#", "[^")):
                 strays = overlap(_BESIDE_QUOTE.sub(" ", line), said) < LINE_SUPPORT
                 counts.seldom("{n} of {of} lines of pages are not supported by their sources", strays=strays)
@@ -192,6 +192,7 @@ class ActionChecker:
             *(new.node_id, new.channel, new.level, new.created_at),
         ):
             counts.never("facts moved to another channel, level or time: {n}")
+        # Sources are only appended: a fact keeps the turns that it was extracted from, in their order.
         if new.sources[: len(old.sources)] != old.sources:
             counts.never("facts that lose evidence: {n}")
         for turn in new.sources[len(old.sources) :]:
@@ -200,6 +201,7 @@ class ActionChecker:
             counts.seldom("{n} of {of} added sources do not support their fact", strays=share < REPEAT_SUPPORT)
         if old.is_live and not new.is_live:
             self._check_retired(old, new, after, related, counts, losses)
+        # A superseded fact may become live only by superseding its successor in turn, or if that is gone.
         elif old.superseded_by and new.is_live and old.superseded_by not in new.supersedes:
             newer = after.get(old.superseded_by) or self._view.memory(old.superseded_by)
             if newer is not None:
@@ -247,14 +249,14 @@ class ActionChecker:
     def _check_repeated(
         self, new: Memory, said_already: object, after: Mapping[NodeId, Memory], counts: _Counts
     ) -> None:
-        """Check a fact that says the same as another: that one must hold, or what has taken its place."""
+        """Check a fact archived as a repetition: the fact that it repeats, or its last successor, must be live."""
         named = said_already if isinstance(said_already, list) else [said_already]
         kept = [self._holding(str(node_id), after) for node_id in named]
         if not any(one and one.is_live and one.channel == new.channel for one in kept):
             counts.never("facts archived as repeated, of which no other says the same: {n}")
 
     def _holding(self, node_id: NodeId, after: Mapping[NodeId, Memory]) -> Memory | None:
-        """Return a memory, or the last that has taken its place."""
+        """Return a memory, or the last of its successors."""
         memory, passed = None, set[NodeId]()
         successor: NodeId | None = node_id
         while successor and successor not in passed:
@@ -305,7 +307,7 @@ class ActionChecker:
         return self._said[session_id]
 
     def _names(self, sources: Sequence[NodeId]) -> str:
-        """Return the speakers of the sessions that are cited: a fact has their names where they said "I" and "you"."""
+        """Return the speakers of the cited sessions: a fact has their names in place of "I" and "you"."""
         sessions = {source.partition("#")[0] for source in sources if "#" in source}
         return " ".join(self._turns(session_id)[""] for session_id in sorted(sessions))
 
@@ -334,20 +336,19 @@ def _used(view: View, since: datetime) -> set[NodeId]:
     return used | {node_id for probe in view.history.probes for node_id in probe.gold}
 
 
-_MARKED = re.compile(r"“([^“”]+)”")
-
-
 def is_quote(text: str, sources: Sequence[str]) -> bool:
     """Check that each paragraph of a text is some whole sentences of one of the sources, in their order."""
     return all(any(_is_cut_from(one, source) for source in sources) for one in text.split("\n\n") if one.strip())
 
 
 def marked_quotes(text: str) -> Iterator[str]:
-    """Yield what stands in quotation marks on a page, as `pages.quotes` writes them."""
+    """Yield the quotes of a page, in the quotation marks that `pages.fact_lines` writes."""
     return (match[1] for match in _MARKED.finditer(text))
 
 
 def _is_cut_from(paragraph: str, source: str) -> bool:
+    # Sentences of the source are removed from the front of the paragraph as they match; a quote leaves nothing. So
+    # "A. C." is cut from "A. B. C.", and "C. A." is not, nor is a part of B.
     left = words(paragraph)
     for sentence in _sentences(source):
         marker = int(bool(left) and _is_marker(left[0]) and left[0] != sentence[0])
@@ -357,7 +358,7 @@ def _is_cut_from(paragraph: str, source: str) -> bool:
 
 
 def _is_marker(word: str) -> bool:
-    """Check for what may stand before an item of a list, "1." or "b)": the sentences of a source are without it."""
+    """Check for the marker of an item, "1" or "b": a sentence of the source does not include it."""
     return len(word) == 1 or word.isdecimal()
 
 

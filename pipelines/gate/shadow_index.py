@@ -88,6 +88,7 @@ class ShadowIndex:
         """Overlay these files (None = deleted) and re-index them."""
         self._overlay.overlaid |= files
         paths = sorted(files)
+        # In portions, between which progress is reported: a silent child would be ended.
         for start in range(0, len(paths), APPLIED_AT_ONCE):
             self._index.apply_all(paths[start : start + APPLIED_AT_ONCE])
             on_progress(min(start + APPLIED_AT_ONCE, len(paths)), len(paths))
@@ -98,7 +99,7 @@ class ShadowIndex:
         return self._overlay.read_if_any(path)
 
     def answers(self, paths: Iterable[str]) -> bool:
-        """Return True if anything in these files may answer a question that names no level."""
+        """Return True if a memory in these files may answer a question that names no level."""
         return any(node.level in BY_DEFAULT for path in paths for node in self.catalog.nodes_of_file(path))
 
     def cites(self, node_id: NodeId) -> list[NodeId]:
@@ -114,7 +115,7 @@ class ShadowIndex:
         self._search.trusted = trusted(feedback)
 
     def _embed_ranking(self, paths: Sequence[str]) -> None:
-        """Embed the facts that are ranked themselves; one that is found by its turn needs no vector."""
+        """Embed the facts that are ranked by themselves; one that is found by its turn needs no vector."""
         found = [node for path in paths for node in self.catalog.nodes_of_file(path) if node.level is Level.FACT]
         ranking = [node.node_id for node in found if not self._is_found_by_its_turn(node.node_id)]
         while pending := self._index.pending(APPLIED_AT_ONCE, ranking):
@@ -127,7 +128,7 @@ class ShadowIndex:
 
 
 class CachedQueries:
-    """Embeds each question once, since the probes are asked again after every stage."""
+    """Embeds each question once: the probes are asked again after every stage."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder

@@ -1,8 +1,8 @@
-"""Claims: a language model is asked what of a session is worth remembering, a window of turns at a time.
+"""Claims: a language model chooses from a session the facts worth remembering, a window of turns at a time.
 
-It chooses, and what is kept is the quote: the whole sentences in which its claim stands. Of what the rules leave out it
-may add only what is nearly worth keeping by them, so that a model that babbles cannot fill a memory; and no draft is
-ever lost to it. A claim may name the wrong turn of its window: it is put down to the one that bears it.
+The quote is kept, never the model's words: the whole sentences that support its claim. It may only add turns that the
+rules find nearly worth keeping, so that a verbose model cannot fill a memory, and it removes no draft. A claim that
+names the wrong turn of its window is assigned to the turn that supports it.
 """
 
 from __future__ import annotations
@@ -18,27 +18,33 @@ from ...llm.model import LlmRefused, LlmUnavailable
 from ...store.judges.judge import Judgement
 from ...store.model import Turn
 from ..extract.contexts import TurnContext, contexts_of, judged
-from ..extract.facts import NEARLY, Draft, Names, draft_of
+from ..extract.facts import Draft, Names, draft_of
 from ..extract.passages import TurnPassage, passages_of
 from ..extract.replies import replied_to
 from ..extract.worth import worth_of
+from ..limits import NEARLY_WORTH
 from . import prompts
 from .verify import ClaimRefusal, Evidence, GroundingResult, ground, is_quoted
 
 _NUMBER = re.compile(r"^\s*\[\d+\]\s*")
 MOST_TURNS = 12
+
+# A model with a short context is a small one and fails on more than one or two turns.
 TOKENS_A_TURN = 700
-"""A model with little context is a small one, and loses itself where it sees more than a turn or two."""
 MOST_TURN_CHARS = 1200
 MOST_CLAIMS = 24
+
+# A small model that begins to repeat itself would fill its whole answer with one claim.
 MOST_CLAIM_CHARS = 240
-"""A small model that has begun to repeat itself would fill its whole answer with one claim."""
+
+# Characters that the speaker's name may add to a claim.
 MORE_CHARS = 60
-"""Characters that a speaker's name may add to a source sentence."""
+
+# Smallest worth, by signs, of a passage among people that a model may keep.
 NEARLY_AMONG_PEOPLE = -1.0
-"""Least worth, by signs, of what a model may keep of people's talk."""
+
+# Length of the prompt without its record.
 PROMPT_TOKENS = 400
-"""Tokens of the prompt without its record."""
 OnProgress = Callable[[int, int], None]
 
 
@@ -60,7 +66,7 @@ class _CandidateTurn:
     passages: tuple[TurnPassage, ...]
 
     def sources(self) -> list[Evidence]:
-        """Return the passages as what a claim may rest on."""
+        """Return the passages as sources of a claim."""
         said_on = self.context.turn.at.date() if self.context.turn.at else None
         other = self.context.before.turn.role if self.context.before else ""
         return [Evidence(passage.text, self.context.turn.role, other, said_on) for passage in self.passages]
@@ -74,7 +80,7 @@ def extract(
     remembered: prompts.Remembered,
     on_progress: OnProgress,
 ) -> Extraction:
-    """Add to the drafts of the turns from ordinal `new_from` on what the model chooses beside them."""
+    """Return the drafts of the turns from ordinal `new_from` on, with the model's choices added."""
     found = Extraction(list(drafts))
     contexts = contexts_of(turns)
     names = Names(contexts)
@@ -97,12 +103,12 @@ def extract(
 
 
 def _candidates(contexts: Sequence[TurnContext], new_from: int) -> Iterator[_CandidateTurn]:
-    """Yield the turns of which something is nearly worth keeping; a greeting is not."""
+    """Yield the turns that are nearly worth keeping; a greeting is not."""
     judgements = judged(contexts, new_from)
     for at, context in enumerate(contexts):
         passages = passages_of(context) if context.turn.ordinal >= new_from else []
         judgement = judgements.get(at)
-        is_near = judgement.worth >= NEARLY if judgement else any(_is_near(one.text, context) for one in passages)
+        is_near = judgement.worth >= NEARLY_WORTH if judgement else any(_is_near(one.text, context) for one in passages)
         if passages and is_near:
             yield _CandidateTurn(context, judgement, tuple(passages))
 
@@ -133,7 +139,7 @@ def _line(one: _CandidateTurn) -> str:
 
 
 def _schema(window: Sequence[_CandidateTurn]) -> Mapping[str, Any]:
-    """Return the schema of an answer: no more facts, and none longer, than the turns can yield."""
+    """Return the schema of an answer; number and length of facts are bounded by the turns."""
     longest = min(MOST_CLAIM_CHARS, max(len(_line(one)) for one in window) + MORE_CHARS)
     claim = {
         "type": "object",
@@ -143,19 +149,20 @@ def _schema(window: Sequence[_CandidateTurn]) -> Mapping[str, Any]:
         },
         "required": ["turn", "fact"],
     }
+    # A constrained answer cannot run away: a model that would go on is cut by the schema.
     most = min(MOST_CLAIMS, sum(len(one.passages) for one in window) + 1)
     facts = {"type": "array", "items": claim, "minItems": 1, "maxItems": most}
     return {"type": "object", "properties": {"facts": facts}, "required": ["facts"]}
 
 
 def _claims(answer: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """Yield each claim as the turn that it names and its text."""
+    """Yield each claim as the index of its turn and its text."""
     for claim in answer["facts"]:
         yield int(claim["turn"]) - 1, _NUMBER.sub("", str(claim["fact"]))
 
 
 def _take_claim(found: Extraction, text: str, window: Sequence[_CandidateTurn], named: int, names: Names) -> None:
-    """Keep the quote on which a claim rests, if it is nearly worth keeping and not there yet."""
+    """Keep the quote that supports a claim, if it is nearly worth keeping and new."""
     found.counts["claims"] += 1
     one, verdict = _grounded(text, window, named)
     if verdict.evidence is None:
@@ -175,6 +182,7 @@ def _grounded(text: str, window: Sequence[_CandidateTurn], named: int) -> tuple[
     first = window[named]
     refused = GroundingResult(ClaimRefusal.NO_EVIDENCE)
     for one in (first, *(other for other in window if other is not first)):
+        # Models put the speaker's name in front, as the record does: "Ines: I prefer tea".
         stated = re.sub(rf"^(?:{re.escape(one.context.turn.role)}\s*[:–—-]\s+)+", "", text, flags=re.IGNORECASE)
         quoted = next((source for source in one.sources() if is_quoted(stated, source.text)), None)
         verdict = GroundingResult(None, quoted) if quoted else ground(stated, one.sources())
@@ -185,7 +193,7 @@ def _grounded(text: str, window: Sequence[_CandidateTurn], named: int) -> tuple[
 
 
 def _merge(drafts: list[Draft], one: _CandidateTurn, passage: TurnPassage, names: Names) -> str:
-    """Mark the draft that has this passage as chosen by the model too, or add it; return how."""
+    """Mark the draft of this passage as chosen by the model, or add one; return the outcome's name."""
     last = -1
     for at, old in enumerate(drafts):
         if old.sources[0] == one.context.turn.node_id:

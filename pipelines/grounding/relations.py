@@ -1,9 +1,9 @@
-"""Changes: a language model is asked how a statement stands to earlier ones, at most ten at a time.
+"""Relations: a language model judges the relation of a statement to earlier ones, at most ten at a time.
 
-What it says is a claim. It counts where the words that it quotes stand in the two statements, the two share a subject,
-and something does differ; without a sign of it in the words a change becomes a likely one, and what shows one is
-neither the same nor in dispute. Among the earlier ones are controls, sentences about nothing that was said: a model
-that does not call each of them unrelated, or finds relations in most of what it is shown, is not believed.
+Its answer is a claim. It counts where both statements contain the words that it quotes, share a subject, and differ.
+A change without a sign of it in the words becomes a likely change; a statement that shows a change neither repeats nor
+contradicts. Among the earlier statements are controls, sentences on unrelated subjects: a model that does not call each
+of them unrelated, or relates most of the statements, is not believed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ...store.text.statements import read
 from ...store.text.words import words
 from . import prompts
 
+# Largest number of earlier statements in one prompt, controls excluded.
 ASKED_MOST: Final = 8
-"""Earlier statements in one prompt, beside the controls."""
 
+# Largest plausible number of relations of one statement to ten others.
 RELATED_MOST: Final = 3
-"""A statement hardly changes, disputes or repeats more of ten others than this."""
 
 MOST_CHARS: Final = 400
 MOST_QUOTE_CHARS: Final = 120
@@ -32,7 +32,7 @@ CONTROLS: Final = (
     "Grandmother's violin hangs above the stove.",
     "A circus came through the valley by train.",
 )
-"""So many that hardly any answer by chance finds all of them unrelated: one of 600, of five relations each."""
+"""Four, so that a random answer calls all of them unrelated only once in 600 (five relations each)."""
 
 UNRELATED: Final = "unrelated"
 RELATIONS: Final = {
@@ -65,9 +65,9 @@ SCHEMA: Final = {
 def judge_by_model(
     later: str, candidates: Sequence[Candidate], model: Asker, remembered: prompts.Remembered
 ) -> list[Judgement]:
-    """Return what of the model's judgement is borne by the words, the nearest first; [] where it is not believed.
+    """Return the model's judgements that the words support, the nearest first; [] where it is not believed.
 
-    Raises LlmUnavailable where it cannot be asked any more.
+    Raises LlmUnavailable where the model cannot be asked any more.
     """
     asked = sorted(candidates, key=lambda one: (-one.cosine, one.node_id))[:ASKED_MOST]
     shown = _with_controls(asked, later)
@@ -79,16 +79,18 @@ def judge_by_model(
     related = [number for number, claim in claims.items() if RELATIONS[claim["relation"]] is not None]
     unrelated = {number for number, claim in claims.items() if claim["relation"] == UNRELATED}
     controls = {number for number, (_, one) in enumerate(shown) if one is None}
+    # Both signs of a model that guesses: it relates a control, or most of the statements.
     if controls - unrelated or len(related) > RELATED_MOST:
         return []
-    found = (_borne(claims[number], shown[number][1], later) for number in related if number < len(shown))
+    found = (_supported(claims[number], shown[number][1], later) for number in related if number < len(shown))
     return sorted((one for one in found if one is not None), key=lambda one: -one.score)
 
 
 def _with_controls(asked: Sequence[Candidate], later: str) -> list[tuple[str, Candidate | None]]:
-    """Return the texts to show, the controls (None) anywhere among them, in the same places when asked again."""
+    """Return the texts to show with the controls (None) among them, at places that depend on the texts alone."""
     shown: list[tuple[str, Candidate | None]] = [(one.text, one) for one in asked]
     for control in CONTROLS:
+        # The place depends on the texts alone, so an equal question has an equal prompt and is answered from the memo.
         shown.insert(sum(map(ord, control + later)) % (len(shown) + 1), (control, None))
     return shown
 
@@ -100,8 +102,8 @@ def _prompt(later: str, texts: Sequence[str]) -> str:
     return prompts.with_record("changes", [*lines, {"later": prompts.harmless(later[:MOST_CHARS])}])
 
 
-def _borne(claim: Mapping[str, Any], earlier: Candidate | None, later: str) -> Judgement | None:
-    """Return a claim's judgement as far as the two statements bear it."""
+def _supported(claim: Mapping[str, Any], earlier: Candidate | None, later: str) -> Judgement | None:
+    """Return the judgement of a claim as far as the two statements support it."""
     relation = RELATIONS[claim["relation"]]
     if earlier is None or relation is None:
         return None
@@ -122,13 +124,13 @@ def _borne(claim: Mapping[str, Any], earlier: Candidate | None, later: str) -> J
 
 
 def _differ(was: str, becomes: str, earlier: str, later: str) -> bool:
-    """Check that both quotes stand where they are from, and say different things."""
-    if not _stands_in(was, earlier) or not _stands_in(becomes, later):
+    """Check that each statement contains its quote, and that the quotes differ."""
+    if not _contains_quote(was, earlier) or not _contains_quote(becomes, later):
         return False
-    return set(words(was)) != set(words(becomes)) and not _stands_in(becomes, earlier)
+    return set(words(was)) != set(words(becomes)) and not _contains_quote(becomes, earlier)
 
 
-def _stands_in(quote: str, text: str) -> bool:
+def _contains_quote(quote: str, text: str) -> bool:
     return bool(words(quote)) and any(words(quote) == run for run in _runs(words(text), len(words(quote))))
 
 

@@ -1,4 +1,4 @@
-"""The present state of a channel: living facts one line each, of most worth first; below each, what it replaced."""
+"""The current facts of a channel: one line each, the highest worth first, with the facts that it replaced below."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ...store.text.statements import read
 from ..extract.attributes import WORTH, MemoryAttributes, read_memory
 from .fact_lines import dated, in_time, labels_of, line
 
+# Lines under one heading, and under those of preferences and refusals: an agent breaks a rule that it lacks.
 MOST_LINES, MOST_RULES = 12, 24
-"""Lines under one heading, and under those of what is wished and refused: an agent breaks what it lacks."""
 
-HELD_WORTH = 0.75
-"""Least worth of what a person said to an assistant: of people left out nine in ten of such facts are worth keeping."""
+# Smallest worth of a fact said to an assistant: of people left out nine in ten of such facts are worth keeping.
+SURE_WORTH = 0.75
 
 MOST_EARLIER = 2
 
+# Steps of worth between 0 and 1; within a step the newer fact comes first.
 STEPS = 10
-"""Steps from a worth of 0 to one of 1: within one the newer stands first."""
 
+# Largest number of characters of a note that is a line of this page; a longer one is a page of its own.
 LONGEST_NOTE = 280
-"""Characters of a note that is a line of this page; a longer one is a page of its own."""
 
 
 DECIDED, WISHED, REFUSED = "Decisions and values", "Preferences and standing instructions", "Refused"
@@ -49,10 +49,16 @@ _OF_KIND = {
     Kind.PROCEDURE: PROCEDURES,
 }
 
+LINKED_COSINE = RELATED_FROM
+"""The cosine given to the judge of a change that is shown: the smallest that links, so that only the words decide."""
+
+# Length of a text that is read at a glance in a table of two columns.
+SHORT_CHARS = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The lines below a heading, and how many more there are for which it has no room."""
+    """The lines below a heading, and the number of those left out for lack of room."""
 
     heading: str
     facts: Sequence[Memory]
@@ -60,10 +66,10 @@ class Part:
 
 
 def heading_of(fact: Memory, today: date) -> str:
-    """Return under which heading a fact stands on a profile.
+    """Return the heading of a fact on a profile, "" if it is not part of the current state.
 
-    "" for what does not hold: what only happened, what an assistant found and mended, a question, an event whose day is
-    past, and what was hardly worth keeping; for a note that is a page of its own, and for a bare secret.
+    Left out are past episodes, findings of an assistant, questions, events whose day is past, facts of low worth, notes
+    that are a page of their own, and bare secrets.
     """
     reading = read_memory(fact)
     if reading is None or (fact.kind is Kind.NOTE and len(fact.text) > LONGEST_NOTE):
@@ -82,25 +88,25 @@ def heading_of(fact: Memory, today: date) -> str:
 
 
 def _holds(fact: Memory, reading: MemoryAttributes) -> bool:
-    """Check that what was said is no question, no assistant's, and surely worth keeping if it was said to one.
+    """Check that a statement is a person's, no question, and clearly worth keeping if said to an assistant.
 
-    Of what was said to an assistant, that which may be a stranger's words is of no kind but a fact.
+    A statement to an assistant that may be a stranger's words has the kind FACT, so that kind needs a slot here.
     """
     words, _ = read_reply(fact.text)
-    is_doubtful = reading.worth < HELD_WORTH or (fact.kind is Kind.FACT and fact.slot is None)
+    is_doubtful = reading.worth < SURE_WORTH or (fact.kind is Kind.FACT and fact.slot is None)
     is_to_assistant = fact.said_by == Role.USER and WORTH in fact.extra
     is_question = words.rstrip("”\"' ").endswith("?")
     return fact.said_by not in MACHINES and not is_question and not (is_to_assistant and is_doubtful)
 
 
 def current(facts: Iterable[Memory]) -> list[Memory]:
-    """Return the living facts but for those that stand below a newer one, which perhaps replaced them."""
+    """Return the live facts except those with a live probable successor, which are shown below it."""
     living = {fact.node_id: fact for fact in facts if fact.is_live}
     return [fact for fact in living.values() if not living.keys() & set(fact.later)]
 
 
 def chosen(facts: Iterable[Memory], today: date) -> list[Part]:
-    """Return the living facts under each heading that has some, those of most worth first; of a relation the newest."""
+    """Return the current facts by heading, the highest worth first; headings without facts are left out."""
     every = list(facts)
     newer = {node_id for fact in every for node_id in (fact.superseded_by, *fact.later)}
     by_heading: dict[str, list[Memory]] = defaultdict(list)
@@ -111,12 +117,12 @@ def chosen(facts: Iterable[Memory], today: date) -> list[Part]:
 
 
 def newest_first(facts: Sequence[Memory]) -> list[Memory]:
-    """Sort facts by when they were said, the newest first."""
+    """Sort facts by the time of speaking, the newest first."""
     return in_time(facts)[::-1]
 
 
 def _part(heading: str, facts: Sequence[Memory]) -> Part:
-    """Put facts in their order: by worth in steps, since it is not surer than that, and in a step by age."""
+    """Order facts by worth in steps, since it is no more precise, and within a step by age."""
     ordered = sorted(newest_first(facts), key=lambda fact: -_worth(fact))
     most = MOST_RULES if heading in {WISHED, REFUSED} else MOST_LINES
     return Part(heading, ordered[:most], max(0, len(ordered) - most))
@@ -128,7 +134,7 @@ def _worth(fact: Memory) -> int:
 
 
 class Predecessors:
-    """The facts that others took the place of, by the newer one's id: certainly, or perhaps."""
+    """The certain and probable predecessors of facts, by the id of the newer."""
 
     def __init__(self, facts: Iterable[Memory]) -> None:
         self._older: dict[NodeId, list[Memory]] = defaultdict(list)
@@ -137,7 +143,7 @@ class Predecessors:
                 self._older[newer].append(fact)
 
     def by(self, fact: Memory) -> list[Memory]:
-        """Return what a fact took the place of, the newest first, and what those had replaced; at most a few."""
+        """Return the predecessors of a fact, transitively, the newest first; at most MOST_EARLIER."""
         found: list[Memory] = []
         waiting = newest_first(self._older[fact.node_id])
         while waiting and len(found) < MOST_EARLIER:
@@ -151,7 +157,7 @@ class Predecessors:
 def profile_body(parts: Sequence[Part], replaced: Predecessors, rest: str) -> tuple[str, tuple[NodeId, ...]]:
     """Render the parts of a page under their headings; return the text and the cited ids in order.
 
-    `rest` says where those lines are for which a heading had no room.
+    `rest` names the place of the lines left out for lack of room.
     """
     cited = [one for part in parts for fact in part.facts for one in (fact, *replaced.by(fact))]
     labels = labels_of(cited)
@@ -168,37 +174,31 @@ def _lines(facts: Sequence[Memory], replaced: Predecessors, labels: Mapping[Node
         yield from (f"  {line(older, labels[older.node_id], dated)}" for older in replaced.by(fact))
 
 
-LINKED_COSINE = RELATED_FROM
-"""A change that is shown must be in the words: how near two statements are in meaning let them be linked, no more."""
-
-SHORT_CHARS = 200
-"""Words that are read at a glance, in a table of two columns."""
-
-
-def plainly(facts: Iterable[Memory]) -> list[Memory]:
-    """Return facts, each with those of its probable successors alone that plainly replace it."""
+def with_plain_successors(facts: Iterable[Memory]) -> list[Memory]:
+    """Return facts, each with only those probable successors whose words plainly replace it."""
     known = {fact.node_id: fact for fact in facts}
     return [replace(fact, later=_plain_of(fact, known)) if fact.later else fact for fact in known.values()]
 
 
 def _plain_of(fact: Memory, known: dict[NodeId, Memory]) -> tuple[NodeId, ...]:
-    return tuple(newer for newer in fact.later if newer in known and is_plain(fact, known[newer]))
+    return tuple(newer for newer in fact.later if newer in known and is_plain_change(fact, known[newer]))
 
 
-def is_plain(older: Memory, newer: Memory) -> bool:
-    """Check that a person ends what the older names ("from SQLite to Postgres"), or gives it another value."""
+def is_plain_change(older: Memory, newer: Memory) -> bool:
+    """Check that the newer ends a thing that the older names ("from SQLite to Postgres") or gives it another value."""
     if older.said_by in MACHINES or newer.said_by in MACHINES:
         return False
     reasons = (change_reasons(read(old), read(new), LINKED_COSINE, {}) for old, new in _pairs(older, newer))
     return any(found and (found["ended"] or found["value"]) for found in reasons)
 
 
-def told_by(older: Memory, newer: Memory) -> tuple[Memory, Memory]:
-    """Return both, a long one from the sentence on that shows the change best; whole where no sentence shows it."""
+def shortened_to_change(older: Memory, newer: Memory) -> tuple[Memory, Memory]:
+    """Return both facts, each shortened to the sentence that shows the change best; whole where none shows it."""
 
     def score(pair: tuple[str, str]) -> float:
         return change_score(change_reasons(read(pair[0]), read(pair[1]), LINKED_COSINE, {}))
 
+    # Every pair of sentences is scored: the change is mostly stated in one sentence of each.
     pairs = list(_pairs(older, newer))
     best = max(pairs, key=score, default=None)
     if best is None or not score(best):
@@ -207,7 +207,7 @@ def told_by(older: Memory, newer: Memory) -> tuple[Memory, Memory]:
 
 
 def _from(sentence: str, memory: Memory) -> Memory:
-    """Return a memory's own words if they are short, else from this sentence on as much as is.
+    """Return a memory with its own words if they are short, else with SHORT_CHARS from this sentence on.
 
     The value often stands in the next one: "License: not MIT any more. MPL-2.0, since somebody sold a copy."
     """

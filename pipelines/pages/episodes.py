@@ -1,7 +1,11 @@
-"""Episodes: the facts of a channel, cut into stretches of work or life on one subject, in the order of time.
+"""Episodes: stretches of work or life on one subject, cut from a channel's facts in the order of time, and their pages.
 
-A session is one episode, and with it the sessions beside it that go on about the same things. A long one is cut where
-it turns to something else. An episode that has a page keeps its facts; new ones go on with it or begin another.
+A session is one episode, joined by later sessions on the same subject. A long one is cut where the subject changes. An
+episode with a page keeps its facts; new facts continue it or begin another.
+
+A language model, where there is one, is asked at most twice for an episode: for its outcome in two sentences that cite
+facts, and for its name. A sentence must be supported by the fact that it cites, and a name consist of words of one
+sentence in their order; anything else is dropped, and the page is made without it.
 """
 
 from __future__ import annotations
@@ -25,30 +29,67 @@ from ..workspace.view import Vectors
 from .fact_lines import dated, day_of, in_time, labels_of, line, place_of, quoted, spoken
 from .titles import LONGEST_CHARS, stems_of_title
 
-LARGEST = 18  # a page that a person still reads
-SMALLEST = 4
-"""Facts that make a page; fewer are found by themselves."""
+# Facts of a page: the most that a person still reads, and the fewest; fewer are found by themselves.
+LARGEST, SMALLEST = 18, 4
 
+# The least number of facts on either side of a cut.
 ASIDE = 6
-"""The least number of facts on either side of a cut."""
 
 WINDOW = 4
 GOES_ON = timedelta(days=3)
 LEAST_APART = 0.1
-SAME_SUBJECT = 0.72
-"""Cosine of two middles from which adjacent sessions are about the same things."""
+
+# Cosine of the mean vectors of two adjacent sessions from which they are one episode: higher than for a pair of facts
+# (`limits.SAME_SUBJECT`), since means of the same channel are alike.
+SAME_EPISODE = 0.72
+
+OPENING_LINES = 3
+
+_WEIGHT = {
+    Kind.DECISION: 3.0,
+    Kind.CORRECTION: 3.0,
+    Kind.PROCEDURE: 2.0,
+    Kind.NEGATIVE: 2.0,
+    Kind.PREFERENCE: 2.0,
+    Kind.PITFALL: 2.0,
+}
+
+# An assistant's fact is an act or a finding of its own, so it is an outcome.
+_FOUND_WEIGHT = 2.0
+
+_HEADINGS = (
+    ("Decided", frozenset({Kind.DECISION, Kind.CORRECTION, Kind.PREFERENCE, Kind.VALUE})),
+    ("Refused", frozenset({Kind.NEGATIVE})),
+    ("How it is done", frozenset({Kind.PROCEDURE})),
+    ("Learned", frozenset({Kind.FACT, Kind.FINDING, Kind.PITFALL, Kind.PERSON, Kind.EVENT, Kind.EPISODE, Kind.NOTE})),
+)
+
+Ask = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
+"""Asks a model with a schema; None where it cannot be asked or its answer does not fit."""
+
+MOST_LINES, MOST_LINE_CHARS = 24, 300
+
+MOST_SENTENCES, MOST_SENTENCE_CHARS = 2, 240
+
+FEWEST_NAME_STEMS = 2
+
+_NAME_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "minLength": 4, "maxLength": LONGEST_CHARS}},
+    "required": ["name"],
+}
 
 
 @dataclass(slots=True)
 class Episode:
-    """A stretch in the making: its facts in the order of time, and its page if it has one."""
+    """Facts in the order of time, and the page that already exists of them."""
 
     facts: list[Memory] = field(default_factory=list)
     page: Memory | None = None
 
     @property
     def sessions(self) -> list[NodeId]:
-        """The sessions in which it happened, in order."""
+        """The sessions of its facts, in order."""
         return list(dict.fromkeys(place_of(fact)[0] for fact in self.facts))
 
 
@@ -67,8 +108,9 @@ def episodes_of(facts: Sequence[Memory], pages: Sequence[Memory], vectors: Mappi
 
 
 def distinction(some: Vectors | Sequence[Vectors], every: Sequence[Vectors]) -> Vectors:
-    """Return the direction in which some vectors differ from all, at unit length; their own where they hardly do."""
+    """Return the unit vector from the mean of all to the mean of some, or the mean of some where both are close."""
     own = np.mean(some, axis=0)
+    # A channel's facts share a subject; the difference from its mean is what distinguishes an episode within it.
     apart = own - np.mean(every, axis=0)
     return _unit(apart if float(np.linalg.norm(apart)) >= LEAST_APART else own)
 
@@ -81,7 +123,7 @@ def _by_session(facts: Sequence[Memory]) -> Iterator[list[Memory]]:
 
 
 def _place(session: list[Memory], found: list[Episode], vectors: Mapping[NodeId, Vectors]) -> None:
-    """Let new facts of one session go on with an episode, or begin some."""
+    """Add the new facts of one session to an episode, or begin new ones."""
     begun = _begun(session, found, vectors)
     if begun is not None and len(begun.facts) + len(session) <= LARGEST:
         begun.facts = in_time([*begun.facts, *session])
@@ -90,8 +132,9 @@ def _place(session: list[Memory], found: list[Episode], vectors: Mapping[NodeId,
 
 
 def _begun(session: Sequence[Memory], found: Sequence[Episode], vectors: Mapping[NodeId, Vectors]) -> Episode | None:
-    """Return the episode with which new facts go on: their session's last, else the one before if it is alike."""
+    """Return the episode that new facts continue: the last of their session, else the previous one on their subject."""
     name = place_of(session[0])[0]
+    # A session that grew continues its own last episode, whatever its new facts are about.
     same = [episode for episode in found if episode.facts and name in episode.sessions]
     if same:
         return max(same, key=lambda episode: _began(episode.facts[-1]))
@@ -103,13 +146,14 @@ def _begun(session: Sequence[Memory], found: Sequence[Episode], vectors: Mapping
     ended = last.facts[-1].created_at
     if ended is None or began - ended > GOES_ON:
         return None
-    return last if float(_middle(last.facts, vectors) @ _middle(session, vectors)) >= SAME_SUBJECT else None
+    return last if float(_middle(last.facts, vectors) @ _middle(session, vectors)) >= SAME_EPISODE else None
 
 
 def _cut(facts: list[Memory], vectors: Mapping[NodeId, Vectors]) -> list[list[Memory]]:
-    """Cut what is too long for one page where the facts before and after differ most."""
+    """Cut facts that are too many for one page, where the facts before and after differ most."""
     if len(facts) <= LARGEST:
         return [facts]
+    # TextTiling (Hearst 1997): WINDOW facts before and after each place, cut where their means are least alike.
     places = range(ASIDE, len(facts) - ASIDE + 1)
     likeness = [
         float(_middle(facts[at - WINDOW : at], vectors) @ _middle(facts[at : at + WINDOW], vectors)) for at in places
@@ -132,26 +176,6 @@ def _began(fact: Memory) -> tuple[float, str, int, NodeId]:
     return (fact.created_at.timestamp() if fact.created_at else float("inf"), *place_of(fact), fact.node_id)
 
 
-OPENING_LINES = 3
-_WEIGHT = {
-    Kind.DECISION: 3.0,
-    Kind.CORRECTION: 3.0,
-    Kind.PROCEDURE: 2.0,
-    Kind.NEGATIVE: 2.0,
-    Kind.PREFERENCE: 2.0,
-    Kind.PITFALL: 2.0,
-}
-_FOUND_WEIGHT = 2.0
-"""An assistant's fact is what it did or found: an outcome."""
-
-_HEADINGS = (
-    ("Decided", frozenset({Kind.DECISION, Kind.CORRECTION, Kind.PREFERENCE, Kind.VALUE})),
-    ("Refused", frozenset({Kind.NEGATIVE})),
-    ("How it is done", frozenset({Kind.PROCEDURE})),
-    ("Learned", frozenset({Kind.FACT, Kind.FINDING, Kind.PITFALL, Kind.PERSON, Kind.EVENT, Kind.EPISODE, Kind.NOTE})),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class PageBody:
     """The text of a page, and the facts that it cites in the order of their footnotes."""
@@ -163,7 +187,7 @@ class PageBody:
 def episode_body(facts: Sequence[Memory], outcome: str = "") -> PageBody:
     """Render an episode's facts, in the order of time; `outcome` is a model's grounded sentences with footnotes."""
     labels = labels_of(facts)
-    opening = [] if outcome else came_of_it(facts)
+    opening = [] if outcome else outcomes_of(facts)
     lines = ["## What came of it", "", outcome or "\n".join(line(fact, labels[fact.node_id]) for fact in opening)]
     shown = {fact.node_id for fact in opening}
     for heading, kinds in _HEADINGS:
@@ -172,8 +196,8 @@ def episode_body(facts: Sequence[Memory], outcome: str = "") -> PageBody:
     return PageBody("\n".join(lines), tuple(labels))
 
 
-def came_of_it(facts: Sequence[Memory]) -> list[Memory]:
-    """Choose the outcomes that still hold: decisions first, and what others of the episode are about."""
+def outcomes_of(facts: Sequence[Memory]) -> list[Memory]:
+    """Choose up to OPENING_LINES live outcomes, weighted by kind and by the words that they share with other facts."""
     spread = Counter(root for fact in facts for root in stems_of_title(fact.text))
 
     def weight(fact: Memory) -> tuple[float, int]:
@@ -188,14 +212,6 @@ def came_of_it(facts: Sequence[Memory]) -> list[Memory]:
 def _lines(facts: Sequence[Memory], labels: Mapping[NodeId, str]) -> Iterator[str]:
     several = len({day_of(fact) for fact in facts}) > 1
     yield from (line(fact, labels[fact.node_id], dated if several else spoken) for fact in facts)
-
-
-Ask = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
-"""Asks a model; None where it cannot be asked, or its answer is none."""
-
-MOST_LINES, MOST_LINE_CHARS = 24, 300
-MOST_SENTENCES, MOST_SENTENCE_CHARS = 2, 240
-FEWEST_NAME_STEMS = 2
 
 
 def outcome_of(facts: Sequence[Memory], labels: Mapping[NodeId, str], ask: Ask) -> str:
@@ -214,7 +230,7 @@ def outcome_of(facts: Sequence[Memory], labels: Mapping[NodeId, str], ask: Ask) 
 
 
 def name_of(facts: Sequence[Memory], ask: Ask) -> str:
-    """Return the model's name for an episode; "" if it is not made of the words of one sentence."""
+    """Return the model's name for an episode; "" if it does not consist of words of one sentence."""
     lines = _record(facts[:MOST_LINES])
     answer = ask(prompts.filled("name", lines), _NAME_SCHEMA)
     name = " ".join(str((answer or {}).get("name", "")).split()).strip(" .,;:\"'“”")
@@ -223,7 +239,7 @@ def name_of(facts: Sequence[Memory], ask: Ask) -> str:
 
 
 def _names(name: str, sentence: str) -> bool:
-    """Check that a name is words of a sentence in their order, with every denial and condition that is in it."""
+    """Check that a name consists of words of a sentence in their order, with all its negations and conditions."""
     rest = iter(words(sentence))
     in_order = all(any(word == other for other in rest) for word in words(name))
     kept = all(
@@ -253,10 +269,3 @@ def _outcome_schema(lines: int) -> Mapping[str, Any]:
     }
     listed = {"type": "array", "items": sentence, "minItems": 1, "maxItems": MOST_SENTENCES}
     return {"type": "object", "properties": {"sentences": listed}, "required": ["sentences"]}
-
-
-_NAME_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"name": {"type": "string", "minLength": 4, "maxLength": LONGEST_CHARS}},
-    "required": ["name"],
-}

@@ -1,4 +1,4 @@
-"""Quotes: a fact as one line of a page, in the words in which it was said, with its day and its footnote."""
+"""Lines of facts: a fact as a verbatim quote on one line of a page, with its day and its footnote."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def place_of(fact: Memory) -> tuple[str, int]:
 
 
 def quoted(fact: Memory) -> str:
-    """Return what a fact says, as the quote that it is, in its lines; what was not said by anyone stands without marks.
+    """Return a fact's text in quotation marks; without them if it has no speaker. Line breaks stay.
 
-    A reply comes after what it replies to; one that puts that right, or refuses it, comes first.
+    A reply comes after the sentence that it replies to; a correction or a refusal comes before.
     """
     words, reply_to = read_reply(fact.text)
     said = [part.strip() for part in (reply_to, words) if part]
@@ -44,14 +44,15 @@ def quoted(fact: Memory) -> str:
 
 
 def with_days(fact: Memory) -> str:
-    """Return the quote, and in brackets the days that its words meant but do not name."""
+    """Return the quote, and in brackets the days that its words imply but do not name."""
+    # A day is not repeated where its number is in the text or is the day of speaking, which is shown anyway.
     said = {fact.created_at.day if fact.created_at else 0} | {int(number) for number in _NUMBER.findall(fact.text)}
     days = ", ".join(format_date(day) for day in fact.days if day.day not in said)
     return f"{quoted(fact)} [{days}]" if days else quoted(fact)
 
 
 def spoken(fact: Memory) -> str:
-    """Return the quote with its speaker's name in front; the page's own person needs none."""
+    """Return the quote with its speaker's name in front, except for the page's own person."""
     named = fact.said_by and fact.said_by != Role.USER
     return f"{fact.said_by}: {with_days(fact)}" if named else with_days(fact)
 
@@ -68,7 +69,7 @@ def dated(fact: Memory) -> str:
 
 
 def until(fact: Memory) -> str:
-    """Return what stands behind a quote that holds no longer, or perhaps not; "" behind one that holds."""
+    """Return the note behind a quote that is replaced or doubtful; "" for a current one."""
     if fact.superseded_by:
         return f"until {format_date(fact.valid_to.date())}" if fact.valid_to else "no longer"
     if fact.later:
@@ -77,7 +78,7 @@ def until(fact: Memory) -> str:
 
 
 def line(fact: Memory, label: str, wording: Callable[[Memory], str] = spoken) -> str:
-    """Render a fact as a bullet on one line, struck through where another took its place, its footnote at the end."""
+    """Render a fact as a bullet on one line, struck through if it is superseded, with its footnote at the end."""
     words, note = on_one_line(wording(fact)), until(fact)
     if fact.superseded_by:
         words = f"~~{words}~~"

@@ -39,8 +39,9 @@ from .sections import (
 )
 
 UNDONE = "This dream was undone:"
+
+# The sentence that offers to undo a dream.
 _UNDO = re.compile(r'\n?(?:<p class="undo">)?Undo it all(?: with|:) [^\n]*\n')
-"""The sentence that offers to undo a dream."""
 
 _STYLE = Path(__file__).with_name("page.css")
 _END = "\n<!-- no more dreams -->\n"
@@ -81,9 +82,9 @@ def render(report: RunReport, before: str = "") -> str:
 
 
 def disowned(page: str, run_id: str, why: str) -> str:
-    """Note in a dream's account on a day's page, markdown or HTML, that nothing of it is real.
+    """Note in a dream's account on a day's page, markdown or HTML, that the dream was undone.
 
-    The files that it links to are gone, so its links are taken out, and the offer to undo it.
+    The linked files are gone, so the links are removed, and the offer to undo.
     """
     start, end = _account_at(page, run_id)
     account = _UNDO.sub("", page[start:end])
@@ -95,7 +96,7 @@ def disowned(page: str, run_id: str, why: str) -> str:
 
 
 def with_left_out(page: str, run_id: str, left_out: Sequence[tuple[str, str]]) -> str:
-    """Note on a day's page, markdown or HTML, which changes did not become real: the file and the reason of each."""
+    """Note on a day's page, markdown or HTML, the changes that were not applied: the file and the reason of each."""
     by_reason: dict[str, list[str]] = defaultdict(list)
     for path, reason in left_out:
         by_reason[reason].append(path)
@@ -119,7 +120,7 @@ def noted(page: str, run_id: str, lead: str, text: str) -> str:
 
 
 def _account_at(page: str, run_id: str) -> tuple[int, int]:
-    """Return where a dream's account begins, after its marker, and ends; (0, 0) where there is none."""
+    """Return the start of a dream's account, after its marker, and its end; (0, 0) without one."""
     marker = f"<!-- dream {_safe(run_id) if page.startswith('<!doctype') else run_id} -->\n"
     start = page.find(marker)
     if start < 0:
@@ -190,7 +191,7 @@ def _figure(title: str, picture: str) -> str:
 
 
 def _series(report: RunReport) -> list[Series]:
-    """Return how many memories each level had after each dream, this one included."""
+    """Return the number of memories of each level after each dream, this one included."""
     past = [
         (run.started_at, run.summary["memories"])
         for run in report.runs

@@ -21,6 +21,28 @@ MOST_ACCOUNTS = 12
 BETWEEN = "\n---\n\n"
 RUN_MARKER = re.compile(r"^<!-- dream \S+ -->$", re.MULTILINE)
 
+_RUN = re.compile(r"`+")
+
+# Marks that open a link, a tag or code, or escape the one that follows.
+_MARKS = re.compile(r"[\[\]<`]|\\(?=[!-/:-@\[-`{-~]|\Z)")
+
+_BOLD = re.compile(r"\*\*(?=[^\s*])((?:[^*]|\*(?!\*))+?)(?<=\S)\*\*")
+
+_HELD = re.compile("\0(\\d+)\0")
+
+_LINK = re.compile(r"(?<!\\)\[|(?<!\\)\]\(/[^()\n]*\)")
+
+_ITEM = re.compile(r"(?P<lead>[^“\n]{0,80}“)?\s*(?:[-*+•]|(?P<number>\d{1,3})[.)])\s+(?P<text>\S.*)")
+
+_FENCE = re.compile(r"\s*(`{3,})[^`]*")
+
+_BLOCKS = {
+    "": "{}",
+    "ul": '<ul class="said">{}</ul>',
+    "ol": '<ol class="said">{}</ol>',
+    "pre": "<pre><code>{}</code></pre>",
+}
+
 
 def path_of(day: date) -> str:
     """Return the path of a day's digest in the vault."""
@@ -101,17 +123,6 @@ def _numbers(report: RunReport) -> Iterator[str]:
         yield from ("", kept)
 
 
-_RUN = re.compile(r"`+")
-_MARKS = re.compile(r"[\[\]<`]|\\(?=[!-/:-@\[-`{-~]|\Z)")
-"""Marks that open a link, a tag or code, or escape the one that follows."""
-
-_BOLD = re.compile(r"\*\*(?=[^\s*])((?:[^*]|\*(?!\*))+?)(?<=\S)\*\*")
-_HELD = re.compile("\0(\\d+)\0")
-_LINK = re.compile(r"(?<!\\)\[|(?<!\\)\]\(/[^()\n]*\)")
-_ITEM = re.compile(r"(?P<lead>[^“\n]{0,80}“)?\s*(?:[-*+•]|(?P<number>\d{1,3})[.)])\s+(?P<text>\S.*)")
-_FENCE = re.compile(r"\s*(`{3,})[^`]*")
-
-
 def escaped(text: str) -> str:
     """Write a text on one line of markdown so that nothing in it is a link, a comment or a tag."""
     parts = code_apart(on_one_line(text))
@@ -170,14 +181,6 @@ def _closing(runs: Sequence[tuple[int, int]]) -> list[int | None]:
         closing[place] = following.get(size)
         following[size] = place
     return closing
-
-
-_BLOCKS = {
-    "": "{}",
-    "ul": '<ul class="said">{}</ul>',
-    "ol": '<ol class="said">{}</ol>',
-    "pre": "<pre><code>{}</code></pre>",
-}
 
 
 def _lines(lines: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -24,10 +24,10 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 class RunReport:
     """Everything that is reported of a run. `at` is the person's local time when it began.
 
-    `model_note` says if a language model took part, and if not, why; `decisions` are pairs, the older first; `waiting`
-    is what agents wrote down and its person has not accepted; `held` are pages left as a person edited them; `gaps` are
-    questions without an answer; `runs` are the earlier ones, and `linked` counts the statements that were linked when
-    they were remembered, since the last of them; `used` is when each memory was last recalled.
+    `model_note` says whether a language model took part, and if not, why; `decisions` are pairs, the older first;
+    `waiting` are notes of agents that their person has not accepted; `held` are pages left as a person edited them;
+    `gaps` are questions without an answer; `runs` are the earlier runs, and `linked` counts the remembered statements
+    that were linked since the last of them; `used` maps memories to the time of their last recall.
     """
 
     day: date
@@ -56,7 +56,7 @@ class RunReport:
     def of(
         cls, view: View, request: RunRequest, outcome: RunOutcome, runs: Sequence[Run], linked: int = 0
     ) -> RunReport:
-        """Gather what there is to report of a planned run."""
+        """Build the report of a planned run."""
         return cls(
             day=request.local_date,
             run_id=request.run_id,
@@ -101,7 +101,7 @@ def open_pairs(view: View) -> list[tuple[Memory, Memory]]:
 
 
 def _gaps(view: View) -> list[str]:
-    """Word the questions that found nothing, the most repeated first."""
+    """Return the questions without an answer, the most frequent first."""
     return [
         text if times == 1 else f"{text} (asked {times} times)"
         for text, times in recurring_gaps(view, view.history.gaps)
@@ -109,12 +109,12 @@ def _gaps(view: View) -> list[str]:
 
 
 def counts_in_words(counts: Mapping[str, int]) -> str:
-    """Write what a step counted: `1 episode, 2 profiles changed`; "nothing to do" for nothing."""
+    """Write the counts of a step: `1 episode, 2 profiles changed`; "nothing to do" for none."""
     return ", ".join(f"{number:,} {_noun(what, number)}" for what, number in counts.items()) or "nothing to do"
 
 
 def _noun(what: str, number: int) -> str:
-    """Return what is counted, whose first word is a plural where it ends with an s, for one or for many."""
+    """Return a counted noun, given in the plural, for a number; the first word loses its s for one."""
     noun, *rest = what.split(" ")
     return " ".join([noun.removesuffix("s") if number == 1 else noun, *rest])
 
@@ -131,7 +131,7 @@ class ModelUse:
 
     @classmethod
     def of(cls, asker: Asker | None, why_not: str) -> ModelUse:
-        """Read what was asked of a model; without one, `why_not` says why, or is empty."""
+        """Read the use of a model; without one, `why_not` is the reason, or empty."""
         if asker is None:
             return cls(why_not=why_not)
         spent = asker.spent

@@ -14,7 +14,7 @@ from ...store.roles import MACHINES
 from ...store.text.dates import format_date
 from ..gate.gate import GateResult
 from ..pages import fact_lines
-from ..pages.current_facts import plainly, told_by
+from ..pages.current_facts import shortened_to_change, with_plain_successors
 from ..protocol import RunKind
 from ..stages import staleness
 from .run_report import RunReport
@@ -63,7 +63,7 @@ class LineGroup:
 
     @property
     def rest(self) -> str:
-        """The last line of the group, on what is left out; "" if there is nothing to say."""
+        """The last line of the group, on the lines left out; "" for none."""
         more = f"… and {self.more:,} more" if self.more else ""
         return "; ".join(part for part in (more, self.more_hint) if part)
 
@@ -80,8 +80,8 @@ class ReportSection:
 class ActionSummary:
     """The memories that a run's actions touch, with the reasons, sorted as a person would.
 
-    `replaced` and `doubted` are pairs of an older fact and the newer one that took its place, or perhaps did. The newer
-    is None where the run did not touch it; doubts are those that a person sees at once.
+    `replaced` and `doubted` are pairs of an older fact and its certain or probable successor. The successor is None
+    where the run did not change it; doubts are only those that are plain from the words.
     """
 
     facts: list[Memory]
@@ -95,12 +95,12 @@ class ActionSummary:
 
 
 def summarize(actions: Sequence[Action]) -> ActionSummary:
-    """Sort the actions; of several on one file the last counts, but what the run made is learned as well."""
+    """Sort the actions by their effect; of several on one file the last counts, and a new file is also learned."""
     result = ActionSummary([], [], [], [], [], [], [], [])
     made = {action.path for action in actions if action.kind is ActionKind.CREATE}
     last = {action.path: action for action in actions}.values()
     touched = [(okf.to_memory(a.path, okf.parse(a.content)), a) for a in last if a.content is not None]
-    by_id = {memory.node_id: memory for memory in plainly(memory for memory, _ in touched)}
+    by_id = {memory.node_id: memory for memory in with_plain_successors(memory for memory, _ in touched)}
     for memory, action in touched:
         if action.path in made:
             (result.facts if memory.level is Level.FACT else result.pages).append(memory)
@@ -109,7 +109,7 @@ def summarize(actions: Sequence[Action]) -> ActionSummary:
 
 
 def _sort(result: ActionSummary, memory: Memory, action: Action, by_id: dict[NodeId, Memory], *, is_new: bool) -> None:
-    """Put a memory where what became of it is told."""
+    """Add a memory to the list of its change."""
     pair = (memory, action.reason)
     if memory.superseded_by:
         result.replaced.append((memory, by_id.get(memory.superseded_by)))
@@ -128,7 +128,7 @@ def _sort(result: ActionSummary, memory: Memory, action: Action, by_id: dict[Nod
 
 
 def lead(report: RunReport, summary: ActionSummary) -> list[str]:
-    """Say in at most five sentences what changed: learned, replaced, contradicted, faded, asked for."""
+    """Summarise the changes in at most five sentences: learned, replaced, contradicted, faded, asked for."""
     turns = report.counts.get("consolidate", {}).get("turns", 0)
     if not report.actions:
         return [f"{count(turns, 'new turn')} to read; nothing to change.", "The memory is as you left it."]
@@ -177,7 +177,7 @@ def _asked_sentence(report: RunReport) -> str:
 
 
 def sections(report: RunReport, summary: ActionSummary) -> list[ReportSection]:
-    """Return the sections that have something to say."""
+    """Return the sections with content."""
     all_sections = (
         ReportSection("Decisions waiting", _waiting(report)),
         ReportSection("Replaced", _side_by_side(summary.replaced, MOST_PAIRS)),
@@ -202,7 +202,7 @@ def sections(report: RunReport, summary: ActionSummary) -> list[ReportSection]:
 
 
 def cost(report: RunReport) -> str:
-    """Say how long the run took, and what the language model was asked."""
+    """Write the duration of the run and the language model's cost."""
     spent = f"{sum(report.seconds.values()):.1f} s"
     if report.calls:
         spent += f", {count(report.calls, 'call')} to the language model and {count(report.tokens, 'token')}"
@@ -210,7 +210,7 @@ def cost(report: RunReport) -> str:
 
 
 def asked_by(gate: GateResult) -> str:
-    """Say how many of the gate's questions agents asked, and how many it made itself."""
+    """Count the gate's questions by origin: asked by agents, or generated."""
     kinds = (
         (gate.probes - gate.synthetic, "that your agents asked"),
         (gate.synthetic, "made from the memory"),
@@ -219,7 +219,7 @@ def asked_by(gate: GateResult) -> str:
 
 
 def holdings(report: RunReport) -> str:
-    """Say in a sentence how much the memory holds now."""
+    """Count the memories of each level in a sentence."""
     kept = ", ".join(count(report.memories.get(level, 0), name) for level, name in LEVEL_NAMES)
     return f"The memory now holds {kept}." if report.memories else ""
 
@@ -263,7 +263,10 @@ def _noted(pairs: Sequence[tuple[Memory, str]], hint: str = "") -> list[LineGrou
 
 def _side_by_side(pairs: Sequence[tuple[Memory, Memory | None]], most: int) -> list[LineGroup]:
     by_people = sorted(pairs, key=lambda pair: (pair[1] or pair[0]).said_by in MACHINES)
-    told = [_pair(*told_by(old, new)) if new else (_quote(old), ReportLine("a newer one")) for old, new in by_people]
+    told = [
+        _pair(*shortened_to_change(old, new)) if new else (_quote(old), ReportLine("a newer one"))
+        for old, new in by_people
+    ]
     return [LineGroup(pairs=told[:most], more=max(0, len(told) - most))] if told else []
 
 
@@ -276,7 +279,7 @@ def _quote(memory: Memory) -> ReportLine:
 
 
 def _said(memory: Memory) -> str:
-    """Return what a fact says, or a page's title and channel: a page of what holds now has every one."""
+    """Return a fact's quote, or a page's title with its channel, since the title of a profile is the same in each."""
     return fact_lines.dated(memory) if memory.level is Level.FACT else f"{memory.title} ({memory.channel})"
 
 
@@ -297,7 +300,7 @@ def _linked(report: RunReport) -> Iterator[ReportLine]:
 
 
 def _purged(report: RunReport) -> Iterator[ReportLine]:
-    """Say what was erased since the last dream: numbers, no words."""
+    """Yield the purges since the last dream, in numbers without texts."""
     since = takewhile(lambda run: run.kind not in get_args(RunKind) or run.state != "applied", report.runs)
     for run in since:
         if isinstance(purged := run.summary.get("purged"), dict):

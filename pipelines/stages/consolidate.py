@@ -1,8 +1,6 @@
-"""Duplicates: texts that say the same, and never two that differ in a word that matters.
+"""Consolidate, first step: new turns become facts, one a file; a repeated fact gains a source instead.
 
-Embeddings cannot tell "purple" from "cyan" (cosine .96), so what decides is that the same words stand in the same
-order, but for articles, fillers, contractions and punctuation. A number, a name, a date, a negation, a colour, a tense
-or who did it to whom always differs there.
+A session is read from the turn after the last dream's. One that cannot be read keeps its cursor and is reported.
 """
 
 from __future__ import annotations
@@ -25,9 +23,15 @@ from ..workspace.memo import once
 from ..workspace.proposals import Proposals, add_sources, create
 from ..workspace.view import SessionState, View
 
+STAGE = "consolidate"
+
 
 class KnownStatements:
-    """The statements of one channel, by what they say."""
+    """The statements of one channel by normal form: a repetition has the same words in the same order.
+
+    Articles, fillers, contractions and punctuation do not count; a number, name, date, negation, colour, tense or the
+    order of persons does. Embeddings cannot decide it: the cosine of "purple" and "cyan" is .96.
+    """
 
     def __init__(self, statements: Iterable[tuple[NodeId, str]] = ()) -> None:
         self._by_form: dict[tuple[str, ...], NodeId] = {}
@@ -35,15 +39,12 @@ class KnownStatements:
             self.add(node_id, text)
 
     def add(self, node_id: NodeId, text: str) -> None:
-        """Add a statement; of several that say the same the first stays."""
+        """Add a statement; of several with the same normal form the first stays."""
         self._by_form.setdefault(normal_form(text), node_id)
 
     def same_as(self, text: str) -> NodeId | None:
         """Return the known statement with the same normal form."""
         return self._by_form.get(normal_form(text))
-
-
-STAGE = "consolidate"
 
 
 def plan(view: View, now: datetime) -> Proposals:
@@ -128,6 +129,8 @@ class _FactCollector:
                 self._planned.count("facts")
         for node_id, turns in sorted(self._repeated.items()):
             old = self._view.memory(node_id)
+            # A superseded fact stays so. One archived by fading has a date and becomes live again; any other stays
+            # archived.
             if old is None or old.superseded_by or (old.is_archived and old.archived_at is None):
                 continue
             action = add_sources(self._view, old.path, node_id, turns, STAGE, self._paths, self._now)
@@ -152,7 +155,7 @@ class _FactCollector:
 def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now: datetime, ordinal: int = 1) -> Memory:
     """Build the memory of a draft; `ordinal` is its place among the facts of its turn.
 
-    Its time is when it was said; the time of learning is kept beside.
+    Its time is the time of speaking; the time of learning is kept as `learned_at`.
     """
     title = title_of_fact(draft.text)
     return Memory(

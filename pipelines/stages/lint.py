@@ -1,4 +1,7 @@
-"""Lint: checks of the vault; repairs what is safe to repair and reports the rest."""
+"""Lint: checks of every file of the vault. Problems that are safe to repair are repaired, the others reported.
+
+All repairs of a file are one action; a person's own words are never changed.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,14 @@ STAGE = "lint"
 _FOOTNOTE = re.compile(r"(?<!`)\[\^([tm]\d+)\](?!:)")
 MOST_PLACES = 3
 _ARROWS = ("supersedes", "superseded_by", "contradicts")
+
+_WORDS = {"supersedes": "supersedes", "superseded_by": "is superseded by", "contradicts": "contradicts"}
+
+LINK = re.compile(r"(?<!!)\[[^\]\n]{0,400}\]\((/[^)\s#]{1,400}\.md)(?:#[^)\s]{0,400})?\)")
+
+_ID_OF_PATH = re.compile(r"--([A-Za-z0-9_]+)\.md$")
+
+_LABEL = re.compile(r"[tm]\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +72,7 @@ def plan(view: View, now: datetime) -> LintProposals:
             findings += _leaks(path, data, sessions.get(path, ""))
             continue
         file = read_file(path, data, places, known)
-        if file.meta.get("kind") == Kind.DOCUMENT:  # an agent's own file: it is kept as it was put
+        if file.meta.get("kind") == Kind.DOCUMENT:  # an agent's own file: it is kept as it was written
             findings += _leaks(path, data, file.node_id)
             continue
         repair = mend(view, file)
@@ -69,7 +80,7 @@ def plan(view: View, now: datetime) -> LintProposals:
             linted.actions.append(repair)
             linted.count("repaired")
             data = repair.content
-        if repair or file.data != data:  # repaired, or left as it was since a person undid just that
+        if repair or file.data != data:  # repaired, or the repair was dropped since a person undid it before
             file = read_file(path, data, places, known)
         findings += _of_file(view, file, paths)
     findings += _index_against_files(view, paths)
@@ -117,9 +128,6 @@ def _missing_links(view: View, file: CheckedFile) -> Iterator[LintFinding]:
                 )
 
 
-_WORDS = {"supersedes": "supersedes", "superseded_by": "is superseded by", "contradicts": "contradicts"}
-
-
 def _named(value: object) -> list[str]:
     if isinstance(value, str):
         return [value]
@@ -127,7 +135,7 @@ def _named(value: object) -> list[str]:
 
 
 def _orphan(file: CheckedFile) -> Iterator[LintFinding]:
-    """Find a memory that a dream made and that has no source left."""
+    """Find a memory of a dream without an existing source."""
     if not file.meta.get("run"):
         return
     cited = [entry.get("title", "") for entry in entries(file.meta)]
@@ -168,11 +176,6 @@ def _unread_sessions(view: View) -> Iterator[LintFinding]:
 def _unembedded(view: View) -> Iterator[LintFinding]:
     if waiting := view.unembedded():
         yield LintFinding("embeddings", "", f"{waiting} pieces of text are found by words only until they are embedded")
-
-
-LINK = re.compile(r"(?<!!)\[[^\]\n]{0,400}\]\((/[^)\s#]{1,400}\.md)(?:#[^)\s]{0,400})?\)")
-_ID_OF_PATH = re.compile(r"--([A-Za-z0-9_]+)\.md$")
-_LABEL = re.compile(r"[tm]\d+")
 
 
 @dataclass(slots=True)
@@ -221,7 +224,7 @@ def read_file(path: str, data: bytes, places: Mapping[NodeId, str], known: Set[s
 
 
 def mend(view: View, file: CheckedFile) -> Action | None:
-    """Build the action of all repairs of a file; None if there is none, or a person undid just that."""
+    """Build the action of all repairs of a file; None if there are none, or a person undid the same before."""
     before = file.data
     if file.document.problem:
         return None

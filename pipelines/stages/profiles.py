@@ -1,7 +1,7 @@
-"""Profiles, the third step of consolidation: what holds now in a channel, and pages of the people and things of weight.
+"""Profiles, the third step of consolidation: a page of the current facts of a channel, and pages of its main topics.
 
-Every line is a fact with its day; below it stands what it took the place of. A page below the bar is not made, and one
-that falls below it is put away.
+Every line is a fact with its day, with its predecessors below. A page of too few facts is not made, and one whose facts
+become too few is archived.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...store import okf
 from ...store.model import Action, Kind, Level, Memory, NodeId
 from ...store.okf.wording import BY_HAND, body_hash
 from ..pages import current_facts
-from ..pages.current_facts import plainly
+from ..pages.current_facts import with_plain_successors
 from ..pages.fact_lines import day_of, with_footnotes
 from ..pages.topics import Topic, topics_of
 from ..workspace.proposals import Proposals, archive, brought_back, create, may_come_back, newest, replace_text
@@ -29,7 +29,7 @@ SMALLEST = 3
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page as it should be: its facts under headings."""
+    """The wanted state of a page: its facts under headings."""
 
     title: str
     description: str
@@ -56,7 +56,7 @@ def plan(view: View, now: datetime) -> Proposals:
 
 
 def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
-    facts = plainly(fact for fact in view.whole(Level.FACT, channel) if not fact.is_archived)
+    facts = with_plain_successors(fact for fact in view.whole(Level.FACT, channel) if not fact.is_archived)
     paths = {fact.node_id: fact.path for fact in facts}
     wanted: set[NodeId] = set()
     for page in _pages(facts, now):
@@ -71,7 +71,7 @@ def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
 
 
 def _pages(facts: Sequence[Memory], now: datetime) -> Iterator[_Page]:
-    """Yield the pages that a channel is worth."""
+    """Yield the pages for which a channel has enough facts."""
     parts = current_facts.chosen(facts, now.date())
     shown, more = sum(len(part.facts) for part in parts), sum(part.more for part in parts)
     number = f"{shown} of {shown + more}" if more else f"{shown}"
@@ -83,7 +83,7 @@ def _pages(facts: Sequence[Memory], now: datetime) -> Iterator[_Page]:
 
 
 def _of_topic(topic: Topic) -> _Page:
-    """Build a topic's page: what was said of it, which is not all still so."""
+    """Build a topic's page: all its facts in time, current or not."""
     living = current_facts.newest_first(current_facts.current(topic.facts))
     shown = living[: current_facts.MOST_LINES]
     days = f"{day_of(shown[-1])} to {day_of(shown[0])}"

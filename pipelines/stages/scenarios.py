@@ -1,6 +1,6 @@
-"""Scenarios, the second step of consolidation: episodes, each on a page that tells what came of it and cites its facts.
+"""Scenarios, the second step of consolidation: episodes, each on a page with its outcome that cites its facts.
 
-An episode with a page keeps its id, path and title for good; what its facts have become since is marked in it.
+The page of an episode keeps its id, path and title for good; facts that change later are marked on it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from ...llm.model import LlmError
 from ...store import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
 from ...store.okf.wording import BY_HAND, body_hash
+from ..limits import MOST_PAGES_ARCHIVED
 from ..pages import titles
-from ..pages.current_facts import plainly
+from ..pages.current_facts import with_plain_successors
 from ..pages.episodes import SMALLEST, Episode, PageBody, distinction, episode_body, episodes_of, name_of, outcome_of
 from ..pages.fact_lines import day_of, labels_of, place_of, with_footnotes
 from ..workspace.memo import once
@@ -37,10 +38,7 @@ from ..workspace.view import Vectors, View
 
 STAGE = "scenarios"
 BEGAN, ENDED, TOLD = "began", "ended", "told"
-"""The frontmatter keys of an episode: the first and the last day of its facts; what a model told came of it."""
-
-MOST_ARCHIVED = 8
-"""Pages of an older dreamd, clusters without days, that a run puts away; the gate lets a run remove ten."""
+"""The frontmatter keys of an episode: the first and the last day of its facts; a model's sentences on its outcome."""
 
 
 def plan(view: View, now: datetime) -> Proposals:
@@ -66,7 +64,7 @@ def _channels(view: View) -> list[str]:
 
 @dataclass
 class _Channel:
-    """One channel: its facts, the pages that are there, and the actions that bring the pages up to the facts."""
+    """One channel: its facts, its existing pages, and the actions that update the pages."""
 
     view: View
     channel: str
@@ -74,8 +72,8 @@ class _Channel:
 
     @cached_property
     def facts(self) -> list[Memory]:
-        """The facts that happened and were not put away; a replaced one is part of what happened."""
-        return plainly(fact for fact in self.view.whole(Level.FACT, self.channel) if not fact.is_archived)
+        """The facts that are not archived; a superseded one is part of its episode."""
+        return with_plain_successors(fact for fact in self.view.whole(Level.FACT, self.channel) if not fact.is_archived)
 
     @cached_property
     def vectors(self) -> dict[NodeId, Vectors]:
@@ -100,7 +98,7 @@ class _Channel:
             action = self._action(episode, paths)
             if action:
                 yield action
-        for page in [page for page in pages if BEGAN not in page.extra and page.is_live][:MOST_ARCHIVED]:
+        for page in [page for page in pages if BEGAN not in page.extra and page.is_live][:MOST_PAGES_ARCHIVED]:
             if action := archive(self.view, page, STAGE, "episodes tell what it told", self.now):
                 yield action
 
@@ -154,7 +152,8 @@ class _Channel:
         return replace(body, text=with_footnotes(body.text, body.sources, episode.facts))
 
     def _told(self, episode: Episode, page: Memory | None = None) -> dict[str, str | int]:
-        """Return a model's grounded sentences on what came of an episode; asked again only when its facts change."""
+        """Return a model's grounded sentences on an episode's outcome; it is asked again only when the facts change."""
+        # The answer is kept on the page with a hash of the facts, so equal facts are never asked about twice.
         of = cursor_of(f"{fact.node_id} {fact.is_live}" for fact in episode.facts)
         known = page.extra.get(TOLD) if page else None
         if isinstance(known, dict) and known.get("of") == of:
@@ -178,7 +177,7 @@ class _Channel:
         return found
 
     def _title(self, episode: Episode) -> str:
-        """Return the title of its first session that has one of its own, if it is the whole of it; else its words."""
+        """Return the own title of a session that lies wholly in the episode, else the model's name or a sentence."""
         turns = {session: self.view.turns(session) for session in episode.sessions}
         for session, said in turns.items():
             others = [title for other, title in self.session_titles.items() if other != session]
@@ -200,6 +199,7 @@ class _Channel:
         """Return the turns of a session from an episode's first fact, or the session's start, to the last fact."""
         first = min(place_of(fact)[1] for fact in episode.facts if place_of(fact)[0] == session)
         last = max(place_of(fact)[1] for fact in episode.facts if place_of(fact)[0] == session)
+        # The first episode of a session includes the turns before its first fact: they introduce the subject.
         earlier = any(place_of(fact)[0] == session and place_of(fact)[1] < first for fact in self.facts)
         return [turn for turn in turns if (not earlier or turn.ordinal >= first) and turn.ordinal <= last]
 

@@ -1,8 +1,8 @@
-"""Staleness, a step of drift: facts that no longer hold are marked as such, each only once, and keep their words.
+"""Staleness, a step of drift: outdated facts are marked as such, each only once, and keep their words.
 
-These are facts about a file or command of the project that no longer exists, facts whose `stale_after` has passed, and
-facts about a future date that has come. None is archived for it, and one whose file comes back is unmarked. Facts
-that a person wrote, settled or unmarked are not touched.
+These are facts about a file or command that the project no longer has, facts whose `stale_after` has passed, and facts
+about a future date that has come. None is archived for it, and one whose file exists again is unmarked. Facts that a
+person wrote, reviewed or unmarked are not changed. The project's folder is read; nothing of it is run.
 """
 
 from __future__ import annotations
@@ -30,11 +30,41 @@ STAGE = "staleness"
 GONE = "gone"
 """The frontmatter key that lists the files and commands that a fact names and the project lacks."""
 
+# Largest number of marks of a run: a project with another branch checked out for a day should not rewrite a memory.
 MOST_MARKED = 200
-"""The most marks of a run: a project with another branch checked out for a day should not rewrite a memory."""
 
 _MAY_NAME = re.compile(r"[`/]|\b(?:make|run) [a-z]")  # what `Project.missing` looks for, read quickly
 _MAY_BE_DATED = re.compile(rb"^(?:stale_after:|tense: *[\"']?future)", re.MULTILINE)
+
+# Files looked up in one project in a run; those beyond count as existing.
+MOST_LOOKS = 20_000
+
+MOST_SUBFOLDERS = 64
+
+LARGEST_LIST_BYTES = 1 << 20
+
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+
+_TARGET = re.compile(r"^([A-Za-z0-9_./ \t-]{1,1000}?)::?(?!=)", re.MULTILINE)
+
+_UNKNOWABLE = re.compile(r"^[^\S\n]*(?:-?include|sinclude|define)\b|^[^\t#\n=]*[%$][^\n=]*:(?!=)", re.MULTILINE)
+
+_SEGMENT = r"[\w@+-][\w.@+-]*|\.[A-Za-z][\w.-]*"
+
+_PATH = re.compile(rf"/?(?:(?:{_SEGMENT})/)+(?:{_SEGMENT})?")
+
+_ENDS_AS_FILE = re.compile(r"[\w)-]\.[A-Za-z][A-Za-z0-9]{0,5}$")
+
+_QUOTED = re.compile(r"`([^`\n]{2,200})`")
+
+_BARE = re.compile(r"(?<![\w/:.@~`$%\\-])(/?(?:[\w@+.-]+/)+[\w@+.-]*\.[A-Za-z][A-Za-z0-9]{0,5})(?![\w/*`{<])")
+
+_MAKE = re.compile(
+    r"`(?:\$ )?make ([a-z][\w.-]{1,40})(?=`| )"
+    r"|\b(?:[Rr]un|[Uu]se|[Uu]sing|[Rr]unning|with|via) make (?!sure\b)([a-z][\w-]{1,40})\b"
+)
+
+_SCRIPT = re.compile(r"\b(?:npm|pnpm|yarn|bun) run ([a-z][\w:-]{0,40})(?![\w/])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +78,7 @@ class _StaleMark:
 
 
 def plan(view: View, now: datetime) -> Proposals:
-    """Propose a mark for every fact that has gone stale since it was last checked."""
+    """Propose a mark for every fact that became stale since the last check."""
     planned = Proposals()
     if view.history.paused:
         return planned
@@ -117,7 +147,8 @@ def _of_time(view: View, fact: Memory, now: datetime) -> _StaleMark | None:
     day = last_named(fact.text, said.date()) if said else None
     if until or fact.tense != "future" or day is None or cursor == cursor_of([str(day)]):
         return None
-    if datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=2) > now:  # in whatever time zone
+    # Two days later the day has ended in every time zone.
+    if datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=2) > now:
         return None
     return _StaleMark({"tense": "past"}, f"{format_date(day)} has passed", "dates passed", cursor_of([str(day)]))
 
@@ -131,28 +162,8 @@ def _action(view: View, fact: Memory, data: bytes, change: _StaleMark, tombstone
     )
 
 
-MOST_LOOKS = 20_000
-"""Files looked up in one project in a run; those beyond count as existing."""
-
-MOST_SUBFOLDERS = 64
-LARGEST_LIST_BYTES = 1 << 20
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-_TARGET = re.compile(r"^([A-Za-z0-9_./ \t-]{1,1000}?)::?(?!=)", re.MULTILINE)
-_UNKNOWABLE = re.compile(r"^[^\S\n]*(?:-?include|sinclude|define)\b|^[^\t#\n=]*[%$][^\n=]*:(?!=)", re.MULTILINE)
-_SEGMENT = r"[\w@+-][\w.@+-]*|\.[A-Za-z][\w.-]*"
-_PATH = re.compile(rf"/?(?:(?:{_SEGMENT})/)+(?:{_SEGMENT})?")
-_ENDS_AS_FILE = re.compile(r"[\w)-]\.[A-Za-z][A-Za-z0-9]{0,5}$")
-_QUOTED = re.compile(r"`([^`\n]{2,200})`")
-_BARE = re.compile(r"(?<![\w/:.@~`$%\\-])(/?(?:[\w@+.-]+/)+[\w@+.-]*\.[A-Za-z][A-Za-z0-9]{0,5})(?![\w/*`{<])")
-_MAKE = re.compile(
-    r"`(?:\$ )?make ([a-z][\w.-]{1,40})(?=`| )"
-    r"|\b(?:[Rr]un|[Uu]se|[Uu]sing|[Rr]unning|with|via) make (?!sure\b)([a-z][\w-]{1,40})\b"
-)
-_SCRIPT = re.compile(r"\b(?:npm|pnpm|yarn|bun) run ([a-z][\w:-]{0,40})(?![\w/])")
-
-
 class Project:
-    """One channel's project on this disk, as it is now."""
+    """The present state of one channel's project on this disk."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         """`folders` are the existing ones in which its sessions ran."""
@@ -191,6 +202,7 @@ class Project:
         for part in parts:
             self._looks += 1
             place = f"{place}/{part}"
+            # Whatever cannot be checked counts as existing: a wrong mark is worse than a missing one.
             if self._looks > MOST_LOOKS:
                 return True
             try:

@@ -1,6 +1,7 @@
-"""Synthesis, once a week: what comes up again across the sessions of a channel.
+"""Synthesis, once a week: one page a channel of facts that recur in several sessions.
 
-Profiles are made anew in every run; synthesis is the work that must compare everything at once.
+A group is a pitfall, procedure, correction or wish with similar facts. All facts must be compared with each other, so
+it is not done in every run.
 """
 
 from __future__ import annotations
@@ -14,16 +15,33 @@ from ...store import okf
 from ...store.ledger.questions import Gap
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
 from ...store.okf.wording import BY_HAND, body_hash
+from ..limits import MOST_PAGES_ARCHIVED
 from ..pages.current_facts import newest_first
 from ..pages.fact_lines import dated, labels_of, line, place_of, with_footnotes
 from ..workspace.proposals import Proposals, archive, brought_back, create, may_come_back, newest, replace_text
 from ..workspace.view import Vectors, View
 
 STAGE = "synthesis"
+
+# Cosine from which two questions count as the same.
 SAME_QUESTION = 0.7
-"""Cosine from which two questions count as the same."""
 
 MOST_GAPS = 300
+
+TITLE = "What comes up again"
+
+RECURS = (
+    ("Refused", frozenset({Kind.NEGATIVE})),
+    ("Procedures", frozenset({Kind.PROCEDURE})),
+    ("Corrections and wishes", frozenset({Kind.CORRECTION, Kind.PREFERENCE})),
+)
+
+# Cosine from which two facts of one kind have the same subject; random facts of one project lie around .2.
+SAME_MATTER = 0.6
+
+FEWEST_SESSIONS, FEWEST_GROUPS, MOST_GROUPS, MOST_LINES = 2, 2, 8, 4
+
+Groups = list[tuple[str, list[list[Memory]]]]
 
 
 def plan(view: View, now: datetime) -> Proposals:
@@ -60,11 +78,6 @@ def recurring_gaps(view: View, gaps: Sequence[Gap]) -> list[tuple[str, int]]:
     return sorted(((some[row].text, number) for row, number in times.items()), key=lambda gap: (-gap[1], gap[0]))
 
 
-TITLE = "What comes up again"
-MOST_ARCHIVED = 8
-"""Pages that a run puts away; the gate lets a run remove ten."""
-
-
 def actions(view: View, channel: str, now: datetime, stage: str) -> Iterator[Action]:
     """Yield the actions that create, rewrite or archive a channel's insights."""
     facts = [fact for fact in view.whole(Level.FACT, channel) if fact.is_live]
@@ -76,7 +89,7 @@ def actions(view: View, channel: str, now: datetime, stage: str) -> Iterator[Act
         if action := build(view, page, stage, "it comes up in several sessions", paths):
             yield action
     insights = [one for one in view.memories(Level.SCENARIO, channel) if one.kind is Kind.INSIGHT]
-    for known in [one for one in insights if page is None or one.node_id != page.node_id][:MOST_ARCHIVED]:
+    for known in [one for one in insights if page is None or one.node_id != page.node_id][:MOST_PAGES_ARCHIVED]:
         if gone := archive(view, known, stage, "it comes up no more", now):
             yield gone
 
@@ -104,19 +117,6 @@ def _page(view: View, channel: str, groups: Groups, facts: Sequence[Memory], now
         path=okf.path_for(Level.SCENARIO, TITLE, node_id, channel),
         extra={"learned_at": now.isoformat(), BY_HAND: body_hash(text)},
     )
-
-
-RECURS = (
-    ("Refused", frozenset({Kind.NEGATIVE})),
-    ("Procedures", frozenset({Kind.PROCEDURE})),
-    ("Corrections and wishes", frozenset({Kind.CORRECTION, Kind.PREFERENCE})),
-)
-SAME_MATTER = 0.6
-"""Cosine from which two facts of one kind are about the same thing; random ones of one project lie around .2."""
-
-FEWEST_SESSIONS, FEWEST_GROUPS, MOST_GROUPS, MOST_LINES = 2, 2, 8, 4
-
-Groups = list[tuple[str, list[list[Memory]]]]
 
 
 def recurring_facts(facts: Sequence[Memory], vectors: Mapping[NodeId, Vectors]) -> Groups:

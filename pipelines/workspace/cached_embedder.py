@@ -16,8 +16,8 @@ from ...store.model import Corrupt
 from .memo import Memo, key_of
 from .view import Vectors
 
+# Texts embedded between two reports of progress: about four seconds of work, well below `limits.silence_s`.
 BATCH = 512
-"""Texts embedded between two reports of progress: about four seconds of work, well below the limit of silence."""
 
 
 def cache_copy(embeddings: Path, folder: Path, embedder: Embedder) -> EmbeddingCache | None:
@@ -25,7 +25,7 @@ def cache_copy(embeddings: Path, folder: Path, embedder: Embedder) -> EmbeddingC
     if not embeddings.exists():
         return None
     copy = folder / "embeddings.db"
-    with contextlib.suppress(Corrupt):  # then they are made again
+    with contextlib.suppress(Corrupt):  # vectors are computed again
         backup(embeddings, copy)
     return EmbeddingCache(copy, embedder.model_id)
 
@@ -50,6 +50,7 @@ class CachedEmbedder:
         """Return one row a text."""
         hashes = [sha256(text.encode()).digest() for text in texts]
         missing = {key: text for key, text in zip(hashes, texts, strict=True) if key not in self._known}
+        # The store's cache first: it has nearly every text of an earlier dream, in one query.
         if self._cache is not None and missing:
             self._known |= self._cache.get_many(set(missing))
             missing = {key: text for key, text in missing.items() if key not in self._known}
@@ -71,7 +72,9 @@ class CachedEmbedder:
         return key_of("vector", self._embedder.model_id, key)
 
     def _embed(self, missing: dict[bytes, str]) -> None:
-        keys = sorted(missing, key=lambda key: (len(missing[key]), key))  # of like length, so that little is padded
+        keys = sorted(
+            missing, key=lambda key: (len(missing[key]), key)
+        )  # texts of similar length share a batch, with little padding
         for start in range(0, len(keys), BATCH):
             batch = keys[start : start + BATCH]
             vectors = self._embedder.embed_passages([missing[key] for key in batch])

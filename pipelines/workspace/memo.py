@@ -1,8 +1,8 @@
-"""The checkpoint: finished units of expensive pure work, so that a dream which was ended need not do them again.
+"""The checkpoint: results of expensive pure work, so that an interrupted dream need not repeat it.
 
-A dream that begins anew does so on a fresh copy, in which much is as before, and equal inputs give equal results. So a
-unit (a model's answer, the vector of a text, the labels of a clustering) is kept under the hash of its inputs as soon
-as it is finished; a process that is killed loses at most the unit in work.
+The next attempt works on a fresh copy that is mostly equal, and equal inputs give equal results. So a unit (a model's
+answer, the vector of a text) is kept under the hash of its inputs as soon as it is finished; a killed process loses at
+most the unit in progress.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Final
 
 from ... import __version__
 
+# About a hundred thousand vectors, or ten thousand answers; units beyond that are computed again.
 LIMIT_BYTES: Final = 256 * 2**20
-"""About a hundred thousand vectors, or ten thousand answers; units beyond that are computed again."""
 
-_HEADER: Final = f"dreamd checkpoint 1, {__version__}\n".encode()  # another version may make other things of the same
+_HEADER: Final = f"dreamd checkpoint 1, {__version__}\n".encode()  # another version may compute otherwise
 _RECORD: Final = struct.Struct("<32sII")  # key, size and crc32 of what follows
 
 
 def key_of(*parts: str | bytes) -> bytes:
-    """Hash the parts that name a unit: its kind, and every input that decides the result."""
+    """Hash the parts that identify a unit: its kind, and every input of the result."""
     digest = sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "big"))
+        digest.update(len(data).to_bytes(8, "big"))  # so that ("ab", "c") and ("a", "bc") differ
         digest.update(data)
     return digest.digest()
 
@@ -37,7 +37,7 @@ def key_of(*parts: str | bytes) -> bytes:
 class Memo:
     """Units in one file, appended to as they are finished. One process at a time; not for several threads.
 
-    A file of another version is begun anew, a torn end is cut off, and a damaged unit is not there.
+    A file of another version is emptied, a torn end is cut off, and a damaged unit is treated as missing.
     """
 
     def __init__(self, path: Path, limit_bytes: int = LIMIT_BYTES) -> None:
@@ -103,7 +103,7 @@ class Memo:
 
 
 def once(memo: Memo | None, parts: Iterable[str | bytes], make: Callable[[], bytes]) -> bytes:
-    """Return what `make` makes from these parts, from the checkpoint if it is there."""
+    """Return the unit of these parts from the checkpoint, or `make` it and keep it."""
     if memo is None:
         return make()
     key = key_of(*parts)

@@ -15,22 +15,12 @@ from ...store.okf.wording import BY_HAND, body_hash
 from .view import View
 
 PUT_AWAY_BY = "archived_by"
-"""The frontmatter key of a page that a stage archived: it comes back when there is enough for it again."""
-
-
-SUPERSEDED_SHARE, SUPERSEDED_AT_LEAST = 0.1, 20
-"""The share of the known facts that a run may supersede, and how many it may of few: people change their mind about a
-few things a day, and an archive that comes in at once holds the changes of months."""
-
-
-def most_superseded(known: int) -> int:
-    """Return how many facts a run may supersede where so many are known."""
-    return max(SUPERSEDED_AT_LEAST, int(SUPERSEDED_SHARE * known))
+"""The frontmatter key of a page archived by a stage, which may become live again."""
 
 
 @dataclass(slots=True)
 class Proposals:
-    """The proposals of a stage. `counts` and `notes` go into the run's report; notes hold no person's text."""
+    """The result of a stage. `counts` and `notes` go into the run's report; notes quote no text of a person."""
 
     actions: list[Action] = field(default_factory=list)
     cursors: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -61,7 +51,7 @@ def create(view: View, memory: Memory, stage: str, reason: str, paths: Mapping[N
 def replace_text(view: View, memory: Memory, stage: str, reason: str, paths: Mapping[NodeId, str]) -> Action | None:
     """Build the action that rewrites a derived memory; None if unchanged, forbidden, or edited by a person.
 
-    One that is left as its person edited it is noted in `view.held`.
+    One left because of an edit is added to `view.held`.
     """
     before = view.read(memory.path)
     tombstone_key = fingerprint(memory)
@@ -90,7 +80,7 @@ def add_sources(
 ) -> Action | None:
     """Build the action that adds turns to the sources of a known fact; every other byte of its file stays.
 
-    `at` is kept beside each turn, the time of reinforcement, from which fading counts; an archived fact comes back.
+    `at` is recorded with each turn as the time of reinforcement, from which fading counts; a faded fact becomes live.
     """
     data = view.read(path)
     if data is None:
@@ -124,25 +114,25 @@ def archive(view: View, memory: Memory, stage: str, reason: str, now: datetime) 
 
 
 def may_come_back(page: Memory) -> bool:
-    """Return True for a page that is live, or that a dream put away; what a person put away stays away."""
+    """Return True for a page that is live or was archived by a dream; one archived by a person stays archived."""
     return page.is_live or PUT_AWAY_BY in page.extra
 
 
 def brought_back(page: Memory, text: str, sources: tuple[NodeId, ...], run_id: str) -> Memory:
-    """Return a page with another text, living, whatever it was before."""
+    """Return a live page with another text."""
     extra = {key: value for key, value in page.extra.items() if key != PUT_AWAY_BY} | {BY_HAND: body_hash(text)}
     stable = replace(page, status=Status.STABLE, archived_at=None, run=run_id, extra=extra)
     return replace(stable, text=text, sources=sources)
 
 
 def is_edited(data: bytes) -> bool:
-    """Return True if the body is not the one that a dream wrote."""
+    """Return True if the body differs from the one that a dream wrote."""
     document = okf.parse(data)
     return document.meta.get(BY_HAND) != body_hash(document.body)
 
 
 def is_curated(memory: Memory) -> bool:
-    """Return True if a person marked it, wrote it by hand or with `remember`, or edited what a dream wrote."""
+    """Return True if a person marked it, wrote it by hand or with `remember`, or edited a dream's text."""
     if memory.extra.get("curated") or memory.extra.get("priority"):
         return True
     if memory.run is None:
@@ -151,7 +141,7 @@ def is_curated(memory: Memory) -> bool:
 
 
 def cursor_of(parts: Iterable[str]) -> int:
-    """Hash a set of texts to a number that can be kept as a cursor, so that an equal set is not worked on again."""
+    """Hash a set of texts to a cursor, so that an equal set is not processed again."""
     return int.from_bytes(sha256("\0".join(sorted(parts)).encode()).digest()[:6], "big")
 
 
@@ -187,9 +177,9 @@ class ReplacedTexts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference that a stage makes to facts: those that it archives or supersedes, and what it touches of them.
+    """The changes of a stage to facts: those archived, those superseded, and the turns of all touched facts.
 
-    `touched` maps each turn, or a fact that rests on none, to what is superseded there, if anything.
+    `touched` maps each turn, or a fact without one, to the texts of a supersession there, if any.
     """
 
     archived: frozenset[NodeId]
@@ -198,7 +188,7 @@ class Difference:
 
     @classmethod
     def of(cls, view: View, actions: Iterable[Action]) -> Difference:
-        """Read what a stage's actions change."""
+        """Compare the files of a stage's actions before and after."""
         changes = [MemoryChange.of(action.path, view.read(action.path), action.content) for action in actions]
         after = {change.after.node_id: change.after for change in changes if change.after}
         archived, superseded = set[NodeId](), set[NodeId]()
@@ -207,6 +197,7 @@ class Difference:
             old, new = change.before, change.after
             if new is None or new.level is not Level.FACT:
                 continue
+            # A fact is found by the turn that it was extracted from, so that turn is probed.
             unit = new.sources[0] if new.sources else new.node_id
             if new.is_live or old is None or not old.is_live:
                 touched.setdefault(unit, None)

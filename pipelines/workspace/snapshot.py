@@ -22,8 +22,8 @@ from ...store.vault.disk import Disk
 from ...store.vault.vault import Vault
 from .view import History, SessionState
 
+# The number of a channel's newest sessions that are read for the folder in which they ran.
 SESSIONS_ASKED = 40
-"""The number of a channel's newest sessions that are read for the folder in which they ran."""
 
 HEAD_BYTES = 16_384
 

@@ -1,6 +1,6 @@
 """The view: the copy that a dream works on, with an overlay of this run's proposals.
 
-Later stages see what earlier ones propose; the person's memory is not touched.
+Stages see the proposals of earlier stages; the person's memory is not changed.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Embed(Protocol):
 
 
 class View:
-    """Reads the copy as the proposals of this run so far would leave it."""
+    """Reads the copy with this run's proposals so far applied."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class View:
         self.steps = StepProgress(lambda at: None)
         self.actions: list[Action] = []
         self.held: set[NodeId] = set()
-        """Pages that a stage would have rewritten, had no person edited them."""
+        """Pages that a stage left because a person edited them."""
         self.cursors: dict[tuple[str, str], int] = {}
         self._files: dict[str, bytes | None] = {}
         self._memories = {memory.node_id: memory for memory in source.memories()}
@@ -170,7 +170,7 @@ class View:
     def whole(self, level: Level, channel: str) -> list[Memory]:
         """Return the memories of a channel with every field, from their files, living or not, by id.
 
-        Nothing is built on those that wait for review: they are left out.
+        Those that wait for review are left out: nothing may be built on them.
         """
         named = (m.node_id for m in self._memories.values() if m.level is level and m.channel == channel)
         found = (self.memory(node_id) for node_id in sorted(named))
@@ -193,7 +193,7 @@ class View:
         return node_id in self._memories
 
     def read(self, path: str) -> bytes | None:
-        """Return a file as this run would leave it, None if there is none."""
+        """Return a file with this run's proposals applied, None if there is none."""
         return self._files[path] if path in self._files else self._source.read(path)
 
     def written_at(self, path: str) -> datetime | None:
@@ -201,7 +201,7 @@ class View:
         return self._source.written_at(path)
 
     def paths(self) -> set[str]:
-        """Return the path of every kept file as this run would leave them."""
+        """Return the path of every kept file with this run's proposals applied."""
         gone = {path for path, data in self._files.items() if data is None}
         return (set(self._source.paths()) | self._files.keys()) - gone
 
@@ -233,11 +233,11 @@ class View:
     # ---- proposing
 
     def is_forbidden(self, fingerprint: str | None) -> bool:
-        """Return True if a person undid, forgot or rejected what this fingerprint stands for."""
+        """Return True if a person undid, forgot or rejected the change with this fingerprint."""
         return fingerprint in self.history.tombstones
 
     def allowed(self, actions: Sequence[Action]) -> list[Action]:
-        """Return the actions that may be applied: no edit that a person undid, and none of a file that holds a secret.
+        """Return the actions without edits that a person undid, and without files that contain a secret.
 
         Later edits of the same files are left out with them.
         """
@@ -245,6 +245,7 @@ class View:
         left_out: set[str] = set()
         allowed = []
         for action in actions:
+            # Each edit is compared with the state that the one before it leaves.
             before = seen[action.path] if action.path in seen else self.read(action.path)
             if action.path in left_out or self._is_refused(action, before):
                 left_out.add(action.path)
@@ -258,7 +259,7 @@ class View:
         return undone or (action.content is not None and bool(places_of_secrets(action.content)))
 
     def apply(self, actions: Iterable[Action], cursors: Mapping[tuple[str, str], int] | None = None) -> None:
-        """Add what a stage proposed, so that later stages see it."""
+        """Add a stage's proposals to the overlay, for later stages to see."""
         for action in actions:
             self.actions.append(action)
             self._files[action.path] = action.content

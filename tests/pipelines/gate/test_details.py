@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.pipelines.gate.probes import details_of, names_in, says_less, told
+from dreamd.pipelines.gate.details import details_of, names_in, says_less, told
 from dreamd.store.text.words import stem
 
 

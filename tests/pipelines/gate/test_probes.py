@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from dreamd.pipelines.gate.details import details_of, said_in
 from dreamd.pipelines.gate.gate import probes_of, worse
 from dreamd.pipelines.gate.probes import (
     FEWEST_WORDS,
@@ -16,9 +17,7 @@ from dreamd.pipelines.gate.probes import (
     ProbeGenerator,
     Score,
     ask,
-    details_of,
     replaced_by,
-    said_in,
     spread,
 )
 from dreamd.pipelines.gate.shadow_index import ShadowIndex

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from dreamd.pipelines.pages.episodes import OPENING_LINES, came_of_it, episode_body
+from dreamd.pipelines.pages.episodes import OPENING_LINES, episode_body, outcomes_of
 from dreamd.store.model import Kind
 
 from tests.pipelines.pages.said import said
@@ -21,9 +21,9 @@ FACTS = [
 
 
 def test_what_came_of_it_is_decided_or_found() -> None:
-    assert {fact.kind for fact in came_of_it(FACTS)} <= {Kind.DECISION, Kind.EPISODE, Kind.PROCEDURE, Kind.NEGATIVE}
-    assert FACTS[2] in came_of_it(FACTS)
-    assert len(came_of_it(FACTS)) == OPENING_LINES
+    assert {fact.kind for fact in outcomes_of(FACTS)} <= {Kind.DECISION, Kind.EPISODE, Kind.PROCEDURE, Kind.NEGATIVE}
+    assert FACTS[2] in outcomes_of(FACTS)
+    assert len(outcomes_of(FACTS)) == OPENING_LINES
 
 
 def test_every_fact_stands_once_and_is_cited() -> None:
@@ -37,7 +37,7 @@ def test_every_fact_stands_once_and_is_cited() -> None:
 
 def test_what_was_replaced_since_is_no_outcome_and_struck_through() -> None:
     facts = [replace(fact, superseded_by="n") if fact.kind is Kind.DECISION else fact for fact in FACTS]
-    assert facts[2] not in came_of_it(facts)
+    assert facts[2] not in outcomes_of(facts)
     assert "- ~~“We move to Postgres, two workers lock each other out.”~~ (no longer) [^m3]" in episode_body(facts).text
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from dreamd.pipelines.limits import MOST_PAGES_ARCHIVED
 from dreamd.pipelines.stages import synthesis
 from dreamd.pipelines.workspace.view import History, View
 from dreamd.store import okf
@@ -83,7 +84,7 @@ def test_a_page_goes_with_its_facts_and_stays_where_a_person_wrote_on_it() -> No
 def test_themes_of_an_older_dreamd_are_put_away_few_a_run() -> None:
     old = [
         replace(again()[0], node_id=f"old{n}", level=Level.SCENARIO, kind=Kind.INSIGHT, path=f"scenarios/a--old{n}.md")
-        for n in range(synthesis.MOST_ARCHIVED + 3)
+        for n in range(MOST_PAGES_ARCHIVED + 3)
     ]
     source = source_of(*old, again()[2])
     actions = dreamt(source)[1]
@@ -92,7 +93,7 @@ def test_themes_of_an_older_dreamd_are_put_away_few_a_run() -> None:
         path: okf.edit(data, {"body_sha256": body_hash(old[0].text)}) if "old" in path else data
         for path, data in source.files.items()
     }
-    assert len(dreamt(source)[1]) == synthesis.MOST_ARCHIVED
+    assert len(dreamt(source)[1]) == MOST_PAGES_ARCHIVED
 
 
 def test_similar_questions_are_one_gap() -> None:
