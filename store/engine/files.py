@@ -17,8 +17,8 @@ import numpy as np
 from ..filters import Filter, Payload, holds
 from ..model import InvalidInput, NotFound, StoreError
 from . import bm25
+from .bm25 import words
 from .interface import Capabilities, Match, Point, Vector
-from .tokenizer import words
 
 COMPACT_AT = 1_000
 """Lines that say nothing any more: a file with more of them, and more than half, is written anew."""

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from ..text.languages import words_in
 from . import bm25
+from .bm25 import spell_out
 from .columns import Columns, Scope
 from .postings import Listed, Stems, Word
-from .tokenizer import spell_out
 from .vectors import Rows
 
 TOKENIZER = ("unicode61", "remove_diacritics", "2")

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from ..filters import Condition, Filter, Payload, Scalar
 from ..model import InvalidInput, NotFound, StoreError
-from . import deadline, fts, snapshot
+from . import deadline, fts
+from . import kept_columns as snapshot
 from .columns import NO_VECTOR, Columns, Scope
 from .database import transaction
 from .fts import WordIndex, rows_listed

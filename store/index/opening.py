@@ -28,13 +28,14 @@ from ..engine.database import (
     LOOK_AGAIN_S,
     MAY_PASS,
     Connections,
+    can_be_written,
+    copy_to_memory,
     lasting_problems,
     open_database,
     tried_again,
     watch,
 )
 from ..engine.sqlite_vec import SqliteVecStore
-from ..engine.unwritable import can_be_written, copy_to_memory
 from ..model import Corrupt, IndexDamaged, NodeId, SchemaTooNew, StoreBusy
 from ..redaction import FileMask
 from ..settings import StoreSettings

@@ -11,12 +11,12 @@ from pathlib import Path
 import apsw
 import numpy as np
 import pytest
+from dreamd.store.engine.bm25 import spell_out, words
 from dreamd.store.engine.columns import Columns
 from dreamd.store.engine.database import Connections, open_database, transaction
 from dreamd.store.engine.files import FilesStore
 from dreamd.store.engine.interface import Point, Vector, VectorStore
 from dreamd.store.engine.sqlite_vec import SqliteVecStore
-from dreamd.store.engine.tokenizer import spell_out, words
 from dreamd.store.filters import Condition, Filter, Group, Payload, Scalar, holds
 from dreamd.store.model import InvalidInput, NotFound, StoreError
 from hypothesis import given
@@ -168,7 +168,7 @@ def test_words_are_matched_by_their_stem_and_without_accents(store: VectorStore)
     ("text", "queries"),
     [
         ("it broke in foo_bar.py today", ["foo_bar.py", "foo", "bar", "foobar.py", "FOO_BAR.PY"]),
-        ("see store/search.py for it", ["search.py", "store/search.py", "find", "search"]),
+        ("see store/find/search.py for it", ["search.py", "store/find/search.py", "find", "search"]),
         ("error[E0425]: cannot find value", ["E0425", "e0425"]),
         ("systemctl restart dreamd.service", ["dreamd.service", "dreamd", "service"]),
         ("the class MemoryStore of HTTPServer", ["MemoryStore", "memorystore", "memory", "server"]),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dreamd.store.engine import signs
+from dreamd.store.engine import vectors as engine_vectors
 from dreamd.store.engine.interface import Vector
-from dreamd.store.engine.signs import Signs
+from dreamd.store.engine.vectors import Signs
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors, asked = _vectors(500), _vectors(1, 5)[0]
     held, mask = _held(vectors, 500), np.ones(500, bool)
     whole = held.nearest(asked, 20, mask, 500)
-    monkeypatch.setattr(signs, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(engine_vectors, "BLOCK_ROWS", 64)
     assert held.nearest(asked, 20, mask, 500).tolist() == whole.tolist()
 
 
@@ -57,7 +57,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_least_of_many_are_those_of_a_sort(keep: int, seed: int) -> None:
     distances = np.random.default_rng(seed).integers(0, 400, 9000).astype(np.uint16)
     last = np.sort(distances)[keep - 1]
-    found = signs._least(distances, keep)
+    found = engine_vectors._least(distances, keep)
     assert len(found) == min(4 * keep, np.count_nonzero(distances <= last))
     assert set(np.flatnonzero(distances < last)) <= set(found.tolist())
     assert distances[found].max() == last
