@@ -83,12 +83,14 @@ class Scope(NamedTuple):
 
 
 class Columns:
-    """A collection's columns, indexed by row number; about 520 bytes a row.
+    """A collection's columns, indexed by row number; about 520 bytes a row, 90 of them without `holds_vectors`.
 
     One thread changes them or asks for a scope: the owner locks. What was read of a scope may be scanned meanwhile.
     """
 
-    def __init__(self, dimension: int, fields: Sequence[str]) -> None:
+    def __init__(self, dimension: int, fields: Sequence[str], *, holds_vectors: bool = True) -> None:
+        self.holds_vectors = holds_vectors
+        """False: the vectors are on the disk alone, and `signs` and `cosines` are not to be asked."""
         self.stamp = 0
         self.count = 0
         self.unkept = 0
@@ -96,6 +98,7 @@ class Columns:
         self._dimension = dimension
         self.sizes = np.zeros(0, np.int32)
         self._alive = np.zeros(0, bool)
+        self._has_vector = np.zeros(0, bool)
         self.signs = Signs(dimension)
         self._fields = {name: FieldColumn() for name in fields}
         self._ids = IdColumn()
@@ -109,9 +112,19 @@ class Columns:
         """Rows below this number can be held."""
         return len(self._alive)
 
+    @property
+    def vectors(self) -> int:
+        """The number of rows that have a vector."""
+        return int(np.count_nonzero(self._has_vector))
+
     def holds(self, fields: Sequence[str]) -> bool:
         """Return True if these are the fields held, in this order."""
         return list(self._fields) == list(fields)
+
+    def is_like(self, about: Mapping[str, Any]) -> bool:
+        """Return True if what `about` returned is of columns that hold the same: dimension, fields, vectors or none."""
+        mine = self.about()
+        return all(about[key] == mine[key] for key in ("dimension", "holds_vectors")) and self.holds([*about["texts"]])
 
     def rows_mask(self, rows: Rows) -> Mask:
         """Return a mask of these rows."""
@@ -127,7 +140,7 @@ class Columns:
         """Forget rows; unknown ones are passed over."""
         rows = rows[rows < self.capacity]
         self._alive[rows] = False
-        self.signs.remove(rows)
+        self._has_vector[rows] = False
         self.sizes[rows] = 0
         self._ids.remove(rows)
         self._changed(len(rows))
@@ -154,7 +167,7 @@ class Columns:
         vectors: Sequence[bytes | None],
         payloads: Sequence[Mapping[str, Payload]],
     ) -> None:
-        """Hold rows as they are now; a vector as its floats' bytes."""
+        """Hold rows as they are now; a vector as the bytes of its whole numbers."""
         if not len(rows):
             return
         if (needed := int(rows.max()) + 1) > self.capacity:
@@ -165,11 +178,11 @@ class Columns:
         for name, column in self._fields.items():
             column.put(rows, [payload.get(name) for payload in payloads])
         has_one = np.array([vector is not None for vector in vectors], bool)
-        if has_one.any():
-            floats = np.frombuffer(b"".join([vector for vector in vectors if vector is not None]), np.float32)
-            self._vectors.put(rows[has_one], floats.reshape(-1, self._dimension))
-            self.signs.put(rows[has_one], floats.reshape(-1, self._dimension))
-        self.signs.remove(rows[~has_one])
+        if self.holds_vectors and has_one.any():
+            numbers = np.frombuffer(b"".join([vector for vector in vectors if vector is not None]), np.int8)
+            self._vectors.put(rows[has_one], numbers.reshape(-1, self._dimension))
+            self.signs.put(rows[has_one], numbers.reshape(-1, self._dimension))
+        self._has_vector[rows] = has_one
         self._changed(len(rows))
 
     def cosines(self, rows: Rows, vector: Vector) -> NDArray[np.float32]:
@@ -179,7 +192,7 @@ class Columns:
         """
         cosines = np.full(len(rows), NO_VECTOR, np.float32)
         known = rows < self.capacity
-        known[known] = self.signs.held[rows[known]]
+        known[known] = self._has_vector[rows[known]]
         cosines[known] = np.round(self._vectors.cosines(rows[known], unit(vector)), COSINE_DIGITS)
         return cosines
 
@@ -222,7 +235,7 @@ class Columns:
         """Return a mask with its figures; whole numbers are summed, so the order of rows does not matter."""
         points = int(np.count_nonzero(mask))
         mean_size = int(self.sizes[mask].sum(dtype=np.int64)) / points if points else 1.0
-        with_vector = mask & self.signs.held
+        with_vector = mask & self._has_vector
         vectors = int(np.count_nonzero(with_vector))
         return Scope(mask, points, mean_size, mask if vectors == points else with_vector, vectors)
 
@@ -231,8 +244,10 @@ class Columns:
         if capacity <= self.capacity:
             return
         self._alive = grown(self._alive, capacity, False)
-        self.signs.grow(capacity)
-        self._vectors.grow(capacity)
+        self._has_vector = grown(self._has_vector, capacity, False)
+        if self.holds_vectors:
+            self.signs.grow(capacity)
+            self._vectors.grow(capacity)
         self.sizes = grown(self.sizes, capacity, 0)
         self._ids.grow(capacity)
         for column in self._fields.values():
@@ -241,20 +256,20 @@ class Columns:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all that is held, by name; most are views of what changes."""
         rows = int(np.max(np.flatnonzero(self._alive), initial=-1)) + 1
-        parts: dict[str, Mapping[str, NDArray[Any]]] = {
-            "ids": self._ids.arrays(rows),
-            "signs": self.signs.arrays(rows),
-            "vectors": self._vectors.arrays(rows),
-        }
+        parts: dict[str, Mapping[str, NDArray[Any]]] = {"ids": self._ids.arrays(rows)}
+        if self.holds_vectors:
+            parts |= {"signs": self.signs.arrays(rows), "vectors": self._vectors.arrays(rows)}
         parts |= {f"field {name}": column.arrays(rows) for name, column in self._fields.items()}
         named = {f"{part}/{name}": array for part, held in parts.items() for name, array in held.items()}
-        return {"alive": self._alive[:rows], "sizes": self.sizes[:rows], **named}
+        masks = {"alive": self._alive[:rows], "has_vector": self._has_vector[:rows]}
+        return {**masks, "sizes": self.sizes[:rows], **named}
 
     def about(self) -> dict[str, Any]:
         """Return what must be known to read `arrays` again, as JSON has it."""
         texts = {name: column.texts() for name, column in self._fields.items()}
         kinds = {name: (array.dtype.str, len(array)) for name, array in self.arrays().items()}
-        return {"stamp": self.stamp, "dimension": self._dimension, "texts": texts, "arrays": kinds}
+        held = {"dimension": self._dimension, "holds_vectors": self.holds_vectors}
+        return {"stamp": self.stamp, **held, "texts": texts, "arrays": kinds}
 
     def restore(self, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Hold what `about` and `arrays` returned; nothing was held before."""
@@ -262,10 +277,11 @@ class Columns:
         for name, array in arrays.items():
             part, _, own = name.partition("/")
             parts.setdefault(part, {})[own] = array
-        self._alive, self.sizes = arrays["alive"], arrays["sizes"]
+        self._alive, self._has_vector, self.sizes = arrays["alive"], arrays["has_vector"], arrays["sizes"]
         self._ids.restore(parts["ids"])
-        self.signs.restore(parts["signs"])
-        self._vectors.restore(parts["vectors"])
+        if self.holds_vectors:
+            self.signs.restore(parts["signs"])
+            self._vectors.restore(parts["vectors"])
         for name, column in self._fields.items():
             column.restore(self.capacity, parts.get(f"field {name}", {}), about["texts"][name])
         self.stamp = about["stamp"]

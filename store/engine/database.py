@@ -366,8 +366,10 @@ def can_be_written(folder: Path) -> bool:
     return True
 
 
-def copy_to_memory(path: Path) -> Path:
+def copy_to_memory(path: Path, beside: Sequence[str] = ()) -> Path:
     """Copy a database with its write-ahead log to where it can be opened, and return the copy's path.
+
+    `beside`: the endings of the names of its other files, copied where they are there.
 
     It goes with this process. Raises StoreBusy where there is nothing to copy, or no room for it.
     """
@@ -377,8 +379,9 @@ def copy_to_memory(path: Path) -> Path:
     real = path.resolve()
     try:
         shutil.copyfile(real, folder / path.name)
-        with contextlib.suppress(FileNotFoundError):
-            shutil.copyfile(real.with_name(real.name + "-wal"), folder / f"{path.name}-wal")
+        for suffix in ("-wal", *beside):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(real.with_name(real.name + suffix), folder / f"{path.name}{suffix}")
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise StoreBusy(

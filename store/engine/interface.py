@@ -77,6 +77,21 @@ class VectorStore(Protocol):
         """Remove points; unknown ids are passed over."""
         ...
 
+    def commit(self, name: str) -> None:
+        """Make durable what was changed since the last commit; nothing where the owner's transaction does that."""
+        ...
+
+    def rollback(self, name: str) -> None:
+        """Take back what was changed since the last commit; nothing where the owner's transaction does that."""
+        ...
+
+    def mark(self, name: str) -> str:
+        """Return a name of the state that was last committed; "" where the owner's transaction covers the engine.
+
+        The owner keeps it beside its own data: if at a start the two differ, one of them lost what the other has.
+        """
+        ...
+
     def compact(self, name: str) -> None:
         """Leave nothing of removed points in what the engine keeps of its own; the database itself is the owner's."""
         ...
@@ -109,7 +124,7 @@ class VectorStore(Protocol):
         ...
 
     def get(self, name: str, ids: Sequence[str]) -> list[Point]:
-        """Return the points that are there, in the order asked, with their vectors."""
+        """Return the points that are there, in the order asked, with their vectors as precisely as they are kept."""
         ...
 
     def count(self, name: str) -> int:

@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS {name}_columns(
 )
 """
 
-VERSION = 2
+VERSION = 3
 HEAD = ""
 PIECE_BYTES = 2**21
 

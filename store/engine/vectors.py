@@ -57,13 +57,10 @@ class QuantizedVectors:
         factors[: len(self._factors)] = self._factors
         self._numbers, self._factors = numbers, factors
 
-    def put(self, rows: Rows, vectors: NDArray[np.float32]) -> None:
-        """Set the vectors of rows, of any length; a vector of zeros has no direction."""
-        largest = np.abs(vectors).max(axis=1, keepdims=True)
-        numbers = np.rint(vectors * (LARGEST / np.where(largest > 0.0, largest, 1.0))).astype(np.int8)
-        lengths = np.linalg.norm(numbers.astype(np.float32), axis=1)
+    def put(self, rows: Rows, numbers: NDArray[np.int8]) -> None:
+        """Set the whole numbers of rows."""
         self._numbers[rows] = numbers
-        self._factors[rows] = np.where(lengths > 0.0, 1.0 / np.maximum(lengths, 1.0), 0.0)
+        self._factors[rows] = factors_of(numbers)
 
     def cosines(self, rows: Rows, vector: Vector) -> NDArray[np.float32]:
         """Return the cosines of rows with a unit vector; 0 for a row without a direction."""
@@ -86,6 +83,27 @@ class QuantizedVectors:
         """Hold what `arrays` returned."""
         self._numbers = arrays["numbers"].reshape(-1, self._numbers.shape[1])
         self._factors = arrays["factors"]
+
+
+def quantized(vectors: NDArray[np.float32]) -> NDArray[np.int8]:
+    """Return the whole numbers, -127 to 127, of vectors of any length; one of zeros has no direction."""
+    largest = np.abs(vectors).max(axis=1, keepdims=True)
+    return np.rint(vectors * (LARGEST / np.where(largest > 0.0, largest, 1.0))).astype(np.int8)
+
+
+def factors_of(numbers: NDArray[np.int8]) -> NDArray[np.float32]:
+    """Return 1 over the length of each row of whole numbers, 0 for a row of zeros."""
+    lengths = np.linalg.norm(numbers.astype(np.float32), axis=1)
+    return np.where(lengths > 0.0, 1.0 / np.maximum(lengths, 1.0), 0.0).astype(np.float32)
+
+
+def cosines_of(numbers: NDArray[np.int8], vector: Vector) -> NDArray[np.float32]:
+    """Return the cosines of rows of whole numbers with a unit vector; 0 for a row without a direction."""
+    held = QuantizedVectors(numbers.shape[1])
+    held.grow(len(numbers))
+    rows = np.arange(len(numbers))
+    held.put(rows, numbers)
+    return held.cosines(rows, vector)
 
 
 def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -112,9 +130,9 @@ OUTSIDE = np.uint16(2**15)
 Distances = NDArray[np.uint16]
 
 
-def codes_of(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
+def codes_of(vectors: NDArray[np.float32] | NDArray[np.int8]) -> NDArray[np.uint64]:
     """Return the signs of vectors, a row each: one bit a dimension, padded to whole 64-bit words."""
-    bits = np.packbits(vectors > 0.0, axis=1)
+    bits = np.packbits(vectors > 0, axis=1)
     codes = np.zeros((len(bits), -(-bits.shape[1] // 8)), np.uint64)
     codes.view(np.uint8)[:, : bits.shape[1]] = bits
     return codes
@@ -124,35 +142,25 @@ class Signs:
     """The codes of rows. One thread writes; others may scan meanwhile, and see a row as it was or as it is."""
 
     def __init__(self, dimension: int) -> None:
-        self.held = np.zeros(0, bool)
-        """A mask of the rows that have a code."""
         self._codes = np.zeros((-(-dimension // 64), 0), np.uint64)
 
     def grow(self, capacity: int) -> None:
         """Make room for rows below `capacity`; new ones have no code."""
         codes = np.zeros((len(self._codes), capacity), np.uint64)
         codes[:, : self._codes.shape[1]] = self._codes
-        held = np.zeros(capacity, bool)
-        held[: len(self.held)] = self.held
-        self._codes, self.held = codes, held
+        self._codes = codes
 
-    def put(self, rows: Rows, vectors: NDArray[np.float32]) -> None:
-        """Set the codes of rows by their vectors."""
+    def put(self, rows: Rows, vectors: NDArray[np.float32] | NDArray[np.int8]) -> None:
+        """Set the codes of rows by their vectors, or by the whole numbers of these."""
         self._codes[:, rows] = codes_of(vectors).T
-        self.held[rows] = True
-
-    def remove(self, rows: Rows) -> None:
-        """Forget the codes of rows."""
-        self.held[rows] = False
 
     def arrays(self, rows: int) -> dict[str, NDArray[Any]]:
-        """Return what is held of the rows below a number, by name: a mask, and each word."""
-        return {"held": self.held[:rows], **{f"word {n}": word[:rows] for n, word in enumerate(self._codes)}}
+        """Return each word of the rows below a number, by name."""
+        return {f"word {n}": word[:rows] for n, word in enumerate(self._codes)}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Hold what `arrays` returned."""
-        self.held = arrays["held"]
-        self._codes = np.empty((len(self._codes), len(self.held)), np.uint64)
+        self._codes = np.empty((len(self._codes), len(arrays["word 0"])), np.uint64)
         for number in range(len(self._codes)):
             self._codes[number] = arrays[f"word {number}"]
 

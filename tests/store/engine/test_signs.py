@@ -67,12 +67,3 @@ def test_of_many_that_tie_some_are_returned() -> None:
     same = np.repeat(_vectors(1), 500, axis=0)
     found = _held(same, 500).nearest(same[0], 20, np.ones(500, bool), 500)
     assert found.tolist() == list(range(80))
-
-
-def test_a_row_without_a_vector_has_no_code() -> None:
-    held = _held(_vectors(3), 8)
-    held.put(np.array([4]), _vectors(1))
-    held.remove(np.array([1]))
-    assert held.held.tolist() == [True, False, True, False, True, False, False, False]
-    held.remove(np.array([0]))
-    assert np.flatnonzero(held.held).tolist() == [2, 4]
