@@ -33,7 +33,7 @@ def weight(frequency: Any, sizes: NDArray[np.int32], mean_size: float) -> NDArra
 
     `frequency` says whether a point has the word, not how often: 1 in its text, CONTEXT_WEIGHT more in its context.
     Counting repetitions gave the same on LoCoMo (evidence recall@10 .720) and less on BEAM (any@10 .587, presence
-    .637): what repeats a word is a list or an essay more often than an answer.
+    .637): a text that repeats a word is a list or an essay more often than an answer.
     """
     below: NDArray[np.float32] = sizes.astype(np.float32)
     below *= np.float32(K1 * B / max(mean_size, 1.0))
@@ -60,7 +60,7 @@ _SPACELESS = re.compile(
 
 
 def spell_out(text: str, *, query: bool = False) -> str:
-    """Append to a text what a splitter at spaces and marks would miss.
+    """Append the words to a text that a splitter at spaces and marks would miss.
 
     `foo_bar.py` gains `foobarpy`, `MemoryStore` gains `memory store`, runs of a spaceless script become their pairs
     and (not in a query of two or more) their single characters. Linear in the text.

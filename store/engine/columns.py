@@ -54,12 +54,12 @@ class IdColumn:
         self._starts[rows] = self._ends[rows] = 0
 
     def arrays(self, rows: int) -> dict[str, NDArray[Any]]:
-        """Return what is held of the rows below a number, by name."""
+        """Return the arrays of the rows below a number, by name."""
         held = np.frombuffer(bytes(self._bytes), np.uint8)
         return {"bytes": held, "starts": self._starts[:rows], "ends": self._ends[:rows]}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Hold what `arrays` returned."""
+        """Restore the arrays that `arrays` returned."""
         self._bytes = bytearray(arrays["bytes"])
         self._starts, self._ends = arrays["starts"], arrays["ends"]
 
@@ -122,7 +122,7 @@ class Columns:
         return list(self._fields) == list(fields)
 
     def is_like(self, about: Mapping[str, Any]) -> bool:
-        """Return True if what `about` returned is of columns that hold the same: dimension, fields, vectors or none."""
+        """Return True if `about` describes columns of the same dimension, fields and kind."""
         mine = self.about()
         return all(about[key] == mine[key] for key in ("dimension", "holds_vectors")) and self.holds([*about["texts"]])
 
@@ -188,7 +188,7 @@ class Columns:
     def cosines(self, rows: Rows, vector: Vector) -> NDArray[np.float32]:
         """Return the cosines of rows with a vector, NO_VECTOR for those that have none or are not held.
 
-        They are rounded: they do not depend on what else is asked for.
+        They are rounded, so that they do not depend on the other rows of the call.
         """
         cosines = np.full(len(rows), NO_VECTOR, np.float32)
         known = rows < self.capacity
@@ -254,7 +254,7 @@ class Columns:
             column.grow(capacity)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all that is held, by name; most are views of what changes."""
+        """Return all arrays, by name; most are views of arrays that change."""
         rows = int(np.max(np.flatnonzero(self._alive), initial=-1)) + 1
         parts: dict[str, Mapping[str, NDArray[Any]]] = {"ids": self._ids.arrays(rows)}
         if self.holds_vectors:
@@ -265,14 +265,14 @@ class Columns:
         return {**masks, "sizes": self.sizes[:rows], **named}
 
     def about(self) -> dict[str, Any]:
-        """Return what must be known to read `arrays` again, as JSON has it."""
+        """Return the description, as JSON, that `restore` needs beside `arrays`."""
         texts = {name: column.texts() for name, column in self._fields.items()}
         kinds = {name: (array.dtype.str, len(array)) for name, array in self.arrays().items()}
         held = {"dimension": self._dimension, "holds_vectors": self.holds_vectors}
         return {"stamp": self.stamp, **held, "texts": texts, "arrays": kinds}
 
     def restore(self, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Hold what `about` and `arrays` returned; nothing was held before."""
+        """Restore empty columns from the results of `about` and `arrays`."""
         parts: dict[str, dict[str, NDArray[Any]]] = {}
         for name, array in arrays.items():
             part, _, own = name.partition("/")
@@ -344,7 +344,7 @@ class FieldColumn:
         return found
 
     def arrays(self, rows: int) -> dict[str, NDArray[Any]]:
-        """Return what is held of the rows below a number, by name."""
+        """Return the arrays of the rows below a number, by name."""
         held = {"numbers": self._numbers, "codes": self._codes}
         return {name: array[:rows] for name, array in held.items() if array is not None}
 
@@ -353,7 +353,7 @@ class FieldColumn:
         return list(self._texts)
 
     def restore(self, capacity: int, arrays: Mapping[str, NDArray[Any]], texts: Sequence[Payload]) -> None:
-        """Hold what `arrays` and `texts` returned, of all rows below `capacity`."""
+        """Restore the results of `arrays` and `texts`, of all rows below `capacity`."""
         self._capacity = capacity
         self._numbers, self._codes = arrays.get("numbers"), arrays.get("codes")
         for value in texts:
@@ -410,7 +410,7 @@ class FieldColumn:
             return np.zeros(self._capacity, bool)
         if len(codes) == 1:
             return np.asarray(self._codes == next(iter(codes)), np.bool_)
-        table = np.zeros(len(self._texts) + 1, bool)  # the entry behind the last is what code -1, "no text", reads
+        table = np.zeros(len(self._texts) + 1, bool)  # code -1, "no text", reads the entry behind the last
         table[list(codes)] = True
         return np.asarray(table[self._codes], np.bool_)
 

@@ -29,7 +29,7 @@ DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.I
 """The exceptions by which SQLite reports damage; text that is not UTF-8 lay in a page without structure."""
 
 MAY_PASS: Final = (apsw.CantOpenError, apsw.IOError)
-"""Signs that may lie in the disk or in the number of open files, and not in what the file holds."""
+"""Errors that may come from the disk or the number of open files, and not from the content of the file."""
 
 FALSE_ALARMS: Final = 5
 """The signs of damage that are put down to the disk while a check finds the file whole."""
@@ -142,7 +142,7 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def integrity_problems(path: Path, vfs: str | None = None) -> list[str]:
-    """Return what `PRAGMA quick_check` finds wrong with a database, [] when nothing; reads the whole file."""
+    """Return the problems that `PRAGMA quick_check` finds in a database; reads the whole file."""
     if vfs is None and not path.exists():
         return ["the file is not there"]
     try:
@@ -152,7 +152,7 @@ def integrity_problems(path: Path, vfs: str | None = None) -> list[str]:
 
 
 def lasting_problems(path: Path, vfs: str | None = None) -> list[str]:
-    """Return what two checks find, between which every byte of the file could be read; [] when nothing.
+    """Return the problems of two checks, between which every byte of the file could be read.
 
     Raises StoreBusy where it cannot be read at the moment, as from a disk that hiccups: that is no damage.
     """
@@ -182,7 +182,7 @@ def _read_through(path: Path) -> None:
 
 
 def tried_again(work: Callable[[], T], may_pass: Callable[[Exception], bool], patience_s: float) -> T:
-    """Return what `work` returns, once it does: it is tried again while its error may pass, for `patience_s`.
+    """Return the result of `work`, tried again while its error may pass, for `patience_s`.
 
     Raises the last error.
     """
@@ -203,7 +203,7 @@ def unreadable(path: Path) -> StoreBusy:
 
 
 def quick_check(path: Path, vfs: str | None = None) -> list[str]:
-    """Return what SQLite's own check complains of. Raises apsw.Error where it cannot get that far.
+    """Return the complaints of SQLite's own check. Raises apsw.Error where it cannot get that far.
 
     Looks through a connection of its own: on one that has been in use, FTS5 checks the segments that it remembers
     against those that are there, and takes a merge by another connection for damage.
@@ -271,7 +271,7 @@ def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _WatchedCursor(apsw.Cursor):
-    """Hands every sign of damage to `on_damage`, and raises what that answers."""
+    """Hands every sign of damage to `on_damage`, and raises the error that it returns."""
 
     on_damage: Callable[[Exception], Exception]
 
@@ -290,7 +290,7 @@ class _WatchedCursor(apsw.Cursor):
 
 
 def watch(connection: apsw.Connection, on_damage: Callable[[Exception], Exception]) -> None:
-    """Pass every sign of damage that a statement of this connection meets to `on_damage`, and raise what it returns.
+    """Pass every sign of damage that a statement of this connection meets to `on_damage`, and raise its result.
 
     Callers need not handle damage then: none is overlooked, in whichever thread it shows.
     """

@@ -1,4 +1,4 @@
-"""A moment by which what a thread asks of SQLite must be answered."""
+"""Deadlines for the statements that a thread gives to SQLite."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ class FilesStore:
     """Collections as files of JSON lines beside a database: a line a change, read whole at the first use.
 
     For one process. `path` answers the database's path, perhaps another from one call to the next. A torn last line, as
-    a crash leaves it, is dropped. Not synced: what is here can be rebuilt, and `mark` says when it must be.
+    a crash leaves it, is dropped. Not synced: the index can be rebuilt from the vault, and `mark` shows when it must
+    be.
     """
 
     def __init__(self, path: Callable[[], Path]) -> None:
@@ -114,7 +115,7 @@ class FilesStore:
             held.waiting += ({"gone": point_id} for point_id in known)
 
     def commit(self, name: str) -> None:
-        """Append what was changed to the file, and a line that numbers the commit."""
+        """Append the changes to the file, and a line that numbers the commit."""
         with self._lock:
             held = self._collected(name)
             if not held.waiting:
@@ -130,7 +131,7 @@ class FilesStore:
                 self._compact(name, held)
 
     def rollback(self, name: str) -> None:
-        """Forget what is in memory: the file has what was committed."""
+        """Drop the collection from memory; the file holds all commits."""
         with self._lock:
             self._held.pop(self._file(name), None)
 
@@ -241,12 +242,12 @@ class FilesStore:
 
 
 def suffix_of(name: str) -> str:
-    """Return what follows a database's name in the name of a collection's file."""
+    """Return the ending of the name of a collection's file, after the name of its database."""
     return f"-{name}.jsonl"
 
 
 def _follow(held: Collected, change: Mapping[str, Any]) -> None:
-    """Do to a collection what a line says."""
+    """Apply the change of one line to a collection."""
     if "dimension" in change:
         held.dimension = change["dimension"]
     elif "commit" in change:

@@ -82,7 +82,7 @@ LATELY = 20_000
 
 
 class _Lately(NamedTuple):
-    """The rows, by id, of what matched since a collection's columns got their stamp: any change makes them void."""
+    """The rows, by id, of points that matched since the columns got their stamp: any change makes them void."""
 
     columns: Columns | None
     stamp: int
@@ -115,8 +115,8 @@ class SqliteVecStore:
     """Collections in one SQLite database.
 
     Writes go through the connection that `writer` answers, inside its transaction where one is open (then they are
-    seen when it commits). Reads go through the connection that `reader` answers, one a thread; they see what is
-    committed. The two must be different connections wherever a transaction may be rolled back. Both may answer a
+    seen when it commits). Reads go through the connection that `reader` answers, one a thread; they see committed
+    changes only. The two must be different connections wherever a transaction may be rolled back. Both may answer a
     connection to another file from one call to the next. `most_held`: the most vectors of a collection in memory.
     """
 
@@ -227,7 +227,7 @@ class SqliteVecStore:
             self._held.pop(name, None)
 
     def keep_columns(self, name: str, batch: Callable[[], AbstractContextManager[None]]) -> bool:
-        """Read the columns and what is often asked into memory, and keep a snapshot where much of them has changed.
+        """Read the columns and frequent words into memory, and write a snapshot where many rows have changed.
 
         It is written in short transactions, each a `batch` of the owner's. False where changes overtook it.
         """
@@ -328,7 +328,7 @@ class SqliteVecStore:
             return self._matches(name, columns, rows[best], scores[best], limit)
 
     def _hold(self, connection: apsw.Connection, name: str, listed: Mapping[Word, Listed]) -> None:
-        """Hold what this snapshot lists, unless it is an old one: a row may have changed since."""
+        """Keep the lists of this snapshot, unless it is an old one: a row may have changed since."""
         if not listed:
             return
         with self._columns(connection, name) as columns:
@@ -440,7 +440,7 @@ class SqliteVecStore:
             connection.execute("ROLLBACK")
 
     def _head(self, connection: apsw.Connection, name: str) -> _Head:
-        """Return what a collection is in the snapshot that this thread reads, with one statement for all of it."""
+        """Return the head of a collection in the snapshot that this thread reads, with one statement."""
         heads = self._seen.heads
         if heads is not None and name in heads:
             return heads[name]
@@ -490,7 +490,7 @@ class SqliteVecStore:
         self._note_words(connection, name, columns.postings, np.concatenate(changes))
 
     def _note_words(self, connection: apsw.Connection, name: str, postings: Postings, rows: Rows) -> None:
-        """Have what is held of words follow a change of rows."""
+        """Bring the lists of words in memory up to date with a change of rows."""
         if len(rows) > CHANGED_AT_MOST:
             postings.clear()
         elif len(postings):
@@ -505,7 +505,7 @@ class SqliteVecStore:
 
 
 def _kept_columns(connection: apsw.Connection, name: str, stamp: int, columns: Columns) -> Columns | None:
-    """Fill empty columns as they were kept; None where there is no snapshot that is whole and of what they hold."""
+    """Fill empty columns as they were kept; None where there is no whole snapshot of like columns."""
     about = kept_columns.read_head(connection, name)
     if about is None or about["stamp"] > stamp:
         return None
@@ -559,7 +559,7 @@ def _highest(scores: NDArray[np.float32], limit: int) -> Rows:
 
 
 def _best_first(ids: list[str], scores: NDArray[np.float32]) -> list[Match]:
-    """Return matches, best first, ties by id; what is gone has no id, and what has no vector no cosine."""
+    """Return matches, best first, ties by id; a removed row has no id, and a row without a vector no cosine."""
     pairs = sorted((-score, point_id) for point_id, score in zip(ids, scores.tolist(), strict=True) if point_id)
     return [Match(point_id, -score) for score, point_id in pairs if -score > NO_VECTOR]
 
@@ -595,7 +595,7 @@ def _cosines_on_disk(connection: apsw.Connection, name: str, rows: Rows, vector:
 
 
 def _cosines_of(found: Sequence[tuple[int, bytes]], vector: Vector) -> NDArray[np.float32]:
-    """Return the cosines of what vec0 answered, computed and rounded as of vectors in memory."""
+    """Return the cosines of rows that vec0 found, computed and rounded as of vectors in memory."""
     numbers = np.frombuffer(b"".join(blob for _, blob in found), np.int8).reshape(-1, len(vector))
     return np.round(cosines_of(numbers, unit(vector)), COSINE_DIGITS)
 

@@ -1,4 +1,4 @@
-"""Vectors in memory: their signs for a coarse scan, and a byte a number to rank what the scan leaves.
+"""Vectors in memory: their signs for a coarse scan, and a byte a number to rank the rows that the scan leaves.
 
 **Signs.** A vector's code has one bit a dimension, set where the number is above 0; the more bits two codes share, the
 smaller the angle between the vectors (random hyperplanes, Charikar 2002).
@@ -76,11 +76,11 @@ class QuantizedVectors:
         return cosines * factors[rows]
 
     def arrays(self, rows: int) -> dict[str, NDArray[Any]]:
-        """Return what is held of the rows below a number, by name."""
+        """Return the arrays of the rows below a number, by name."""
         return {"numbers": self._numbers[:rows].reshape(-1), "factors": self._factors[:rows]}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Hold what `arrays` returned."""
+        """Restore the arrays that `arrays` returned."""
         self._numbers = arrays["numbers"].reshape(-1, self._numbers.shape[1])
         self._factors = arrays["factors"]
 
@@ -159,7 +159,7 @@ class Signs:
         return {f"word {n}": word[:rows] for n, word in enumerate(self._codes)}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Hold what `arrays` returned."""
+        """Restore the arrays that `arrays` returned."""
         self._codes = np.empty((len(self._codes), len(arrays["word 0"])), np.uint64)
         for number in range(len(self._codes)):
             self._codes[number] = arrays[f"word {number}"]
