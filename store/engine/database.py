@@ -7,6 +7,7 @@ import contextlib
 import errno
 import functools
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -21,12 +22,16 @@ import apsw
 import sqlite_vec
 
 from ..model import Corrupt, SchemaTooNew, StoreBusy
-from .deadline import obey
+from .deadline import is_over, obey
 
 BUSY_TIMEOUT_MS = 5000
 
 DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, UnicodeDecodeError)
 """The exceptions by which SQLite reports damage; text that is not UTF-8 lay in a page without structure."""
+
+_VEC0_FAILED: Final = re.compile(r"Could not |Internal sqlite-vec error|vec0|SQL logic error")
+"""Messages of sqlite-vec, which reports damage of its tables, or a deadline that ended its reading, as a wrong
+statement."""
 
 MAY_PASS: Final = (apsw.CantOpenError, apsw.IOError)
 """Errors that may come from the disk or the number of open files, and not from the content of the file."""
@@ -265,6 +270,12 @@ def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(self, *args, **kwargs)
         except DAMAGE as error:
+            raise self.on_damage(error) from error
+        except apsw.SQLError as error:
+            if not _VEC0_FAILED.match(str(error)):
+                raise
+            if is_over():
+                raise apsw.InterruptError(str(error)) from error
             raise self.on_damage(error) from error
 
     return watched
