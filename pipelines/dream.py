@@ -122,7 +122,7 @@ def finish(view: View, request: RunRequest, outcome: RunOutcome, runs: Sequence[
     # A run that changes nothing writes no digest, with two exceptions: refusals of the gate are reported once a day,
     # and pages that were left as a person edited them whenever they would have changed.
     is_refused = outcome.gate and outcome.gate.dropped and view.read(written) is None
-    if changeset.changes_something or view.held or is_refused:
+    if changeset.changes_something or view.left_alone or is_refused:
         derived = {written: text, shown: html.render(report, _text(view, shown))}
     return Done(
         changeset_path=path if path.exists() else None,
@@ -145,7 +145,7 @@ def _numbers(view: View, changeset: Changeset, outcome: RunOutcome) -> dict[str,
         "stages": outcome.counts,
         "seconds": {name: round(seconds, 3) for name, seconds in outcome.seconds.items()},
         "findings": len(outcome.findings),
-        "held": len(view.held),
+        "held": len(view.left_alone),
         "leaks": [finding.node_id for finding in outcome.findings if finding.check == "secrets"][:MOST_LEAKS],
         "memories": {level.value: n for level, n in Counter(memory.level for memory in view.memories()).items()},
         "notes": outcome.notes,

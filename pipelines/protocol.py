@@ -108,7 +108,7 @@ class Foreseen(BaseModel):
 
     recall: float
     coverage: float
-    told: frozenset[frozenset[str]] = frozenset()
+    details: frozenset[frozenset[str]] = frozenset()
 
 
 class Check(BaseModel):

@@ -158,11 +158,11 @@ def judged(contexts: Sequence[TurnContext], new_from: int = 1) -> dict[int, Judg
         for at, context in enumerate(contexts)
         if context.turn.ordinal >= new_from and context.speaker is not Speaker.PEER
     ]
-    judgements = judge().turns([_said(contexts, at) for at in chosen])
+    judgements = judge().turns([_judge_input(contexts, at) for at in chosen])
     return dict(zip(chosen, judgements, strict=True))
 
 
-def _said(contexts: Sequence[TurnContext], at: int) -> Said:
+def _judge_input(contexts: Sequence[TurnContext], at: int) -> Said:
     context = contexts[at]
     # The judge was trained on the nearest turns of the other side, with tool calls between them left out.
     others = (other.turn for other in reversed(contexts[:at]) if other.turn.role != context.turn.role)

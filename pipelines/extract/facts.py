@@ -143,13 +143,13 @@ def _found(quote: TurnPassage, judgement: Judgement) -> TurnPassage | None:
     kept = [at for at, worth in enumerate(worths) if worth >= least]
     first = kept[0]
     # A dependent first sentence takes those before it along, whatever they are worth.
-    while first and _leans(quote, first):
+    while first and _depends_on_previous(quote, first):
         first -= 1
     found = TurnPassage(quote.source, quote.spans[first : kept[-1] + 1])
-    return None if _leans(quote, first) or len(content_words(found.text)) < FEWEST_FOUND else found
+    return None if _depends_on_previous(quote, first) or len(content_words(found.text)) < FEWEST_FOUND else found
 
 
-def _leans(quote: TurnPassage, number: int) -> bool:
+def _depends_on_previous(quote: TurnPassage, number: int) -> bool:
     """Check that a sentence depends on the one before it: an item of a list, "It is called …"."""
     text = quote.source[slice(*quote.spans[number])]
     is_item = number > 0 and start_of_item(quote.source, quote.spans[number][0]) < quote.spans[number][0]

@@ -56,7 +56,7 @@ def passages_of(context: TurnContext) -> list[TurnPassage]:
     """Return the passages of a turn, in order."""
     # A sentence with a secret is left out whole: a quote with a gap could not be understood.
     said = [sentence for sentence in split(context.text) if REDACTED not in redact(sentence.text).text]
-    said = [sentence for sentence in _without_lost_leads(said) if sentence.shape in {"prose", "item", "code"}]
+    said = [sentence for sentence in _without_lost_introductions(said) if sentence.shape in {"prose", "item", "code"}]
     if sum(len(sentence.text.split()) for sentence in said) <= SHORT_WORDS:
         return [_passage(said, context.text)] if said else []
     return [_passage(group, context.text) for group in _groups(said)]
@@ -67,7 +67,7 @@ def joined(passages: Sequence[TurnPassage]) -> TurnPassage:
     return TurnPassage(passages[0].source, tuple(span for passage in passages for span in passage.spans))
 
 
-def _without_lost_leads(said: Sequence[Sentence]) -> Iterator[Sentence]:
+def _without_lost_introductions(said: Sequence[Sentence]) -> Iterator[Sentence]:
     """Drop sentences that introduce a part that was left out, as "Here it is:" introduces a program."""
     for sentence, following in zip_longest(said, said[1:]):
         is_lost = following is None or following.block > sentence.block + 1
@@ -93,7 +93,7 @@ def _belongs(sentence: Sentence, group: Sequence[Sentence]) -> bool:
         sentence.shape == "code"
         or last.shape == "code"
         or last.text.endswith(":")
-        or (sentence.shape == "item" and _leads(group))
+        or (sentence.shape == "item" and _introduces_list(group))
     ):
         return True
     if sum(len(one.text.split()) for one in (*group, sentence)) > LONGEST_WORDS or sentence.shape == "item":
@@ -104,7 +104,7 @@ def _belongs(sentence: Sentence, group: Sequence[Sentence]) -> bool:
     return short or bool(phrases("speech.leaning").match(sentence.text))
 
 
-def _leads(group: Sequence[Sentence]) -> bool:
+def _introduces_list(group: Sequence[Sentence]) -> bool:
     """Check for a line that introduces a list, followed by nothing but items."""
     lead = next((at for at, one in enumerate(group) if one.shape == "prose" and one.text.endswith(":")), None)
     return lead is not None and all(one.shape == "item" for one in group[lead + 1 :])

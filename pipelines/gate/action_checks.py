@@ -25,7 +25,7 @@ from ..language.overlap import invents, overlap
 from ..limits import PAGES_AT_LEAST, PAGES_SHARE, SAME_SUBJECT, most_superseded
 from ..workspace.proposals import MemoryChange
 from ..workspace.view import View
-from .details import says_less
+from .details import only_shortens
 
 # The parts of a line outside its quote: footnote, days, speaker, the period in which it was true.
 _BESIDE_QUOTE = re.compile(
@@ -60,7 +60,7 @@ class Losses:
     replaced: int = 0
     pages_gone: int = 0
 
-    def beyond(self) -> Iterator[str]:
+    def reasons(self) -> Iterator[str]:
         """Yield a reason for each number that is too large for one run."""
         most_archived = max(ARCHIVED_AT_LEAST, int(ARCHIVED_SHARE * self.living))
         most_pages = max(PAGES_AT_LEAST, int(PAGES_SHARE * self.pages))
@@ -127,7 +127,7 @@ class ActionChecker:
         related = self._related(changes, after)
         for change in changes:
             self._check_change(change, after, related, counts, losses)
-        return [*counts.reasons(), *losses.beyond()], losses
+        return [*counts.reasons(), *losses.reasons()], losses
 
     # ---- one change
 
@@ -243,7 +243,7 @@ class ActionChecker:
             strays=(old.node_id, newer.node_id) not in related,
         )
         counts.seldom(
-            "{n} of {of} facts are superseded by ones that only say less", strays=says_less(newer.text, old.text)
+            "{n} of {of} facts are superseded by ones that only say less", strays=only_shortens(newer.text, old.text)
         )
 
     def _check_repeated(
@@ -251,11 +251,11 @@ class ActionChecker:
     ) -> None:
         """Check a fact archived as a repetition: the fact that it repeats, or its last successor, must be live."""
         named = said_already if isinstance(said_already, list) else [said_already]
-        kept = [self._holding(str(node_id), after) for node_id in named]
+        kept = [self._last_successor(str(node_id), after) for node_id in named]
         if not any(one and one.is_live and one.channel == new.channel for one in kept):
             counts.never("facts archived as repeated, of which no other says the same: {n}")
 
-    def _holding(self, node_id: NodeId, after: Mapping[NodeId, Memory]) -> Memory | None:
+    def _last_successor(self, node_id: NodeId, after: Mapping[NodeId, Memory]) -> Memory | None:
         """Return a memory, or the last of its successors."""
         memory, passed = None, set[NodeId]()
         successor: NodeId | None = node_id

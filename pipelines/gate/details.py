@@ -48,29 +48,29 @@ def details_of(text: str, names: frozenset[str] = frozenset()) -> frozenset[Deta
     return frozenset(detail for detail in found if detail - empty_stems())
 
 
-def told(details: Collection[Detail], text: str) -> frozenset[Detail]:
+def contained(details: Collection[Detail], text: str) -> frozenset[Detail]:
     """Return the details that a text contains."""
-    said = said_in(text)
+    said = stems_in(text)
     return frozenset(one for one in details if len(one & said) >= (REASON_SHARE if len(one) > 1 else 1.0) * len(one))
 
 
 @lru_cache(maxsize=8192)
-def said_in(text: str) -> frozenset[str]:
+def stems_in(text: str) -> frozenset[str]:
     """Return the stems of all words of a text; a date yields its parts."""
     return frozenset(map(_stem, _WORD.findall(_with_plain_dates(text))))
 
 
 def content_of(text: str) -> frozenset[str]:
     """Return the stems of the content words of a text."""
-    return said_in(text) - empty_stems()
+    return stems_in(text) - empty_stems()
 
 
-def says_less(newer: str, older: str) -> bool:
+def only_shortens(newer: str, older: str) -> bool:
     """Return True if a text lacks a detail of an older one and adds neither another detail nor two words."""
     # "The limit is 20 a day for guests" -> "The limit is gone" loses 20 and guests, and brings one word.
-    lost = details_of(older) - told(details_of(older), newer)
+    lost = details_of(older) - contained(details_of(older), newer)
     brought = content_of(newer) - content_of(older)
-    return bool(lost) and len(brought) < BROUGHT_AT_LEAST and not told(details_of(newer), " ".join(brought))
+    return bool(lost) and len(brought) < BROUGHT_AT_LEAST and not contained(details_of(newer), " ".join(brought))
 
 
 def names_in(texts: Iterable[str]) -> frozenset[str]:

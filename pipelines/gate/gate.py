@@ -133,7 +133,7 @@ class Gate:
         """
         difference = Difference.of(self._view, trial.kept)
         self._drop_probes_of(difference.archived | difference.superseded)
-        self._expect_no_more(shadow, difference)
+        self._lower_expectations(shadow, difference)
         touched = self._touched(shadow, difference)
         if not trial.begin(lambda done, total: self._view.steps.detail("trying", done, total)):
             return [], self._after
@@ -142,13 +142,13 @@ class Gate:
             scores = [ask(shadow, case) for case in self._view.steps.counted(self._asked, "asking again")]
             then, now = [one.before for one in touched], [ask(shadow, one.case) for one in touched]
             reasons = worse(self._before, scores) or worse(self._after, scores)
-            reasons = reasons or find_less(then, now) + tell_less(then, now)
+            reasons = reasons or less_found(then, now) + less_contained(then, now)
             against = against or reasons
             if not reasons:
                 break
             # Compared with the last accepted state, not with the start: an earlier stage's losses are not this one's.
             pairs = zip([*self._after, *then], [*scores, *now], strict=True)
-            behind = trial.behind((before, after) for before, after in pairs if after.is_worse_than(before))
+            behind = trial.explaining((before, after) for before, after in pairs if after.is_worse_than(before))
             # Without a culprit, or with too many, nothing says which actions are harmless: the whole stage is refused.
             if not (left and behind) or trial.share_left_out(behind) > SIFTED_SHARE:
                 trial.take_back(trial.kept)
@@ -169,7 +169,7 @@ class Gate:
             found += islice((one for one in asked if one.before.is_firm), 1)
         return found
 
-    def _expect_no_more(self, shadow: ShadowIndex, difference: Difference) -> None:
+    def _lower_expectations(self, shadow: ShadowIndex, difference: Difference) -> None:
         """Drop the words and details that only superseded facts contain from a person's probes, too."""
         for n, case in enumerate(self._asked):
             for replaced in filter(None, (difference.touched.get(node_id) for node_id in case.probe.gold)):
@@ -208,7 +208,7 @@ class Gate:
                 words=case.words,
                 details=case.details,
                 synthetic=case.synthetic,
-                foreseen=Foreseen(recall=score.recall, coverage=score.coverage, told=score.told),
+                foreseen=Foreseen(recall=score.recall, coverage=score.coverage, details=score.details),
             )
             for case, score in some
         )
@@ -246,7 +246,7 @@ class Trial:
         self._shadow.overlay(files, on_progress)
         return answered or self._shadow.answers(files)
 
-    def behind(self, worse: Iterable[tuple[Score, Score]]) -> list[Action]:
+    def explaining(self, worse: Iterable[tuple[Score, Score]]) -> list[Action]:
         """Return the kept actions that may explain the worse answers, [] if some answer is explained by none.
 
         An action explains an answer if its node, or a node that it cites, is shown only before or only after. An action
@@ -299,14 +299,14 @@ def worse(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
     """Return the reasons why the second scores are worse than the first, [] for losses within the limits."""
     if not before:
         return []
-    found = find_less(before, after)
+    found = less_found(before, after)
     drop = fmean(score.recall for score in before) - fmean(score.recall for score in after)
     if drop > RECALL_DROP + ROUNDING:
         found.append(f"recall would drop by {drop:.3f}")
-    return found + tell_less(before, after)
+    return found + less_contained(before, after)
 
 
-def find_less(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
+def less_found(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
     """Return the reason if questions find less than before, [] if they do not."""
     lost, gained = _lost_and_gained(before, after)
     if lost - gained <= _most_lost(before):
@@ -314,10 +314,10 @@ def find_less(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
     return [f"{lost} of {len(before)} questions would find less, and {gained} more"]
 
 
-def tell_less(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
+def less_contained(before: Sequence[Score], after: Sequence[Score]) -> list[str]:
     """Return the reason if envelopes contain less than before, [] if they do not."""
     pairs = list(zip(before, after, strict=True))
-    less, more = sum(b.tells_less_than(a) for a, b in pairs), sum(a.tells_less_than(b) for a, b in pairs)
+    less, more = sum(b.contains_less_than(a) for a, b in pairs), sum(a.contains_less_than(b) for a, b in pairs)
     if less - more <= _most_lost(before):
         return []
     of = f"{less} of {len(before)} answers"

@@ -33,7 +33,7 @@ class Recheck:
         ]
         self._before = self._ask_all()
         self._foreseen = [
-            Score(one.foreseen.recall, one.foreseen.coverage, one.foreseen.told) if one.foreseen else before
+            Score(one.foreseen.recall, one.foreseen.coverage, one.foreseen.details) if one.foreseen else before
             for one, before in zip(known, self._before, strict=False)
         ]
 

@@ -24,7 +24,7 @@ from ...store.search.search import Ranking
 from ...store.text.terms import query_terms, term_stems
 from ...store.text.words import stems_of
 from ..workspace.proposals import ReplacedTexts
-from .details import Detail, details_of, names_in, said_in, told
+from .details import Detail, contained, details_of, names_in, stems_in
 from .shadow_index import ShadowIndex
 
 HITS = 10
@@ -55,23 +55,23 @@ class Score:
     """The result of a probe.
 
     `recall` is the share of its gold in the first HITS hits. Of an envelope of ENVELOPE_TOKENS tokens, `coverage` is
-    the share of the probe's words in it, `told` the details in its lines about the question. `shown` holds the nodes of
-    the hits and of the envelope's lines, with the turns that they cite. `is_firm`: gold is in the first FIRM_HITS.
+    the share of the probe's words in it, `details` those in its lines about the question. `shown` are the nodes of the
+    hits and of the envelope's lines, with the turns that they cite. `is_firm`: gold is in the first FIRM_HITS.
     """
 
     recall: float
     coverage: float
-    told: frozenset[Detail] = frozenset()
+    details: frozenset[Detail] = frozenset()
     shown: frozenset[NodeId] = frozenset()
     is_firm: bool = True
 
     def is_worse_than(self, before: Score) -> bool:
         """Return True if it found less, or its envelope contains less."""
-        return self.recall < before.recall or self.tells_less_than(before)
+        return self.recall < before.recall or self.contains_less_than(before)
 
-    def tells_less_than(self, before: Score) -> bool:
+    def contains_less_than(self, before: Score) -> bool:
         """Return True if a detail, or most words, of the envelope before are missing."""
-        return bool(before.told - self.told) or self.coverage < WORDS_KEPT * before.coverage
+        return bool(before.details - self.details) or self.coverage < WORDS_KEPT * before.coverage
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ class ProbeCase:
 
     def after(self, replaced: ReplacedTexts) -> ProbeCase:
         """Return the case without the words and details that only the superseded fact contains."""
-        gone = told(self.details, replaced.older) - told(self.details, replaced.newer)
-        words = self.words - (said_in(replaced.older) - said_in(replaced.newer))
+        gone = contained(self.details, replaced.older) - contained(self.details, replaced.newer)
+        words = self.words - (stems_in(replaced.older) - stems_in(replaced.newer))
         return replace(self, words=words, details=self.details - gone)
 
 
@@ -124,7 +124,7 @@ def ask(index: Searchable, case: ProbeCase) -> Score:
     return Score(
         len(found & set(probe.gold)) / len(probe.gold),
         len(words & case.words) / len(case.words) if case.words else 1.0,
-        _told(case, [slot.text for slot in envelope.slots]),
+        _contained(case, [slot.text for slot in envelope.slots]),
         frozenset(shown | _named_by(envelope.slots)),
         bool(first & set(probe.gold)),
     )
@@ -135,11 +135,11 @@ def _named_by(answers: Iterable[Hit | Slot]) -> set[NodeId]:
     return {node_id for one in answers for node_id in (one.node_id, *(turn.node_id for turn in one.evidence))}
 
 
-def _told(case: ProbeCase, lines: Sequence[str]) -> frozenset[Detail]:
+def _contained(case: ProbeCase, lines: Sequence[str]) -> frozenset[Detail]:
     """Return the details in lines that contain at least half of the question's words."""
     asked = stems_of(query_terms(case.probe.text))
-    about = [line for line in lines if 2 * len(asked & said_in(line)) >= len(asked)]
-    return frozenset(detail for line in about for detail in told(case.details, line))
+    about = [line for line in lines if 2 * len(asked & stems_in(line)) >= len(asked)]
+    return frozenset(detail for line in about for detail in contained(case.details, line))
 
 
 def replaced_by(index: Searchable, node_id: NodeId) -> set[NodeId]:
@@ -206,7 +206,7 @@ class ProbeGenerator:
         if replaced is None:
             return [self._case(node, words[:count], details) for count in HARD_WORDS if len(words) >= count]
         # The words that only the older fact has should not find any more, those of the newer find it in any case.
-        words = [stem for stem in words if stem in said_in(replaced.newer)]
+        words = [stem for stem in words if stem in stems_in(replaced.newer)]
         return [self._case(node, words[:count], details).after(replaced) for count in HARD_WORDS if words]
 
     def _case(self, node: Node, stems: Sequence[str], details: frozenset[Detail]) -> ProbeCase:

@@ -24,7 +24,7 @@ from ..extract.replies import replied_to
 from ..extract.worth import worth_of
 from ..limits import NEARLY_WORTH
 from . import prompts
-from .verify import ClaimRefusal, Evidence, GroundingResult, ground, is_quoted
+from .verify import ClaimRefusal, ClaimSource, GroundingResult, ground, is_quoted
 
 _NUMBER = re.compile(r"^\s*\[\d+\]\s*")
 MOST_TURNS = 12
@@ -65,11 +65,11 @@ class _CandidateTurn:
     judgement: Judgement | None
     passages: tuple[TurnPassage, ...]
 
-    def sources(self) -> list[Evidence]:
+    def sources(self) -> list[ClaimSource]:
         """Return the passages as sources of a claim."""
         said_on = self.context.turn.at.date() if self.context.turn.at else None
         other = self.context.before.turn.role if self.context.before else ""
-        return [Evidence(passage.text, self.context.turn.role, other, said_on) for passage in self.passages]
+        return [ClaimSource(passage.text, self.context.turn.role, other, said_on) for passage in self.passages]
 
 
 def extract(

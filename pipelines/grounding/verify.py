@@ -44,7 +44,7 @@ class ClaimRefusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ClaimSource:
     """A source of a claim: its text, speaker, addressee and day, where they are known."""
 
     text: str
@@ -58,7 +58,7 @@ class GroundingResult:
     """The result for a claim: the source that supports it, or the reason of its refusal."""
 
     refusal: ClaimRefusal | None
-    evidence: Evidence | None = None
+    evidence: ClaimSource | None = None
 
     @property
     def is_grounded(self) -> bool:
@@ -66,7 +66,7 @@ class GroundingResult:
         return self.refusal is None
 
 
-def ground(claim: str, cited: Sequence[Evidence]) -> GroundingResult:
+def ground(claim: str, cited: Sequence[ClaimSource]) -> GroundingResult:
     """Judge a claim of one sentence by its cited sources; one of them alone must support it."""
     if not any(character.isalnum() for character in claim):
         return GroundingResult(ClaimRefusal.EMPTY)
@@ -87,7 +87,7 @@ def is_quoted(claim: str, text: str) -> bool:
     return bool(claimed) and f" {claimed} " in f" {' '.join(words(text))} "
 
 
-def _judge(claim: str, source: Evidence) -> ClaimRefusal | None:
+def _judge(claim: str, source: ClaimSource) -> ClaimRefusal | None:
     claimed_days, claim = _without_days(claim, source.said_on)
     known, said = _without_days(source.text, source.said_on)
     # A claim may be less precise than its source ("in May" for 8 May), never more.
@@ -160,7 +160,7 @@ def _without_days(text: str, said_on: date | None) -> tuple[list[tuple[date, dat
     return [(one.first, one.last) for one in found], text
 
 
-def _tokens(text: str, source: Evidence) -> list[str]:
+def _tokens(text: str, source: ClaimSource) -> list[str]:
     """Return the content words of a text, with one symbol for the speaker, the addressee and the end of a clause."""
     people = {source.speaker.lower(): _OWN, source.addressee.lower(): _OTHER}
     people |= dict.fromkeys(words_in("grounding.own"), _OWN) | dict.fromkeys(words_in("grounding.other"), _OTHER)

@@ -74,7 +74,7 @@ def heading_of(fact: Memory, today: date) -> str:
     reading = read_memory(fact)
     if reading is None or (fact.kind is Kind.NOTE and len(fact.text) > LONGEST_NOTE):
         return ""
-    if fact.sources and not _holds(fact, reading):
+    if fact.sources and not _is_current(fact, reading):
         return ""
     if reading.kind is Kind.EVENT:
         return AHEAD if any(day >= today for day in fact.days) else ""
@@ -87,7 +87,7 @@ def heading_of(fact: Memory, today: date) -> str:
     return KNOWN if reading.kind in {Kind.FACT, Kind.NOTE} else ""
 
 
-def _holds(fact: Memory, reading: MemoryAttributes) -> bool:
+def _is_current(fact: Memory, reading: MemoryAttributes) -> bool:
     """Check that a statement is a person's, no question, and clearly worth keeping if said to an assistant.
 
     A statement to an assistant that may be a stranger's words has the kind FACT, so that kind needs a slot here.
@@ -105,7 +105,7 @@ def current(facts: Iterable[Memory]) -> list[Memory]:
     return [fact for fact in living.values() if not living.keys() & set(fact.later)]
 
 
-def chosen(facts: Iterable[Memory], today: date) -> list[Part]:
+def current_parts(facts: Iterable[Memory], today: date) -> list[Part]:
     """Return the current facts by heading, the highest worth first; headings without facts are left out."""
     every = list(facts)
     newer = {node_id for fact in every for node_id in (fact.superseded_by, *fact.later)}

@@ -24,7 +24,7 @@ from ...store.text.languages import phrases
 from ...store.text.sentences import sentences_of
 from ...store.text.words import words
 from ..grounding import prompts
-from ..grounding.verify import Evidence, ground
+from ..grounding.verify import ClaimSource, ground
 from ..workspace.view import Vectors
 from .fact_lines import dated, day_of, in_time, labels_of, line, place_of, quoted, spoken
 from .titles import LONGEST_CHARS, stems_of_title
@@ -103,8 +103,8 @@ def episodes_of(facts: Sequence[Memory], pages: Sequence[Memory], vectors: Mappi
         taken |= {fact.node_id for fact in cited}
         found.append(Episode(in_time(cited), page))
     for stretch in _by_session([fact for fact in facts if fact.node_id not in taken]):
-        _place(stretch, found, vectors)
-    return sorted(found, key=lambda episode: [_began(fact) for fact in episode.facts[:1]])
+        _assign(stretch, found, vectors)
+    return sorted(found, key=lambda episode: [_time_key(fact) for fact in episode.facts[:1]])
 
 
 def distinction(some: Vectors | Sequence[Vectors], every: Sequence[Vectors]) -> Vectors:
@@ -122,27 +122,29 @@ def _by_session(facts: Sequence[Memory]) -> Iterator[list[Memory]]:
     yield from (session for name, session in sessions.items() if name)
 
 
-def _place(session: list[Memory], found: list[Episode], vectors: Mapping[NodeId, Vectors]) -> None:
+def _assign(session: list[Memory], found: list[Episode], vectors: Mapping[NodeId, Vectors]) -> None:
     """Add the new facts of one session to an episode, or begin new ones."""
-    begun = _begun(session, found, vectors)
-    if begun is not None and len(begun.facts) + len(session) <= LARGEST:
-        begun.facts = in_time([*begun.facts, *session])
+    continued = _continued(session, found, vectors)
+    if continued is not None and len(continued.facts) + len(session) <= LARGEST:
+        continued.facts = in_time([*continued.facts, *session])
         return
     found += [Episode(piece) for piece in _cut(session, vectors)]
 
 
-def _begun(session: Sequence[Memory], found: Sequence[Episode], vectors: Mapping[NodeId, Vectors]) -> Episode | None:
+def _continued(
+    session: Sequence[Memory], found: Sequence[Episode], vectors: Mapping[NodeId, Vectors]
+) -> Episode | None:
     """Return the episode that new facts continue: the last of their session, else the previous one on their subject."""
     name = place_of(session[0])[0]
     # A session that grew continues its own last episode, whatever its new facts are about.
     same = [episode for episode in found if episode.facts and name in episode.sessions]
     if same:
-        return max(same, key=lambda episode: _began(episode.facts[-1]))
+        return max(same, key=lambda episode: _time_key(episode.facts[-1]))
     began = session[0].created_at
-    before = [episode for episode in found if episode.facts and _began(episode.facts[-1]) <= _began(session[0])]
+    before = [episode for episode in found if episode.facts and _time_key(episode.facts[-1]) <= _time_key(session[0])]
     if began is None or not before:
         return None
-    last = max(before, key=lambda episode: _began(episode.facts[-1]))
+    last = max(before, key=lambda episode: _time_key(episode.facts[-1]))
     ended = last.facts[-1].created_at
     if ended is None or began - ended > GOES_ON:
         return None
@@ -172,7 +174,7 @@ def _unit(vector: Vectors) -> Vectors:
     return np.asarray(vector / length if length else vector, np.float32)
 
 
-def _began(fact: Memory) -> tuple[float, str, int, NodeId]:
+def _time_key(fact: Memory) -> tuple[float, str, int, NodeId]:
     return (fact.created_at.timestamp() if fact.created_at else float("inf"), *place_of(fact), fact.node_id)
 
 
@@ -253,9 +255,9 @@ def _record(facts: Sequence[Memory]) -> list[str]:
     return [quoted(fact)[:MOST_LINE_CHARS] for fact in facts]
 
 
-def _sources(fact: Memory) -> list[Evidence]:
+def _sources(fact: Memory) -> list[ClaimSource]:
     said_on = fact.created_at.date() if fact.created_at else None
-    return [Evidence(sentence, fact.said_by or "", said_on=said_on) for sentence in sentences_of(quoted(fact))]
+    return [ClaimSource(sentence, fact.said_by or "", said_on=said_on) for sentence in sentences_of(quoted(fact))]
 
 
 def _outcome_schema(lines: int) -> Mapping[str, Any]:

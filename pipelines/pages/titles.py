@@ -75,12 +75,12 @@ def own_title(title: str, turns: Sequence[Turn], others: Iterable[str]) -> str:
     return "" if said_first or (turns and bare == turns[0].session_id) else title.strip()
 
 
-def said_title(turns: Sequence[Turn], subject: Subject, embed: Callable[[Sequence[str]], Vectors]) -> str:
+def sentence_title(turns: Sequence[Turn], subject: Subject, embed: Callable[[Sequence[str]], Vectors]) -> str:
     """Return the sentence of a person that covers most of an episode's subject; "" if none covers enough.
 
     Among people the speaker's name comes before it.
     """
-    said = [one for one in _sentences(turns) if _stands_alone(one.words)]
+    said = [one for one in _sentences(turns) if _is_independent(one.words)]
     if not said:
         return ""
     vectors = embed([one.words for one in said])
@@ -102,7 +102,7 @@ class _TitleCandidate:
         return self.words if self.context.speaker is Speaker.USER else f"{self.context.turn.role}: {self.words}"
 
     @property
-    def telling(self) -> float:
+    def own_weight(self) -> float:
         """Return its own weight: 1 for a request to an assistant, else 0; among people its worth, -2 to 2."""
         if self.context.speaker is Speaker.USER:
             return float(bool(phrases("speech.seeking").search(self.words)))
@@ -112,7 +112,7 @@ class _TitleCandidate:
         """Return its score minus LEAST_SCORE: below 0 it is no title."""
         speaker = self.context.speaker
         late = LATER[speaker] * min(self.number, FARTHEST)
-        return subject.likeness(self.words, vector) + SIGN * self.telling - late - LEAST_SCORE[speaker]
+        return subject.likeness(self.words, vector) + SIGN * self.own_weight - late - LEAST_SCORE[speaker]
 
 
 def _sentences(turns: Sequence[Turn]) -> Iterator[_TitleCandidate]:
@@ -125,7 +125,7 @@ def _sentences(turns: Sequence[Turn]) -> Iterator[_TitleCandidate]:
             yield _TitleCandidate(words, context, number)
 
 
-def _stands_alone(words: str) -> bool:
+def _is_independent(words: str) -> bool:
     """Check that a sentence neither replies nor refers to anything before it."""
     first_clause = re.split(phrases("grounding.seams"), _CLAUSE_END.split(words, maxsplit=1)[0], maxsplit=1)[0]
     refers = points_back(words) or phrases("speech.pointing").search(first_clause)
@@ -140,10 +140,10 @@ def _titles_in(text: str, names: Collection[str]) -> Iterator[str]:
         led = joined_as_one([*([lead] if lead else []), sentence], text).text
         if title := _fitted(led) or _fitted(words):
             yield title
-        lead = sentence if not title and _leads(words, names) else None
+        lead = sentence if not title and _names_subject(words, names) else None
 
 
-def _leads(words: str, names: Collection[str]) -> bool:
+def _names_subject(words: str, names: Collection[str]) -> bool:
     """Check that a short sentence names a subject, and does not greet, ask or address anyone."""
     addresses = words.endswith(("!", "?")) or phrases("speech.you").search(words)
     return not addresses and len(stems_of_title(words) - set(names)) > 1

@@ -32,8 +32,8 @@ from .sections import (
     cost,
     count,
     headline,
-    holdings,
     lead,
+    memory_counts,
     sections,
     summarize,
 )
@@ -255,7 +255,7 @@ def _numbers(report: RunReport) -> Iterator[str]:
         yield f'<tr><th scope="row">{escape(stage)}</th><td class="right">{seconds:.1f}</td>'
         yield f"<td>{escape(counts)}</td></tr>"
     yield f"</tbody></table><p>{escape(cost(report))}</p>"
-    if kept := holdings(report):
+    if kept := memory_counts(report):
         yield f"<p>{escape(kept)}</p>"
     yield "</section>"
 

@@ -15,7 +15,7 @@ from ...store.okf.document import PRODUCER
 from ...store.text.controls import plain
 from ...store.text.sentences import on_one_line
 from .run_report import RunReport, counts_in_words
-from .sections import LineGroup, ReportLine, ReportSection, cost, headline, holdings, lead, sections, summarize
+from .sections import LineGroup, ReportLine, ReportSection, cost, headline, lead, memory_counts, sections, summarize
 
 MOST_ACCOUNTS = 12
 BETWEEN = "\n---\n\n"
@@ -28,7 +28,7 @@ _MARKS = re.compile(r"[\[\]<`]|\\(?=[!-/:-@\[-`{-~]|\Z)")
 
 _BOLD = re.compile(r"\*\*(?=[^\s*])((?:[^*]|\*(?!\*))+?)(?<=\S)\*\*")
 
-_HELD = re.compile("\0(\\d+)\0")
+_PLACEHOLDER = re.compile("\0(\\d+)\0")
 
 _LINK = re.compile(r"(?<!\\)\[|(?<!\\)\]\(/[^()\n]*\)")
 
@@ -119,7 +119,7 @@ def _numbers(report: RunReport) -> Iterator[str]:
     for stage, seconds in report.seconds.items():
         yield f"| {stage} | {seconds:.1f} | {counts_in_words(report.counts.get(stage, {}))} |"
     yield from ("", cost(report))
-    if kept := holdings(report):
+    if kept := memory_counts(report):
         yield from ("", kept)
 
 
@@ -142,12 +142,13 @@ def rendered(text: str) -> str:
 
 def rendered_line(line: str) -> str:
     """Return a line as HTML, with its code and bold words."""
-    held: list[str] = []
-    kept = ""
+    # Code is replaced by numbered placeholders first, so that no "**" within it is read as bold.
+    codes: list[str] = []
+    marked = ""
     for part, is_code in code_apart(plain(line)):
-        kept += f"\0{len(held)}\0" if is_code else escape(part)
-        held += [f"<code>{escape(part.strip('`').strip())}</code>"] if is_code else []
-    return _HELD.sub(lambda mark: held[int(mark[1])], _BOLD.sub(r"<strong>\1</strong>", kept))
+        marked += f"\0{len(codes)}\0" if is_code else escape(part)
+        codes += [f"<code>{escape(part.strip('`').strip())}</code>"] if is_code else []
+    return _PLACEHOLDER.sub(lambda mark: codes[int(mark[1])], _BOLD.sub(r"<strong>\1</strong>", marked))
 
 
 def without_marks(line: str) -> str:

@@ -25,7 +25,7 @@ class RunReport:
     """Everything that is reported of a run. `at` is the person's local time when it began.
 
     `model_note` says whether a language model took part, and if not, why; `decisions` are pairs, the older first;
-    `waiting` are notes of agents that their person has not accepted; `held` are pages left as a person edited them;
+    `waiting` are notes of agents that their person has not accepted; `left_alone` are pages that a person edited;
     `gaps` are questions without an answer; `runs` are the earlier runs, and `linked` counts the remembered statements
     that were linked since the last of them; `used` maps memories to the time of their last recall.
     """
@@ -47,7 +47,7 @@ class RunReport:
     calls: int = 0
     decisions: Sequence[tuple[Memory, Memory]] = ()
     waiting: Sequence[Memory] = ()
-    held: Sequence[Memory] = ()
+    left_alone: Sequence[Memory] = ()
     runs: Sequence[Run] = ()
     linked: int = 0
     used: Mapping[NodeId, datetime] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class RunReport:
             at=request.now.astimezone(timezone(timedelta(seconds=request.utc_offset_s))),
             decisions=open_pairs(view),
             waiting=view.waiting(),
-            held=[memory for memory in view.memories() if memory.node_id in view.held],
+            left_alone=[memory for memory in view.memories() if memory.node_id in view.left_alone],
             runs=runs,
             linked=linked,
             used={node_id: usage.last_at for node_id, usage in view.history.usage.items()},

@@ -186,7 +186,7 @@ def sections(report: RunReport, summary: ActionSummary) -> list[ReportSection]:
         ReportSection("Learned", list(_learned(summary.facts))),
         ReportSection("Pages", _one(_new_pages(summary.pages, episodes=False))),
         ReportSection("Changed", _noted(summary.changed)),
-        ReportSection("Left alone", _held(report.held)),
+        ReportSection("Left alone", _left_alone(report.left_alone)),
         ReportSection("In question", _noted(summary.contradicted) if not report.decisions else []),
         ReportSection("Gone stale", _noted(summary.stale)),
         ReportSection("Remembered", _one(_linked(report))),
@@ -218,7 +218,7 @@ def asked_by(gate: GateResult) -> str:
     return " and ".join(f"{count(number, 'question')} {origin}" for number, origin in kinds if number)
 
 
-def holdings(report: RunReport) -> str:
+def memory_counts(report: RunReport) -> str:
     """Count the memories of each level in a sentence."""
     kept = ", ".join(count(report.memories.get(level, 0), name) for level, name in LEVEL_NAMES)
     return f"The memory now holds {kept}." if report.memories else ""
@@ -246,9 +246,9 @@ def _new_pages(pages: Sequence[Memory], *, episodes: bool) -> Iterator[ReportLin
             yield ReportLine(page.title, page.path, ", ".join([*about, page.description.rstrip(".")]))
 
 
-def _held(pages: Sequence[Memory]) -> list[LineGroup]:
+def _left_alone(pages: Sequence[Memory]) -> list[LineGroup]:
     """Name the pages that the run would have written, had no person edited them."""
-    lines = [ReportLine(_said(page), page.path, "you edited it") for page in pages]
+    lines = [ReportLine(_subject(page), page.path, "you edited it") for page in pages]
     hint = "to have one written again, keep what is yours with `dreamctl remember` and delete the file"
     return _one(lines, hint=hint)
 
@@ -258,7 +258,7 @@ def _newest(memories: Sequence[Memory]) -> list[Memory]:
 
 
 def _noted(pairs: Sequence[tuple[Memory, str]], hint: str = "") -> list[LineGroup]:
-    return _one((ReportLine(_said(memory), memory.path, reason) for memory, reason in pairs), hint=hint)
+    return _one((ReportLine(_subject(memory), memory.path, reason) for memory, reason in pairs), hint=hint)
 
 
 def _side_by_side(pairs: Sequence[tuple[Memory, Memory | None]], most: int) -> list[LineGroup]:
@@ -278,7 +278,7 @@ def _quote(memory: Memory) -> ReportLine:
     return ReportLine(fact_lines.spoken(memory), memory.path, fact_lines.day_of(memory))
 
 
-def _said(memory: Memory) -> str:
+def _subject(memory: Memory) -> str:
     """Return a fact's quote, or a page's title with its channel, since the title of a profile is the same in each."""
     return fact_lines.dated(memory) if memory.level is Level.FACT else f"{memory.title} ({memory.channel})"
 

@@ -63,7 +63,7 @@ def plan(view: View, now: datetime) -> Proposals:
             planned.count("sessions failed")
             continue
         for draft in drafts:
-            collector.take(session, draft)
+            collector.add(session, draft)
         planned.count("sessions")
         planned.count("turns", sum(turn.ordinal > read_to for turn in turns))
         planned.cursors[STAGE, session.session_id] = session.last_ordinal
@@ -100,11 +100,11 @@ class _FactCollector:
         self._repeated: dict[NodeId, list[NodeId]] = {}
         self._facts_of_turn: Counter[NodeId] = Counter()
 
-    def take(self, session: SessionState, draft: Draft) -> None:
+    def add(self, session: SessionState, draft: Draft) -> None:
         """Turn a draft into a new fact, or into evidence for a known one."""
         known = self._known_of(session.channel)
         node_id = okf.fact_id(session.channel, draft.text)
-        same = node_id if node_id in self._new or self._view.holds(node_id) else known.same_as(draft.text)
+        same = node_id if node_id in self._new or self._view.exists(node_id) else known.same_as(draft.text)
         if same:
             self._planned.count("duplicates")
             self._repeat(same, draft.sources[:1])
@@ -115,7 +115,7 @@ class _FactCollector:
             self._planned.count("forbidden")
             return
         if draft.by_model and self._view.model is not None:
-            memory = _chosen_by(memory, self._view.model.name, self._now)
+            memory = _marked_as_chosen(memory, self._view.model.name, self._now)
             self._planned.count("facts chosen by the model")
         self._new[node_id] = memory
         known.add(node_id, draft.text)
@@ -182,7 +182,7 @@ def fact(session: SessionState, draft: Draft, node_id: NodeId, run_id: str, now:
     )
 
 
-def _chosen_by(memory: Memory, model: str, now: datetime) -> Memory:
+def _marked_as_chosen(memory: Memory, model: str, now: datetime) -> Memory:
     """Mark a fact as chosen by a model and verified by grounding."""
     generated = {"by": model, "at": now.isoformat()}
     verified = [{"by": "process:grounding", "at": now.isoformat()}]

@@ -17,7 +17,7 @@ from ..pages import current_facts
 from ..pages.current_facts import with_plain_successors
 from ..pages.fact_lines import day_of, with_footnotes
 from ..pages.topics import Topic, topics_of
-from ..workspace.proposals import Proposals, archive, brought_back, create, may_come_back, newest, replace_text
+from ..workspace.proposals import Proposals, archive, create, may_be_revived, newest, replace_text, revived
 from ..workspace.view import View
 from . import scenarios
 
@@ -72,7 +72,7 @@ def _actions(view: View, channel: str, now: datetime) -> Iterator[Action]:
 
 def _pages(facts: Sequence[Memory], now: datetime) -> Iterator[_Page]:
     """Yield the pages for which a channel has enough facts."""
-    parts = current_facts.chosen(facts, now.date())
+    parts = current_facts.current_parts(facts, now.date())
     shown, more = sum(len(part.facts) for part in parts), sum(part.more for part in parts)
     number = f"{shown} of {shown + more}" if more else f"{shown}"
     held = _Page(TITLE, f"{number} things that were decided, wished for and learned here, and hold.", parts)
@@ -96,10 +96,10 @@ def _memory(view: View, channel: str, page: _Page, facts: Sequence[Memory], now:
     text, ids = current_facts.profile_body(page.parts, current_facts.Predecessors(facts), rest)
     text = with_footnotes(text, ids, facts)
     node_id = okf.fact_id(channel, f"profile {page.title.casefold()}")
-    if view.holds(node_id) and (known := view.memory(node_id)):
-        if not may_come_back(known):
+    if view.exists(node_id) and (known := view.memory(node_id)):
+        if not may_be_revived(known):
             return known
-        return replace(brought_back(known, text, ids, view.run_id), description=page.description)
+        return replace(revived(known, text, ids, view.run_id), description=page.description)
     return Memory(
         node_id=node_id,
         level=Level.PROFILE,
@@ -118,7 +118,7 @@ def _memory(view: View, channel: str, page: _Page, facts: Sequence[Memory], now:
 
 
 def _action(view: View, memory: Memory, paths: Mapping[NodeId, str]) -> Action | None:
-    if view.holds(memory.node_id):
+    if view.exists(memory.node_id):
         return replace_text(view, memory, STAGE, "its facts have changed", paths)
     if view.read(memory.path) is not None:
         return None  # a person's own page has this name

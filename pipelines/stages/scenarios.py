@@ -27,17 +27,17 @@ from ..workspace.memo import once
 from ..workspace.proposals import (
     Proposals,
     archive,
-    brought_back,
     create,
     cursor_of,
-    may_come_back,
+    may_be_revived,
     newest,
     replace_text,
+    revived,
 )
 from ..workspace.view import Vectors, View
 
 STAGE = "scenarios"
-BEGAN, ENDED, TOLD = "began", "ended", "told"
+BEGAN, ENDED, OUTCOME = "began", "ended", "told"
 """The frontmatter keys of an episode: the first and the last day of its facts; a model's sentences on its outcome."""
 
 
@@ -90,7 +90,7 @@ class _Channel:
         pages = [
             page
             for page in self.view.whole(Level.SCENARIO, self.channel)
-            if page.kind is Kind.SCENARIO and may_come_back(page)
+            if page.kind is Kind.SCENARIO and may_be_revived(page)
         ]
         paths = {fact.node_id: fact.path for fact in self.facts}
         known = [page for page in pages if BEGAN in page.extra]
@@ -112,23 +112,23 @@ class _Channel:
         if len(episode.facts) < SMALLEST:
             return None
         page = self._page(episode)
-        if page is None or self.view.holds(page.node_id):
+        if page is None or self.view.exists(page.node_id):
             return None
         return create(self.view, page, STAGE, f"{len(episode.facts)} facts of one stretch", paths)
 
     def _changed(self, page: Memory, episode: Episode) -> Memory:
-        told = self._told(episode, page)
-        body = self._body(episode, told)
-        living = brought_back(page, body.text, body.sources, self.view.run_id)
-        extra = {key: value for key, value in living.extra.items() if key != TOLD} | _days(episode.facts)
-        return replace(living, description=_description(episode), extra=extra | ({TOLD: told} if told else {}))
+        outcome = self._outcome(episode, page)
+        body = self._body(episode, outcome)
+        living = revived(page, body.text, body.sources, self.view.run_id)
+        extra = {key: value for key, value in living.extra.items() if key != OUTCOME} | _days(episode.facts)
+        return replace(living, description=_description(episode), extra=extra | ({OUTCOME: outcome} if outcome else {}))
 
     def _page(self, episode: Episode) -> Memory | None:
         title = self._title(episode)
         if not title:
             return None
-        told = self._told(episode)
-        body = self._body(episode, told)
+        outcome = self._outcome(episode)
+        body = self._body(episode, outcome)
         node_id = okf.fact_id(self.channel, f"episode {episode.facts[0].node_id}")
         return Memory(
             node_id=node_id,
@@ -144,18 +144,18 @@ class _Channel:
             run=self.view.run_id,
             path=okf.path_for(Level.SCENARIO, title, node_id, self.channel),
             extra={"learned_at": self.now.isoformat(), **_days(episode.facts), BY_HAND: body_hash(body.text)}
-            | ({TOLD: told} if told else {}),
+            | ({OUTCOME: outcome} if outcome else {}),
         )
 
-    def _body(self, episode: Episode, told: Mapping[str, str | int]) -> PageBody:
-        body = episode_body(episode.facts, str(told.get("text", "")))
+    def _body(self, episode: Episode, outcome: Mapping[str, str | int]) -> PageBody:
+        body = episode_body(episode.facts, str(outcome.get("text", "")))
         return replace(body, text=with_footnotes(body.text, body.sources, episode.facts))
 
-    def _told(self, episode: Episode, page: Memory | None = None) -> dict[str, str | int]:
+    def _outcome(self, episode: Episode, page: Memory | None = None) -> dict[str, str | int]:
         """Return a model's grounded sentences on an episode's outcome; it is asked again only when the facts change."""
         # The answer is kept on the page with a hash of the facts, so equal facts are never asked about twice.
         of = cursor_of(f"{fact.node_id} {fact.is_live}" for fact in episode.facts)
-        known = page.extra.get(TOLD) if page else None
+        known = page.extra.get(OUTCOME) if page else None
         if isinstance(known, dict) and known.get("of") == of:
             return dict(known)
         if self.view.model is None:
@@ -182,7 +182,7 @@ class _Channel:
         for session, said in turns.items():
             others = [title for other, title in self.session_titles.items() if other != session]
             title = titles.own_title(self.session_titles.get(session, ""), said, others)
-            if title and self._holds_whole(episode, session):
+            if title and self._contains_session(episode, session):
                 return title
         if self.view.model is not None and (name := name_of(episode.facts, self._ask)):
             return name
@@ -190,9 +190,9 @@ class _Channel:
         vectors = np.stack([self.vectors[fact.node_id] for fact in episode.facts])
         apart = distinction(vectors, list(self.vectors.values()))
         subject = titles.Subject([fact.text for fact in episode.facts], vectors, apart)
-        return titles.said_title(stretch, subject, self.view.vectors)
+        return titles.sentence_title(stretch, subject, self.view.vectors)
 
-    def _holds_whole(self, episode: Episode, session: NodeId) -> bool:
+    def _contains_session(self, episode: Episode, session: NodeId) -> bool:
         return {f.node_id for f in self.facts if place_of(f)[0] == session} <= {f.node_id for f in episode.facts}
 
     def _within(self, episode: Episode, session: NodeId, turns: Sequence[Turn]) -> list[Turn]:

@@ -18,7 +18,7 @@ from ...store.okf.wording import BY_HAND, body_hash
 from ..limits import MOST_PAGES_ARCHIVED
 from ..pages.current_facts import newest_first
 from ..pages.fact_lines import dated, labels_of, line, place_of, with_footnotes
-from ..workspace.proposals import Proposals, archive, brought_back, create, may_come_back, newest, replace_text
+from ..workspace.proposals import Proposals, archive, create, may_be_revived, newest, replace_text, revived
 from ..workspace.view import Vectors, View
 
 STAGE = "synthesis"
@@ -85,7 +85,7 @@ def actions(view: View, channel: str, now: datetime, stage: str) -> Iterator[Act
     page = _page(view, channel, recurring_facts(facts, vectors), facts, now)
     paths = {fact.node_id: fact.path for fact in facts}
     if page is not None:
-        build = replace_text if view.holds(page.node_id) else create
+        build = replace_text if view.exists(page.node_id) else create
         if action := build(view, page, stage, "it comes up in several sessions", paths):
             yield action
     insights = [one for one in view.memories(Level.SCENARIO, channel) if one.kind is Kind.INSIGHT]
@@ -100,8 +100,8 @@ def _page(view: View, channel: str, groups: Groups, facts: Sequence[Memory], now
     text, ids = insight_body(groups)
     text = with_footnotes(text, ids, facts)
     node_id = okf.fact_id(channel, f"insight {TITLE}")
-    if view.holds(node_id) and (known := view.memory(node_id)):
-        return brought_back(known, text, ids, view.run_id) if may_come_back(known) else known
+    if view.exists(node_id) and (known := view.memory(node_id)):
+        return revived(known, text, ids, view.run_id) if may_be_revived(known) else known
     return Memory(
         node_id=node_id,
         level=Level.SCENARIO,

@@ -14,7 +14,7 @@ from ...store.model import Action, ActionKind, Level, Memory, NodeId, Status
 from ...store.okf.wording import BY_HAND, body_hash
 from .view import View
 
-PUT_AWAY_BY = "archived_by"
+ARCHIVED_BY = "archived_by"
 """The frontmatter key of a page archived by a stage, which may become live again."""
 
 
@@ -51,7 +51,7 @@ def create(view: View, memory: Memory, stage: str, reason: str, paths: Mapping[N
 def replace_text(view: View, memory: Memory, stage: str, reason: str, paths: Mapping[NodeId, str]) -> Action | None:
     """Build the action that rewrites a derived memory; None if unchanged, forbidden, or edited by a person.
 
-    One left because of an edit is added to `view.held`.
+    One left because of an edit is added to `view.left_alone`.
     """
     before = view.read(memory.path)
     tombstone_key = fingerprint(memory)
@@ -61,7 +61,7 @@ def replace_text(view: View, memory: Memory, stage: str, reason: str, paths: Map
     if (old.text, old.sources, old.title, old.is_live) == (memory.text, memory.sources, memory.title, memory.is_live):
         return None
     if is_edited(before):
-        view.held.add(memory.node_id)
+        view.left_alone.add(memory.node_id)
         return None
     content = okf.from_memory(memory, paths)
     return Action.replacing(
@@ -97,8 +97,8 @@ def add_sources(
         entry = {"id": f"t{len(entries) + 1}", "resource": f"/{place}" if place else turn, "title": turn}
         entries.append(entry | ({"at": at.isoformat()} if at else {}))
     has_faded = document.meta.get("archived_at") is not None
-    revived = {"status": Status.STABLE.value, "archived_at": None} if has_faded else {}
-    content = okf.edit(data, {"sources": entries, **revived})
+    status = {"status": Status.STABLE.value, "archived_at": None} if has_faded else {}
+    content = okf.edit(data, {"sources": entries, **status})
     reason = "said again after it had faded" if has_faded else "said again"
     return Action.replacing(path, node_id, data, content, stage=stage, reason=reason)
 
@@ -108,19 +108,19 @@ def archive(view: View, memory: Memory, stage: str, reason: str, now: datetime) 
     data = view.read(memory.path)
     if data is None or is_edited(data):
         return None
-    put_away = {"status": Status.DEPRECATED.value, "archived_at": now.isoformat(), PUT_AWAY_BY: stage}
+    put_away = {"status": Status.DEPRECATED.value, "archived_at": now.isoformat(), ARCHIVED_BY: stage}
     content = okf.edit(data, put_away)
     return Action.replacing(memory.path, memory.node_id, data, content, stage=stage, reason=reason)
 
 
-def may_come_back(page: Memory) -> bool:
+def may_be_revived(page: Memory) -> bool:
     """Return True for a page that is live or was archived by a dream; one archived by a person stays archived."""
-    return page.is_live or PUT_AWAY_BY in page.extra
+    return page.is_live or ARCHIVED_BY in page.extra
 
 
-def brought_back(page: Memory, text: str, sources: tuple[NodeId, ...], run_id: str) -> Memory:
+def revived(page: Memory, text: str, sources: tuple[NodeId, ...], run_id: str) -> Memory:
     """Return a live page with another text."""
-    extra = {key: value for key, value in page.extra.items() if key != PUT_AWAY_BY} | {BY_HAND: body_hash(text)}
+    extra = {key: value for key, value in page.extra.items() if key != ARCHIVED_BY} | {BY_HAND: body_hash(text)}
     stable = replace(page, status=Status.STABLE, archived_at=None, run=run_id, extra=extra)
     return replace(stable, text=text, sources=sources)
 

@@ -123,7 +123,7 @@ class View:
         self.model: Asker | None = None
         self.steps = StepProgress(lambda at: None)
         self.actions: list[Action] = []
-        self.held: set[NodeId] = set()
+        self.left_alone: set[NodeId] = set()
         """Pages that a stage left because a person edited them."""
         self.cursors: dict[tuple[str, str], int] = {}
         self._files: dict[str, bytes | None] = {}
@@ -188,7 +188,7 @@ class View:
                 digest.update(memory.node_id.encode() + b"\0" + (self.read(memory.path) or b""))
         return int.from_bytes(digest.digest()[:6], "big")
 
-    def holds(self, node_id: NodeId) -> bool:
+    def exists(self, node_id: NodeId) -> bool:
         """Return True if there is such a memory, living or archived."""
         return node_id in self._memories
 

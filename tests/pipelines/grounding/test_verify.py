@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from dreamd.pipelines.grounding.verify import ClaimRefusal, Evidence, ground
+from dreamd.pipelines.grounding.verify import ClaimRefusal, ClaimSource, ground
 from hypothesis import given
 from hypothesis import strategies as st
 
 MAY_8 = date(2023, 5, 8)
 
 
-def said(text: str) -> Evidence:
-    return Evidence(text, "Ann", "Bob", MAY_8)
+def said(text: str) -> ClaimSource:
+    return ClaimSource(text, "Ann", "Bob", MAY_8)
 
 
 def is_grounded(text: str, claim: str) -> bool:
@@ -143,7 +143,7 @@ def test_what_says_anything_else_is_refused(text: str, claim: str) -> None:
 
 def test_facts_are_told_of_third_persons() -> None:
     fact = "Ann went to a support group on 7 May 2023, and it was powerful."
-    told = Evidence(fact, said_on=MAY_8)
+    told = ClaimSource(fact, said_on=MAY_8)
     assert ground("Ann went to a support group on 7 May 2023.", [told]).is_grounded
     assert not ground("Ann went to a support group on 8 May 2023.", [told]).is_grounded
     assert not ground("Bob went to a support group on 7 May 2023.", [told]).is_grounded
@@ -157,11 +157,11 @@ def test_one_piece_alone_must_bear_a_claim() -> None:
 
 
 def test_other_languages_are_held_to_the_same() -> None:
-    german = Evidence("Die Schnittstelle hört auf 8443, weil der Proxy davor steht.", "Jonas", "Ann", MAY_8)
+    german = ClaimSource("Die Schnittstelle hört auf 8443, weil der Proxy davor steht.", "Jonas", "Ann", MAY_8)
     assert ground("Die Schnittstelle hört auf 8443.", [german]).is_grounded
     assert ground("Die Schnittstelle hört auf 443.", [german]).refusal is ClaimRefusal.NUMBER
     assert ground("Die Schnittstelle hört nicht auf 8443.", [german]).refusal is ClaimRefusal.NEGATION
-    spanish = Evidence("La pasarela quiere kilos, porque así pesa el horno.", "Itziar", "Ann", MAY_8)
+    spanish = ClaimSource("La pasarela quiere kilos, porque así pesa el horno.", "Itziar", "Ann", MAY_8)
     assert ground("La pasarela quiere kilos.", [spanish]).is_grounded
     assert ground("La pasarela quiere gramos.", [spanish]).refusal is ClaimRefusal.INVENTED
 

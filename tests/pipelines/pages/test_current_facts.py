@@ -18,7 +18,7 @@ TODAY = date(2026, 4, 1)
 
 def rendered(*facts: Memory) -> str:
     return current_facts.profile_body(
-        current_facts.chosen(facts, TODAY), current_facts.Predecessors(facts), "`dreamctl list` lists them."
+        current_facts.current_parts(facts, TODAY), current_facts.Predecessors(facts), "`dreamctl list` lists them."
     )[0]
 
 
@@ -140,12 +140,12 @@ def remembered(text: str, kind: Kind = Kind.NOTE) -> Memory:
 )
 @pytest.mark.parametrize("kind", [Kind.NOTE, Kind.FACT])
 def test_what_was_remembered_stands_where_a_session_would_have_put_it(text: str, heading: str, kind: Kind) -> None:
-    assert [part.heading for part in current_facts.chosen([remembered(text, kind)], TODAY)] == [heading]
+    assert [part.heading for part in current_facts.current_parts([remembered(text, kind)], TODAY)] == [heading]
 
 
 def test_a_kind_that_was_given_stands() -> None:
     given = remembered("Never push to main directly.", Kind.DECISION)
-    assert [part.heading for part in current_facts.chosen([given], TODAY)] == [current_facts.DECIDED]
+    assert [part.heading for part in current_facts.current_parts([given], TODAY)] == [current_facts.DECIDED]
 
 
 def test_worth_goes_before_age() -> None:
@@ -157,7 +157,7 @@ def test_worth_goes_before_age() -> None:
 
 
 def test_a_bare_secret_is_no_line() -> None:
-    assert current_facts.chosen([remembered("api key is [redacted:anthropic]")], TODAY) == []
+    assert current_facts.current_parts([remembered("api key is [redacted:anthropic]")], TODAY) == []
 
 
 @pytest.mark.parametrize(
@@ -172,4 +172,4 @@ def test_a_bare_secret_is_no_line() -> None:
     ],
 )
 def test_an_open_thread_is_what_its_speaker_means_to_do(text: str, heading: str) -> None:
-    assert [part.heading for part in current_facts.chosen([remembered(text)], TODAY)] == [heading]
+    assert [part.heading for part in current_facts.current_parts([remembered(text)], TODAY)] == [heading]
