@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -103,221 +103,206 @@ class ActionChecker:
     """Checks the proposals of stages, one stage after the other, against the view before each."""
 
     def __init__(self, view: View, now: datetime) -> None:
-        self._view = view
+        self.view = view
         settings = view.settings.decay
-        self._used = _used(view, now - timedelta(days=settings.unused_days))
-        self._youngest = now - timedelta(days=settings.least_age_days)
-        self._said: dict[NodeId, dict[NodeId, str]] = {}
+        self.used = _used(view, now - timedelta(days=settings.unused_days))
+        self.youngest = now - timedelta(days=settings.least_age_days)
         memories = view.memories()
-        self._pages = {memory.node_id for memory in memories if memory.level is not Level.FACT}
-        self._facts = {memory.node_id for memory in memories if memory.level is Level.FACT}
-        self.losses = Losses(len(memories), len(self._pages))
+        self.pages = {memory.node_id for memory in memories if memory.level is not Level.FACT}
+        self.facts = {memory.node_id for memory in memories if memory.level is Level.FACT}
+        self.losses = Losses(len(memories), len(self.pages))
+        self._said: dict[NodeId, dict[NodeId, str]] = {}
 
     def check(self, actions: Sequence[Action]) -> tuple[list[str], Losses]:
         """Return the reasons against a stage, [] if none, and the run's losses including it."""
-        counts, losses = _Counts(), replace(self.losses)
-        # Of several actions on a file the last one decides; an earlier state never becomes real.
-        last = {action.path: action.content for action in actions}
-        changes = [
-            MemoryChange.of(path, self._view.read(path), content)
-            for path, content in last.items()
-            if not is_derived(path)
-        ]
-        after = {change.after.node_id: change.after for change in changes if change.after}
-        related = self._related(changes, after)
-        for change in changes:
-            self._check_change(change, after, related, counts, losses)
-        return [*counts.reasons(), *losses.reasons()], losses
+        check = _StageCheck(self, actions)
+        check.run()
+        return [*check.counts.reasons(), *check.losses.reasons()], check.losses
 
-    # ---- one change
-
-    def _check_change(
-        self,
-        change: MemoryChange,
-        after: Mapping[NodeId, Memory],
-        related: Collection[tuple[NodeId, NodeId]],
-        counts: _Counts,
-        losses: Losses,
-    ) -> None:
-        old, new = change.before, change.after
-        if change.path.startswith("sessions/") or Level.SESSION in {old and old.level, new and new.level}:
-            counts.never("sessions changed: {n}")
-        elif old is None and new is not None:
-            self._check_new(new, after, counts)
-        elif old is not None and old.level is Level.FACT:
-            self._check_fact(old, new, after, related, counts, losses)
-        elif old is not None:
-            self._check_page(change, old, new, after, counts, losses)
-
-    def _check_new(self, new: Memory, after: Mapping[NodeId, Memory], counts: _Counts) -> None:
-        said = self._texts(new.sources, after)
-        if not said:
-            counts.seldom("{n} new memories cite no source that exists", strays=True)
-        elif new.level is Level.FACT:
-            # A fact of an answer holds its question too, so its sources are read one by one and in sequence.
-            share = overlap(new.text, [*said, " ".join(reversed(said))], self._names(new.sources))
-            counts.seldom("{n} of {of} new facts are not supported by the turns they cite", strays=share < FACT_SUPPORT)
-            counts.seldom(
-                "{n} of {of} new facts hold numbers or denials that their turns do not", strays=invents(new.text, said)
-            )
-            if new.said_by:
-                counts.seldom(CUT_QUOTES, strays=not is_quote(new.text, said))
-        else:
-            self._check_lines(new, said, counts)
-
-    def _check_lines(self, page: Memory, said: Sequence[str], counts: _Counts) -> None:
-        for line in page.text.splitlines():
-            # Headings are the product's words, footnotes link to files: neither needs support.
-            if line.strip() and not line.startswith(("#", "[^")):
-                strays = overlap(_BESIDE_QUOTE.sub(" ", line), said) < LINE_SUPPORT
-                counts.seldom("{n} of {of} lines of pages are not supported by their sources", strays=strays)
-        for quote in marked_quotes(page.text):
-            counts.seldom(CUT_QUOTES, strays=not is_quote(quote, said))
-
-    def _check_fact(
-        self,
-        old: Memory,
-        new: Memory | None,
-        after: Mapping[NodeId, Memory],
-        related: Collection[tuple[NodeId, NodeId]],
-        counts: _Counts,
-        losses: Losses,
-    ) -> None:
-        if new is None:
-            counts.never("facts deleted: {n}")
-            return
-        if words(old.text) != words(new.text):
-            counts.never("facts reworded: {n}")
-        if (old.node_id, old.channel, old.level, old.created_at) != (
-            *(new.node_id, new.channel, new.level, new.created_at),
-        ):
-            counts.never("facts moved to another channel, level or time: {n}")
-        # Sources are only appended: a fact keeps the turns that it was extracted from, in their order.
-        if new.sources[: len(old.sources)] != old.sources:
-            counts.never("facts that lose evidence: {n}")
-        for turn in new.sources[len(old.sources) :]:
-            said = self._texts((turn,), after)
-            share = overlap(old.text, said, self._names((turn,)))
-            counts.seldom("{n} of {of} added sources do not support their fact", strays=share < REPEAT_SUPPORT)
-        if old.is_live and not new.is_live:
-            self._check_retired(old, new, after, related, counts, losses)
-        # A superseded fact may become live only by superseding its successor in turn, or if that is gone.
-        elif old.superseded_by and new.is_live and old.superseded_by not in new.supersedes:
-            newer = after.get(old.superseded_by) or self._view.memory(old.superseded_by)
-            if newer is not None:
-                counts.never("facts that hold again though a newer one replaced them: {n}")
-        for node_id in set(new.later) - set(old.later):
-            newer = after.get(node_id) or self._view.memory(node_id)
-            if newer is None or _since(newer) < _since(old):
-                counts.never("facts said to be changed by older ones: {n}")
-
-    def _check_retired(
-        self,
-        old: Memory,
-        new: Memory,
-        after: Mapping[NodeId, Memory],
-        related: Collection[tuple[NodeId, NodeId]],
-        counts: _Counts,
-        losses: Losses,
-    ) -> None:
-        if said_already := new.extra.get(SAME_AS):
-            self._check_repeated(new, said_already, after, counts)
-            return
-        if new.superseded_by is None:
-            losses.archived += old.node_id in self._facts
-            if old.node_id in self._used or is_reviewed(old.extra):
-                counts.never("memories archived though in use: {n}")
-            learned_at = okf.instant(old.extra.get("learned_at")) or old.created_at
-            if learned_at is not None and learned_at > self._youngest:
-                counts.never("memories archived too soon after they were learned: {n}")
-            return
-        losses.replaced += old.node_id in self._facts
-        newer = after.get(new.superseded_by) or self._view.memory(new.superseded_by)
-        if newer is None or newer.level is not Level.FACT or newer.channel != old.channel:
-            counts.never("facts superseded by a missing memory: {n}")
-            return
-        if _since(newer) < _since(old):
-            counts.never("newer facts superseded by older ones: {n}")
-        counts.seldom(
-            "{n} of {of} facts are superseded by ones of another subject",
-            strays=(old.node_id, newer.node_id) not in related,
-        )
-        counts.seldom(
-            "{n} of {of} facts are superseded by ones that only say less", strays=only_shortens(newer.text, old.text)
-        )
-
-    def _check_repeated(
-        self, new: Memory, said_already: object, after: Mapping[NodeId, Memory], counts: _Counts
-    ) -> None:
-        """Check a fact archived as a repetition: the fact that it repeats, or its last successor, must be live."""
-        named = said_already if isinstance(said_already, list) else [said_already]
-        kept = [self._last_successor(str(node_id), after) for node_id in named]
-        if not any(one and one.is_live and one.channel == new.channel for one in kept):
-            counts.never("facts archived as repeated, of which no other says the same: {n}")
-
-    def _last_successor(self, node_id: NodeId, after: Mapping[NodeId, Memory]) -> Memory | None:
-        """Return a memory, or the last of its successors."""
-        memory, passed = None, set[NodeId]()
-        successor: NodeId | None = node_id
-        while successor and successor not in passed:
-            passed.add(successor)
-            memory = after.get(successor) or self._view.memory(successor)
-            successor = memory.superseded_by if memory else None
-        return memory
-
-    def _check_page(
-        self,
-        change: MemoryChange,
-        old: Memory,
-        new: Memory | None,
-        after: Mapping[NodeId, Memory],
-        counts: _Counts,
-        losses: Losses,
-    ) -> None:
-        gone = new is None or (old.is_live and not new.is_live)
-        rewritten = new is not None and words(old.text) != words(new.text)
-        if change.is_by_hand and (new is None or rewritten):
-            counts.never("pages changed that a person wrote or edited: {n}")
-        losses.pages_gone += gone and old.node_id in self._pages
-        if new is not None and rewritten:
-            said = self._texts(new.sources, after)
-            if not said:
-                counts.never("pages left without a source: {n}")
-            self._check_lines(new, said, counts)
-
-    # ---- sources
-
-    def _texts(self, sources: Sequence[NodeId], after: Mapping[NodeId, Memory]) -> list[str]:
-        found = (self._text(node_id, after) for node_id in sources)
-        return [text for text in found if text]
-
-    def _text(self, node_id: NodeId, after: Mapping[NodeId, Memory]) -> str:
-        session_id, separator, _ = node_id.partition("#")
-        if separator:
-            return self._turns(session_id).get(node_id, "")
-        memory = after.get(node_id) or self._view.memory(node_id)
-        return memory.text if memory else ""
-
-    def _turns(self, session_id: NodeId) -> dict[NodeId, str]:
+    def turns(self, session_id: NodeId) -> dict[NodeId, str]:
+        """Return the text of each turn of a session, and under "" its speakers."""
         if session_id not in self._said:
-            turns = self._view.turns(session_id)
+            turns = self.view.turns(session_id)
             self._said[session_id] = {turn.node_id: turn.text for turn in turns} | {
                 "": " ".join({turn.role for turn in turns})
             }
         return self._said[session_id]
 
+
+class _StageCheck:
+    """The check of one stage: each change is compared with the rules, breaches and losses are counted."""
+
+    def __init__(self, checker: ActionChecker, actions: Sequence[Action]) -> None:
+        self._checker = checker
+        self._view = checker.view
+        self.counts, self.losses = _Counts(), replace(checker.losses)
+        # Of several actions on a file the last one decides; an earlier state never becomes real.
+        last = {action.path: action.content for action in actions}
+        self._changes = [
+            MemoryChange.of(path, self._view.read(path), content)
+            for path, content in last.items()
+            if not is_derived(path)
+        ]
+        self._after = {change.after.node_id: change.after for change in self._changes if change.after}
+        self._related = self._pairs_of_one_subject()
+
+    def run(self) -> None:
+        """Check every change."""
+        for change in self._changes:
+            self._check_change(change)
+
+    def _check_change(self, change: MemoryChange) -> None:
+        old, new = change.before, change.after
+        if change.path.startswith("sessions/") or Level.SESSION in {old and old.level, new and new.level}:
+            self.counts.never("sessions changed: {n}")
+        elif old is None and new is not None:
+            self._check_new(new)
+        elif old is not None and old.level is Level.FACT:
+            self._check_fact(old, new)
+        elif old is not None:
+            self._check_page(change, old, new)
+
+    def _check_new(self, new: Memory) -> None:
+        said = self._texts(new.sources)
+        if not said:
+            self.counts.seldom("{n} new memories cite no source that exists", strays=True)
+        elif new.level is Level.FACT:
+            # A fact of an answer holds its question too, so its sources are read one by one and in sequence.
+            share = overlap(new.text, [*said, " ".join(reversed(said))], self._names(new.sources))
+            self.counts.seldom(
+                "{n} of {of} new facts are not supported by the turns they cite", strays=share < FACT_SUPPORT
+            )
+            self.counts.seldom(
+                "{n} of {of} new facts hold numbers or denials that their turns do not", strays=invents(new.text, said)
+            )
+            if new.said_by:
+                self.counts.seldom(CUT_QUOTES, strays=not is_quote(new.text, said))
+        else:
+            self._check_lines(new, said)
+
+    def _check_lines(self, page: Memory, said: Sequence[str]) -> None:
+        for line in page.text.splitlines():
+            # Headings are the product's words, footnotes link to files: neither needs support.
+            if line.strip() and not line.startswith(("#", "[^")):
+                strays = overlap(_BESIDE_QUOTE.sub(" ", line), said) < LINE_SUPPORT
+                self.counts.seldom("{n} of {of} lines of pages are not supported by their sources", strays=strays)
+        for quote in marked_quotes(page.text):
+            self.counts.seldom(CUT_QUOTES, strays=not is_quote(quote, said))
+
+    def _check_fact(self, old: Memory, new: Memory | None) -> None:
+        if new is None:
+            self.counts.never("facts deleted: {n}")
+            return
+        if words(old.text) != words(new.text):
+            self.counts.never("facts reworded: {n}")
+        if (old.node_id, old.channel, old.level, old.created_at) != (
+            *(new.node_id, new.channel, new.level, new.created_at),
+        ):
+            self.counts.never("facts moved to another channel, level or time: {n}")
+        # Sources are only appended: a fact keeps the turns that it was extracted from, in their order.
+        if new.sources[: len(old.sources)] != old.sources:
+            self.counts.never("facts that lose evidence: {n}")
+        for turn in new.sources[len(old.sources) :]:
+            said = self._texts((turn,))
+            share = overlap(old.text, said, self._names((turn,)))
+            self.counts.seldom("{n} of {of} added sources do not support their fact", strays=share < REPEAT_SUPPORT)
+        if old.is_live and not new.is_live:
+            self._check_retired(old, new)
+        # A superseded fact may become live only by superseding its successor in turn, or if that is gone.
+        elif old.superseded_by and new.is_live and old.superseded_by not in new.supersedes:
+            newer = self._memory(old.superseded_by)
+            if newer is not None:
+                self.counts.never("facts that hold again though a newer one replaced them: {n}")
+        for node_id in set(new.later) - set(old.later):
+            newer = self._memory(node_id)
+            if newer is None or _since(newer) < _since(old):
+                self.counts.never("facts said to be changed by older ones: {n}")
+
+    def _check_retired(self, old: Memory, new: Memory) -> None:
+        if said_already := new.extra.get(SAME_AS):
+            self._check_repeated(new, said_already)
+            return
+        if new.superseded_by is None:
+            self.losses.archived += old.node_id in self._checker.facts
+            if old.node_id in self._checker.used or is_reviewed(old.extra):
+                self.counts.never("memories archived though in use: {n}")
+            learned_at = okf.instant(old.extra.get("learned_at")) or old.created_at
+            if learned_at is not None and learned_at > self._checker.youngest:
+                self.counts.never("memories archived too soon after they were learned: {n}")
+            return
+        self.losses.replaced += old.node_id in self._checker.facts
+        newer = self._memory(new.superseded_by)
+        if newer is None or newer.level is not Level.FACT or newer.channel != old.channel:
+            self.counts.never("facts superseded by a missing memory: {n}")
+            return
+        if _since(newer) < _since(old):
+            self.counts.never("newer facts superseded by older ones: {n}")
+        self.counts.seldom(
+            "{n} of {of} facts are superseded by ones of another subject",
+            strays=(old.node_id, newer.node_id) not in self._related,
+        )
+        self.counts.seldom(
+            "{n} of {of} facts are superseded by ones that only say less", strays=only_shortens(newer.text, old.text)
+        )
+
+    def _check_repeated(self, new: Memory, said_already: object) -> None:
+        """Check a fact archived as a repetition: the fact that it repeats, or its last successor, must be live."""
+        named = said_already if isinstance(said_already, list) else [said_already]
+        kept = [self._last_successor(str(node_id)) for node_id in named]
+        if not any(one and one.is_live and one.channel == new.channel for one in kept):
+            self.counts.never("facts archived as repeated, of which no other says the same: {n}")
+
+    def _last_successor(self, node_id: NodeId) -> Memory | None:
+        """Return a memory, or the last of its successors."""
+        memory, passed = None, set[NodeId]()
+        successor: NodeId | None = node_id
+        while successor and successor not in passed:
+            passed.add(successor)
+            memory = self._memory(successor)
+            successor = memory.superseded_by if memory else None
+        return memory
+
+    def _check_page(self, change: MemoryChange, old: Memory, new: Memory | None) -> None:
+        gone = new is None or (old.is_live and not new.is_live)
+        rewritten = new is not None and words(old.text) != words(new.text)
+        if change.is_by_hand and (new is None or rewritten):
+            self.counts.never("pages changed that a person wrote or edited: {n}")
+        self.losses.pages_gone += gone and old.node_id in self._checker.pages
+        if new is not None and rewritten:
+            said = self._texts(new.sources)
+            if not said:
+                self.counts.never("pages left without a source: {n}")
+            self._check_lines(new, said)
+
+    # ---- sources
+
+    def _memory(self, node_id: NodeId) -> Memory | None:
+        """Return a memory with the stage's change, if it has one."""
+        return self._after.get(node_id) or self._view.memory(node_id)
+
+    def _texts(self, sources: Sequence[NodeId]) -> list[str]:
+        found = (self._text(node_id) for node_id in sources)
+        return [text for text in found if text]
+
+    def _text(self, node_id: NodeId) -> str:
+        session_id, separator, _ = node_id.partition("#")
+        if separator:
+            return self._checker.turns(session_id).get(node_id, "")
+        memory = self._memory(node_id)
+        return memory.text if memory else ""
+
     def _names(self, sources: Sequence[NodeId]) -> str:
         """Return the speakers of the cited sessions: a fact has their names in place of "I" and "you"."""
         sessions = {source.partition("#")[0] for source in sources if "#" in source}
-        return " ".join(self._turns(session_id)[""] for session_id in sorted(sessions))
+        return " ".join(self._checker.turns(session_id)[""] for session_id in sorted(sessions))
 
-    def _related(self, changes: Sequence[MemoryChange], after: Mapping[NodeId, Memory]) -> set[tuple[NodeId, NodeId]]:
+    def _pairs_of_one_subject(self) -> set[tuple[NodeId, NodeId]]:
         """Return the pairs, older and newer, in which one supersedes the other and both have the same subject."""
         pairs = []
-        for change in changes:
+        for change in self._changes:
             old, new = change.before, change.after
             if old and new and new.superseded_by and new.superseded_by != old.superseded_by:
-                newer = after.get(new.superseded_by) or self._view.memory(new.superseded_by)
+                newer = self._memory(new.superseded_by)
                 pairs += [(old, newer)] if newer else []
         if not pairs:
             return set()

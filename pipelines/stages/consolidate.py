@@ -21,7 +21,8 @@ from ..extract.facts import Draft, drafts_of
 from ..grounding.claims import extract
 from ..workspace.memo import once
 from ..workspace.proposals import Proposals, add_sources, create
-from ..workspace.view import SessionState, View
+from ..workspace.snapshot import SessionState
+from ..workspace.view import View
 
 STAGE = "consolidate"
 

@@ -20,7 +20,8 @@ from ...store.text.dates import format_date
 from ...store.trust import trust
 from ..settings import DecaySettings
 from ..workspace.proposals import Proposals, is_curated
-from ..workspace.view import History, View
+from ..workspace.snapshot import History
+from ..workspace.view import View
 
 if TYPE_CHECKING:
     from ...store import DecayInputs

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,13 @@ from ...store.engine.database import Connections, backup, open_database
 from ...store.index.catalog import Catalog
 from ...store.index.opening import copy_engine
 from ...store.index.projection import IMPORT, Node
-from ...store.ledger.ledger import Ledger
+from ...store.ledger.ledger import Ledger, Reinforced, Usage
+from ...store.ledger.questions import Gap, Probe
 from ...store.model import AWAITS_REVIEW, Kind, Level, Memory, NodeId, Status, StoreError, Turn
 from ...store.okf import session
 from ...store.text.controls import without_controls
 from ...store.vault.disk import Disk
 from ...store.vault.vault import Vault
-from .view import History, SessionState
 
 # The number of a channel's newest sessions that are read for the folder in which they ran.
 SESSIONS_ASKED = 40
@@ -31,6 +32,32 @@ HEAD_BYTES = 16_384
 
 class NoSpace(StoreError):
     """Too little disk space: a copy needs twice its size free."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """A session as the copy holds it. `last_ordinal` is that of its last turn."""
+
+    session_id: NodeId
+    channel: str
+    path: str
+    last_ordinal: int
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The parts of the ledger that stages need."""
+
+    tombstones: frozenset[str] = frozenset()
+    cursors: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    paused: bool = False
+    channels_off: frozenset[str] = frozenset()
+    usage: Mapping[NodeId, Usage] = field(default_factory=dict)
+    probes: Sequence[Probe] = ()
+    gaps: Sequence[Gap] = ()
+    feedback: Mapping[NodeId, Mapping[str, int]] = field(default_factory=dict)
+    reinforced: Mapping[NodeId, Reinforced] = field(default_factory=dict)
 
 
 class Snapshot:

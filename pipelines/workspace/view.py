@@ -5,8 +5,7 @@ Stages see the proposals of earlier stages; the person's memory is not changed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -18,81 +17,14 @@ from numpy.typing import NDArray
 from ...llm.budget import Asker
 from ...store import okf
 from ...store.changes.edits import edit_key
-from ...store.ledger.ledger import Reinforced, Usage
-from ...store.ledger.questions import Gap, Probe
 from ...store.model import Action, Level, Memory, NodeId, Turn
 from ...store.redaction import places_of_secrets
 from ..pipe import StepProgress
 from ..settings import PipelineSettings
 from .memo import Memo
+from .snapshot import History, SessionState, Snapshot
 
 Vectors = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class SessionState:
-    """A session as the copy holds it. `last_ordinal` is that of its last turn."""
-
-    session_id: NodeId
-    channel: str
-    path: str
-    last_ordinal: int
-    title: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """The parts of the ledger that stages need."""
-
-    tombstones: frozenset[str] = frozenset()
-    cursors: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    paused: bool = False
-    channels_off: frozenset[str] = frozenset()
-    usage: Mapping[NodeId, Usage] = field(default_factory=dict)
-    probes: Sequence[Probe] = ()
-    gaps: Sequence[Gap] = ()
-    feedback: Mapping[NodeId, Mapping[str, int]] = field(default_factory=dict)
-    reinforced: Mapping[NodeId, Reinforced] = field(default_factory=dict)
-
-
-class Source(Protocol):
-    """The memory as it was when the dream began."""
-
-    def sessions(self) -> list[SessionState]:
-        """Return every session, by id."""
-        ...
-
-    def turns(self, session_id: NodeId) -> list[Turn]:
-        """Return the turns of a session that were not forgotten, in order."""
-        ...
-
-    def folders(self, channel: str) -> list[Path]:
-        """Return the existing folders of a channel's project in which its newest sessions ran."""
-        ...
-
-    def memories(self) -> list[Memory]:
-        """Return every memory above L0, by id; fields that the index does not hold have their defaults."""
-        ...
-
-    def read(self, path: str) -> bytes | None:
-        """Return a file of the vault, or None."""
-        ...
-
-    def written_at(self, path: str) -> datetime | None:
-        """Return when a file of the vault was last written, None where there is none."""
-        ...
-
-    def paths(self) -> Collection[str]:
-        """Return the path of every kept file of the vault."""
-        ...
-
-    def indexed_paths(self) -> Mapping[str, str | None]:
-        """Return every file that the index has seen, with its problem if it has one."""
-        ...
-
-    def unembedded(self) -> int:
-        """Count the chunks without a vector."""
-        ...
 
 
 class Embed(Protocol):
@@ -108,13 +40,13 @@ class View:
 
     def __init__(
         self,
-        source: Source,
+        snapshot: Snapshot,
         history: History,
         embed: Embed,
         run_id: str,
         settings: PipelineSettings = PipelineSettings(),  # noqa: B008  (frozen)
     ) -> None:
-        self._source = source
+        self._snapshot = snapshot
         self.settings = settings
         self._embed = embed
         self.history = history
@@ -127,7 +59,7 @@ class View:
         """Pages that a stage left because a person edited them."""
         self.cursors: dict[tuple[str, str], int] = {}
         self._files: dict[str, bytes | None] = {}
-        self._memories = {memory.node_id: memory for memory in source.memories()}
+        self._memories = {memory.node_id: memory for memory in snapshot.memories()}
 
     # ---- reading
 
@@ -135,15 +67,15 @@ class View:
         """Return every session in which learning is on."""
         if self.history.paused:
             return []
-        return [session for session in self._source.sessions() if session.channel not in self.history.channels_off]
+        return [session for session in self._snapshot.sessions() if session.channel not in self.history.channels_off]
 
     def turns(self, session_id: NodeId) -> list[Turn]:
         """Return all turns of a session, in order."""
-        return self._source.turns(session_id)
+        return self._snapshot.turns(session_id)
 
     def folders(self, channel: str) -> list[Path]:
         """Return the existing folders of a channel's project in which its newest sessions ran."""
-        return self._source.folders(channel)
+        return self._snapshot.folders(channel)
 
     def cursor(self, stage: str, key: str) -> int:
         """Return the last ordinal that a stage consumed of a session, in this run or before; 0 for none."""
@@ -194,20 +126,20 @@ class View:
 
     def read(self, path: str) -> bytes | None:
         """Return a file with this run's proposals applied, None if there is none."""
-        return self._files[path] if path in self._files else self._source.read(path)
+        return self._files[path] if path in self._files else self._snapshot.read(path)
 
     def written_at(self, path: str) -> datetime | None:
         """Return when a file was last written, before this run; None for one that was not there."""
-        return self._source.written_at(path)
+        return self._snapshot.written_at(path)
 
     def paths(self) -> set[str]:
         """Return the path of every kept file with this run's proposals applied."""
         gone = {path for path, data in self._files.items() if data is None}
-        return (set(self._source.paths()) | self._files.keys()) - gone
+        return (set(self._snapshot.paths()) | self._files.keys()) - gone
 
     def indexed_paths(self) -> Mapping[str, str | None]:
         """Return every file that the index had seen when the dream began, with its problem if it has one."""
-        return self._source.indexed_paths()
+        return self._snapshot.indexed_paths()
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
         """Return the embeddings of texts, one row each, of unit length."""
@@ -215,7 +147,7 @@ class View:
 
     def unembedded(self) -> int:
         """Count the chunks that had no vector when the dream began."""
-        return self._source.unembedded()
+        return self._snapshot.unembedded()
 
     def is_live(self, node_id: NodeId) -> bool:
         """Return True if there is such a memory, neither archived nor superseded."""
@@ -228,7 +160,7 @@ class View:
 
     def session_paths(self) -> dict[NodeId, str]:
         """Return the path of each session."""
-        return {session.session_id: session.path for session in self._source.sessions()}
+        return {session.session_id: session.path for session in self._snapshot.sessions()}
 
     # ---- proposing
 

@@ -16,7 +16,8 @@ from dreamd.pipelines import run
 from dreamd.pipelines.protocol import RunRequest
 from dreamd.pipelines.registry import DreamStep, Stage
 from dreamd.pipelines.workspace.proposals import Proposals
-from dreamd.pipelines.workspace.view import History, SessionState, Vectors, View
+from dreamd.pipelines.workspace.snapshot import History, SessionState, Snapshot
+from dreamd.pipelines.workspace.view import Vectors, View
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import StorePaths
@@ -53,8 +54,8 @@ def turns(*said: tuple[str, str], session_id: str = "s1", at: datetime | None = 
     ]
 
 
-class FakeSource:
-    """A `Source` in memory."""
+class FakeSource(Snapshot):
+    """A snapshot in memory."""
 
     def __init__(self, channel: str = "proj") -> None:
         self.channel = channel

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from dreamd.pipelines.gate.action_checks import ActionChecker, Losses
 from dreamd.pipelines.pages import fact_lines as quotes
-from dreamd.pipelines.workspace.view import History
+from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
 from dreamd.store.changes.standing import SAME_AS
 from dreamd.store.ledger.ledger import Usage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dreamd.pipelines.report.run_report import open_pairs
-from dreamd.pipelines.workspace.view import History
+from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
 from dreamd.store.changes.decisions import pair_key
 from dreamd.store.model import Status

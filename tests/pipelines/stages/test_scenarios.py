@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from dreamd.pipelines.pages import episodes
 from dreamd.pipelines.stages import profiles, scenarios
-from dreamd.pipelines.workspace.view import History, View
+from dreamd.pipelines.workspace.snapshot import History
+from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
 from dreamd.store.model import ActionKind, Kind, Level, Memory
 from dreamd.store.okf.conformance import conformance

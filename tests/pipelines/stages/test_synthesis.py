@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 from dreamd.pipelines.limits import MOST_PAGES_ARCHIVED
 from dreamd.pipelines.stages import synthesis
-from dreamd.pipelines.workspace.view import History, View
+from dreamd.pipelines.workspace.snapshot import History
+from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
 from dreamd.store.ledger.questions import Gap
 from dreamd.store.model import Action, Kind, Level, Memory

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from dreamd.pipelines.workspace import proposals
 from dreamd.pipelines.workspace.proposals import Difference, MemoryChange, cursor_of, is_curated, is_edited
-from dreamd.pipelines.workspace.view import History
+from dreamd.pipelines.workspace.snapshot import History
 from dreamd.store import okf
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
 from dreamd.store.okf.wording import BY_HAND, body_hash
