@@ -13,9 +13,7 @@ from typing import TypeVar
 from .protocol import PAUSE, Progress
 
 READ_BYTES = 4096
-
 T = TypeVar("T")
-
 DETAIL_EVERY_S = 0.5
 
 OnProgress = Callable[[Progress], None]

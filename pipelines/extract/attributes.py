@@ -27,7 +27,6 @@ _BY_WORDS = (
 )
 
 _CODE = re.compile(r"`[^`]*`")
-
 DONE = "done"
 """The judge's label for a change that an assistant made. It makes no fact: the work itself shows it."""
 

@@ -52,9 +52,7 @@ SHARE = 0.6
 
 
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,2}[.)])\s")
-
 MOST_NAMES = 6
-
 _WORD = re.compile(r"[^\W_][\w.+#/-]*[^\W_]|[^\W_]", re.UNICODE)
 
 

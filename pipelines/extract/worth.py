@@ -37,20 +37,18 @@ _WEIGHTS: Mapping[str, float] = {
 }
 
 _CODE = re.compile(r"`[^`]+`")
-
 _NUMBER = re.compile(r"(?<![\w.])[$€£]?\d[\d.,:]*\s?(?:%|[^\W\d_]{0,3}\b)")
-
 _NAME = re.compile(r"(?<=[^\W\d_][ ,;:(])[^\W\d_a-z][^\W\d_A-Z]{2,}\b", re.UNICODE)
 
+# Lines of a log or a stack trace.
 _LOG = re.compile(
     r"^\W{0,80}(?:[A-Z][a-z]{2} +\d+ |\d{4}-\d\d-\d\d[T ]\d\d|at [\w.$]+\(|[A-Z_]{4,}[ :=]|-----)"
     r"|(?<![\w.])[\w.]+\([\w.]+:\d+\)"
 )
 
 _QUESTION = re.compile(r"\?[\s\"')*_]*$")
-
+# A word of nine characters or more with digits, letters and a symbol that no path, date or address has.
 _SECRET_LIKE = re.compile(r"(?<!\S)(?=\S*\d)(?=\S*[A-Za-z])(?=\S*[^\w\s./:,;()'\"@=-])\S{9,}")
-
 _NUMBERED = re.compile(r"(?:^|\s)1[.)] .*\s2[.)] ", re.DOTALL)
 
 # A passage with fewer content words has no substance.

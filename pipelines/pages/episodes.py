@@ -68,9 +68,7 @@ Ask = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
 """Asks a model with a schema; None where it cannot be asked or its answer does not fit."""
 
 MOST_LINES, MOST_LINE_CHARS = 24, 300
-
 MOST_SENTENCES, MOST_SENTENCE_CHARS = 2, 240
-
 FEWEST_NAME_STEMS = 2
 
 _NAME_SCHEMA: Mapping[str, Any] = {

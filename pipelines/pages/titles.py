@@ -36,7 +36,6 @@ ALIKE, FEWEST_COVERED = 0.3, 0.25
 LEAST_SCORE = {Speaker.USER: 0.5, Speaker.PEER: 0.6}
 
 _REPLIES = ("chat", "accept", "reject", "praise")
-
 _CLAUSE_END = re.compile(r"[,;:]\s+|(?<!\s)\s++(?:[–—-]++\s+|\()")
 _DIGITS = re.compile(r"\d+")
 

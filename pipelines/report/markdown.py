@@ -20,20 +20,15 @@ from .sections import LineGroup, ReportLine, ReportSection, cost, headline, lead
 MOST_ACCOUNTS = 12
 BETWEEN = "\n---\n\n"
 RUN_MARKER = re.compile(r"^<!-- dream \S+ -->$", re.MULTILINE)
-
 _RUN = re.compile(r"`+")
 
 # Marks that open a link, a tag or code, or escape the one that follows.
 _MARKS = re.compile(r"[\[\]<`]|\\(?=[!-/:-@\[-`{-~]|\Z)")
 
 _BOLD = re.compile(r"\*\*(?=[^\s*])((?:[^*]|\*(?!\*))+?)(?<=\S)\*\*")
-
 _PLACEHOLDER = re.compile("\0(\\d+)\0")
-
 _LINK = re.compile(r"(?<!\\)\[|(?<!\\)\]\(/[^()\n]*\)")
-
 _ITEM = re.compile(r"(?P<lead>[^“\n]{0,80}“)?\s*(?:[-*+•]|(?P<number>\d{1,3})[.)])\s+(?P<text>\S.*)")
-
 _FENCE = re.compile(r"\s*(`{3,})[^`]*")
 
 _BLOCKS = {

@@ -26,13 +26,9 @@ STAGE = "lint"
 _FOOTNOTE = re.compile(r"(?<!`)\[\^([tm]\d+)\](?!:)")
 MOST_PLACES = 3
 _ARROWS = ("supersedes", "superseded_by", "contradicts")
-
 _WORDS = {"supersedes": "supersedes", "superseded_by": "is superseded by", "contradicts": "contradicts"}
-
 LINK = re.compile(r"(?<!!)\[[^\]\n]{0,400}\]\((/[^)\s#]{1,400}\.md)(?:#[^)\s]{0,400})?\)")
-
 _ID_OF_PATH = re.compile(r"--([A-Za-z0-9_]+)\.md$")
-
 _LABEL = re.compile(r"[tm]\d+")
 
 

@@ -33,32 +33,28 @@ GONE = "gone"
 # Largest number of marks of a run: a project with another branch checked out for a day should not rewrite a memory.
 MOST_MARKED = 200
 
-_MAY_NAME = re.compile(r"[`/]|\b(?:make|run) [a-z]")  # what `Project.missing` looks for, read quickly
+# Quick tests, which spare most files a parse: for anything that `Project.missing` looks for, and for dates.
+_MAY_NAME = re.compile(r"[`/]|\b(?:make|run) [a-z]")
 _MAY_BE_DATED = re.compile(rb"^(?:stale_after:|tense: *[\"']?future)", re.MULTILINE)
 
 # Files looked up in one project in a run; those beyond count as existing.
 MOST_LOOKS = 20_000
 
 MOST_SUBFOLDERS = 64
-
 LARGEST_LIST_BYTES = 1 << 20
-
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-
 _TARGET = re.compile(r"^([A-Za-z0-9_./ \t-]{1,1000}?)::?(?!=)", re.MULTILINE)
-
+# Lines by which a makefile may have targets that it does not list: includes, defines, patterns, variables.
 _UNKNOWABLE = re.compile(r"^[^\S\n]*(?:-?include|sinclude|define)\b|^[^\t#\n=]*[%$][^\n=]*:(?!=)", re.MULTILINE)
-
 _SEGMENT = r"[\w@+-][\w.@+-]*|\.[A-Za-z][\w.-]*"
-
 _PATH = re.compile(rf"/?(?:(?:{_SEGMENT})/)+(?:{_SEGMENT})?")
-
 _ENDS_AS_FILE = re.compile(r"[\w)-]\.[A-Za-z][A-Za-z0-9]{0,5}$")
-
 _QUOTED = re.compile(r"`([^`\n]{2,200})`")
-
+# Without backticks only a path with a folder and an extension counts: "and/or" is none. Addresses, options and
+# patterns are excluded by the characters around.
 _BARE = re.compile(r"(?<![\w/:.@~`$%\\-])(/?(?:[\w@+.-]+/)+[\w@+.-]*\.[A-Za-z][A-Za-z0-9]{0,5})(?![\w/*`{<])")
 
+# "make sure" is no command; without backticks a verb must introduce one.
 _MAKE = re.compile(
     r"`(?:\$ )?make ([a-z][\w.-]{1,40})(?=`| )"
     r"|\b(?:[Rr]un|[Uu]se|[Uu]sing|[Rr]unning|with|via) make (?!sure\b)([a-z][\w-]{1,40})\b"

@@ -27,7 +27,6 @@ STAGE = "synthesis"
 SAME_QUESTION = 0.7
 
 MOST_GAPS = 300
-
 TITLE = "What comes up again"
 
 RECURS = (
