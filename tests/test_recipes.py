@@ -210,7 +210,7 @@ def add_stage(workshop: Workshop) -> None:
     workshop.edit(
         "pipelines/registry.py",
         (r"^    DECAY = ", '    LABELS = "labels"\n'),
-        (r"^    Step\(Stage.LINT,", '    Step(Stage.LABELS, "labels", "labels"),\n'),
+        (r"^    DreamStep\(Stage.LINT,", '    DreamStep(Stage.LABELS, "labels", "labels"),\n'),
     )
 
 
