@@ -46,7 +46,7 @@ class PauseListener:
         self._abort = abort
 
     def listen(self, descriptor: int, heard: bytes = b"") -> None:
-        """Start listening; `heard` are bytes that came with the request."""
+        """Start listening; `heard` are bytes that were read with the request."""
         threading.Thread(target=self._listen, args=(descriptor, heard), name="pause listener", daemon=True).start()
 
     def _listen(self, descriptor: int, heard: bytes) -> None:

@@ -1,6 +1,6 @@
 """Messages between the daemon and a dream: one request down, JSON lines up. The changeset goes through a file.
 
-The daemon writes one `RunRequest` line to the child's stdin and holds the pipe open: its end is the daemon's end. The
+The daemon writes one `RunRequest` line to the child's stdin and keeps the pipe open: its end is the daemon's end. The
 child answers on stdout with any number of `Progress` lines and then exactly one `Done` or `Failed`. After the request
 the daemon may send single bytes: PAUSE, and later RESUME.
 """
@@ -35,7 +35,7 @@ class MessageError(Exception):
 
 
 class RunRequest(BaseModel):
-    """One dream to plan. The paths are the living store's: the child reads them once, to copy, and writes in `folder`.
+    """One dream to plan. The paths are the real store's: the child copies them once and writes only in `folder`.
 
     `local_date` and `utc_offset_s` are the person's when the run began; `now` is aware. `at_idle`: the child gets a
     processor only while it is idle, since no client waits. `checkpoint` is the file of finished units, for a dream that
@@ -112,7 +112,7 @@ class Foreseen(BaseModel):
 
 
 class Check(BaseModel):
-    """A probe that the daemon asks of the living store before and after applying: a question and its known answers.
+    """A probe that the daemon asks of the real store before and after applying: a question and its known answers.
 
     Without `foreseen` it may be no worse after than before.
     """

@@ -35,7 +35,7 @@ LEAST_WORTH = {Speaker.USER: 0.5, Speaker.ASSISTANT: 0.7}
 FEWEST_FOUND = 4
 
 # Smallest worth of a sentence at either end of an assistant's quote, relative to its best sentence: an assistant
-# announces its next step ("Let me check …") right beside a finding.
+# announces its next step ("Let me check …") right after a finding.
 TRIMMED = 0.5
 
 # Probability of a correction by its person from which an assistant's claim makes no fact.
@@ -119,7 +119,7 @@ def _of_turn(context: TurnContext, judgement: Judgement, names: Names) -> Iterat
         passages = passages[1:]
     elif is_bare(context, judgement.reply):
         return
-    # The judge rates sentences; beside a kept reply only clearly worthy passages of the same turn are kept.
+    # Together with a reply only clearly worthy passages of the same turn are kept.
     worths = {passage: judgement.worth_of(passage.spans) for passage in passages}
     least = NEARLY_WORTH if proposal else 0.0
     for run in _best_runs(

@@ -80,7 +80,7 @@ def _chosen(opening: str) -> int | None:
 
 def _option(text: str, number: int) -> str | None:
     """Return an option of a list or of a sentence ("1. …, 2. …"), after the sentence that leads to the options."""
-    # Options come before the first heading; below it stand plans and reports.
+    # Options come before the first heading; plans and reports follow below it.
     opening = re.split(r"^#{1,6} ", text, maxsplit=1, flags=re.MULTILINE)[0]
     listed = list(_ITEM.finditer(opening))
     if len(listed) < max(2, number):

@@ -1,4 +1,4 @@
-"""The check after applying: the gate's probes, asked of the living store before a changeset is applied and after.
+"""The check after applying: the gate's probes, asked of the real store before and after a changeset is applied.
 
 A run is undone if recall is worse than before and also worse than in the copy. The second condition is needed since
 only a few of the probes are asked here: those alone could show a loss that the gate saw balanced by a gain.

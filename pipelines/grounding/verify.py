@@ -94,7 +94,7 @@ def _judge(claim: str, source: ClaimSource) -> ClaimRefusal | None:
     if any(not any(first <= a and b <= last for a, b in known) for first, last in claimed_days):
         return ClaimRefusal.DATE
     theirs, ours = _tokens(said, source), [token for token in _tokens(claim, source) if token != _SEAM]
-    # Negations are compared by number: "not without" and "with" may mean the same, but no rule here can tell.
+    # Negations are compared by number: "not without" and "with" may mean the same, but no rule here can decide it.
     if _count("grounding.negation", claim) != _count("grounding.negation", said):
         return ClaimRefusal.NEGATION
     if unknown := [token for token in ours if not any(_same(token, other) for other in theirs)]:

@@ -213,7 +213,7 @@ def _life(memory: Memory, report: RunReport) -> Life | None:
 
 
 def _section(section: ReportSection, picture: str = "") -> Iterator[str]:
-    """Yield a section; a picture that names all of its lines stands in their place."""
+    """Yield a section; a picture that names all of its lines replaces them."""
     yield f'<section class="{_CLASS_OF.get(section.title, "plain")}"><h2>{escape(section.title)}</h2>'
     if picture:
         yield f"<figure>{picture}</figure>"
@@ -261,5 +261,5 @@ def _numbers(report: RunReport) -> Iterator[str]:
 
 
 def _safe(name: str) -> str:
-    """Write a run's id so that it may stand in a comment."""
+    """Write a run's id so that it is valid in a comment."""
     return re.sub(r"[^\w.-]|--+", "-", name)

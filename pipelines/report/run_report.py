@@ -1,4 +1,4 @@
-"""The report of a run: everything that the digest and the page tell of it."""
+"""The report of a run: all data of the digest and the page."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class RunReport:
 
 
 def open_pairs(view: View) -> list[tuple[Memory, Memory]]:
-    """Return the living pairs that contradict each other and wait for a person, the older of each first."""
+    """Return the live pairs that contradict each other and wait for a person, the older of each first."""
     living = {memory.node_id: memory for memory in view.memories()}
     named = {
         tuple(sorted((memory.node_id, other)))

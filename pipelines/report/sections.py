@@ -39,7 +39,7 @@ _WORTH_READING = (
 
 @dataclass(frozen=True, slots=True)
 class ReportLine:
-    """One line of a section. `path` is the file it is about, `note` a remark beside it."""
+    """One line of a section. `path` is the file it is about, `note` a remark."""
 
     text: str
     path: str = ""

@@ -313,7 +313,7 @@ def reworded(view: View, facts: Iterable[Memory]) -> dict[NodeId, datetime]:
 def dated(view: View, fact: Memory, at: datetime) -> Mapping[str, Any]:
     """Return the keys that date a fact's new words; by their hash the next rewording is recognised.
 
-    A title made from the old words is made anew from the new ones.
+    A title made from the old words is replaced by one from the new words.
     """
     whole = view.memory(fact.node_id) or fact
     has_first_title = okf.path_for(fact.level, whole.title, fact.node_id, fact.channel) == fact.path

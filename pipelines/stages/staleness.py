@@ -170,7 +170,7 @@ class Project:
 
     @cached_property
     def is_there(self) -> bool:
-        """True if the folder holds anything: an empty one is not mounted, or not checked out."""
+        """True if the folder is not empty: an empty one is not mounted, or not checked out."""
         return self._root != Path(self._root.anchor) and any(name != ".git" for name in self._names(self._root))
 
     def missing(self, text: str) -> tuple[str, ...]:

@@ -119,7 +119,7 @@ def _page(view: View, channel: str, groups: Groups, facts: Sequence[Memory], now
 
 
 def recurring_facts(facts: Sequence[Memory], vectors: Mapping[NodeId, Vectors]) -> Groups:
-    """Return the groups of living facts that come up in several sessions, by heading; [] where they make no page."""
+    """Return the groups of live facts that recur in several sessions, by heading; [] if they are too few for a page."""
     found: Groups = []
     for heading, kinds in RECURS:
         alike = _alike([fact for fact in newest_first(facts) if fact.is_live and fact.kind in kinds], vectors)
@@ -155,6 +155,6 @@ def _alike(facts: Sequence[Memory], vectors: Mapping[NodeId, Vectors]) -> list[l
 
 
 def _sessions(group: Sequence[Memory]) -> set[str]:
-    """Return the sessions in which any fact of a group was said, or said again."""
+    """Return the sessions in which any fact of a group was stated or repeated."""
     own = {place_of(fact)[0] for fact in group}
     return own | {source.partition("#")[0] for fact in group for source in fact.sources if "#" in source}

@@ -36,7 +36,7 @@ class NoSpace(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """A session as the copy holds it. `last_ordinal` is that of its last turn."""
+    """A session in the copy. `last_ordinal` is that of its last turn."""
 
     session_id: NodeId
     channel: str
@@ -126,7 +126,7 @@ class Snapshot:
             return None
 
     def memories(self) -> list[Memory]:
-        """Return every memory above L0, by id, with the fields that the index holds."""
+        """Return every memory above L0, by id, with the fields of the index."""
         sources: dict[NodeId, list[NodeId]] = defaultdict(list)
         conflicts: dict[NodeId, list[NodeId]] = defaultdict(list)
         waiting = frozenset(self._catalog.waiting())

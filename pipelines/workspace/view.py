@@ -100,7 +100,7 @@ class View:
         return okf.to_memory(known.path, okf.parse(data), known.created_at) if known and data is not None else known
 
     def whole(self, level: Level, channel: str) -> list[Memory]:
-        """Return the memories of a channel with every field, from their files, living or not, by id.
+        """Return the memories of a channel with every field, from their files, live or not, by id.
 
         Those that wait for review are left out: nothing may be built on them.
         """
@@ -113,7 +113,7 @@ class View:
         return [memory for memory in self._memories.values() if memory.is_live and memory.is_waiting]
 
     def fingerprint(self, level: Level, channel: str) -> int:
-        """Hash the files of a channel's memories, living or not, to a number that can be kept as a cursor."""
+        """Hash the files of a channel's memories, live or not, to a number that can be kept as a cursor."""
         digest = sha256()
         for memory in sorted(self._memories.values(), key=lambda memory: memory.node_id):
             if memory.level is level and memory.channel == channel:
@@ -121,7 +121,7 @@ class View:
         return int.from_bytes(digest.digest()[:6], "big")
 
     def exists(self, node_id: NodeId) -> bool:
-        """Return True if there is such a memory, living or archived."""
+        """Return True if there is such a memory, live or archived."""
         return node_id in self._memories
 
     def read(self, path: str) -> bytes | None:
@@ -155,7 +155,7 @@ class View:
         return memory is not None and memory.is_live
 
     def memory_paths(self) -> dict[NodeId, str]:
-        """Return the path of each memory, living or archived."""
+        """Return the path of each memory, live or archived."""
         return {node_id: memory.path for node_id, memory in self._memories.items()}
 
     def session_paths(self) -> dict[NodeId, str]:
