@@ -7,15 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone
 
+import numpy as np
+
 from ...llm.budget import Asker
 from ...store.changes.decisions import is_reviewed, pair_key
+from ...store.ledger.questions import Gap
 from ...store.ledger.records import Run
 from ...store.model import Action, Level, Memory, NodeId
 from ..gate.gate import GateResult
 from ..protocol import Check, RunRequest
 from ..stages.lint import LintFinding
-from ..stages.synthesis import recurring_gaps
 from ..workspace.view import View
+
+# Cosine from which two questions count as the same.
+SAME_QUESTION = 0.7
+
+# Questions that are compared with each other, the latest.
+MOST_GAPS = 300
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -106,6 +114,23 @@ def _gaps(view: View) -> list[str]:
         text if times == 1 else f"{text} (asked {times} times)"
         for text, times in recurring_gaps(view, view.history.gaps)
     ]
+
+
+def recurring_gaps(view: View, gaps: Sequence[Gap]) -> list[tuple[str, int]]:
+    """Merge similar gaps: return the latest wording and the number of times of each, the most frequent first."""
+    some = sorted(gaps, key=lambda gap: gap.last_at, reverse=True)[:MOST_GAPS]
+    if not some:
+        return []
+    vectors = view.vectors([gap.text for gap in some])
+    heads: list[int] = []
+    times: dict[int, int] = {}
+    for row, gap in enumerate(some):
+        cosines = vectors[heads] @ vectors[row] if heads else np.empty(0, np.float32)
+        same = heads[int(cosines.argmax())] if len(heads) and float(cosines.max()) >= SAME_QUESTION else row
+        if same == row:
+            heads.append(row)
+        times[same] = times.get(same, 0) + gap.times
+    return sorted(((some[row].text, number) for row, number in times.items()), key=lambda gap: (-gap[1], gap[0]))
 
 
 def counts_in_words(counts: Mapping[str, int]) -> str:

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-import numpy as np
-
 from ...store import okf
-from ...store.ledger.questions import Gap
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
 from ...store.okf.wording import BY_HAND, body_hash
 from ..limits import MOST_PAGES_ARCHIVED
@@ -23,10 +20,6 @@ from ..workspace.view import Vectors, View
 
 STAGE = "synthesis"
 
-# Cosine from which two questions count as the same.
-SAME_QUESTION = 0.7
-
-MOST_GAPS = 300
 TITLE = "What comes up again"
 
 RECURS = (
@@ -58,23 +51,6 @@ def plan(view: View, now: datetime) -> Proposals:
             planned.actions.append(action)
             planned.count("insights" if action.kind is ActionKind.CREATE else "insights changed")
     return planned
-
-
-def recurring_gaps(view: View, gaps: Sequence[Gap]) -> list[tuple[str, int]]:
-    """Merge similar gaps: return the latest wording and the number of times of each, the most frequent first."""
-    some = sorted(gaps, key=lambda gap: gap.last_at, reverse=True)[:MOST_GAPS]
-    if not some:
-        return []
-    vectors = view.vectors([gap.text for gap in some])
-    heads: list[int] = []
-    times: dict[int, int] = {}
-    for row, gap in enumerate(some):
-        cosines = vectors[heads] @ vectors[row] if heads else np.empty(0, np.float32)
-        same = heads[int(cosines.argmax())] if len(heads) and float(cosines.max()) >= SAME_QUESTION else row
-        if same == row:
-            heads.append(row)
-        times[same] = times.get(same, 0) + gap.times
-    return sorted(((some[row].text, number) for row, number in times.items()), key=lambda gap: (-gap[1], gap[0]))
 
 
 def actions(view: View, channel: str, now: datetime, stage: str) -> Iterator[Action]:

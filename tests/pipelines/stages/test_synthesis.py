@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 from dreamd.pipelines.limits import MOST_PAGES_ARCHIVED
@@ -11,7 +10,6 @@ from dreamd.pipelines.stages import synthesis
 from dreamd.pipelines.workspace.snapshot import History
 from dreamd.pipelines.workspace.view import View
 from dreamd.store import okf
-from dreamd.store.ledger.questions import Gap
 from dreamd.store.model import Action, Kind, Level, Memory
 from dreamd.store.okf.conformance import conformance
 from dreamd.store.okf.wording import body_hash
@@ -95,17 +93,6 @@ def test_themes_of_an_older_dreamd_are_put_away_few_a_run() -> None:
         for path, data in source.files.items()
     }
     assert len(dreamt(source)[1]) == MOST_PAGES_ARCHIVED
-
-
-def test_similar_questions_are_one_gap() -> None:
-    gaps = [
-        Gap("Where is the spare key?", None, 2, NOW),
-        Gap("Where is the spare key?", "proj", 3, NOW - timedelta(days=1)),
-        Gap("Who owns the boat?", None, 1, NOW - timedelta(days=2)),
-    ]
-    told = synthesis.recurring_gaps(FakeSource().view(), gaps)
-    assert told == [("Where is the spare key?", 5), ("Who owns the boat?", 1)]
-    assert synthesis.recurring_gaps(FakeSource().view(), []) == []
 
 
 def test_nothing_is_synthesised_while_learning_is_off() -> None:
