@@ -8,10 +8,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import Any
 
-from ..ipc.answers import ProblemAnswer, RebuildAnswer
-from ..ipc.store_methods import plain
+from ..ipc.protocol import Json
 from ..store import MemoryStore, check_closed, discard_ledgers, embedder_for, salvage_ledgers
 from .clock import utc_now
 from .host.lock import DaemonLock
@@ -31,34 +29,33 @@ def alone(settings: Settings) -> Iterator[None]:
         lock.release()
 
 
-def look(settings: Settings) -> tuple[list[ProblemAnswer], str]:
+def look(settings: Settings) -> tuple[list[Json], str]:
     """Return what is wrong with the databases and the vault's folder, as `check` does, and what was not looked at."""
     if not settings.data_dir.is_dir():
         return [], f"{settings.data_dir}, where nothing was ever kept"
     with alone(settings):
-        return plain(check_closed(store_paths(settings))), NOT_LOOKED_AT
+        return [asdict(problem) for problem in check_closed(store_paths(settings))], NOT_LOOKED_AT
 
 
-def rebuild(settings: Settings, progress: Callable[[int, int], None]) -> RebuildAnswer:
+def rebuild(settings: Settings, progress: Callable[[int, int], None]) -> Json:
     """Make the index anew. Raises AlreadyRunning or StoreError."""
     with alone(settings):
         embedder = embedder_for(settings.store.embedding, store_paths(settings).models)
         embedder.start()
         store = MemoryStore.open(store_paths(settings), settings.store, embedder, utc_now)
         try:
-            answer: RebuildAnswer = plain(store.rebuild(progress))
-            return answer
+            return asdict(store.rebuild(progress))
         finally:
             store.close()
 
 
-def bring_back(settings: Settings) -> dict[str, Any]:
+def bring_back(settings: Settings) -> Json:
     """Bring what can be read of damaged ledgers into the one in use. Raises AlreadyRunning or StoreError."""
     with alone(settings):
         return {"salvaged": [asdict(one) for one in salvage_ledgers(store_paths(settings).ledger)]}
 
 
-def go_on_without(settings: Settings) -> dict[str, Any]:
+def go_on_without(settings: Settings) -> Json:
     """Discard damaged or lost ledgers, and go on; the files stay. Raises AlreadyRunning or StoreError."""
     with alone(settings):
         return {"discarded": discard_ledgers(store_paths(settings).ledger)}

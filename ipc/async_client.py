@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from .client import (
     HINT_LOG,
@@ -16,26 +16,22 @@ from .client import (
     RETRY_S,
     Absent,
     ClientError,
+    OnProgress,
     Unreachable,
-    empty_context,
-    empty_recall,
+    empty_answer,
     result_of,
     with_cwd,
-    with_reason,
 )
-from .paths import default_socket_path, too_long
 from .protocol import (
     MAX_LINE_BYTES,
     PROTOCOL_VERSION,
+    Json,
     LineBuffer,
     encode_notification,
     encode_request,
     line_too_long,
 )
-
-if TYPE_CHECKING:
-    from .answers import ContextAnswer, RecallAnswer
-    from .typed_calls import AsyncCall, OnProgress, Params
+from .socket_path import default_socket_path, too_long
 
 NO_DAEMON = "what answers is not dreamd"
 
@@ -52,7 +48,7 @@ class AsyncClient:
         self, path: str | None = None, timeout_s: float | None = 10.0, wait_s: float = 0.5, name: str = "python"
     ) -> None:
         self.path = path or default_socket_path()
-        self.server: dict[str, Any] = {}
+        self.server: Json = {}
         self._timeout_s = timeout_s
         self._wait_s = wait_s
         self._name = name
@@ -66,18 +62,10 @@ class AsyncClient:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    @property
-    def call(self) -> AsyncCall:
-        """Ask a method. Raises DaemonError, or Unreachable after the timeout or without a daemon."""
-        return cast("AsyncCall", self._call)
-
-    async def close(self) -> None:
-        """Let go of the connection; calls that are open fail, the next one makes a new connection."""
-        if (connection := self._connection) is not None:
-            self._connection = None
-            await connection.close()
-
-    async def _call(self, method: str, params: Params = None, on_progress: OnProgress = None) -> dict[str, Any]:
+    async def call(
+        self, method: str, params: Mapping[str, Any] | None = None, on_progress: OnProgress | None = None
+    ) -> Json:
+        """Return the method's result. Raises DaemonError, or Unreachable after the timeout or without a daemon."""
         self._last_id += 1
         request_id = self._last_id
         request = encode_request(request_id, method, with_cwd(method, dict(params or {})))
@@ -92,6 +80,12 @@ class AsyncClient:
             raise Unreachable(f"the daemon did not answer within {self._timeout_s:g} s", HINT_SLOW) from None
         except OSError as error:
             raise Absent(f"the connection to the daemon broke: {error}", HINT_LOG) from None
+
+    async def close(self) -> None:
+        """Let go of the connection; calls that are open fail, the next one makes a new connection."""
+        if (connection := self._connection) is not None:
+            self._connection = None
+            await connection.close()
 
     async def _connected(self) -> _Connection:
         async with self._connecting:
@@ -121,12 +115,12 @@ class AsyncClient:
 class _Connection:
     """An open socket, the calls that wait on it, and the task that reads their answers."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: dict[str, Any]) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: Json) -> None:
         self._reader = reader
         self._writer = writer
         self._server = server
-        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._listening: dict[int, OnProgress] = {}
+        self._waiting: dict[int, asyncio.Future[Json]] = {}
+        self._listening: dict[int, OnProgress | None] = {}
         self._broken: Exception | None = None
         self._task = asyncio.create_task(self._read())
 
@@ -139,11 +133,11 @@ class _Connection:
         """Have a line written."""
         self._writer.write(line)
 
-    async def ask(self, request_id: int, request: bytes, on_progress: OnProgress) -> dict[str, Any]:
+    async def ask(self, request_id: int, request: bytes, on_progress: OnProgress | None) -> Json:
         """Return the result of a request; one that is not waited for any more is taken back."""
         if self._broken is not None:
             raise self._broken
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = answer
         self._listening[request_id] = on_progress
         try:
@@ -207,30 +201,26 @@ class _Connection:
                 waiting.set_exception(error)
 
 
-def _resolve(waiting: asyncio.Future[dict[str, Any]], message: dict[str, Any]) -> None:
+def _resolve(waiting: asyncio.Future[Json], message: Json) -> None:
     if not waiting.done():
         waiting.set_result(message)
 
 
-async def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> RecallAnswer:
+async def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> Json:
     """Return `recall`'s answer, or an empty one that says why: a memory that is away must not stop an agent."""
-    answer = await _or_empty("recall", {"query": query, **params}, {**empty_recall()}, deadline_s, path)
-    return cast("RecallAnswer", answer)
+    return await _or_empty("recall", {"query": query, **params}, deadline_s, path)
 
 
 async def context_or_empty(
     query: str, budget_tokens: int = 1000, deadline_s: float = 1.0, path: str | None = None, **params: Any
-) -> ContextAnswer:
+) -> Json:
     """Return `context`'s envelope, or an empty one that says why."""
-    asked = {"query": query, "budget_tokens": budget_tokens, **params}
-    return cast("ContextAnswer", await _or_empty("context", asked, {**empty_context()}, deadline_s, path))
+    return await _or_empty("context", {"query": query, "budget_tokens": budget_tokens, **params}, deadline_s, path)
 
 
-async def _or_empty(
-    method: str, params: dict[str, Any], empty: dict[str, Any], deadline_s: float, path: str | None
-) -> dict[str, Any]:
+async def _or_empty(method: str, params: Json, deadline_s: float, path: str | None) -> Json:
     try:
         async with AsyncClient(path, deadline_s, wait_s=min(0.1, deadline_s)) as client:
-            return cast("dict[str, Any]", await client.call(method, params))
+            return await client.call(method, params)
     except ClientError as error:
-        return with_reason(empty, error)
+        return empty_answer(method, error)

@@ -8,18 +8,19 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .paths import default_socket_path, too_long
 from .protocol import (
     MAX_LINE_BYTES,
     NOT_STARTED,
     PROTOCOL_VERSION,
+    Json,
     LineBuffer,
     encode_notification,
     encode_request,
     line_too_long,
 )
+from .socket_path import default_socket_path, too_long
 
 __all__ = [
     "Absent",
@@ -50,10 +51,7 @@ _READING = frozenset(
 )
 """Methods that change nothing."""
 
-if TYPE_CHECKING:
-    from .answers import ContextAnswer, RecallAnswer
-
-OnProgress = Callable[[dict[str, Any]], None]
+OnProgress = Callable[[Json], None]
 
 
 class ClientError(Exception):
@@ -99,7 +97,7 @@ class Client:
         self, path: str | None = None, timeout_s: float | None = 10.0, wait_s: float = 0.5, name: str = "python"
     ) -> None:
         self.path = path or default_socket_path()
-        self.server: dict[str, Any] = {}
+        self.server: Json = {}
         self._timeout_s = timeout_s
         self._wait_s = wait_s
         self._name = name
@@ -114,9 +112,7 @@ class Client:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def call(
-        self, method: str, params: dict[str, Any] | None = None, on_progress: OnProgress | None = None
-    ) -> dict[str, Any]:
+    def call(self, method: str, params: Json | None = None, on_progress: OnProgress | None = None) -> Json:
         """Return the method's result. Raises DaemonError, or Unreachable after the timeout or without a daemon."""
         deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         self._last_id += 1
@@ -141,9 +137,7 @@ class Client:
                 raise Unreachable(f"the daemon did not answer within {self._timeout_s:g} s", HINT_SLOW) from None
             raise Absent(f"the connection to the daemon broke: {error}", HINT_LOG) from None
 
-    def _ask_again_on_the_same(
-        self, request: bytes, deadline: float | None, on_progress: OnProgress | None
-    ) -> dict[str, Any]:
+    def _ask_again_on_the_same(self, request: bytes, deadline: float | None, on_progress: OnProgress | None) -> Json:
         """Ask on the connection that is open. Raises _Restarted if the daemon has left it before the whole request."""
         try:
             self._send(request, deadline)
@@ -151,7 +145,7 @@ class Client:
             raise _Restarted from error
         return self._wait(self._last_id, deadline, on_progress)
 
-    def _ask_anew(self, request: bytes, deadline: float | None, on_progress: OnProgress | None) -> dict[str, Any]:
+    def _ask_anew(self, request: bytes, deadline: float | None, on_progress: OnProgress | None) -> Json:
         self._connect(deadline)
         hello = encode_request("hello", "hello", {"client": self._name, "protocol": PROTOCOL_VERSION})
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # turned away: why is there to be read
@@ -204,7 +198,7 @@ class Client:
         self._socket.settimeout(_remaining(deadline))
         self._socket.sendall(data)
 
-    def _wait(self, request_id: int, deadline: float | None, on_progress: OnProgress | None) -> dict[str, Any]:
+    def _wait(self, request_id: int, deadline: float | None, on_progress: OnProgress | None) -> Json:
         while True:
             message = self._next(deadline)
             if message.get("method") == "progress":
@@ -216,7 +210,7 @@ class Client:
             elif message.get("id") == request_id or message.get("id") is None:
                 return result_of(message)
 
-    def _next(self, deadline: float | None) -> dict[str, Any]:
+    def _next(self, deadline: float | None) -> Json:
         assert self._socket is not None
         while not self._lines:
             self._socket.settimeout(_remaining(deadline))
@@ -235,12 +229,12 @@ class Client:
         return message
 
 
-def _may_be_repeated(method: str, params: dict[str, Any]) -> bool:
+def _may_be_repeated(method: str, params: Json) -> bool:
     """Say whether a second time changes nothing: it reads, or the daemon knows it by its key."""
     return method in _READING or params.get("idempotency_key") is not None
 
 
-def result_of(answer: dict[str, Any]) -> dict[str, Any]:
+def result_of(answer: Json) -> Json:
     """Return the result of an answer. Raises DaemonError, Absent from one that could not start, or OSError."""
     result, error = answer.get("result"), answer.get("error")
     if type(error) is dict:
@@ -259,51 +253,43 @@ HINT_LOG = "`dreamctl log` shows what it said"
 HINT_SLOW = "see `dreamctl status`, and `dreamctl log`"
 
 
-def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> dict[str, Any]:
+def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> Json:
     """Return `recall`'s answer, or an empty one that says why: a memory that is away must not stop an agent."""
-    return _or_empty("recall", {"query": query, **params}, {**empty_recall()}, deadline_s, path)
+    return _or_empty("recall", {"query": query, **params}, deadline_s, path)
 
 
 def context_or_empty(
     query: str, budget_tokens: int = 1000, deadline_s: float = 1.0, path: str | None = None, **params: Any
-) -> dict[str, Any]:
+) -> Json:
     """Return `context`'s envelope, or an empty one that says why."""
-    asked = {"query": query, "budget_tokens": budget_tokens, **params}
-    return _or_empty("context", asked, {**empty_context()}, deadline_s, path)
+    return _or_empty("context", {"query": query, "budget_tokens": budget_tokens, **params}, deadline_s, path)
 
 
-def empty_recall() -> RecallAnswer:
-    """Return the answer of a memory that is away."""
-    return {"hits": [], "abstained": True, "notes": [], "channel": "", "confidence": 0.0, "elsewhere": []}
-
-
-def empty_context() -> ContextAnswer:
-    """Return the envelope of a memory that is away."""
-    return {
-        "text": "",
-        "tokens": 0,
-        "slots": [],
-        "abstained": True,
-        "notes": [],
-        "confidence": 0.0,
-        "channel": "",
-    }
-
-
-def with_reason(empty: dict[str, Any], error: ClientError) -> dict[str, Any]:
-    """Return an empty answer that says why it is."""
-    reason = f"{error}; {error.hint}" if error.hint else str(error)
-    return {**empty, "notes": [f"nothing was recalled: {reason}"], "failed": reason}
-
-
-def _or_empty(
-    method: str, params: dict[str, Any], empty: dict[str, Any], deadline_s: float, path: str | None
-) -> dict[str, Any]:
+def _or_empty(method: str, params: Json, deadline_s: float, path: str | None) -> Json:
     try:
         with Client(path, deadline_s, wait_s=min(0.1, deadline_s)) as client:
             return client.call(method, params)
     except ClientError as error:
-        return with_reason(empty, error)
+        return empty_answer(method, error)
+
+
+def empty_answer(method: str, error: ClientError) -> Json:
+    """Return the answer of `recall` or `context` that has found nothing, with the reason."""
+    reason = f"{error}; {error.hint}" if error.hint else str(error)
+    notes = [f"nothing was recalled: {reason}"]
+    if method == "recall":
+        nothing = {"hits": [], "abstained": True, "notes": notes, "channel": "", "confidence": 0.0, "elsewhere": []}
+    else:
+        nothing = {
+            "text": "",
+            "tokens": 0,
+            "slots": [],
+            "abstained": True,
+            "notes": notes,
+            "confidence": 0.0,
+            "channel": "",
+        }
+    return {**nothing, "failed": reason}
 
 
 def _remaining(deadline: float | None) -> float | None:
@@ -314,14 +300,14 @@ def _remaining(deadline: float | None) -> float | None:
     return left
 
 
-def with_cwd(method: str, params: dict[str, Any]) -> dict[str, Any]:
+def with_cwd(method: str, params: Json) -> Json:
     """Add the working folder to what names neither channel nor folder."""
     if method == "observe" and isinstance(session := params.get("session"), dict):
         return {**params, "session": _here(session)}
     return _here(params) if method in _OF_A_CHANNEL else params
 
 
-def _here(params: dict[str, Any]) -> dict[str, Any]:
+def _here(params: Json) -> Json:
     if params.get("channel") is None and params.get("cwd") is None:
         with contextlib.suppress(OSError):  # the folder is gone
             return {**params, "cwd": os.getcwd()}  # noqa: PTH109  (pathlib is a tenth of a thin command's time)

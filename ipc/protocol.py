@@ -53,7 +53,8 @@ KEPT_KINDS: Final[tuple[KeptKind, ...]] = get_args(KeptKind)
 """The kinds of memories that `remember` takes."""
 
 RequestId = int | str
-Params = dict[str, Any]
+Json = dict[str, Any]
+"""An object of JSON."""
 
 
 class ProtocolError(Exception):
@@ -74,12 +75,22 @@ class Refused(ProtocolError):
     code = REFUSED
 
 
-class Request:
+class _Message:
+    """Compares by what it shows. Written by hand: the thin client has no time to import `dataclasses`."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and repr(self) == repr(other)
+
+
+class Request(_Message):
     """A call that wants an answer."""
 
     __slots__ = ("id", "method", "params", "size_bytes")
 
-    def __init__(self, request_id: RequestId, method: str, params: Params, size_bytes: int = 0) -> None:
+    def __init__(self, request_id: RequestId, method: str, params: Json, size_bytes: int = 0) -> None:
         self.id = request_id
         self.method = method
         self.params = params
@@ -88,31 +99,21 @@ class Request:
     def __repr__(self) -> str:
         return f"Request({self.id!r}, {self.method!r}, {self.params!r})"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Request) and repr(self) == repr(other)
 
-    __hash__ = None  # type: ignore[assignment]
-
-
-class Notification:
+class Notification(_Message):
     """A call that wants none."""
 
     __slots__ = ("method", "params")
 
-    def __init__(self, method: str, params: Params) -> None:
+    def __init__(self, method: str, params: Json) -> None:
         self.method = method
         self.params = params
 
     def __repr__(self) -> str:
         return f"Notification({self.method!r}, {self.params!r})"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Notification) and repr(self) == repr(other)
 
-    __hash__ = None  # type: ignore[assignment]
-
-
-class Malformed:
+class Malformed(_Message):
     """A line that is no message: answer `error` under `id`, and close the connection when it is `fatal`."""
 
     __slots__ = ("error", "fatal", "id")
@@ -124,11 +125,6 @@ class Malformed:
 
     def __repr__(self) -> str:
         return f"Malformed({self.error.code}, {str(self.error)!r}, {self.id!r}, {self.fatal!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Malformed) and repr(self) == repr(other)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 Message = Request | Notification | Malformed
@@ -275,11 +271,43 @@ def _invalid(message: str, hint: str = "", request_id: RequestId | None = None) 
     return Malformed(ProtocolError(message, hint, INVALID_REQUEST), request_id)
 
 
-_dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
-_dump_ascii = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":")).encode
+def as_json(value: Any) -> Any:
+    """Return a value that JSON has no form for in JSON's types: the one mapping of answers onto the wire.
+
+    A dataclass becomes the object of its fields, an instant ISO 8601, a set a sorted list, a path its text. A field
+    says by its metadata if it is not sent: `{"sent": False}` never, `{"sent": "unless None"}` where it is None. Raises
+    TypeError for anything else.
+    """
+    kind = type(value)
+    if (fields := _FIELDS.get(kind)) is None and hasattr(kind, "__dataclass_fields__"):
+        fields = _FIELDS[kind] = tuple(
+            (name, field.metadata.get("sent", True) == "unless None")
+            for name, field in kind.__dataclass_fields__.items()
+            if field.metadata.get("sent", True)
+        )
+    if fields is not None:
+        return {name: sent for name, optional in fields if (sent := getattr(value, name)) is not None or not optional}
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if hasattr(value, "__fspath__"):
+        return str(value)
+    if hasattr(value, "keys"):
+        return dict(value)
+    raise TypeError(f"JSON has no form for a {kind.__name__}")
 
 
-def encode(message: Params) -> bytes:
+_FIELDS: dict[type, tuple[tuple[str, bool], ...]] = {}
+"""The fields of each dataclass that are sent, and whether one is left out where it is None: worked out once a class."""
+
+_dump = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"), default=as_json
+).encode
+_dump_ascii = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":"), default=as_json).encode
+
+
+def encode(message: Json) -> bytes:
     """Return one line, newline included. Raises TypeError or ValueError for what JSON cannot say."""
     try:
         return _dump(message).encode() + b"\n"
@@ -287,12 +315,12 @@ def encode(message: Params) -> bytes:
         return _dump_ascii(message).encode() + b"\n"
 
 
-def encode_request(request_id: RequestId, method: str, params: Params) -> bytes:
+def encode_request(request_id: RequestId, method: str, params: Json) -> bytes:
     """Return a call as its line."""
     return encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
 
 
-def encode_notification(method: str, params: Params) -> bytes:
+def encode_notification(method: str, params: Json) -> bytes:
     """Return a call without an answer as its line."""
     return encode({"jsonrpc": "2.0", "method": method, "params": params})
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .changes.decisions import Decision
+    from .changes.intake import Observed
     from .changes.purge_plan import Selection
     from .changes.runs import AppliedRun, SkippedAction, new_run_id
     from .find.embedding.embedding import Embedder, embedder_for
@@ -29,13 +31,13 @@ if TYPE_CHECKING:
     from .operations.decay_inputs import DecayInputs
     from .paths import StorePaths
     from .regular_files import beginning, opened
-    from .results import Purged, PurgePreview
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
     from .text.dates import find_asked
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
     from .text.replies import read_reply
     from .text.vocabulary import MONTH_NUMBERS
+    from .working.awaiting import Waiting
     from .working.handed import HandedSession
 
 __all__ = [
@@ -44,15 +46,16 @@ __all__ = [
     "MONTH_NUMBERS",
     "AppliedRun",
     "DecayInputs",
+    "Decision",
     "Embedder",
     "HandedSession",
     "MemoryStore",
-    "PurgePreview",
-    "Purged",
+    "Observed",
     "Run",
     "Selection",
     "SkippedAction",
     "StorePaths",
+    "Waiting",
     "beginning",
     "bounds_of_secret",
     "check_closed",
@@ -91,14 +94,15 @@ _HOMES = {
     "MONTH_NUMBERS": "text.vocabulary",
     "AppliedRun": "changes.runs",
     "DecayInputs": "operations.decay_inputs",
+    "Decision": "changes.decisions",
     "Embedder": "find.embedding.embedding",
     "MemoryStore": "memory",
-    "PurgePreview": "results",
-    "Purged": "results",
+    "Observed": "changes.intake",
     "Selection": "changes.purge_plan",
     "SkippedAction": "changes.runs",
     "Run": "keep.ledger.records",
     "StorePaths": "paths",
+    "Waiting": "working.awaiting",
     "beginning": "regular_files",
     "check_closed": "offline",
     "discard_ledgers": "keep.ledger.salvage:discard",

@@ -71,7 +71,7 @@ BETWEEN_ROOMS = (
     ("daemon/importing/importer.py", "from ...store.text import controls"),
     ("daemon/offline.py", "def late() -> None:\n    from ..store.keep import database"),
     ("ipc/errors.py", "from ..store.keep import unwritable"),
-    ("ipc/store_methods.py", "from ..store.operations import recall"),
+    ("ipc/methods.py", "from ..store.operations import recall"),
     ("ipc/server/server.py", "from ...store.changes import runs"),
     ("ipc/call.py", "from ..store.background import worker"),
 )
@@ -97,7 +97,7 @@ UP_WITHIN_A_ROOM = (
     ("store/keep/okf/document.py", "from ..writer import writer"),
     ("store/keep/files/vault.py", "from ..ledger import ledger"),
     ("ipc/protocol.py", "from .server import server"),
-    ("ipc/server/server.py", "from .. import store_methods"),
+    ("ipc/server/server.py", "from .. import methods"),
     ("daemon/methods/control.py", "from .. import app"),
     ("daemon/dreaming/dreamer.py", "from ..methods import control"),
     ("daemon/host/install.py", "from ..dreaming import dreamer"),
@@ -105,7 +105,7 @@ UP_WITHIN_A_ROOM = (
 DRAWN = (
     ("daemon/app.py", "from ..ipc.server import server"),
     ("pipelines/run.py", "from ..llm import model"),
-    ("ipc/store_methods.py", "from ..store import memory"),
+    ("ipc/methods.py", "from ..store import memory"),
     ("llm/ollama.py", "import httpx"),
     ("pipelines/stages/drift.py", "from ..workspace import view"),
     ("store/memory.py", "from .find.search import search"),
@@ -178,10 +178,10 @@ def test_what_an_agent_starts_imports_the_standard_library_alone(module: str) ->
 def test_the_asynchronous_client_imports_the_standard_library_alone() -> None:
     program = "import json, sys, dreamd.ipc.async_client; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
-    assert not {"pydantic", "dreamd.store", "dreamd.ipc.answers"} & set(json.loads(done.stdout))
+    assert not {"pydantic", "dreamd.store", "dreamd.ipc.results"} & set(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("module", ["dreamd.daemon.app", "dreamd.daemon.methods.control", "dreamd.ipc.store_methods"])
+@pytest.mark.parametrize("module", ["dreamd.daemon.app", "dreamd.daemon.methods.control", "dreamd.ipc.methods"])
 def test_what_answers_recall_loads_nothing_that_speaks_to_models(module: str) -> None:
     program = f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -200,7 +200,7 @@ WALL_CLOCKS = re.compile(
 ENVIRONMENT = re.compile(r"^os\.(?:environ|getenv|environb|getenvb|putenv|unsetenv)\b")
 # Where a process of its own begins: the client in a person's shell, the dream's child.
 BEGINNINGS = {
-    "ipc/paths.py": {"os.environ"},
+    "ipc/socket_path.py": {"os.environ"},
     "ipc/mcp/relay.py": {"os.environ"},
     "pipelines/__main__.py": {"os.environ"},
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ... import __version__
 from ...ipc.client import Absent, Unreachable
-from ...ipc.paths import default_socket_path
+from ...ipc.socket_path import default_socket_path
 from .agents.watch import progress_in_words
 from .formatting import BOLD, DIM, RED, YELLOW, Look, clean, count, duration, listing, pairs, sentence, when
 from .repair import check_alone, is_in_use, rebuild_alone

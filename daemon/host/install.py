@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ...ipc.paths import default_socket_path, too_long
+from ...ipc.socket_path import default_socket_path, too_long
 from ..settings import PREFIX, default_config_path, secret_in_variable
 from .settings_check import exposed_secrets
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from anthropic.lib.tools import (
     BetaAbstractMemoryTool,
@@ -23,11 +23,8 @@ from anthropic.types.beta import (
 )
 
 from ..client import Client, DaemonError
-from ..protocol import INVALID_PARAMS, NOT_FOUND
+from ..protocol import INVALID_PARAMS, NOT_FOUND, Json
 from .space import NOTHING, TRIES, Space, changing
-
-if TYPE_CHECKING:
-    from ..answers import DocumentAnswer
 
 SPACE: Final = ("anthropic", "memory")
 ROOT: Final = "/memories"
@@ -128,7 +125,7 @@ class DreamdMemoryTool(BetaAbstractMemoryTool):
                 return said
         raise changing(named)
 
-    def _get(self, path: str) -> DocumentAnswer | None:
+    def _get(self, path: str) -> Json | None:
         return None if path == ROOT else self._files.get(path)
 
     def _put(self, path: str, text: str, version: str) -> bool:
@@ -201,7 +198,7 @@ def _checked(named: str) -> str:
     return path
 
 
-def _text(file: DocumentAnswer) -> str:
+def _text(file: Json) -> str:
     return str(file["value"])
 
 
@@ -266,7 +263,7 @@ def _inserted(command: BetaMemoryTool20250818InsertCommand, text: str) -> tuple[
     return joined if joined.endswith("\n") else f"{joined}\n", f"The file {command.path} has been edited."
 
 
-def _listing(named: str, path: str, files: Sequence[DocumentAnswer]) -> str | None:
+def _listing(named: str, path: str, files: Sequence[Json]) -> str | None:
     """Return what a view of a folder shows: two levels of it, nothing hidden; None where there is no such folder."""
     if not files and path != ROOT:
         return None

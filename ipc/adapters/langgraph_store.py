@@ -27,7 +27,7 @@ from ..client import Client
 from .space import turn_of
 
 if TYPE_CHECKING:
-    from ..answers import DocumentAnswer
+    from ..protocol import Json
 
 SPACE: Final = ("langgraph",)
 
@@ -155,7 +155,7 @@ class DreamdStore(BaseStore):
         rest = [pair for pair in ranked if pair[1] is None]
         return (yield from self._shown([*shown, *rest[: op.limit - len(shown)]], op))
 
-    def _shown(self, found: Sequence[tuple[DocumentAnswer, float | None]], op: SearchOp) -> Steps:
+    def _shown(self, found: Sequence[tuple[Json, float | None]], op: SearchOp) -> Steps:
         """Return items as a search does; each that is shown lives on."""
         for each, _ in found:
             if op.refresh_ttl and each["expires_at"] is not None:
@@ -180,7 +180,7 @@ class DreamdStore(BaseStore):
         values: bool = True,
     ) -> Steps:
         """Return the documents below a namespace that match, page by page, until there are enough."""
-        found: list[DocumentAnswer] = []
+        found: list[Json] = []
         after = None
         while enough is None or len(found) < enough:
             asked = {"space": self._named(namespace), "deep": True, "values": values, "after": after, "limit": 1000}
@@ -193,10 +193,10 @@ class DreamdStore(BaseStore):
     def _named(self, namespace: tuple[str, ...]) -> list[str]:
         return [*self._space, *namespace]
 
-    def _namespace(self, document: DocumentAnswer) -> tuple[str, ...]:
+    def _namespace(self, document: Json) -> tuple[str, ...]:
         return tuple(document["space"][len(self._space) :])
 
-    def _fields(self, document: DocumentAnswer) -> dict[str, Any]:
+    def _fields(self, document: Json) -> dict[str, Any]:
         return {
             "namespace": self._namespace(document),
             "key": document["key"],

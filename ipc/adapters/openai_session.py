@@ -17,7 +17,7 @@ from .space import NOTHING, TRIES, Space, changing
 if TYPE_CHECKING:
     from agents.items import TResponseInputItem
 
-    from ..answers import DocumentAnswer
+    from ..protocol import Json
 
 SPACE: Final = ("openai", "sessions")
 SPEAKERS: Final = frozenset({Role.USER.value, Role.ASSISTANT.value})
@@ -81,7 +81,7 @@ class DreamdSession(SessionABC):
                 break
         return found[len(found) - limit :] if len(found) > limit else found
 
-    def _documents(self, *, values: bool = False) -> list[DocumentAnswer]:
+    def _documents(self, *, values: bool = False) -> list[Json]:
         return sorted(self._items.all(values=values), key=lambda document: document["key"])
 
     def _add(self, items: Sequence[Mapping[str, Any]]) -> None:

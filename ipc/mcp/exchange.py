@@ -3,15 +3,120 @@
 A request is of one of three kinds. One that is answered once waits here until it is; after the daemon was away it is
 sent again (the daemon knows a repeated write by its key). One that listens stays open, and is sent again too. One that
 was cancelled is forgotten. What the daemon does not answer in time is answered here, with a sentence.
+
+The opening and the lists are answered from a file, to which `python -m dreamd.ipc.mcp.tools` writes the table of tools.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
-from ..protocol import INTERNAL_ERROR, PARSE_ERROR, line_too_long
-from .opening import SUBSCRIPTION_KEY, Opening, complete, is_modern
+from ... import __version__
+from ..protocol import INTERNAL_ERROR, METHOD_NOT_FOUND, PARSE_ERROR, Json, line_too_long
+
+# ---- the opening of a session, which is answered without the daemon
+
+FILE = os.path.join(os.path.dirname(__file__), "opening.json")  # noqa: PTH118, PTH120  (pathlib is a tenth of its time)
+
+MODERN = "2026-07-28"
+HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""The SDK's own: the first two differ from the others in nothing that is served here."""
+
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+SERVER_KEY = "io.modelcontextprotocol/serverInfo"
+SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
+UNSUPPORTED_VERSION = -32022
+FRESH_MS = 300_000
+"""Lists change with the version of the daemon alone."""
+
+SERVER = {"name": "dreamd", "version": __version__}
+LISTS = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
+
+
+def is_modern(message: Json) -> bool:
+    """Say whether a request carries the envelope of the new era."""
+    return VERSION_KEY in _meta(message)
+
+
+def complete(result: Json) -> Json:
+    """Return a result as the new era wants it."""
+    return {**result, "resultType": "complete", "_meta": {SERVER_KEY: SERVER, **result.get("_meta", {})}}
+
+
+class Opening:
+    """The answers to `initialize`, `server/discover`, `ping` and the lists."""
+
+    def __init__(self, path: str = FILE) -> None:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123
+            self._said: Json = json.load(file)
+
+    def answer(self, message: Json) -> Json | None:
+        """Return the answer to a request as a message; None for what only the daemon can answer."""
+        method, modern = message["method"], is_modern(message)
+        if modern and (version := _meta(message)[VERSION_KEY]) != MODERN:
+            data = {"supported": [MODERN], "requested": version}
+            return _failed(message, UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+        if method == "initialize" and not modern:
+            return _answered(message, self._initialized(message.get("params") or {}))
+        if method == "server/discover":
+            return (
+                _answered(message, self._discovered())
+                if modern
+                else _failed(message, METHOD_NOT_FOUND, "Method not found", method)
+            )
+        if method == "ping" and not modern:
+            return _answered(message, {})
+        if (key := LISTS.get(method)) is not None:
+            listed = {key: self._said[key]}
+            return _answered(message, complete({**listed, **_FRESH}) if modern else listed)
+        return None
+
+    def _initialized(self, params: Json) -> Json:
+        asked = params.get("protocolVersion")
+        return {
+            "protocolVersion": asked if asked in HANDSHAKES else HANDSHAKES[-1],
+            "capabilities": _capabilities(changes=False),
+            "serverInfo": SERVER,
+            "instructions": self._said["instructions"],
+        }
+
+    def _discovered(self) -> Json:
+        found = {
+            "supportedVersions": [MODERN],
+            "capabilities": _capabilities(changes=True),
+            "instructions": self._said["instructions"],
+        }
+        return complete({**found, **_FRESH})
+
+
+_FRESH = {"ttlMs": FRESH_MS, "cacheScope": "private"}
+
+
+def _capabilities(*, changes: bool) -> Json:
+    return {"tools": {"listChanged": changes}, "resources": {"listChanged": changes, "subscribe": changes}}
+
+
+def _answered(message: Json, result: Json) -> Json:
+    return {"jsonrpc": "2.0", "id": message["id"], "result": result}
+
+
+def _failed(message: Json, code: int, sentence: str, data: Any) -> Json:
+    return {"jsonrpc": "2.0", "id": message["id"], "error": {"code": code, "message": sentence, "data": data}}
+
+
+def _meta(message: Json) -> Json:
+    params = message.get("params")
+    meta = params.get("_meta") if type(params) is dict else None
+    return meta if type(meta) is dict else {}
+
+
+# ---- what only the daemon can answer
 
 ABSENT_S, STARTING_S = 0.5, 6.0
 """The patience of a call while no daemon is there; while one begins, or has just gone away."""
@@ -29,8 +134,6 @@ NO_ANSWER = "dreamd does not answer"
 PROBE = "mcp.ping"
 """The daemon's loop answers it, whatever its threads are at."""
 
-Message = dict[str, Any]
-
 
 class AttachRefused(Exception):
     """The daemon, or what holds its socket, takes no session; the message says why."""
@@ -41,7 +144,7 @@ class Pending:
 
     __slots__ = ("at", "id", "is_modern", "line", "listens", "method")
 
-    def __init__(self, message: Message, line: bytes, at: float) -> None:
+    def __init__(self, message: Json, line: bytes, at: float) -> None:
         self.id = message["id"]
         self.method = message["method"]
         self.is_modern = is_modern(message)
@@ -58,7 +161,7 @@ class Exchange:
     what the daemon, or its service manager, said of why it is not there.
     """
 
-    def __init__(self, opening: Opening, attach: Message) -> None:
+    def __init__(self, opening: Opening, attach: Json) -> None:
         self.to_agent: list[bytes] = []
         self.to_daemon: list[bytes] = []
         self.wants_to_begin_anew = False
@@ -66,7 +169,7 @@ class Exchange:
         self._opening = opening
         self._attach = attach
         self._own = attach["relay"]
-        self._handshake: Message | None = None
+        self._handshake: Json | None = None
         self._pending: dict[str, Pending] = {}
         self._connected = self._attached = self._used = False
         self._lost_at = float("-inf")
@@ -105,7 +208,7 @@ class Exchange:
         else:
             self._asked(Pending(message, line, now))
 
-    def refuse_too_long(self, message: Message | None) -> None:
+    def refuse_too_long(self, message: Json | None) -> None:
         """Answer a request whose line the daemon would not take; None: it cannot be told which request that was."""
         request_id = None if message is None else message.get("id")
         if message is not None and ("method" not in message or type(request_id) not in (int, str)):
@@ -171,7 +274,7 @@ class Exchange:
             due.append(now - self._waits_since(now) + SILENT_S)
         return min(due)
 
-    def _opened(self, message: Message) -> None:
+    def _opened(self, message: Json) -> None:
         """Keep the handshake for every connection to come, and open this one with it."""
         self._handshake = {**message, "id": f"{self._own}:open"}
         if self._used:
@@ -179,7 +282,7 @@ class Exchange:
         elif self._connected:
             self._send_handshake()
 
-    def _notified(self, method: str, message: Message, line: bytes) -> None:
+    def _notified(self, method: str, message: Json, line: bytes) -> None:
         if method == "notifications/initialized":
             return  # ours was sent with the handshake
         if method == "notifications/cancelled":
@@ -198,7 +301,7 @@ class Exchange:
         if pending.listens:
             self._say(_acknowledgement(pending))
 
-    def _is_listening(self, message: Message) -> bool:
+    def _is_listening(self, message: Json) -> bool:
         """Say whether an acknowledgement is of a request that was acknowledged here."""
         params = message.get("params") or {}
         return _key((params.get("_meta") or {}).get(SUBSCRIPTION_KEY)) in self._pending
@@ -225,7 +328,7 @@ class Exchange:
             self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": gone})
         del self._pending[key]
         if pending.method == "tools/call":
-            result: Message = {"content": [{"type": "text", "text": sentence}], "isError": True}
+            result: Json = {"content": [{"type": "text", "text": sentence}], "isError": True}
             self._say({"jsonrpc": "2.0", "id": pending.id, "result": complete(result) if pending.is_modern else result})
         else:
             error = {"code": INTERNAL_ERROR, "message": sentence}
@@ -237,18 +340,18 @@ class Exchange:
             self._send(self._handshake)
             self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
-    def _send(self, message: Message) -> None:
+    def _send(self, message: Json) -> None:
         self.to_daemon.append(json.dumps(message).encode() + b"\n")
 
     def _send_line(self, line: bytes) -> None:
         self._used = True
         self.to_daemon.append(line + b"\n")
 
-    def _say(self, message: Message) -> None:
+    def _say(self, message: Json) -> None:
         self.to_agent.append(json.dumps(message).encode() + b"\n")
 
 
-def _acknowledgement(pending: Pending) -> Message:
+def _acknowledgement(pending: Pending) -> Json:
     """Return the first message of a stream: an agent waits for it. All that it asks to hear of is granted."""
     filters = ((json.loads(pending.line).get("params") or {}).get("notifications")) or {}
     granted = {name: value for name, value in filters.items() if value}

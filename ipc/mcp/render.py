@@ -8,21 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...store import fenced, unmarked, unmarked_lines
 
 if TYPE_CHECKING:
-    from ..answers import (
-        ContextAnswer,
-        EvidenceAnswer,
-        FeedbackAnswer,
-        ForgetAnswer,
-        FoundAnchorAnswer,
-        HitAnswer,
-        LinkAnswer,
-        RecallAnswer,
-        ReflectAnswer,
-        RememberAnswer,
-        ShowAnswer,
-        TagAnswer,
-    )
-    from ..protocol import ProtocolError
+    from ..protocol import Json, ProtocolError
 
 LONGEST_ANSWER = 20_000
 """Characters. Claude Code writes what is much longer to a file, of which its model sees the beginning."""
@@ -41,7 +27,7 @@ WAITS = (
 Arguments = Mapping[str, Any]
 
 
-def recalled(answer: RecallAnswer, given: Arguments) -> str:
+def recalled(answer: Json, given: Arguments) -> str:
     """Put what was found into words, each hit under its id; what did not fit is named."""
     hits = [hit for hit in answer["hits"] if hit["confidence"] >= LEAST_CONFIDENCE] or answer["hits"][:1]
     found = _found(hits)
@@ -51,12 +37,12 @@ def recalled(answer: RecallAnswer, given: Arguments) -> str:
     return _with_notes(found or "Nothing that is remembered answers this.", answer["notes"])
 
 
-def envelope(answer: ContextAnswer, given: Arguments) -> str:
+def envelope(answer: Json, given: Arguments) -> str:
     """Return the envelope as it stands: it is fenced."""
     return _with_notes(answer["text"] or "Nothing that is remembered belongs to this.", answer["notes"])
 
 
-def remembered(answer: RememberAnswer, given: Arguments) -> str:
+def remembered(answer: Json, given: Arguments) -> str:
     """Name what was kept, and say where, and whether it was known."""
     known = (
         "" if answer["novelty"] == "new" else " It was known." if answer["novelty"] == "known" else " It holds again."
@@ -66,34 +52,34 @@ def remembered(answer: RememberAnswer, given: Arguments) -> str:
     return unmarked(f"Kept as {answer['node_id']} in {answer['channel']}.") + known + secrets + waits
 
 
-def forgotten(answer: ForgetAnswer, given: Arguments) -> str:
+def forgotten(answer: Json, given: Arguments) -> str:
     """Say what was taken back, and how it is brought back."""
     also = f" With it went {_names(answer['also'])}." if answer["also"] else ""
     return f"Forgot {unmarked(answer['node_id'])}.{also} The person can undo it: dreamctl undo {answer['run_id']}"
 
 
-def noted(answer: FeedbackAnswer, given: Arguments) -> str:
+def noted(answer: Json, given: Arguments) -> str:
     """Say that a verdict was taken."""
     return f"Noted: {unmarked(answer['node_id'])} was {answer['verdict']}."
 
 
-def linked(answer: LinkAnswer, given: Arguments) -> str:
+def linked(answer: Json, given: Arguments) -> str:
     """Say how two memories are related now."""
     already = "" if answer["run_id"] else " It was so already."
     return unmarked(f"{answer['source']} {answer['relation']} {answer['target']}.") + already
 
 
-def tagged(answer: TagAnswer, given: Arguments) -> str:
+def tagged(answer: Json, given: Arguments) -> str:
     """Name the tags that a memory has now."""
     return unmarked(f"{answer['node_id']} has the tags: {', '.join(answer['tags']) or 'none'}.")
 
 
-def anchored(answer: FoundAnchorAnswer, given: Arguments) -> str:
+def anchored(answer: Json, given: Arguments) -> str:
     """Return the anchor as it stands: it is fenced."""
     return _with_notes(answer["text"] or "There is no anchor here.", answer["notes"])
 
 
-def reflected(answer: ReflectAnswer, given: Arguments) -> str:
+def reflected(answer: Json, given: Arguments) -> str:
     """Say what was kept, and which goals are still open."""
     kept = [f"Kept as {_names([lesson['node_id'] for lesson in answer['kept']])}."] if answer["kept"] else []
     known = [f"Known already: {_names([lesson['node_id'] for lesson in answer['known']])}."] if answer["known"] else []
@@ -103,7 +89,7 @@ def reflected(answer: ReflectAnswer, given: Arguments) -> str:
     return "\n".join([*kept, *waits, *known, *still])
 
 
-def shown(answer: ShowAnswer, given: Arguments) -> str:
+def shown(answer: Json, given: Arguments) -> str:
     """Put a page of one memory into words, with what it rests on and what became of it."""
     page, text = _page(answer["text"])
     end = answer["offset"] + len(page)
@@ -152,7 +138,7 @@ def listed(titles: Iterable[tuple[str, str]]) -> str:
     return fenced("\n\n".join(blocks))
 
 
-def _found(hits: Sequence[HitAnswer]) -> str:
+def _found(hits: Sequence[Json]) -> str:
     """Return the hits that fit, fenced, and the ids of the others."""
     blocks: list[str] = []
     left = LONGEST_ANSWER - ROOM_BESIDE
@@ -167,7 +153,7 @@ def _found(hits: Sequence[HitAnswer]) -> str:
     return fenced("\n".join(blocks)) + more
 
 
-def _hit(hit: HitAnswer) -> str:
+def _hit(hit: Json) -> str:
     text = hit["text"] or hit["title"]
     cut = f"\n(goes on: show {hit['node_id']})" if len(text) > LONGEST_HIT else ""
     later = [one for one in hit["newer"] if one not in hit["superseded_by"]]
@@ -192,7 +178,7 @@ def _page(text: str) -> tuple[str, str]:
     return page, safe
 
 
-def _turns(evidence: Iterable[EvidenceAnswer], node_id: str) -> list[str]:
+def _turns(evidence: Iterable[Json], node_id: str) -> list[str]:
     return [turn["node_id"] for turn in evidence if turn["node_id"] != node_id]
 
 

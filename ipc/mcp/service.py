@@ -22,10 +22,9 @@ from pydantic import ValidationError
 from ... import __version__
 from ..protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, ProtocolError
 from . import render
-from .opening import FRESH_MS
-from .resources import RESOURCES, TEMPLATES, read
+from .exchange import FRESH_MS
 from .session import McpSession
-from .tools import INSTRUCTIONS, TOOLS, arguments_of
+from .tools import INSTRUCTIONS, RESOURCES, TEMPLATES, TOOLS, arguments_of, read
 
 NAME = "dreamd"
 UNNAMED = "agent"

@@ -19,6 +19,7 @@ from ..protocol import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     PARSE_ERROR,
+    Json,
     Notification,
     ProtocolError,
     Request,
@@ -26,7 +27,7 @@ from ..protocol import (
     encode_answer,
     encode_error,
 )
-from ..serialize import hello_answer
+from ..results import hello_answer
 from ..server.connection import Connection
 from ..server.lanes import OpenRequest
 from ..server.server import Server
@@ -41,9 +42,9 @@ class WireClient:
         self.held = False
         self._server = server
         self._last_id = 0
-        self._answers: dict[RequestId, asyncio.Future[dict[str, Any]]] = {}
+        self._answers: dict[RequestId, asyncio.Future[Json]] = {}
 
-    async def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def call(self, method: str, params: Json) -> Json:
         """Return a method's result. Raises ProtocolError; cancelled, it cancels the request."""
         self._last_id += 1
         request_id = self._last_id
@@ -58,7 +59,7 @@ class WireClient:
                 self._server.cancel(request)
         if (error := message.get("error")) is not None:
             raise ProtocolError(error["message"], error["data"]["hint"], error["code"])
-        result: dict[str, Any] = message["result"]
+        result: Json = message["result"]
         return result
 
     def send(self, line: bytes) -> None:
@@ -86,8 +87,6 @@ class WireClient:
 LISTEN = "subscriptions/listen"
 MOST_LISTENING = 16
 
-Message = dict[str, Any]
-
 
 class McpSession:
     """An agent, as far as it is known, and its open requests. The SDK is imported with the first session, in a thread.
@@ -101,7 +100,7 @@ class McpSession:
         self.wire = WireClient(server)
         self._connection = connection
         self._most_open = server.settings.max_in_flight
-        self._incoming: asyncio.Queue[Message | None] = asyncio.Queue()
+        self._incoming: asyncio.Queue[Json | None] = asyncio.Queue()
         self._open: dict[str, str] = {}
         self._ended = False
         self._serving = server.loop.create_task(self._serve())
@@ -139,7 +138,7 @@ class McpSession:
             self._open.pop(str(params.get("requestId")), None)  # the SDK answers a cancelled request with nothing
         self._incoming.put_nowait(message)
 
-    async def next(self) -> Message | None:
+    async def next(self) -> Json | None:
         """Wait for the agent's next message; None at the end."""
         message = await self._incoming.get()
         if not self._ended:

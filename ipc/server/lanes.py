@@ -26,7 +26,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from ..call import Call, Handler
+from ..call import Call, Method
 from ..protocol import Notification, ProtocolError, Request, RequestId
 
 
@@ -57,7 +57,7 @@ class Requester(Protocol):
 
 
 class OpenRequest:
-    """A request that is not answered yet: its client, its handler, its progress, and how its work is stopped.
+    """A request that is not answered yet: its client, its method, its progress, and how its work is stopped.
 
     `key` names it among the open ones of its client: its id, or itself where a notification has none. `ordered`: its
     client's next messages wait until it is answered. `in_lane`: it waits for a thread, or has one, with `params`.
@@ -65,7 +65,7 @@ class OpenRequest:
     """
 
     __slots__ = (
-        *("_post", "call", "client", "handler", "in_lane", "key", "ordered", "params", "progress", "progress_at"),
+        *("_post", "call", "client", "in_lane", "key", "method", "ordered", "params", "progress", "progress_at"),
         *("stop_work", "timer"),
     )
 
@@ -73,12 +73,12 @@ class OpenRequest:
         self,
         client: Requester,
         message: Request | Notification,
-        handler: Handler,
+        method: Method[Any, Any],
         post: Callable[[OpenRequest, Future[Any] | None], None],
     ) -> None:
         request_id = message.id if isinstance(message, Request) else None
         self.client = client
-        self.handler = handler
+        self.method = method
         self.key: object = self if request_id is None else request_id
         self.call = Call(request_id, message.method, self.report)
         self.ordered = self.in_lane = False
@@ -162,12 +162,12 @@ class Lanes:
 
     def put(self, request: OpenRequest) -> None:
         """Begin a request now or when its turn comes."""
-        (self._agents if request.handler.first else self._rest).put(request)
+        (self._agents if request.method.first else self._rest).put(request)
         self._begin()
 
     def drop(self, request: OpenRequest) -> bool:
         """Forget a request that waits; False for one that is worked on."""
-        return (self._agents if request.handler.first else self._rest).drop(request)
+        return (self._agents if request.method.first else self._rest).drop(request)
 
     def done(self, request: OpenRequest) -> None:
         """Give the thread of a request that has ended to the next one."""
@@ -198,7 +198,7 @@ class Lanes:
         self._at_work[request.client] += change
         if not self._at_work[request.client]:
             del self._at_work[request.client]
-        if request.handler.first:
+        if request.method.first:
             self.agents_at_work += change
             return
         self._rest_at_work += change

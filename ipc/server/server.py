@@ -6,15 +6,16 @@ import asyncio
 import contextlib
 import inspect
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from loguru import logger
 from pydantic import ValidationError
 
-from ..call import Cancelled, Handler
+from ..call import Cancelled, Method
 from ..errors import invalid_params, unknown_method, wire_error
 from ..protocol import (
     BUSY,
@@ -29,10 +30,9 @@ from ..protocol import (
     encode_notification,
 )
 from ..settings import IpcSettings
-from .acceptor import Acceptor
 from .connection import Connection, Session
 from .lanes import Lanes, OpenRequest, Requester, Turns
-from .listener import Listener, ListenerError, listen_again
+from .listener import Acceptor, Listener, ListenerError, listen_again
 
 # A progress bar needs no more; a stage that reports every item must not fill the wire.
 PROGRESS_INTERVAL_S = 0.05
@@ -50,8 +50,15 @@ Attach = Callable[["Server", Connection, Request | Notification], Session]
 BULKY_BYTES = 32 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class CancelAnswer:
+    """`cancelled`: the request was open."""
+
+    cancelled: bool
+
+
 class Server:
-    """Answers the handlers' methods on a listener's connections, in the running event loop.
+    """Answers methods on a listener's connections, in the running event loop.
 
     `on_activity` is called with the method's name, in the loop, for every request that an agent at work sends.
     `protocols` are those that a connection may change to with its first message, by that message's method.
@@ -60,7 +67,7 @@ class Server:
 
     def __init__(
         self,
-        handlers: Mapping[str, Handler],
+        methods: Iterable[Method[Any, Any]],
         settings: IpcSettings | None = None,
         on_activity: Callable[[str], None] | None = None,
         protocols: Mapping[str, Attach] | None = None,
@@ -68,8 +75,8 @@ class Server:
         self.settings = settings or IpcSettings()
         self.connections: set[Connection] = set()
         self.stopping = False
-        self._handlers = dict(handlers)
-        self._in_loop = {name for name, handler in handlers.items() if inspect.iscoroutinefunction(handler.call)}
+        self._methods = {method.name: method for method in methods}
+        self._in_loop = {name for name, one in self._methods.items() if inspect.iscoroutinefunction(one.run)}
         self._on_activity = on_activity
         self._protocols = dict(protocols or {})
         self.turned_away: set[Connection] = set()
@@ -129,7 +136,7 @@ class Server:
             self._socket_timer.cancel()
         for acceptor in self._acceptors:
             acceptor.stop()
-        for request in [request for request in self._open if request.handler.long]:
+        for request in [request for request in self._open if request.method.long]:
             self.cancel(request)
         await self._until_idle(self.settings.stop_grace_s if grace_s is None else grace_s)
         for request in list(self._open):
@@ -148,20 +155,19 @@ class Server:
         return attach(self, connection, message) if attach is not None else None
 
     def begin(self, client: Requester, message: Request | Notification) -> None:
-        """Call the message's handler; its answer goes out as soon as it is there."""
+        """Run the message's method; its answer is sent as soon as there is one."""
         request_id = message.id if isinstance(message, Request) else None
-        method = message.method
-        if method == "cancel":
+        if message.method == "cancel":
             self._cancel_request(client, request_id, message.params)
             return
-        handler = self._handlers.get(method)
-        if handler is None:
-            client.fail(request_id, self._unknown(method))
+        method = self._methods.get(message.method)
+        if method is None:
+            client.fail(request_id, self._unknown(message.method))
             return
         try:
-            params = handler.params.model_validate(message.params)
+            params = method.params.model_validate(message.params)
         except ValidationError as error:
-            client.fail(request_id, invalid_params(error, handler.params))
+            client.fail(request_id, invalid_params(error, method.params))
             return
         if request_id is not None and request_id in client.requests:
             client.fail(
@@ -172,17 +178,17 @@ class Server:
         if self.stopping:
             client.fail(request_id, ProtocolError("dreamd is stopping", "try again when it is back", STOPPING))
             return
-        if handler.activity and self._on_activity is not None:
-            self._on_activity(method)
-        request = OpenRequest(client, message, handler, self._wake_loop)
+        if method.activity and self._on_activity is not None:
+            self._on_activity(method.name)
+        request = OpenRequest(client, message, method, self._wake_loop)
         client.requests[request.key] = request
         self._open.add(request)
         self._idle.clear()
-        if method in self._in_loop:
+        if method.name in self._in_loop:
             self._call(request, params)
-        elif handler.long:
+        elif method.long:
             self._queue_for_thread(request, params)
-        elif handler.blocking:
+        elif method.blocking:
             request.timer = self.loop.call_later(self.settings.deadline_s, self._out_of_time, request)
             self._queue_for_thread(request, params)
         elif isinstance(message, Request) and message.size_bytes > BULKY_BYTES:
@@ -194,7 +200,7 @@ class Server:
     def _unknown(self, method: str) -> ProtocolError:
         if method in self._protocols:
             return ProtocolError(f"{method} is the first message of a connection", "connect anew", INVALID_REQUEST)
-        return unknown_method(method, self._handlers)
+        return unknown_method(method, self._methods)
 
     def cancel(self, request: OpenRequest) -> None:
         """Take a request back, once. One whose work cannot be stopped any more is answered as if nothing had been said.
@@ -216,11 +222,11 @@ class Server:
         if request is not None:
             self.cancel(request)
         if request_id is not None:
-            client.send(encode_answer(request_id, {"cancelled": request is not None}))
+            client.send(encode_answer(request_id, CancelAnswer(request is not None)))
 
     def _call(self, request: OpenRequest, params: Any) -> None:
         try:
-            outcome = request.handler.call(params, request.call)
+            outcome = request.method.answer(params, request.call)
         except Exception as error:
             self._fail(request, error)
         else:
@@ -232,11 +238,11 @@ class Server:
         self._lanes_of(request).put(request)
 
     def _lanes_of(self, request: OpenRequest) -> Lanes:
-        return self._long_lanes if request.handler.long else self._lanes
+        return self._long_lanes if request.method.long else self._lanes
 
     def _submit(self, pool: ThreadPoolExecutor, request: OpenRequest) -> None:
         request.stop_work = None
-        future = pool.submit(request.handler.call, request.params, request.call)
+        future = pool.submit(request.method.answer, request.params, request.call)
         future.add_done_callback(lambda done: self._wake_loop(request, done))
 
     def _cancel_queued(self, request: OpenRequest, error: ProtocolError) -> None:
@@ -327,8 +333,7 @@ class Server:
 
     def _answer(self, request: OpenRequest, result: Any) -> None:
         try:
-            answer = request.handler.shape(result)
-            line = b"" if request.call.id is None else encode_answer(request.call.id, answer)
+            line = b"" if request.call.id is None else encode_answer(request.call.id, result)
         except Exception as error:
             self._fail(request, error)
         else:

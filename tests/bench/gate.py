@@ -171,7 +171,7 @@ def _fill(file: Path, paths: StorePaths, settings: StoreSettings, embedder: Embe
     for sessions in by_channel.values():
         for item in sessions[:-2]:
             store.observe(item.head, item.turns).result()
-    say(f"dreaming of {store.status()['turns']} turns")
+    say(f"dreaming of {store.status().turns} turns")
     _embed(store)
     done = dream(_request(paths, "a-night-long-ago", LONG_AGO), lambda _: None)
     assert done.changeset_path is not None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from dreamd.daemon.cli import admin, dreams, formatting, main, query, review, write
 from dreamd.daemon.cli.formatting import Look
-from dreamd.ipc.answers import StatusAnswer
+from dreamd.ipc.protocol import Json
 
 from tests.stand_in_daemon import StandIn
 from tests.system.recording import SAID, Recording
@@ -59,7 +59,7 @@ def test_status_of_an_empty_memory_says_how_to_fill_it(recorded: Recording, look
 
 
 def test_status_tells_of_the_dream_that_runs_and_why_it_is_held_back(recorded: Recording, look: Look) -> None:
-    status: StatusAnswer = recorded.named["status of a dream"]
+    status: Json = recorded.named["status of a dream"]
     said = in_one_line(text_of(admin.status_in_words(status, look)))
     assert "one is running: " in said
     assert "; held back: " in said

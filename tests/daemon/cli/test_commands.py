@@ -21,12 +21,12 @@ from dreamd import __version__
 from dreamd.daemon.cli import admin, main
 from dreamd.daemon.cli.arguments import since, until
 from dreamd.daemon.cli.request import Bars, PlainLines
-from dreamd.ipc import answers as declared
 from dreamd.ipc.call import Call
 from dreamd.ipc.filters import BoundedFilter
 from dreamd.ipc.protocol import NOT_FOUND, ProtocolError, Refused
 from freezegun import freeze_time
 
+from tests import answer_types
 from tests.answer_types import faults
 from tests.stand_in_daemon import StandIn
 
@@ -176,7 +176,7 @@ class FakeDaemon(StandIn):
 
 
 def test_what_is_answered_here_is_of_the_daemon_s_types() -> None:
-    found = [fault for name, answer in ANSWERS.items() for fault in faults(answer, declared.ANSWERS[name], name)]
+    found = [fault for name, answer in ANSWERS.items() for fault in faults(answer, answer_types.ANSWERS[name], name)]
     assert found == []
 
 

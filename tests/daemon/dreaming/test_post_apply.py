@@ -140,9 +140,9 @@ def test_a_dream_that_only_fits_the_ranking_is_applied_and_undone(store: MemoryS
     result = dreamt(store, paths, "50", FITTING)
     assert (result.state, result.actions) == ("applied", {"ranking": 1})
     assert store.runs()[0].summary["actions"] == {"ranking": 1}
-    assert store.status()["ranking_fitted_to"] == 50
+    assert store.status().ranking_fitted_to == 50
     assert store.undo(result.run_id).ranking
-    assert (store.runs()[0].state, store.status()["ranking_fitted_to"]) == ("undone", 0)
+    assert (store.runs()[0].state, store.status().ranking_fitted_to) == ("undone", 0)
 
 
 def test_the_recheck_waits_for_requests_but_not_for_ever(store: MemoryStore) -> None:

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dreamd.ipc.mcp.agent_lines import Outline
-from dreamd.ipc.mcp.relay import main, parties
+from dreamd.ipc.mcp.relay import Outline, main, parties
 from hypothesis import given
 from hypothesis import strategies as st
 

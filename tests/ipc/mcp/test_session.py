@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from dreamd.ipc.call import Call, Handler
+from dreamd.ipc.call import Call
 from dreamd.ipc.mcp.session import ATTACH, attach
 from dreamd.ipc.params import ContextParams, FeedbackParams, RecallParams, RememberParams, ShowParams
 from dreamd.ipc.protocol import INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, PARSE_ERROR, ProtocolError
@@ -16,6 +16,7 @@ from tests.ipc.conftest import Serve, Serving, Wire
 from tests.ipc.mcp import messages
 from tests.ipc.mcp.messages import INITIALIZED, called, called_modern, initialize, modern
 from tests.ipc.mcp.test_render import hit, recall
+from tests.ipc.methods import AnyMethod, method
 from tests.system.waiting import until
 
 
@@ -28,13 +29,13 @@ class Memory:
         self.held = threading.Event()
         self.held.set()
 
-    def handlers(self) -> dict[str, Handler]:
+    def handlers(self) -> dict[str, AnyMethod]:
         return {
-            "recall": Handler(RecallParams, self.recall, blocking=True, activity=True, first=True),
-            "remember": Handler(RememberParams, self.remember, activity=True, first=True),
-            "context": Handler(ContextParams, self.context, blocking=True, activity=True, first=True),
-            "show": Handler(ShowParams, self.show, blocking=True),
-            "feedback": Handler(FeedbackParams, self.show, blocking=True),
+            "recall": method(RecallParams, self.recall, blocking=True, activity=True, first=True),
+            "remember": method(RememberParams, self.remember, activity=True, first=True),
+            "context": method(ContextParams, self.context, blocking=True, activity=True, first=True),
+            "show": method(ShowParams, self.show, blocking=True),
+            "feedback": method(FeedbackParams, self.show, blocking=True),
         }
 
     def recall(self, params: RecallParams, call: Call) -> Any:

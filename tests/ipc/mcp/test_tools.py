@@ -8,17 +8,19 @@ from typing import get_args
 import pytest
 from dreamd.ipc.mcp.tools import INSTRUCTIONS, TOOLS, VERDICTS, Tool, arguments_of
 from dreamd.ipc.params import (
+    AnchorSetParams,
     ContextParams,
     FeedbackParams,
     ForgetParams,
     LinkParams,
     Params,
     RecallParams,
+    ReflectParams,
     RememberParams,
     ShowParams,
     TagParams,
+    WorkParams,
 )
-from dreamd.ipc.working_methods import AnchorRecoverParams, AnchorSetParams, ReflectParams
 from dreamd.store import estimate_tokens
 from dreamd.store.model import Verdict
 
@@ -31,7 +33,7 @@ PARAMS: dict[str, type[Params]] = {
     "feedback": FeedbackParams,
     "link": LinkParams,
     "tag": TagParams,
-    "anchor_recover": AnchorRecoverParams,
+    "anchor_recover": WorkParams,
     "anchor_set": AnchorSetParams,
     "reflect": ReflectParams,
 }

@@ -108,12 +108,12 @@ def test_what_a_person_uses_moves_the_weights_and_undo_brings_them_back(store: M
     assert f"Ranking was fitted to {fitted.questions} of your questions" in done.digest
     applied = store.apply(changeset, kind="weekly", summary=done.report)
     assert applied.applied == 1
-    assert store.status()["ranking_fitted_to"] == fitted.questions < 56
+    assert store.status().ranking_fitted_to == fitted.questions < 56
     assert sum(place_of(store, number) for number in held_out) < sum(before)
     undone = store.undo("r1")
     assert undone.ranking
     assert store.run("r1").state == "undone"
-    assert store.status()["ranking_fitted_to"] == 0
+    assert store.status().ranking_fitted_to == 0
     assert [place_of(store, number) for number in held_out] == before
     assert dreamt(store, paths, "r2")[1].ranking is None  # what was undone is not proposed of the same questions
 
@@ -133,7 +133,7 @@ def test_fitted_weights_outlive_a_restart_and_a_rebuild_and_the_earlier_ones_com
     store.close()
     again = MemoryStore.open(paths, SETTINGS, StubEmbedder(), lambda: NOW)
     try:
-        assert again.status()["ranking_fitted_to"] == 99
+        assert again.status().ranking_fitted_to == 99
         assert again.parts.search.weights["tool"] == 1.0
         again.undo("r3")
         assert again.parts.search.weights == changeset.ranking.weights
@@ -151,7 +151,7 @@ def test_weights_of_another_scorer_or_that_are_none_are_not_used(
     ranking = FittedRanking(scorer=scorer or SCORER, weights=weights, questions=50)
     store.apply(Changeset(run_id="r1", ranking=ranking), kind="weekly")
     assert store.parts.search.weights == WEIGHTS
-    assert store.status()["ranking_fitted_to"] == 0
+    assert store.status().ranking_fitted_to == 0
 
 
 def test_a_liars_questions_change_nothing(store: MemoryStore, paths: StorePaths) -> None:

@@ -130,10 +130,10 @@ def test_acceptance_makes_it_what_it_was_to_be_and_can_be_undone(store: MemorySt
 
 
 def test_status_and_check_count_what_waits(store: MemoryStore) -> None:
-    assert "review" not in " ".join(store.status()["problems"])
+    assert "review" not in " ".join(store.status().problems)
     read_a_page(store)
     remember(store)
-    assert "1 note waits for review: `dreamctl review`." in store.status()["problems"]
+    assert "1 note waits for review: `dreamctl review`." in store.status().problems
     assert [found.severity for found in store.check() if "1 note waits for review" in found.problem] == ["note"]
 
 

@@ -1,19 +1,23 @@
-"""The wire's methods by which a person keeps the memory in order: decay, restore, review."""
+"""The methods by which a person keeps the memory in order: decay, restore, review."""
 
 from __future__ import annotations
 
 import os
 import pwd
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from ...ipc.answers import DecayAnswer, DecisionAnswer, LeakAnswer, ReviewAnswer
-from ...ipc.call import Call
-from ...ipc.params import Offset
+from ...ipc.call import Call, Method
+from ...ipc.params import Offset, Params
 from ...ipc.protocol import Refused
-from ...ipc.store_methods import Handler, Name, Params, instant, plain
-from ...store import LANDED
+from ...store import LANDED, Decision, Waiting
+from ...store.model import Kind
+from ...store.names import Name
+from ...store.results import Decided, Restored
 from ..clock import utc_now
 from ..settings import Settings
 
@@ -59,21 +63,55 @@ class DecideParams(Params):
     by: Annotated[str, Field(pattern=r"^[\w.@-]{1,64}$")] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FadingAnswer:
+    """A memory that would be archived."""
+
+    node_id: str
+    kind: Kind
+    title: str
+    channel: str
+    confidence: float
+    fades_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecayAnswer:
+    """The memories that would be archived within `days`."""
+
+    days: int
+    most_a_night: int
+    total: int
+    fading: Sequence[FadingAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class LeakAnswer:
+    """A file that holds what looks like a secret."""
+
+    node_id: str
+    path: str
+    kinds: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewAnswer:
+    """The decisions that wait for a person, the marks that they may take back, and what agents wrote down."""
+
+    decisions: Sequence[Decision]
+    total: int
+    marks: Sequence[Decision]
+    marks_total: int
+    waiting: Sequence[Waiting]
+    leaks: Sequence[LeakAnswer]
+
+
 class ReviewMethods:
     """The methods; all of them block, so they run in the server's threads."""
 
     def __init__(self, store: MemoryStore, settings: Settings) -> None:
         self._store = store
         self._settings = settings
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return the methods by name."""
-        return {
-            "decay_preview": Handler(DecayParams, self.decay_preview, long=True),
-            "restore": Handler(RestoreParams, self.restore, blocking=True, shape=plain),
-            "review_list": Handler(ReviewParams, self.review_list, blocking=True),
-            "review_decide": Handler(DecideParams, self.review_decide, blocking=True, shape=plain),
-        }
 
     def decay_preview(self, params: DecayParams, call: Call) -> DecayAnswer:
         """Return what would fade within so many days; nothing is changed."""
@@ -86,24 +124,24 @@ class ReviewMethods:
             call.progress("decay", done)
 
         found = decay.preview(self._store.decay_inputs(), self._settings.pipelines.decay, now, params.days, on_progress)
-        return {
-            "days": params.days,
-            "most_a_night": found.most_per_run,
-            "total": len(found.fading),
-            "fading": [
-                {
-                    "node_id": confidence.memory.node_id,
-                    "kind": confidence.memory.kind.value,
-                    "title": confidence.memory.title[:200],
-                    "channel": confidence.memory.channel,
-                    "confidence": round(confidence.at(now), 3),
-                    "fades_at": instant(at),
-                }
+        return DecayAnswer(
+            days=params.days,
+            most_a_night=found.most_per_run,
+            total=len(found.fading),
+            fading=[
+                FadingAnswer(
+                    node_id=confidence.memory.node_id,
+                    kind=confidence.memory.kind,
+                    title=confidence.memory.title[:200],
+                    channel=confidence.memory.channel,
+                    confidence=round(confidence.at(now), 3),
+                    fades_at=at,
+                )
                 for at, confidence in found.fading[:MOST_FADING]
             ],
-        }
+        )
 
-    def restore(self, params: RestoreParams, call: Call) -> Any:
+    def restore(self, params: RestoreParams, call: Call) -> Restored:
         """Bring an archived memory back."""
         return self._store.restore(params.node_id)
 
@@ -111,20 +149,18 @@ class ReviewMethods:
         """Return what waits, a page of the marks, and the secrets that a dream found and may not take out."""
         waiting = self._store.decisions()
         marked = self._store.marks(params.offset, MOST_MARKS)
-        claims = [plain(claim) for claim in self._store.waiting()[:MOST_DECISIONS]]
-        for claim in claims:
-            claim["text"] = claim["text"][:LONGEST_TEXT]
-        return {
-            "decisions": [_cut(plain(decision), LONGEST_TEXT) for decision in waiting[:MOST_DECISIONS]],
-            "total": len(waiting),
-            "marks": [_cut(plain(mark), LONGEST_MARKED) for mark in marked.marks],
-            "marks_total": marked.total,
-            "waiting": claims,
-            "leaks": self._leaks(),
-        }
+        claims = self._store.waiting()[:MOST_DECISIONS]
+        return ReviewAnswer(
+            decisions=[_cut(decision, LONGEST_TEXT) for decision in waiting[:MOST_DECISIONS]],
+            total=len(waiting),
+            marks=[_cut(mark, LONGEST_MARKED) for mark in marked.marks],
+            marks_total=marked.total,
+            waiting=[replace(claim, text=claim.text[:LONGEST_TEXT]) for claim in claims],
+            leaks=self._leaks(),
+        )
 
-    def review_decide(self, params: DecideParams, call: Call) -> Any:
-        """Settle one."""
+    def review_decide(self, params: DecideParams, call: Call) -> Decided:
+        """Carry out a person's decision."""
         if (params.keep == "edit") != bool(params.text.strip()):
             raise Refused(
                 "`text` is required with keep=edit and not allowed otherwise.", "`dreamctl review ID --edit TEXT`."
@@ -139,17 +175,14 @@ class ReviewMethods:
         """Return the files that the latest dream named and that still hold what looks like a secret."""
         runs = self._store.runs(RUNS_LOOKED_AT, kinds=LINTING, states=LANDED)
         named = next((run.summary["leaks"] for run in runs if "leaks" in run.summary), ())
-        return [
-            {"node_id": leak.node_id, "path": leak.path, "kinds": ", ".join(leak.places)}
-            for leak in self._store.leaks(named)
-        ]
+        leaks = self._store.leaks(named)
+        return [LeakAnswer(leak.node_id, leak.path, ", ".join(leak.places)) for leak in leaks]
 
 
-def _cut(answer: DecisionAnswer, longest: int) -> DecisionAnswer:
+def _cut(decision: Decision, longest: int) -> Decision:
     """Return a decision with its texts cut."""
-    for side in (answer["older"], answer["newer"]):
-        side["text"] = side["text"][:longest]
-    return answer
+    older, newer = (replace(side, text=side.text[:longest]) for side in (decision.older, decision.newer))
+    return replace(decision, older=older, newer=newer)
 
 
 def _login() -> str:
@@ -158,3 +191,11 @@ def _login() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return str(os.getuid())
+
+
+REVIEW_METHODS: tuple[Method[Any, Any], ...] = (
+    Method("decay_preview", DecayParams, DecayAnswer, ReviewMethods.decay_preview, long=True),
+    Method("restore", RestoreParams, Restored, ReviewMethods.restore, blocking=True),
+    Method("review_list", ReviewParams, ReviewAnswer, ReviewMethods.review_list, blocking=True),
+    Method("review_decide", DecideParams, Decided, ReviewMethods.review_decide, blocking=True),
+)

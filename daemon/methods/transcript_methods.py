@@ -1,15 +1,18 @@
-"""The wire's methods for the sessions that are followed: watch, unwatch, and their part of `status`."""
+"""The methods for the sessions that are followed: watch, unwatch, and their part of `status`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import model_validator
 
-from ...ipc.answers import BacklogAnswer, LiveSessionAnswer, PlaceAnswer, TranscriptsAnswer, WatchAnswer
-from ...ipc.call import Call
-from ...ipc.store_methods import Handler, Params, instant
+from ...ipc.call import Call, Method
+from ...ipc.params import Params
+from ...ipc.results import widened
 from ...store.model import InvalidInput
 from ...store.results import Problem
 from ..clock import utc_now
@@ -42,18 +45,63 @@ class WatchParams(PlaceParams):
     dry_run: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class PlaceAnswer:
+    """A folder of sessions that is followed; `since` is null where older sessions are taken in too."""
+
+    name: str
+    path: Path
+    agent: str
+    since: datetime | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchAnswer(PlaceAnswer):
+    """A place, and an estimate of what is there already; `watched` is false after a dry run."""
+
+    watched: bool
+    files: int
+    sessions: int
+    turns: int
+    minutes: float
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSessionAnswer:
+    """A session that an agent writes now."""
+
+    session_id: str
+    agent: str
+    channel: str
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogAnswer:
+    """The number of older files that wait to be taken in, `of` all that there were."""
+
+    files: int
+    of: int
+    minutes: float
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptsAnswer:
+    """The sessions that are followed; `turns` were taken in since the daemon began."""
+
+    places: Sequence[PlaceAnswer]
+    active: Sequence[LiveSessionAnswer]
+    turns: int
+    backlog: BacklogAnswer | None
+    problem: str
+
+
 class TranscriptMethods:
     """The methods. They read folders, and run in the server's threads."""
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return the methods by their names."""
-        return {
-            "watch": Handler(WatchParams, self.watch, long=True),
-            "unwatch": Handler(PlaceParams, self.unwatch, blocking=True),
-        }
 
     def watch(self, params: WatchParams, call: Call) -> WatchAnswer:
         """Follow a place from now on, and estimate what is there already."""
@@ -61,17 +109,18 @@ class TranscriptMethods:
         found = self._follower.preview(place)
         if not params.dry_run:
             self._follower.watch(place)
-        return {
-            **self._place_answer(place),
-            "watched": not params.dry_run,
-            "files": found.files,
-            "sessions": found.sessions,
-            "turns": found.turns,
-            "minutes": found.minutes,
-        }
+        return widened(
+            WatchAnswer,
+            self._place_answer(place),
+            watched=not params.dry_run,
+            files=found.files,
+            sessions=found.sessions,
+            turns=found.turns,
+            minutes=found.minutes,
+        )
 
     def unwatch(self, params: PlaceParams, call: Call) -> PlaceAnswer:
-        """Follow a place no more. What was learned stays."""
+        """Stop following a place. What was learned stays."""
         return self._place_answer(self._follower.unwatch(params.path or str(params.agent)))
 
     def problems(self) -> list[Problem]:
@@ -79,20 +128,16 @@ class TranscriptMethods:
         return self._follower.faults.problems()
 
     def state(self) -> TranscriptsAnswer:
-        """Return the places, the sessions that go on, and how far the backlog is."""
+        """Return the places, the live sessions, and the state of the backlog."""
         follower = self._follower
-        return {
-            "places": [self._place_answer(place) for place in follower.listed],
-            "active": [
-                LiveSessionAnswer(
-                    session_id=one.session_id, agent=one.agent_id, channel=one.channel, last_at=instant(one.last_at)
-                )
-                for one in follower.sessions.active()
-            ],
-            "turns": follower.taken.turns,
-            "backlog": self._backlog(),
-            "problem": follower.problem,
-        }
+        active = follower.sessions.active()
+        return TranscriptsAnswer(
+            places=[self._place_answer(place) for place in follower.listed],
+            active=[LiveSessionAnswer(one.session_id, one.agent_id, one.channel, one.last_at) for one in active],
+            turns=follower.taken.turns,
+            backlog=self._backlog(),
+            problem=follower.problem,
+        )
 
     def _backlog(self) -> BacklogAnswer | None:
         files, left = self._follower.waiting.backlog()
@@ -103,16 +148,10 @@ class TranscriptMethods:
             taken.bytes_of_backlog / taken.seconds_of_backlog if taken.bytes_of_backlog else UNMEASURED_BYTES_A_SECOND
         )
         total = max(files, self._follower.waiting.backlog_files)
-        return {"files": files, "of": total, "minutes": round(left / rate / 60, 1)}
+        return BacklogAnswer(files, total, round(left / rate / 60, 1))
 
     def _place_answer(self, place: Place) -> PlaceAnswer:
-        return {
-            "name": place.name,
-            "path": str(place.folder),
-            "agent": place.agent,
-            "since": instant(place.since),
-            "state": self._follower.state_of(place),
-        }
+        return PlaceAnswer(place.name, place.folder, place.agent, place.since, self._follower.state_of(place))
 
 
 def _place(params: WatchParams) -> Place:
@@ -121,3 +160,9 @@ def _place(params: WatchParams) -> Place:
     if place.folder.exists() and not place.folder.is_dir():
         raise InvalidInput(f"{place.folder} is no folder.", "Name the folder in which the sessions lie.")
     return place
+
+
+TRANSCRIPT_METHODS: tuple[Method[Any, Any], ...] = (
+    Method("watch", WatchParams, WatchAnswer, TranscriptMethods.watch, long=True),
+    Method("unwatch", PlaceParams, PlaceAnswer, TranscriptMethods.unwatch, blocking=True),
+)
