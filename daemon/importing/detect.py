@@ -10,17 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from ...store import opened
-from .formats import (
-    chat_jsonl,
-    chatgpt,
-    claude_ai,
-    claude_code,
-    codex,
-    gemini,
-    markdown,
-    opencode,
-    opencode_db,
-)
+from .formats import chat_jsonl, chatgpt, claude_ai, claude_code, codex, gemini, markdown, opencode, opencode_db
 from .formats import unsupported as foreign
 from .formats.unsupported import Foreign, by_beginning, by_document, by_line
 from .reading import exports

@@ -11,7 +11,7 @@ import pytest
 from dreamd.ipc.channels import full_name, nearest_names, not_looked_in, nothing_there
 from dreamd.ipc.client import Client
 from dreamd.store.channel import channel_of_folder
-from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.settings import StoreSettings
 

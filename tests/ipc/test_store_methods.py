@@ -18,8 +18,9 @@ from dreamd.ipc.params import RecallParams
 from dreamd.ipc.protocol import BUSY, INVALID_PARAMS, NOT_FOUND, encode
 from dreamd.ipc.question_methods import cut_to_bytes
 from dreamd.ipc.results import IF_ANY
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep import deadline, okf
+from dreamd.store import okf
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.engine import deadline
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import UNSENT, Evidence, Level
 from dreamd.store.settings import StoreSettings

@@ -9,8 +9,8 @@ from itertools import count
 import pytest
 from dreamd.daemon.cli.formatting import Look
 from dreamd.daemon.cli.query import shown_in_words
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep import okf
+from dreamd.store import okf
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, InvalidInput, Kind, Level, Memory
 from dreamd.store.settings import StoreSettings
