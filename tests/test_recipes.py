@@ -229,28 +229,21 @@ def test_a_new_stage_changes_files_and_keeps_its_cursor(daemon: DaemonUnderTest)
 def add_command(workshop: Workshop) -> None:
     workshop.edit(
         "daemon/methods/control.py",
-        (r"^    PauseAnswer,", "    LengthAnswer,\n"),
-        (r"^class (?!\w+Params)", 'class LengthParams(Params):\n    """A text."""\n\n    text: str\n\n\n'),
-        (r'^            "stop": Handler', '            "length": Handler(LengthParams, self.length),\n'),
+        (
+            r"^@dataclass",
+            'class LengthParams(Params):\n    """A text."""\n\n    text: str\n\n\n'
+            '@dataclass(frozen=True, slots=True)\nclass LengthAnswer:\n    """The length of a text."""\n\n'
+            "    letters: int\n\n\n",
+        ),
+        (
+            r'^    Method\("stop"',
+            '    Method("length", LengthParams, LengthAnswer, ControlMethods.length),\n',
+        ),
         (
             r"^    def stop\(",
-            "    def length(self, params: LengthParams, call: object) -> LengthAnswer:\n"
+            "    def length(self, params: LengthParams, call: Call) -> LengthAnswer:\n"
             '        """Count the letters of a text."""\n'
-            '        return {"letters": len(params.text)}\n\n',
-        ),
-    )
-    workshop.edit(
-        "ipc/answers.py",
-        (r"^ANSWERS: ", 'class LengthAnswer(TypedDict):\n    """How long a text is."""\n\n    letters: int\n\n\n'),
-        (r'^    "stop": ', '    "length": LengthAnswer,\n'),
-    )
-    workshop.edit(
-        "ipc/typed_calls.py",
-        (r"^        CancelAnswer,", "        LengthAnswer,\n"),
-        (
-            r"^    @overload",
-            '    @overload\n    def __call__(\n        self, method: Literal["length"], params: Params = None,'
-            " on_progress: OnProgress = None\n    ) -> Awaitable[LengthAnswer]: ...\n\n",
+            "        return LengthAnswer(len(params.text))\n\n",
         ),
     )
     workshop.append("docs/protocol.md", "### `length {text}` → `{letters}`\n")
