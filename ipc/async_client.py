@@ -40,7 +40,7 @@ class AsyncClient:
     """One connection to the daemon, for one event loop; made at the first call, and again after it broke.
 
     `timeout_s` bounds every call, None waits for ever; `wait_s` is how long a daemon that is just starting is waited
-    for, inside the timeout. A call that is cancelled, or out of time, is taken back from the daemon. `server` holds the
+    for, inside the timeout. A call that is cancelled, or out of time, is cancelled at the daemon too. `server` is the
     daemon's answer to `hello`.
     """
 
@@ -72,6 +72,7 @@ class AsyncClient:
         if len(request) > MAX_LINE_BYTES:
             too_long_a_line = line_too_long()
             raise ClientError(str(too_long_a_line), too_long_a_line.hint)
+        # One timeout bounds connecting and asking, since an agent waits for the sum of both.
         try:
             async with asyncio.timeout(self._timeout_s):
                 connection = await self._connected()
@@ -82,12 +83,13 @@ class AsyncClient:
             raise Absent(f"the connection to the daemon broke: {error}", HINT_LOG) from None
 
     async def close(self) -> None:
-        """Let go of the connection; calls that are open fail, the next one makes a new connection."""
+        """Close the connection; open calls fail, and the next one makes a new connection."""
         if (connection := self._connection) is not None:
             self._connection = None
             await connection.close()
 
     async def _connected(self) -> _Connection:
+        # The lock keeps calls that start together from opening a connection each.
         async with self._connecting:
             if self._connection is None or self._connection.is_broken:
                 if complaint := too_long(self.path):
@@ -130,14 +132,15 @@ class _Connection:
         return self._broken is not None
 
     def send(self, line: bytes) -> None:
-        """Have a line written."""
+        """Write a line."""
         self._writer.write(line)
 
     async def ask(self, request_id: int, request: bytes, on_progress: OnProgress | None) -> Json:
-        """Return the result of a request; one that is not waited for any more is taken back."""
+        """Return the result of a request; cancelled, it cancels the request at the daemon."""
         if self._broken is not None:
             raise self._broken
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        # Registered before the request is sent: the reading task may see the answer before this one runs again.
         self._waiting[request_id] = answer
         self._listening[request_id] = on_progress
         try:
@@ -145,6 +148,7 @@ class _Connection:
             with contextlib.suppress(ConnectionError):  # turned away: why is there to be read
                 await self._writer.drain()
             return result_of(await answer)
+        # Without this the daemon would go on working for an answer that is dropped.
         except asyncio.CancelledError:
             if self._broken is None:
                 self.send(encode_notification("cancel", {"id": request_id}))
@@ -154,7 +158,7 @@ class _Connection:
             self._listening.pop(request_id, None)
 
     async def close(self) -> None:
-        """End the reading and the socket; what waits fails."""
+        """Close the socket; open calls fail."""
         self._fail(ConnectionResetError("the client was closed"))
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
@@ -207,14 +211,14 @@ def _resolve(waiting: asyncio.Future[Json], message: Json) -> None:
 
 
 async def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> Json:
-    """Return `recall`'s answer, or an empty one that says why: a memory that is away must not stop an agent."""
+    """Return `recall`'s answer, or an empty one with the reason: an absent daemon must not stop an agent."""
     return await _or_empty("recall", {"query": query, **params}, deadline_s, path)
 
 
 async def context_or_empty(
     query: str, budget_tokens: int = 1000, deadline_s: float = 1.0, path: str | None = None, **params: Any
 ) -> Json:
-    """Return `context`'s envelope, or an empty one that says why."""
+    """Return `context`'s envelope, or an empty one with the reason."""
     return await _or_empty("context", {"query": query, "budget_tokens": budget_tokens, **params}, deadline_s, path)
 
 

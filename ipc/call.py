@@ -37,16 +37,17 @@ class Call:
 
     @property
     def cancelled(self) -> bool:
-        """The client does not wait for the answer any more."""
+        """The client no longer waits for the answer."""
         return self._cancelled
 
     def raise_if_cancelled(self) -> None:
-        """Raise Cancelled if the client does not wait any more."""
+        """Raise Cancelled if the client no longer waits."""
         if self._cancelled:
             raise Cancelled("the request was cancelled")
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
         """Call back once when the call is cancelled, in the server's loop; at once if it already is."""
+        # Appended before the check: a cancellation in between runs the callback either there or here, never not at all.
         self._on_cancel.append(callback)
         if self._cancelled:
             self.cancel()
@@ -54,16 +55,17 @@ class Call:
     def cancel(self) -> None:
         """Mark the call as cancelled and run the callbacks of `on_cancel`."""
         self._cancelled = True
+        # Popped one by one, so that a callback runs once although `on_cancel` and `cancel` may race.
         while self._on_cancel:
             self._on_cancel.pop()()
 
     def progress(self, stage: str, done: int = 0, total: int = 0, note: str = "") -> None:
-        """Report to the client how far the call is; `total` 0: unknown. Only the latest of a loop's turn is sent."""
+        """Report progress to the client; `total` 0: unknown. Only the latest report of a turn of the loop is sent."""
         if (report := self._report) is not None:
             report(stage, done, total, note)
 
     def end(self) -> None:
-        """Drop the callbacks: the answer is out, and no cycle of references waits for the collector."""
+        """Drop the callbacks once the answer is sent: no cycle of references is left to the garbage collector."""
         self._report = None
         self._on_cancel.clear()
 

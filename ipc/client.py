@@ -36,6 +36,7 @@ __all__ = [
 MAX_ANSWER_BYTES = 2 * 2**20
 RETRY_S = 0.02
 
+# Both tables are of methods in `daemon/methods/table.py`, which would cost this client pydantic; a test compares them.
 _OF_A_CHANNEL = (
     *("recall", "context", "remember", "reflect"),
     *("anchor_set", "anchor_get", "anchor_recover", "goal_set", "goals", "thought"),
@@ -55,7 +56,7 @@ OnProgress = Callable[[Json], None]
 
 
 class ClientError(Exception):
-    """A call had no result. `hint` says what to do next."""
+    """A call without a result. `hint` is the next thing to do."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -67,7 +68,7 @@ class Unreachable(ClientError):
 
 
 class Absent(Unreachable):
-    """There is no daemon, it went away, or it could not start."""
+    """There is no daemon, it ended, or it could not start."""
 
 
 class DaemonError(ClientError):
@@ -126,6 +127,8 @@ class Client:
                     return self._ask_again_on_the_same(request, deadline, on_progress)
                 except _Restarted:
                     self.close()
+                # The request was sent whole, so a daemon that is gone now may have carried it out: sent twice, a
+                # write without a key would be done twice.
                 except (BrokenPipeError, ConnectionResetError):
                     if not _may_be_repeated(method, params or {}):
                         raise
@@ -147,20 +150,21 @@ class Client:
 
     def _ask_anew(self, request: bytes, deadline: float | None, on_progress: OnProgress | None) -> Json:
         self._connect(deadline)
+        # Both lines go in one write: a new connection costs one round trip, not two.
         hello = encode_request("hello", "hello", {"client": self._name, "protocol": PROTOCOL_VERSION})
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # turned away: why is there to be read
             self._send(hello + request, deadline)
         return self._wait(self._last_id, deadline, on_progress)
 
     def cancel(self) -> None:
-        """Take the last request back; what it still answers is not read."""
+        """Cancel the last request; its answer is not read."""
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._send(encode_notification("cancel", {"id": self._last_id}), time.monotonic() + 0.2)
             self.close()
 
     def close(self) -> None:
-        """Let go of the connection; the next call makes a new one."""
+        """Close the connection; the next call makes a new one."""
         if self._socket is not None:
             self._socket.close()
         self._socket = None
@@ -179,6 +183,7 @@ class Client:
                 sock.settimeout(_remaining(deadline))
                 sock.connect(self.path)
             except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
+                # No socket, or one without a listener: the daemon may be starting. EAGAIN: its queue is full.
                 sock.close()
                 if time.monotonic() + RETRY_S >= patience:
                     raise Absent(f"no daemon answers at {self.path}", HINT_START) from None
@@ -207,6 +212,7 @@ class Client:
                     on_progress(progress)
             elif message.get("id") == "hello":
                 self.server = message.get("result") or {}
+            # An error without an id is about the connection: no room, or a line that could not be parsed.
             elif message.get("id") == request_id or message.get("id") is None:
                 return result_of(message)
 
@@ -230,7 +236,7 @@ class Client:
 
 
 def _may_be_repeated(method: str, params: Json) -> bool:
-    """Say whether a second time changes nothing: it reads, or the daemon knows it by its key."""
+    """Return True if a second call changes nothing: it reads, or the daemon knows it by its key."""
     return method in _READING or params.get("idempotency_key") is not None
 
 
@@ -254,14 +260,14 @@ HINT_SLOW = "see `dreamctl status`, and `dreamctl log`"
 
 
 def recall_or_empty(query: str, deadline_s: float = 1.0, path: str | None = None, **params: Any) -> Json:
-    """Return `recall`'s answer, or an empty one that says why: a memory that is away must not stop an agent."""
+    """Return `recall`'s answer, or an empty one with the reason: an absent daemon must not stop an agent."""
     return _or_empty("recall", {"query": query, **params}, deadline_s, path)
 
 
 def context_or_empty(
     query: str, budget_tokens: int = 1000, deadline_s: float = 1.0, path: str | None = None, **params: Any
 ) -> Json:
-    """Return `context`'s envelope, or an empty one that says why."""
+    """Return `context`'s envelope, or an empty one with the reason."""
     return _or_empty("context", {"query": query, "budget_tokens": budget_tokens, **params}, deadline_s, path)
 
 
@@ -301,7 +307,7 @@ def _remaining(deadline: float | None) -> float | None:
 
 
 def with_cwd(method: str, params: Json) -> Json:
-    """Add the working folder to what names neither channel nor folder."""
+    """Add the working folder to parameters that name neither channel nor folder."""
     if method == "observe" and isinstance(session := params.get("session"), dict):
         return {**params, "session": _here(session)}
     return _here(params) if method in _OF_A_CHANNEL else params

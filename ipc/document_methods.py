@@ -74,6 +74,7 @@ def _page(listed: Iterator[tuple[str, Document]], limit: int, *, values: bool) -
     last, left_bytes = None, MOST_PAGE_BYTES
     for mark, found in listed:
         document = found if values else replace(found, value=None)
+        # One document more than the page is read: only then is it known that another page follows.
         left_bytes -= len(json.dumps(document, ensure_ascii=False, default=as_json).encode())
         if documents and (len(documents) == limit or left_bytes < 0):
             return DocumentListAnswer(documents, last)

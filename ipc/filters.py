@@ -41,7 +41,7 @@ Bound = Annotated[date | datetime, BeforeValidator(_bound)]
 
 
 class RangeParams(BaseModel):
-    """Bounds of a time: an instant, or a day, which is meant whole; without an offset they are UTC."""
+    """Bounds of a time: an instant, or a whole day; without an offset they are UTC."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -57,7 +57,7 @@ class RangeParams(BaseModel):
         return self
 
     def conditions(self, field: str) -> Iterator[Condition]:
-        """Yield the tests of the field in whole seconds of the epoch, as payloads have them."""
+        """Yield the tests of the field in whole seconds since the epoch, the form of payloads."""
         for bound, after in ((self.gte, False), (self.gt, True)):
             if bound is not None:
                 yield Condition(field, "gte", (_first_second(bound, after=after),))
@@ -130,6 +130,7 @@ class FilterParams(BaseModel):
         if self.range is not None:
             return Group(must=tuple(self.range.conditions(self.field)))
         if self.exists is not None:
+            # The engines know `is_null` alone, so `exists: true` is its negation.
             is_null = Condition(self.field, "is_null")
             return Group(must_not=(is_null,)) if self.exists else is_null
         values = self.in_ if self.in_ is not None else (self.eq or "",)
@@ -147,6 +148,7 @@ class BoundedFilter(FilterParams):
     @model_validator(mode="before")
     @classmethod
     def _is_shallow(cls, given: object) -> object:
+        # Checked on the raw value: validation recurses, and 300 levels of groups would exhaust the stack first.
         if _is_deeper(given, MOST_DEPTH):
             raise _wrong(f"its groups lie deeper than {MOST_DEPTH} within each other")
         return given
@@ -159,7 +161,7 @@ class BoundedFilter(FilterParams):
 
 
 def _is_deeper(given: object, depth: int) -> bool:
-    """Return True if groups lie deeper within each other; a test is no group."""
+    """Return True if groups are nested deeper; a test is no group."""
     if not isinstance(given, dict):
         return False
     parts = [part for name in ("must", "should", "must_not") if isinstance(part := given.get(name), list | tuple)]
@@ -169,10 +171,12 @@ def _is_deeper(given: object, depth: int) -> bool:
 
 
 def _first_second(bound: date | datetime, *, after: bool) -> int:
-    """Return the first second at or after a bound; `after`: the first one that is later, of a day the next day's.
+    """Return the first second at or after a bound; `after`: the first later one, of a day that of the next day.
 
-    After the last day of the calendar comes FOREVER.
+    It is FOREVER after the last day of the calendar.
     """
+    # Payloads have whole seconds. A `gt` bound within a second is passed by the next whole one, a `gte` bound too; they
+    # differ only on the second itself: gt 09:00:00 begins at 09:00:01, gte 09:00:00 at 09:00:00.
     if isinstance(bound, datetime):
         seconds = ((bound if bound.tzinfo else bound.replace(tzinfo=UTC)) - _EPOCH).total_seconds()
         return math.floor(seconds) + 1 if after else math.ceil(seconds)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..store import MemoryStore
 
 LINKING_S = 2.0
-"""The longest that a `show` waits for the background work of comparing what was remembered."""
+"""The longest that a `show` waits until a new memory is compared with older ones."""
 
 
 def hello(store: Any, params: HelloParams, call: Call) -> HelloAnswer:
@@ -62,12 +62,14 @@ def remember(store: MemoryStore, params: RememberParams, call: Call) -> Future[K
         curated=params.priority if params.always else 0,
         idempotency_key=params.idempotency_key,
     )
+    # The write is acknowledged by a future: the server answers when the ledger has it, without a thread that waits.
     return _curated(store, kept, params.priority) if params.always else kept
 
 
 async def _curated(store: MemoryStore, acknowledged: Future[Kept], priority: int) -> Kept:
     """Give a priority to a memory that was known without one, which keeping it again does not change."""
     kept = await asyncio.wrap_future(acknowledged)
+    # A claim that waits for review gets no priority: it would steer before its person has accepted it.
     if kept.novelty != "new" and not kept.waits:
         await asyncio.to_thread(store.curate, kept.node_id, priority)
     return kept
@@ -87,6 +89,7 @@ def observe(store: MemoryStore, params: ObserveParams, call: Call) -> Future[Obs
         cwd=session.cwd,
     )
     turns = [NewTurn(t.role, t.text, t.at, t.external_id) for t in params.turns]
+    # `live`: an agent is in this session now, so the store also keeps its turns in memory for what may help next.
     return store.observe(head, turns, params.idempotency_key, live=True)
 
 
@@ -120,6 +123,7 @@ def show(store: MemoryStore, params: ShowParams, call: Call) -> ShowAnswer:
     if params.linked:
         store.settle_links(LINKING_S)
     shown = store.show(params.node_id)
+    # The offset counts characters, not bytes: it is the same in every client, and no page splits a character.
     page = cut_to_bytes(shown.text[params.offset :])
     end = params.offset + len(page)
     rest = end if end < len(shown.text) else None

@@ -18,6 +18,7 @@ from .protocol import PROTOCOL_VERSION, KeptKind
 
 def _instant(at: datetime) -> datetime:
     aware = in_calendar(at if at.tzinfo else at.replace(tzinfo=UTC))
+    # Within a day of year 1 or 9999 the same instant has no date in some zone, and arithmetic overflows.
     if aware is None:
         raise PydanticCustomError("instant", "it is too near to an end of the calendar")
     return aware
@@ -29,7 +30,7 @@ Query = Annotated[str, Field(max_length=2**16)]
 Folder = Annotated[str, Field(min_length=1, max_length=4096)]
 Key = Annotated[str, Field(min_length=1, max_length=128)]
 Instant = Annotated[datetime, AfterValidator(_instant)]
-"""A time that can be reckoned with in every zone; without an offset it is UTC."""
+"""A time that has a date in every zone; without an offset it is UTC."""
 
 Words = Annotated[str, Field(min_length=1, max_length=2**20)]
 Line = Annotated[str, Field(max_length=500)]
@@ -60,7 +61,7 @@ class HelloParams(Params):
 class RecallParams(Params):
     """The question. No channel: that of the caller's working directory, `cwd`; `*`: all of them.
 
-    What was said in the `session` that asks is left out.
+    Turns of the asking `session` are left out.
     """
 
     query: Query
@@ -77,7 +78,7 @@ class RecallParams(Params):
 
 
 class ContextParams(Params):
-    """The question, and how many tokens an agent has for the answer."""
+    """The question, and the token budget of the answer."""
 
     query: Query
     budget_tokens: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1000
@@ -92,7 +93,7 @@ class RememberParams(Params):
     """One thing to keep. No channel: that of the git repository of the caller's working directory, `cwd`.
 
     `agent_id` names the agent that wrote it down, in its `session`; without one it is the person's own. `always`: it
-    stands in every envelope of its channel, the highest `priority` first.
+    begins every envelope of its channel, the highest `priority` first.
     """
 
     text: Words
@@ -140,7 +141,7 @@ class ObserveParams(Params):
 class ShowParams(Params):
     """One memory or turn; a long text comes in pages, `offset` in characters.
 
-    `linked`: wait a moment until what was remembered is compared with what was known.
+    `linked`: wait a moment until new memories are compared with older ones.
     """
 
     node_id: Name
@@ -149,7 +150,7 @@ class ShowParams(Params):
 
 
 class ListParams(Params):
-    """A page of memories, newest first. `always`: only those that stand in every envelope.
+    """A page of memories, newest first. `always`: only those of every envelope.
 
     A channel: of that one alone. Else a `cwd`: of its channel and the global one, where `recall` looks too. Neither, or
     the channel `*`: of all.
@@ -200,7 +201,7 @@ class TagParams(Params):
 
 
 class AnchorSetParams(Params):
-    """The change of a session's anchor: what is left out stays as it was."""
+    """The change of a session's anchor; a field that is left out stays unchanged."""
 
     session: Name
     channel: Channel | None = None
@@ -230,14 +231,14 @@ class AnchorGetParams(WorkParams):
 
 
 class LearnedParams(Params):
-    """One thing that was learned: what worked (procedure), what did not and why (negative), what was decided."""
+    """One lesson: a working way (procedure), a failure with its reason (negative), a decision."""
 
     text: Annotated[str, Field(min_length=1, max_length=4000)]
     kind: Literal["procedure", "negative", "decision", "fact", "preference"] = "procedure"
 
 
 class ReflectParams(Params):
-    """The things that an agent learned in a session; `outcome` is what came of the task."""
+    """The lessons of an agent in a session, and the `outcome` of its task."""
 
     session: Name
     learned: Annotated[tuple[LearnedParams, ...], Field(max_length=32)] = ()
@@ -264,7 +265,7 @@ class GoalSetParams(WorkParams):
 
 
 class ThoughtParams(Params):
-    """A thought of a session's agent, which is held in memory alone."""
+    """A thought of a session's agent, which is kept in memory alone."""
 
     session: Name
     text: Annotated[str, Field(min_length=1, max_length=2000)]
@@ -273,7 +274,7 @@ class ThoughtParams(Params):
 
 
 class SessionIdParams(Params):
-    """The session that is meant."""
+    """A session."""
 
     session: Name
 
@@ -287,6 +288,7 @@ MOST_NESTED = 100
 
 def _shallow(value: Any) -> Any:
     """Return a value of JSON. Raises ValueError where it is nested too deep to be written."""
+    # Level by level instead of by recursion: the depth is bounded by memory here, not by Python's stack.
     inner, depth = [value], 0
     while inner := [one for outer in inner for one in _parts(outer)]:
         depth += 1

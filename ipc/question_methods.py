@@ -1,4 +1,4 @@
-"""The methods that answer a question: recall and context, with notes on what limits the answer."""
+"""The methods that answer a question: recall and context, with notes on the limits of the answer."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def bounded(run: Callable[[Any, AnyParams, Call], Answer]) -> Callable[[Any, Any
 
     @wraps(run)
     def run_in_time(store: Any, params: AnyParams, call: Call) -> Answer:
+        # A request that waited for its thread may have been cancelled meanwhile.
         call.raise_if_cancelled()
         with within(ANSWER_S):
             return run(store, params, call)
@@ -70,6 +71,8 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
     if left_out:
         notes.append(f"{left_out} more hits are too long for one answer; ask for fewer, or `show` them one by one")
     elsewhere: Sequence[Elsewhere] = ()
+    # Hits of other channels are shown only where the question named no channel and its own is empty: a new project
+    # should not look as if nothing was known, and a project with memories should not get those of another.
     if found.abstained:
         reasons, is_empty = why_nothing(store, params, channel)
         notes += reasons
@@ -78,6 +81,7 @@ def recall(store: MemoryStore, params: RecallParams, call: Call) -> RecallAnswer
     answer = RecallAnswer(hits, found.abstained, notes, channel, found.confidence, elsewhere)
     if params.explain:
         answer = replace(answer, trace=trace_answer(found.trace))
+    # `wanted=False`: to ask why a memory was not found is no use of it, and must not keep it from fading.
     if params.why_not is not None:
         node = store.show(params.why_not, wanted=False)
         ruled_out_by = store.ruled_out_by(params.why_not, where)
@@ -156,6 +160,7 @@ def why_nothing(store: MemoryStore, params: RecallParams | ContextParams, channe
 def cut_to_bytes(text: str, size_bytes: int | None = None) -> str:
     """Return the longest beginning of a text that takes at most `size_bytes` (MAX_TEXT_BYTES) in a JSON string."""
     size_bytes = MAX_TEXT_BYTES if size_bytes is None else size_bytes
+    # The usual case without a look at the characters: even if each became the longest escape, the text would fit.
     if len(text) * LONGEST_ESCAPE <= size_bytes:
         return text
     size = 0
@@ -173,6 +178,7 @@ def hits_that_fit(hits: Iterable[Hit]) -> tuple[list[Hit], int]:
     fit: list[Hit] = []
     left_out, left_bytes = 0, MAX_TEXT_BYTES
     for hit in hits:
+        # The first hit is cut rather than left out, so that an answer is never empty for its size alone.
         text = cut_to_bytes(hit.text, left_bytes)
         is_cut = len(text) < len(hit.text)
         if left_out or (fit and is_cut):
@@ -212,6 +218,7 @@ def why_not(
     """
     candidates: Sequence[Mapping[str, Any]] = trace.get("candidates") or ()
     turn = _unit_of(node)
+    # Search ranks a fact under the turn that it was drawn from, unless the question asks for levels or filters.
     is_found_by_turn = node.live and not asked.levels and asked.filter is None
     ids = {node.node_id, turn} if is_found_by_turn else {node.node_id}
     place = next((i for i, one in enumerate(candidates, 1) if not ids.isdisjoint((one["unit"], *one["nodes"]))), None)

@@ -1,4 +1,4 @@
-"""The answers that the store has no dataclass of. What the store answers by itself is its own dataclass on the wire.
+"""The answers of which the store has no dataclass. Where it has one, that is the type on the wire.
 
 Every dataclass is encoded by `protocol.as_json`, field by field. `docs/protocol.md` describes the same fields, and a
 test compares both with the table of methods.
@@ -83,7 +83,7 @@ class WhyNotAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RecallAnswer:
-    """The memories that were found. `channel` is the one that was searched beside the global one."""
+    """The memories that were found in `channel` and the global one."""
 
     hits: Sequence[Hit]
     abstained: bool
@@ -97,7 +97,7 @@ class RecallAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ContextAnswer(Envelope):
-    """One text for a model, and the channel that was searched beside the global one."""
+    """One text for a model, from `channel` and the global one."""
 
     channel: str = ""
 

@@ -48,11 +48,12 @@ def anchor_recover(store: MemoryStore, params: WorkParams, call: Call) -> Found:
 
 
 def reflect(store: MemoryStore, params: ReflectParams, call: Call) -> ReflectAnswer:
-    """Keep what an agent learned in a session; the outcome of its task is an episode."""
+    """Keep the lessons of an agent in a session; the outcome of its task is an episode."""
     channel = _channel_of(store, params)
     learned = [(Kind(one.kind), one.text) for one in params.learned]
     if params.outcome.strip():
         learned.append((Kind.EPISODE, params.outcome))
+    # All lessons go in one call with one key, so that a repeated `reflect` keeps none of them twice.
     lessons = store.reflect(params.session, channel, learned, params.agent_id, params.idempotency_key)
     return ReflectAnswer(
         store.session_name(params.session),
@@ -89,6 +90,7 @@ def session_end(store: MemoryStore, params: SessionIdParams, call: Call) -> Sess
 
 def thought(store: MemoryStore, params: ThoughtParams, call: Call) -> ThoughtAnswer:
     """Keep a thought of a session's agent in memory."""
+    # Without a channel of its own a thought belongs to that of its session, which the store knows.
     named = _channel_of(store, params) if params.channel or params.cwd else None
     thoughts = store.think(params.session, named, params.text)
     return ThoughtAnswer(store.session_name(params.session), thoughts)

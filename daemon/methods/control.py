@@ -39,7 +39,7 @@ Word = Annotated[str, Field(max_length=64)]
 
 
 class HookParams(Params):
-    """An agent's event, and what the agent says of it; unknown ones are answered with nothing."""
+    """An agent's event with the data that the agent gives; the answer to an unknown event is empty."""
 
     agent: Word
     event: Word
@@ -63,7 +63,7 @@ class ImportParams(Params):
 
 
 class CheckParams(Params):
-    """`accept`: what vanished from the vault is meant to be gone."""
+    """`accept`: the files that vanished from the vault were deleted on purpose."""
 
     accept: bool = False
 
@@ -139,7 +139,7 @@ class StopAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """The daemon's process: its start by the monotonic clock, how it is stopped, and what is wrong with its socket."""
+    """The daemon's process: its start by the monotonic clock, its stop, and the problem of its socket, "" for none."""
 
     started_s: float
     stop: Callable[[], None]
@@ -203,6 +203,7 @@ class ControlMethods:
         settings = self._settings.llm
         if settings.provider == "none":
             return None
+        # Asking a model server takes up to its timeout, and `status` is polled.
         if time.monotonic() - self._llm_asked_s >= LLM_ASKED_AGAIN_S:
             from ...llm.budget import problem
 
@@ -215,6 +216,7 @@ class ControlMethods:
     def import_(self, params: ImportParams, call: Call) -> ImportAnswer:
         """Read files into the store."""
         refuse_if_paused(self._store)
+        # The client resolves paths: its working folder is not the daemon's.
         relative = [path for path in params.paths if not Path(path).is_absolute()]
         if relative:
             raise Refused(
@@ -260,7 +262,7 @@ class ControlMethods:
         return PauseAnswer(False)
 
     def channel(self, params: ChannelParams, call: Call) -> ChannelAnswer:
-        """Switch learning in one channel off or on. Raises NotFound for what is none."""
+        """Switch learning in one channel off or on. Raises NotFound for an unknown channel."""
         there = {*self._store.channel_names_with(params.name), *self._store.channels_off, GLOBAL_CHANNEL}
         channel = full_name(params.name, there)
         if channel not in there:
@@ -274,6 +276,7 @@ class ControlMethods:
 
     def stop(self, params: NoParams, call: Call) -> StopAnswer:
         """End the daemon, after this answer is sent."""
+        # The loop sends this answer first: `call_soon` runs after the current turn.
         asyncio.get_running_loop().call_soon(self._process.stop)
         return StopAnswer(True)
 

@@ -45,7 +45,7 @@ class DreamParams(Params):
 
 
 class RunsParams(Params):
-    """The length of the history; of one `kind`, or with `all` also the runs that only link what was remembered."""
+    """The number of runs to list; those of one `kind`, or with `all` also the runs of kind `link`."""
 
     limit: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20
     kind: Annotated[str, Field(pattern=r"^[a-z_]{1,32}$")] | None = None
@@ -182,6 +182,7 @@ class DreamMethods:
         """Start a dream: wait for its end, or return its id at once."""
         if not params.dry_run:
             refuse_if_paused(self._store)
+        # A dream over a memory whose vault is still being read would miss the changes made by hand.
         await asyncio.to_thread(self._store.wait_until_caught_up, CAUGHT_UP_WITHIN_S)
         if self._dreamer.running is not None:
             raise Refused(f"The dream {self._dreamer.running} is running.", "`dreamctl runs` shows when it is over.")
@@ -192,6 +193,7 @@ class DreamMethods:
                 )
             )
         task = asyncio.create_task(self._dreamer.dream(params.kind, by_hand=True))
+        # The loop keeps only weak references to tasks: without this set the dream could be collected while it runs.
         self._unwaited.add(task)
         task.add_done_callback(self._unwaited.discard)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # recorded by the dreamer
@@ -218,6 +220,7 @@ class DreamMethods:
 
     def undo(self, params: UndoParams, call: Call) -> UndoAnswer:
         """Undo a run."""
+        # Read before the undo: afterwards both cases look alike.
         already = self._store.run(params.run_id).state == "undone"
         undone = self._store.undo(params.run_id)
         try:
@@ -282,6 +285,7 @@ def _dream_answer(result: DreamResult) -> DreamAnswer:
 
 def _run_answer(run: Run) -> RunAnswer:
     summary = run.summary
+    # A dream records its own seconds; of other runs only the start and the end are known.
     seconds = (run.ended_at - run.started_at).total_seconds() if run.ended_at else None
     return RunAnswer(
         run_id=run.run_id,

@@ -65,6 +65,7 @@ class PurgeMethods:
         selection = await asyncio.to_thread(self._selection, params)
         if params.dry_run:
             return await asyncio.to_thread(self._store.preview_purge, selection)
+        # Shielded: a purge that its client leaves half-way must still erase everything.
         task = asyncio.create_task(self._purge(selection, call.progress))
         return await asyncio.shield(task)
 
@@ -75,6 +76,7 @@ class PurgeMethods:
         return Selection(params.nodes, channel, params.matching, params.before, params.secrets)
 
     async def _purge(self, selection: Selection, on_progress: Callable[[str, int, int], None]) -> Purged:
+        # A dream that has read the data already could write it back after the purge.
         async with self._dreamer.held_back("a purge is under way"):
             purged = await asyncio.to_thread(self._store.purge, selection, on_progress)
             if purged.run_id is not None:

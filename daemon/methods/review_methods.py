@@ -87,7 +87,7 @@ class DecayAnswer:
 
 @dataclass(frozen=True, slots=True)
 class LeakAnswer:
-    """A file that holds what looks like a secret."""
+    """A file with text that looks like a secret."""
 
     node_id: str
     path: str
@@ -96,7 +96,7 @@ class LeakAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ReviewAnswer:
-    """The decisions that wait for a person, the marks that they may take back, and what agents wrote down."""
+    """The decisions that wait for a person, the marks that they may take back, and the memories that agents wrote."""
 
     decisions: Sequence[Decision]
     total: int
@@ -114,7 +114,8 @@ class ReviewMethods:
         self._settings = settings
 
     def decay_preview(self, params: DecayParams, call: Call) -> DecayAnswer:
-        """Return what would fade within so many days; nothing is changed."""
+        """Return the memories that would be archived within `days`; nothing is changed."""
+        # Imported here: the pipelines cost a start of the daemon more than this method is worth.
         from ...pipelines.stages import decay
 
         now = utc_now()
@@ -146,7 +147,7 @@ class ReviewMethods:
         return self._store.restore(params.node_id)
 
     def review_list(self, params: ReviewParams, call: Call) -> ReviewAnswer:
-        """Return what waits, a page of the marks, and the secrets that a dream found and may not take out."""
+        """Return the decisions and claims that wait, a page of the marks, and the files with secrets."""
         waiting = self._store.decisions()
         marked = self._store.marks(params.offset, MOST_MARKS)
         claims = self._store.waiting()[:MOST_DECISIONS]
@@ -172,7 +173,8 @@ class ReviewMethods:
         return self._store.decide(params.decision, params.keep, params.by or _login(), params.text)
 
     def _leaks(self) -> list[LeakAnswer]:
-        """Return the files that the latest dream named and that still hold what looks like a secret."""
+        """Return the files that the latest dream named and that still have text that looks like a secret."""
+        # By state and kind, so that a day of other runs does not push the last dream out of the few that are read.
         runs = self._store.runs(RUNS_LOOKED_AT, kinds=LINTING, states=LANDED)
         named = next((run.summary["leaks"] for run in runs if "leaks" in run.summary), ())
         leaks = self._store.leaks(named)

@@ -39,7 +39,7 @@ class PlaceParams(Params):
 
 
 class WatchParams(PlaceParams):
-    """`backlog` none: what was said before now is left out. With `dry_run` it is only counted."""
+    """`backlog` none: turns before now are left out. `dry_run`: they are only counted."""
 
     backlog: Literal["all", "none"] = "all"
     dry_run: bool = False
@@ -58,7 +58,7 @@ class PlaceAnswer:
 
 @dataclass(frozen=True, slots=True)
 class WatchAnswer(PlaceAnswer):
-    """A place, and an estimate of what is there already; `watched` is false after a dry run."""
+    """A place with an estimate of its backlog; `watched` is false after a dry run."""
 
     watched: bool
     files: int
@@ -104,7 +104,7 @@ class TranscriptMethods:
         self._follower = follower
 
     def watch(self, params: WatchParams, call: Call) -> WatchAnswer:
-        """Follow a place from now on, and estimate what is there already."""
+        """Follow a place from now on, and estimate its backlog."""
         place = _place(params)
         found = self._follower.preview(place)
         if not params.dry_run:
@@ -120,7 +120,7 @@ class TranscriptMethods:
         )
 
     def unwatch(self, params: PlaceParams, call: Call) -> PlaceAnswer:
-        """Stop following a place. What was learned stays."""
+        """Stop following a place. Its sessions stay in the memory."""
         return self._place_answer(self._follower.unwatch(params.path or str(params.agent)))
 
     def problems(self) -> list[Problem]:
@@ -147,6 +147,7 @@ class TranscriptMethods:
         rate = (
             taken.bytes_of_backlog / taken.seconds_of_backlog if taken.bytes_of_backlog else UNMEASURED_BYTES_A_SECOND
         )
+        # Files that appear while the backlog is read may make it larger than it was at the start.
         total = max(files, self._follower.waiting.backlog_files)
         return BacklogAnswer(files, total, round(left / rate / 60, 1))
 

@@ -34,7 +34,7 @@ NUMBER_WIDTH: Final = 6
 """The bounds that the tool documents: lines of a file, and the width of their numbers."""
 
 LONGEST_PATH: Final = 1000
-"""The characters of a path; a document's key, and what is looked for below it, may have a few more."""
+"""The characters of a path; a document's key, and a prefix of keys, may have a few more."""
 
 LEVELS: Final = 2
 """The levels of a folder that a view shows."""
@@ -57,7 +57,7 @@ class DreamdMemoryTool(BetaAbstractMemoryTool):
         self._files = Space(client or Client(name="anthropic-memory"), space, channel)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Show a file with numbered lines, or what is in a folder."""
+        """Show a file with numbered lines, or list a folder."""
         path = _checked(command.path)
         if (file := self._get(path)) is not None:
             return _numbered(command.path, _text(file), command.view_range)
@@ -68,6 +68,7 @@ class DreamdMemoryTool(BetaAbstractMemoryTool):
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
         """Create a file; one that is there stays as it is."""
         path = _checked(command.path)
+        # Documents have no folders, only keys with slashes: the rules of a file system are kept by these checks.
         self._refuse_below_a_file(command.path, path)
         if self._is_folder(path) or not self._put(path, command.file_text, NOTHING):
             raise ToolError(f"File {command.path} already exists")
@@ -158,7 +159,7 @@ class AsyncDreamdMemoryTool(BetaAsyncAbstractMemoryTool):
         self._tool = DreamdMemoryTool(client, space=space, channel=channel)
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> BetaFunctionToolResultType:
-        """Show a file with numbered lines, or what is in a folder."""
+        """Show a file with numbered lines, or list a folder."""
         return await asyncio.to_thread(self._tool.view, command)
 
     async def create(self, command: BetaMemoryTool20250818CreateCommand) -> BetaFunctionToolResultType:
@@ -190,6 +191,7 @@ def _checked(named: str) -> str:
     """Return a path in its shortest form. Raises ToolError for one outside of /memories, and for one too long."""
     if not named.startswith(ROOT):
         raise ToolError(f"Path must start with /memories, got: {named}")
+    # Normalised before the check, so that `/memories/../etc` cannot pass it.
     path = posixpath.normpath(posixpath.join(ROOT, named[len(ROOT) :].lstrip("/")))
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise ToolError(f"Path {named} would escape /memories directory")
@@ -203,7 +205,7 @@ def _text(file: Json) -> str:
 
 
 def _refused(error: DaemonError) -> Exception:
-    """Return what the model is told of an input that cannot be kept; any other error as it is."""
+    """Return the model's error for an input that cannot be kept; any other error unchanged."""
     return ToolError(f"{error}. {error.hint}".strip()) if error.code == INVALID_PARAMS else error
 
 
@@ -264,7 +266,7 @@ def _inserted(command: BetaMemoryTool20250818InsertCommand, text: str) -> tuple[
 
 
 def _listing(named: str, path: str, files: Sequence[Json]) -> str | None:
-    """Return what a view of a folder shows: two levels of it, nothing hidden; None where there is no such folder."""
+    """Return the listing of a folder: two levels, without hidden files; None for an unknown folder."""
     if not files and path != ROOT:
         return None
     sizes: dict[tuple[str, ...], int] = {}

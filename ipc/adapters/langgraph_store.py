@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SPACE: Final = ("langgraph",)
 
 MOST_RANKED: Final = 1000
-"""Items that a question ranks; what is not among them comes after them, unranked."""
+"""Items that a question ranks; all others follow, unranked."""
 
 Request = tuple[str, dict[str, Any]]
 Steps = Generator[Request, Any, Any]
@@ -64,7 +64,7 @@ class DreamdStore(BaseStore):
         self._asynchronous: tuple[asyncio.AbstractEventLoop, AsyncClient] | None = None
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Answer every question by what was there before, then put and delete."""
+        """Answer every question from the state before, then put and delete."""
         reads, writes = self._planned(ops)
         results: list[Result] = [steps if steps is None else self._run(steps) for steps in reads]
         for steps in writes:
@@ -88,11 +88,12 @@ class DreamdStore(BaseStore):
             self._asynchronous = None
 
     def _planned(self, ops: Iterable[Op]) -> tuple[list[Steps | None], list[Steps]]:
-        """Return the steps of each question, None for what writes, and those of the last put of each key."""
+        """Return the steps of each question, None for a put, and the steps of the last put of each key."""
         reads: list[Steps | None] = []
         puts: dict[tuple[tuple[str, ...], str], PutOp] = {}
         for op in ops:
             if isinstance(op, PutOp):
+                # Of several puts of one key in a batch the last one counts, as in the reference implementation.
                 puts[op.namespace, op.key] = op
                 reads.append(None)
             elif isinstance(op, GetOp):
@@ -238,7 +239,7 @@ COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 
 
 def matches(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Return True for a value whose fields are what a filter wants.
+    """Return True for a value whose fields pass a filter.
 
     Raises ValueError for an unknown operator, and TypeError or ValueError where a comparison has no number.
     """

@@ -79,7 +79,7 @@ class Space:
             return False
 
     def observe(self, session: dict[str, Any], turns: Sequence[dict[str, str]]) -> None:
-        """Have what was said in a session learned."""
+        """Send the turns of a session to be learned."""
         with self._turn:
             given = {"channel": self._channel, **session} if self._channel else session
             self._client.call("observe", {"session": given, "turns": list(turns)})
@@ -94,6 +94,7 @@ class Space:
         return True
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        # The client is one connection with one call at a time, and frameworks call from many threads.
         with self._turn:
             return self._client.call(method, {"space": self._space, **params})
 

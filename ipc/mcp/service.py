@@ -1,4 +1,4 @@
-"""MCP as the SDK serves it. Importing this costs a second of a processor and 40 MiB: only a session does."""
+"""MCP as the SDK serves it. Importing this costs a second of a processor and 40 MiB, so only a session imports it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .tools import INSTRUCTIONS, RESOURCES, TEMPLATES, TOOLS, arguments_of, read
 
 NAME = "dreamd"
 UNNAMED = "agent"
-"""An agent that names itself not at all is one nevertheless: what it writes down is not a person's word."""
+"""The name of an agent without one: its statements must not count as a person's."""
 LONGEST_NAME = 64
 _NO_NAME = re.compile(r"[^\w.-]")
 
@@ -57,6 +57,7 @@ class Incoming:
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False))
         except ValidationError as error:
+            # The SDK only logs an invalid message; without an answer the agent would wait for its deadline.
             if (request_id := message.get("id")) is not None:
                 complaint = types.ErrorData(code=INVALID_REQUEST, message="this is no message of MCP")
                 failed = types.JSONRPCError(jsonrpc="2.0", id=request_id, error=complaint)
@@ -105,7 +106,7 @@ class Outgoing:
 
 
 class Log(logging.Handler):
-    """The SDK's warnings in our log: where and what kind, never their values, which may be somebody's words."""
+    """The SDK's warnings in our log: place and kind, never their values, which may be a person's words."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log the sentence without its values."""
@@ -170,14 +171,14 @@ def _said(text: str, is_error: bool = False) -> types.CallToolResult:
 
 
 def _agent(context: Context) -> str | None:
-    """Return the name that the agent's program gives itself, as far as a name may go."""
+    """Return the name that the agent's program gives itself, in the characters of a name."""
     parameters = context.session.client_params
     name = parameters.client_info.name if parameters and parameters.client_info else ""
     return _NO_NAME.sub("", name)[:LONGEST_NAME].lstrip(".") or None
 
 
 def _session(context: Context) -> str | None:
-    """Return the agent's session: that of this call (Codex says it with each), else of the connection, or its relay."""
+    """Return the agent's session: that of this call (Codex sends one), else that of the connection or its relay."""
     turn = (context.meta or {}).get("x-codex-turn-metadata")
     named = turn.get("session_id") if isinstance(turn, dict) else None
     known = context.lifespan_context.known

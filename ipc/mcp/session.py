@@ -48,6 +48,7 @@ class WireClient:
         """Return a method's result. Raises ProtocolError; cancelled, it cancels the request."""
         self._last_id += 1
         request_id = self._last_id
+        # The server decides by the size of the line if a message is long; here there is no line, so it is estimated.
         size_bytes = sum(len(value) for value in params.values() if isinstance(value, str))
         answer = self._answers[request_id] = self._server.loop.create_future()
         try:
@@ -55,6 +56,7 @@ class WireClient:
             message = await answer
         finally:
             del self._answers[request_id]
+            # Still open: the task of this call was cancelled, since its agent cancelled the tool or left.
             if (request := self.requests.get(request_id)) is not None:
                 self._server.cancel(request)
         if (error := message.get("error")) is not None:
@@ -63,7 +65,7 @@ class WireClient:
         return result
 
     def send(self, line: bytes) -> None:
-        """Hand an answer to who waits for it; progress is nobody's."""
+        """Hand an answer to the call that waits for it; progress is dropped."""
         message = json.loads(line)
         waiting = self._answers.get(message.get("id", ""))
         if waiting is not None and not waiting.done():
@@ -91,8 +93,8 @@ MOST_LISTENING = 16
 class McpSession:
     """An agent, as far as it is known, and its open requests. The SDK is imported with the first session, in a thread.
 
-    `known` has the agent's `cwd`, `agent`, `session` and `relay`, as far as it told them. A request is open until it is
-    answered or cancelled; one that listens stays open and is owed nothing.
+    `known` has the agent's `cwd`, `agent`, `session` and `relay`, as far as it sent them. A request is open until it is
+    answered or cancelled; one that listens stays open, and nothing waits for it.
     """
 
     def __init__(self, server: Server, connection: Connection, known: Mapping[str, str]) -> None:
@@ -112,7 +114,7 @@ class McpSession:
 
     @property
     def has_room(self) -> bool:
-        """Say whether another line is taken."""
+        """Return True while another line is taken."""
         return self.open_count < self._most_open and self._incoming.qsize() < self._most_open
 
     def receive(self, line: bytes) -> None:
@@ -129,6 +131,7 @@ class McpSession:
         if "id" in message and type(request_id) not in (int, str):
             self._refuse(ProtocolError('"id" must be an integer or a string', code=INVALID_REQUEST))
             return
+        # Answered here and not by the SDK, so that the answer proves the loop alone.
         if method == PROBE and request_id is not None:
             self._connection.send(encode_answer(request_id, {}))
             return
@@ -154,7 +157,7 @@ class McpSession:
             self._connection.pump()
 
     def may_listen(self) -> bool:
-        """Say whether so many requests may listen."""
+        """Return True while no more than MOST_LISTENING requests listen."""
         return sum(method == LISTEN for method in self._open.values()) <= MOST_LISTENING
 
     def end(self) -> None:
@@ -168,6 +171,7 @@ class McpSession:
         """Return the same key for the same call of the same relay, over any connection; None without a relay."""
         if not (relay := self.known.get("relay")):
             return None
+        # The relay's random name makes ids of different agents distinct, and survives a restart of the daemon.
         call = json.dumps([relay, request_id, arguments], sort_keys=True)
         return f"mcp:{sha256(call.encode()).hexdigest()}"
 
@@ -176,6 +180,7 @@ class McpSession:
 
     async def _serve(self) -> None:
         try:
+            # In a thread: the import takes a second, in which the loop answers others.
             service = await asyncio.to_thread(import_module, ".service", __package__)
             await service.serve(self)
         except Exception as error:
@@ -195,7 +200,7 @@ ATTACH = "mcp.attach"
 class AttachParams(BaseModel):
     """The parties to a session: the agent's folder and name, its own session, and the process that relays it.
 
-    What a newer relay says beside these is passed over.
+    Further parameters of a newer relay are ignored.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)

@@ -1,6 +1,6 @@
 """The listening socket, and the accepting of its connections.
 
-It is made for its owner alone, never beside a living one, or adopted from systemd or launchd.
+The socket is its owner's alone, never a second one at one path, or adopted from systemd or launchd.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PROBE_TIMEOUT_S = 1.0
 
 
 class ListenerError(ProtocolError):
-    """A path at which there can be no socket; the message says why."""
+    """A path at which there can be no socket; the message is the reason."""
 
 
 class AddressInUse(ListenerError):
@@ -46,17 +46,17 @@ class Listener:
         self._made = _identity(self.place) if self.place else None
 
     def is_lost(self) -> bool:
-        """Say whether the socket file is gone, or is another: then no client can connect any more."""
+        """Return True if the socket file is gone, or is another one: then no client can connect."""
         return self.place is not None and (self._made is None or _identity(self.place) != self._made)
 
     def unlock(self) -> None:
-        """Let go of the lock beside the socket."""
+        """Release the lock of the socket."""
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None
 
     def close(self) -> None:
-        """Stop listening; the socket file goes if it is still ours. What systemd made stays. Safe to call twice."""
+        """Stop listening; remove the socket file if it is still ours. One of systemd's stays. Safe to call twice."""
         if self.socket.fileno() < 0:
             return
         self.socket.close()
@@ -68,6 +68,7 @@ class Listener:
 def listen_again(lost: Listener) -> Listener:
     """Listen at the place of a listener whose socket file is gone. Raises ListenerError, and AddressInUse."""
     assert lost.place is not None
+    # A lock file that was removed with the socket is another file now, so the old lock would protect nothing.
     lost.unlock()
     return open_listener(lost.place)
 
@@ -82,6 +83,7 @@ def open_listener(path: str | Path) -> Listener:
     if complaint := too_long(str(path)):
         raise ListenerError(complaint, "set DREAMD_SOCKET to a shorter path, for the daemon and for its clients")
     _own_folder(path.parent)
+    # The lock comes first: without it two starts could each find the other's socket stale and remove it.
     lock_fd = _lock(path)
     try:
         _remove_stale(path)
@@ -124,6 +126,7 @@ def _own_folder(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
+        # A folder of our own name is ours to restrict; another one is only checked.
         if found.st_uid == os.geteuid() and folder.name == "dreamd":
             folder.chmod(0o700)
             return
@@ -136,7 +139,7 @@ def _own_folder(folder: Path) -> None:
 
 
 def _lock(path: Path) -> int:
-    """Hold the lock beside the socket: it distinguishes a stale socket from one whose daemon is still starting."""
+    """Take the lock file of the socket: it distinguishes a stale socket from that of a daemon that is starting."""
     try:
         fd = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -161,11 +164,13 @@ def _remove_stale(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(PROBE_TIMEOUT_S)
         try:
+            # A connection proves a living daemon; a refused one proves that no process listens.
             probe.connect(str(path))
         except (ConnectionRefusedError, FileNotFoundError):
             path.unlink(missing_ok=True)
             return
         except OSError as error:
+            # A full queue, or a daemon that is busy: it lives.
             if error.errno not in (errno.EAGAIN, errno.ETIMEDOUT) and not isinstance(error, TimeoutError):
                 raise ListenerError(
                     f"cannot tell who owns {path}: {error}", "set DREAMD_SOCKET to another path"
@@ -174,10 +179,10 @@ def _remove_stale(path: Path) -> None:
 
 
 def _bind(path: Path) -> socket.socket:
-    """Bind beside the place, narrow, listen, and only then take the place: who sees the socket there can connect.
+    """Bind under another name, restrict, listen, and only then rename: a client that sees the socket can connect.
 
-    Until `listen` no client can connect, so the wide mode is never in use. The name beside the place is as long as the
-    place's own, which has been found short enough; the lock is held, so what lies there is of a start that died.
+    Until `listen` no client can connect, so the wide mode is never in use. The other name is as long as the first,
+    whose length was checked; this process has the lock, so a file of that name is of a start that died.
     """
     beside = path.with_name(path.name[:-1] + ("~" if path.name[-1] != "~" else "-"))
     sock = socket.socket(socket.AF_UNIX)
@@ -238,7 +243,7 @@ NO_ROOM = encode_error(
 class Acceptor:
     """Makes a protocol of each connection. asyncio's own logs 128 lines each time that descriptors run out.
 
-    One descriptor is kept in reserve: it is what a client is turned away with.
+    One descriptor is kept in reserve: with it a client is turned away.
     """
 
     def __init__(
@@ -259,7 +264,7 @@ class Acceptor:
         self._loop.add_reader(self.listener.socket.fileno(), self._accept_some)
 
     def stop(self) -> None:
-        """Accept nothing more, and let go of the listener."""
+        """Stop accepting, and close the listener."""
         if self._stopped:
             return
         self._stopped = True
@@ -276,6 +281,7 @@ class Acceptor:
             except BlockingIOError:
                 return
             except OSError as error:
+                # The client left between its connecting and this call.
                 if error.errno in GONE:
                     continue
                 if error.errno not in OUT_OF_DESCRIPTORS:
@@ -313,6 +319,7 @@ class Acceptor:
         return self._keep_reserve()
 
     def _rest(self) -> None:
+        # Level-triggered readiness would wake the loop without end while the waiting client cannot be accepted.
         self._loop.remove_reader(self.listener.socket.fileno())
         self._pause = self._loop.call_later(PAUSE_S, self.start)
 
