@@ -11,7 +11,6 @@ from typing import Any
 from .client import (
     HINT_LOG,
     HINT_SLOW,
-    HINT_START,
     MAX_ANSWER_BYTES,
     RETRY_S,
     Absent,
@@ -19,19 +18,15 @@ from .client import (
     OnProgress,
     Unreachable,
     empty_answer,
+    hello_line,
+    no_daemon,
+    of_another_user,
+    refuse_long_path,
+    request_line,
     result_of,
-    with_cwd,
 )
-from .protocol import (
-    MAX_LINE_BYTES,
-    PROTOCOL_VERSION,
-    Json,
-    LineBuffer,
-    encode_notification,
-    encode_request,
-    line_too_long,
-)
-from .socket_path import default_socket_path, too_long
+from .protocol import Json, LineBuffer, encode_notification
+from .socket_path import default_socket_path
 
 NO_DAEMON = "what answers is not dreamd"
 
@@ -68,10 +63,7 @@ class AsyncClient:
         """Return the method's result. Raises DaemonError, or Unreachable after the timeout or without a daemon."""
         self._last_id += 1
         request_id = self._last_id
-        request = encode_request(request_id, method, with_cwd(method, dict(params or {})))
-        if len(request) > MAX_LINE_BYTES:
-            too_long_a_line = line_too_long()
-            raise ClientError(str(too_long_a_line), too_long_a_line.hint)
+        request = request_line(request_id, method, dict(params or {}))
         # One timeout bounds connecting and asking, since an agent waits for the sum of both.
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -92,12 +84,9 @@ class AsyncClient:
         # The lock keeps calls that start together from opening a connection each.
         async with self._connecting:
             if self._connection is None or self._connection.is_broken:
-                if complaint := too_long(self.path):
-                    raise Unreachable(complaint, "set DREAMD_SOCKET to a shorter path")
+                refuse_long_path(self.path)
                 self._connection = _Connection(*await self._open(), self.server)
-                self._connection.send(
-                    encode_request("hello", "hello", {"client": self._name, "protocol": PROTOCOL_VERSION})
-                )
+                self._connection.send(hello_line(self._name))
             return self._connection
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -108,9 +97,9 @@ class AsyncClient:
                 return await asyncio.open_unix_connection(self.path)
             except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
                 if loop.time() + RETRY_S >= patience:
-                    raise Absent(f"no daemon answers at {self.path}", HINT_START) from None
+                    raise no_daemon(self.path) from None
             except PermissionError:
-                raise Unreachable(f"{self.path} belongs to another user", "set DREAMD_SOCKET to your own") from None
+                raise of_another_user(self.path) from None
             await asyncio.sleep(RETRY_S)
 
 

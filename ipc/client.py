@@ -117,10 +117,7 @@ class Client:
         """Return the method's result. Raises DaemonError, or Unreachable after the timeout or without a daemon."""
         deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         self._last_id += 1
-        request = encode_request(self._last_id, method, with_cwd(method, params or {}))
-        if len(request) > MAX_LINE_BYTES:
-            too_long_a_line = line_too_long()
-            raise ClientError(str(too_long_a_line), too_long_a_line.hint)
+        request = request_line(self._last_id, method, params or {})
         try:
             if self._socket is not None:
                 try:
@@ -151,7 +148,7 @@ class Client:
     def _ask_anew(self, request: bytes, deadline: float | None, on_progress: OnProgress | None) -> Json:
         self._connect(deadline)
         # Both lines go in one write: a new connection costs one round trip, not two.
-        hello = encode_request("hello", "hello", {"client": self._name, "protocol": PROTOCOL_VERSION})
+        hello = hello_line(self._name)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # turned away: why is there to be read
             self._send(hello + request, deadline)
         return self._wait(self._last_id, deadline, on_progress)
@@ -172,8 +169,7 @@ class Client:
         self._lines = []
 
     def _connect(self, deadline: float | None) -> None:
-        if complaint := too_long(self.path):
-            raise Unreachable(complaint, "set DREAMD_SOCKET to a shorter path")
+        refuse_long_path(self.path)
         patience = time.monotonic() + self._wait_s
         if deadline is not None:
             patience = min(patience, deadline)
@@ -186,11 +182,11 @@ class Client:
                 # No socket, or one without a listener: the daemon may be starting. EAGAIN: its queue is full.
                 sock.close()
                 if time.monotonic() + RETRY_S >= patience:
-                    raise Absent(f"no daemon answers at {self.path}", HINT_START) from None
+                    raise no_daemon(self.path) from None
                 time.sleep(RETRY_S)
             except PermissionError:
                 sock.close()
-                raise Unreachable(f"{self.path} belongs to another user", "set DREAMD_SOCKET to your own") from None
+                raise of_another_user(self.path) from None
             except BaseException:
                 sock.close()
                 raise
@@ -233,6 +229,36 @@ class Client:
         if type(message) is not dict:
             raise ConnectionResetError("what answers is not dreamd")
         return message
+
+
+def request_line(request_id: int, method: str, params: Json) -> bytes:
+    """Return a call as its line, with the working folder. Raises ClientError for a line that is too long."""
+    line = encode_request(request_id, method, with_cwd(method, params))
+    if len(line) > MAX_LINE_BYTES:
+        error = line_too_long()
+        raise ClientError(str(error), error.hint)
+    return line
+
+
+def hello_line(name: str) -> bytes:
+    """Return the first line of a connection."""
+    return encode_request("hello", "hello", {"client": name, "protocol": PROTOCOL_VERSION})
+
+
+def refuse_long_path(path: str) -> None:
+    """Raise Unreachable for a path that no socket can have."""
+    if complaint := too_long(path):
+        raise Unreachable(complaint, "set DREAMD_SOCKET to a shorter path")
+
+
+def no_daemon(path: str) -> Absent:
+    """Build the error for a socket without a daemon."""
+    return Absent(f"no daemon answers at {path}", HINT_START)
+
+
+def of_another_user(path: str) -> Unreachable:
+    """Build the error for a socket without permission."""
+    return Unreachable(f"{path} belongs to another user", "set DREAMD_SOCKET to your own")
 
 
 def _may_be_repeated(method: str, params: Json) -> bool:

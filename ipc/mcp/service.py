@@ -42,11 +42,26 @@ async def serve(session: McpSession) -> None:
     )
 
 
-class Incoming:
-    """A session's messages as the stream that the SDK reads."""
+class _Stream:
+    """One direction of a session, as the SDK opens and closes it."""
 
     def __init__(self, session: McpSession) -> None:
         self._session = session
+
+    async def aclose(self) -> None:
+        """Leave the session as it is: it ends with its connection."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class Incoming(_Stream):
+    """A session's messages as the stream that the SDK reads."""
 
     def __aiter__(self) -> Self:
         return self
@@ -68,23 +83,9 @@ class Incoming:
         """Wait for the next message."""
         return await self.__anext__()
 
-    async def aclose(self) -> None:
-        """Leave the session as it is: it ends with its connection."""
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class Outgoing:
+class Outgoing(_Stream):
     """The stream that the SDK writes: each message goes to the connection at once."""
-
-    def __init__(self, session: McpSession) -> None:
-        self._session = session
 
     async def send(self, item: SessionMessage, /) -> None:
         """Send a message."""
@@ -92,17 +93,6 @@ class Outgoing:
         line = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
         answers = message.id if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) else None
         self._session.answer(line, answers)
-
-    async def aclose(self) -> None:
-        """Leave the session as it is: it ends with its connection."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 class Log(logging.Handler):
