@@ -77,18 +77,10 @@ async def _curated(store: MemoryStore, acknowledged: Future[Kept], priority: int
 
 def observe(store: MemoryStore, params: ObserveParams, call: Call) -> Future[Observed]:
     """Add turns to a session."""
-    session = params.session
-    head = SessionHead(
-        session_id=session.session_id,
-        channel=channel_of(session.channel, session.cwd),
-        title=session.title,
-        started_at=session.started_at,
-        agent_id=session.agent_id,
-        task_id=session.task_id,
-        user_id=session.user_id,
-        cwd=session.cwd,
-    )
-    turns = [NewTurn(t.role, t.text, t.at, t.external_id) for t in params.turns]
+    # The parameters have the fields of the store's values, bounded: only the channel is worked out here.
+    channel = channel_of(params.session.channel, params.session.cwd)
+    head = SessionHead(**(dict(params.session) | {"channel": channel}))
+    turns = [NewTurn(**dict(turn)) for turn in params.turns]
     # `live`: an agent is in this session now, so the store also keeps its turns in memory for what may help next.
     return store.observe(head, turns, params.idempotency_key, live=True)
 
