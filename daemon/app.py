@@ -15,7 +15,7 @@ from typing import Any
 from loguru import logger
 
 from .. import __version__
-from ..ipc.mcp import session
+from ..ipc.mcp import mcp_session
 from ..ipc.server.listener import adopt_listener, open_listener
 from ..ipc.server.server import Server
 from ..ipc.socket_path import default_socket_path
@@ -104,7 +104,7 @@ class Daemon:
                 methods,
                 settings.ipc,
                 lambda method: activity.touch(),
-                {session.ATTACH: session.attach},
+                {mcp_session.ATTACH: mcp_session.attach},
             )
             await server.start(listener)
             stack.push_async_callback(server.stop)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..store.results import Document, Moved, Stored
+from .answers import DocumentGetAnswer, DocumentHit, DocumentListAnswer, DocumentSearchAnswer
 from .call import Call, Method
 from .channels import channel_of
 from .params import (
@@ -19,7 +20,6 @@ from .params import (
     DocumentSearchParams,
 )
 from .protocol import as_json
-from .results import DocumentGetAnswer, DocumentHit, DocumentListAnswer, DocumentSearchAnswer
 
 if TYPE_CHECKING:
     from ..store import MemoryStore

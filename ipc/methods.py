@@ -14,6 +14,7 @@ from ..store import Observed
 from ..store.filters import Condition, Filter
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Kind, NewTurn, SessionHead
 from ..store.results import Forgotten, Kept, Linked, Tagged
+from .answers import EmptyAnswer, FeedbackAnswer, HelloAnswer, ListAnswer, ShowAnswer, hello_answer, widened
 from .call import Call, Method
 from .channels import Names, channel_of, channel_of_repository
 from .document_methods import DOCUMENT_METHODS
@@ -30,7 +31,6 @@ from .params import (
     TagParams,
 )
 from .question_methods import QUESTION_METHODS, bounded, cut_to_bytes, filter_of
-from .results import EmptyAnswer, FeedbackAnswer, HelloAnswer, ListAnswer, ShowAnswer, hello_answer, widened
 from .work_methods import WORK_METHODS
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from pydantic_core import PydanticCustomError
 from ..store import in_calendar
 from ..store.model import Kind, Level, Verdict
 from ..store.names import Channel, DocumentKey, Label, Name
-from .filters import BoundedFilter
+from ..store.results import GoalState
+from .filter_params import BoundedFilter
 from .protocol import PROTOCOL_VERSION, KeptKind
 
 
@@ -260,7 +261,7 @@ class GoalSetParams(WorkParams):
 
     text: Line = ""
     goal_id: GoalId | None = None
-    state: Literal["active", "blocked", "completed", "abandoned"] | None = None
+    state: GoalState | None = None
     parent: Annotated[str, Field(max_length=64)] | None = None
 
 

@@ -113,7 +113,7 @@ class Notification(_Message):
         return f"Notification({self.method!r}, {self.params!r})"
 
 
-class Malformed(_Message):
+class MalformedLine(_Message):
     """A line that is no message: answer `error` under `id`, and close the connection when it is `fatal`."""
 
     __slots__ = ("error", "fatal", "id")
@@ -124,10 +124,10 @@ class Malformed(_Message):
         self.fatal = fatal
 
     def __repr__(self) -> str:
-        return f"Malformed({self.error.code}, {str(self.error)!r}, {self.id!r}, {self.fatal!r})"
+        return f"MalformedLine({self.error.code}, {str(self.error)!r}, {self.id!r}, {self.fatal!r})"
 
 
-Message = Request | Notification | Malformed
+Message = Request | Notification | MalformedLine
 
 
 class LineBuffer:
@@ -179,7 +179,7 @@ class Inbox:
     def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
         self._buffer = LineBuffer(max_bytes)
         self._max_bytes = max_bytes
-        self._lines: deque[bytes | Malformed] = deque()
+        self._lines: deque[bytes | MalformedLine] = deque()
         self.size_bytes = 0
 
     def __len__(self) -> int:
@@ -194,17 +194,17 @@ class Inbox:
                 self._lines.append(line)
                 self.size_bytes += len(line)
         if self._buffer.overflowed:
-            self._lines.append(Malformed(line_too_long(self._max_bytes), fatal=True))
+            self._lines.append(MalformedLine(line_too_long(self._max_bytes), fatal=True))
 
     def take(self) -> Message:
         """Parse the next message; raises IndexError when there is none."""
         line = self.take_line()
-        return line if isinstance(line, Malformed) else parse(line)
+        return line if isinstance(line, MalformedLine) else parse(line)
 
-    def take_line(self) -> bytes | Malformed:
+    def take_line(self) -> bytes | MalformedLine:
         """Return the next line unparsed, or the error of one that is too long; raises IndexError when there is none."""
         line = self._lines.popleft()
-        if not isinstance(line, Malformed):
+        if not isinstance(line, MalformedLine):
             self.size_bytes -= len(line)
         return line
 
@@ -228,11 +228,13 @@ def parse(line: bytes) -> Message:
     try:
         message = _load(line.decode())
     except UnicodeDecodeError as error:
-        return Malformed(ProtocolError(f"the line is not UTF-8: byte {error.start}", code=PARSE_ERROR))
+        return _unparsed(f"the line is not UTF-8: byte {error.start}")
     except json.JSONDecodeError as error:
-        return Malformed(ProtocolError(f"the line is not JSON: {error.msg} at character {error.pos}", code=PARSE_ERROR))
+        return MalformedLine(
+            ProtocolError(f"the line is not JSON: {error.msg} at character {error.pos}", code=PARSE_ERROR)
+        )
     except (ValueError, RecursionError):  # an integer of thousands of digits; brackets nested by the thousand
-        return Malformed(ProtocolError("the line is not JSON that can be read", code=PARSE_ERROR))
+        return _unparsed("the line is not JSON that can be read")
     # JSON-RPC 2.0, section 6, leaves batches to the server; pipelined lines do the same without a bound on their size.
     if type(message) is not dict:
         if type(message) is list:
@@ -252,7 +254,9 @@ def parse(line: bytes) -> Message:
     if params is None:
         params = {}
     elif type(params) is not dict:
-        return Malformed(ProtocolError("parameters go by name", 'send "params" as an object', INVALID_PARAMS), known_id)
+        return MalformedLine(
+            ProtocolError("parameters go by name", 'send "params" as an object', INVALID_PARAMS), known_id
+        )
     if known_id is None:
         return Notification(method, params)
     return Request(known_id, method, params, len(line))
@@ -268,14 +272,20 @@ _load = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 def _is_id(request_id: object) -> bool:
     kind = type(request_id)
-    # Wider integers lose digits in clients that read numbers as doubles or as 64 bits.
+    # Wider integers do not fit the 64 bits of the numbers of most clients.
     if kind is int:
         return -(2**63) <= request_id < 2**64  # type: ignore[operator]
     return kind is str and len(request_id) <= MAX_ID_CHARACTERS  # type: ignore[arg-type]
 
 
-def _invalid(message: str, hint: str = "", request_id: RequestId | None = None) -> Malformed:
-    return Malformed(ProtocolError(message, hint, INVALID_REQUEST), request_id)
+def _unparsed(message: str) -> MalformedLine:
+    return MalformedLine(ProtocolError(message, code=PARSE_ERROR))
+
+
+def _invalid(
+    message: str, hint: str = "", request_id: RequestId | None = None, code: int = INVALID_REQUEST
+) -> MalformedLine:
+    return MalformedLine(ProtocolError(message, hint, code), request_id)
 
 
 def as_json(value: Any) -> Any:

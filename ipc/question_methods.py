@@ -13,11 +13,11 @@ from ..store import within
 from ..store.filters import Clause, Filter, Group
 from ..store.model import ALL_CHANNELS, GLOBAL_CHANNEL, Hit, Level
 from ..store.results import Elsewhere, Shown
+from .answers import CandidateAnswer, ContextAnswer, RecallAnswer, TraceAnswer, WhyNotAnswer, widened
 from .call import Call, Method
 from .channels import Names, channel_of, found_elsewhere, full_name, not_looked_in, nothing_there
-from .filters import FilterParams
+from .filter_params import FilterParams
 from .params import ContextParams, Params, RecallParams
-from .results import CandidateAnswer, ContextAnswer, RecallAnswer, TraceAnswer, WhyNotAnswer, widened
 
 if TYPE_CHECKING:
     from ..store import MemoryStore

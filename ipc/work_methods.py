@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..store.model import Kind
 from ..store.results import Found, Goal, Pending
+from .answers import GoalsAnswer, ReflectAnswer, SessionEndAnswer, ThoughtAnswer, WorkingAnswer, widened
 from .call import Call, Method
 from .channels import channel_of
 from .params import (
@@ -17,7 +18,6 @@ from .params import (
     ThoughtParams,
     WorkParams,
 )
-from .results import GoalsAnswer, ReflectAnswer, SessionEndAnswer, ThoughtAnswer, WorkingAnswer, widened
 
 if TYPE_CHECKING:
     from ..store import MemoryStore

@@ -178,7 +178,7 @@ def test_what_an_agent_starts_imports_the_standard_library_alone(module: str) ->
 def test_the_asynchronous_client_imports_the_standard_library_alone() -> None:
     program = "import json, sys, dreamd.ipc.async_client; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
-    assert not {"pydantic", "dreamd.store", "dreamd.ipc.results"} & set(json.loads(done.stdout))
+    assert not {"pydantic", "dreamd.store", "dreamd.ipc.answers"} & set(json.loads(done.stdout))
 
 
 @pytest.mark.parametrize("module", ["dreamd.daemon.app", "dreamd.daemon.methods.control", "dreamd.ipc.methods"])

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from loguru import logger
 from pydantic import Field
 
+from ...ipc.answers import HelloAnswer, hello_answer
 from ...ipc.call import Call, Method
 from ...ipc.channels import full_name, nearest_names
 from ...ipc.params import Folder, NoParams, Params
 from ...ipc.protocol import Refused
-from ...ipc.results import HelloAnswer, hello_answer
 from ...store.model import GLOBAL_CHANNEL, NotFound
 from ...store.names import Channel
 from ...store.results import Problem, Rebuilt, StoreStatus

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from loguru import logger
 from pydantic import Field
 
+from ...ipc.answers import IF_ANY, widened
 from ...ipc.call import Call, Method
 from ...ipc.params import NoParams, Params
 from ...ipc.protocol import NOT_FOUND, ProtocolError, Refused
-from ...ipc.results import IF_ANY, widened
 from ...pipelines.protocol import Progress, RunKind
 from ...store import LINK, Run, SkippedAction
 from ...store.model import ActionKind, NotFound, StoreError

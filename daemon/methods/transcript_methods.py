@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
+from ...ipc.answers import widened
 from ...ipc.call import Call, Method
 from ...ipc.params import Params
-from ...ipc.results import widened
 from ...store.model import InvalidInput
 from ...store.results import Problem
 from ..clock import utc_now

@@ -139,7 +139,7 @@ class AttachRefused(Exception):
     """The daemon, or the service manager that owns its socket, refuses a session; the message is the reason."""
 
 
-class Pending:
+class PendingRequest:
     """A request of the agent's that the daemon has to answer. `at`: when it came."""
 
     __slots__ = ("at", "id", "is_modern", "line", "listens", "method")
@@ -170,7 +170,7 @@ class Exchange:
         self._attach = attach
         self._own = attach["relay"]
         self._handshake: Json | None = None
-        self._pending: dict[str, Pending] = {}
+        self._pending: dict[str, PendingRequest] = {}
         self._connected = self._attached = self._used = False
         self._lost_at = float("-inf")
         self._heard_at = 0.0
@@ -206,7 +206,7 @@ class Exchange:
                 self._opened(message)
             self._say(answer)
         else:
-            self._asked(Pending(message, line, now))
+            self._asked(PendingRequest(message, line, now))
 
     def refuse_too_long(self, message: Json | None) -> None:
         """Answer a request whose line is too long for the daemon; None: its id could not be read."""
@@ -297,7 +297,7 @@ class Exchange:
         if self._connected:
             self._send_line(line)
 
-    def _asked(self, pending: Pending) -> None:
+    def _asked(self, pending: PendingRequest) -> None:
         self._pending[_key(pending.id)] = pending
         if self._connected:
             self._send_line(pending.line)
@@ -314,7 +314,7 @@ class Exchange:
         oldest = min((pending.at for pending in self._pending.values() if not pending.listens), default=now)
         return now - max(oldest, self._heard_at)
 
-    def _deadline(self, pending: Pending) -> float:
+    def _deadline(self, pending: PendingRequest) -> float:
         if self._attached:
             if self._probed_at is None:
                 return pending.at + LONGEST_S
@@ -324,7 +324,7 @@ class Exchange:
         is_starting = self._connected or since < self._lost_at + RECENT_S
         return since + (STARTING_S if is_starting else ABSENT_S)
 
-    def _give_up(self, key: str, pending: Pending) -> None:
+    def _give_up(self, key: str, pending: PendingRequest) -> None:
         reason = NO_ANSWER if self._attached else self.problem or (STARTING if self._connected else NOT_THERE)
         sentence = f"The memory is not available now ({reason}). Go on without it, and try again later."
         if self._connected:
@@ -356,7 +356,7 @@ class Exchange:
         self.to_agent.append(json.dumps(message).encode() + b"\n")
 
 
-def _acknowledgement(pending: Pending) -> Json:
+def _acknowledgement(pending: PendingRequest) -> Json:
     """Return the first message of a stream, for which the agent waits. Every subscription is granted."""
     filters = ((json.loads(pending.line).get("params") or {}).get("notifications")) or {}
     granted = {name: value for name, value in filters.items() if value}

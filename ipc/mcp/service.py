@@ -23,7 +23,7 @@ from ... import __version__
 from ..protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, ProtocolError
 from . import render
 from .exchange import FRESH_MS
-from .session import McpSession
+from .mcp_session import McpSession
 from .tools import INSTRUCTIONS, RESOURCES, TEMPLATES, TOOLS, arguments_of, read
 
 NAME = "dreamd"

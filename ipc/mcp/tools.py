@@ -21,7 +21,7 @@ from . import render
 from .exchange import FILE
 
 if TYPE_CHECKING:
-    from .session import WireClient
+    from .mcp_session import WireClient
 
 INSTRUCTIONS = (
     "dreamd is this person's memory across sessions and agents. Call recall at the start of a task, and before asking "

@@ -13,7 +13,7 @@ from ..protocol import (
     BUSY,
     REFUSED,
     Inbox,
-    Malformed,
+    MalformedLine,
     Message,
     Notification,
     ProtocolError,
@@ -179,7 +179,7 @@ class Connection(asyncio.Protocol):
         if self._gone and not isinstance(message, Notification):
             return
         is_first, self._is_first = self._is_first, False
-        if isinstance(message, Malformed):
+        if isinstance(message, MalformedLine):
             self._refuse(message)
         elif not is_first or not self._attach(message):
             self._dispatcher.begin(self, message)
@@ -188,17 +188,17 @@ class Connection(asyncio.Protocol):
         try:
             self._session = self._dispatcher.attach(self, message)
         except ProtocolError as error:
-            self._refuse(Malformed(error, message.id if isinstance(message, Request) else None, fatal=True))
+            self._refuse(MalformedLine(error, message.id if isinstance(message, Request) else None, fatal=True))
             return True
         return self._session is not None
 
-    def _pass_on(self, session: Session, line: bytes | Malformed) -> None:
-        if isinstance(line, Malformed):
+    def _pass_on(self, session: Session, line: bytes | MalformedLine) -> None:
+        if isinstance(line, MalformedLine):
             self._refuse(line)
         elif not self._gone:
             session.receive(line)
 
-    def _refuse(self, malformed: Malformed) -> None:
+    def _refuse(self, malformed: MalformedLine) -> None:
         self.fail(malformed.id, malformed.error, always=True)
         if malformed.fatal:
             self._inbox.clear()

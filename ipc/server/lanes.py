@@ -218,7 +218,7 @@ recall took five times as long.
 """
 
 
-class Waiting(Protocol):
+class TurnTaker(Protocol):
     """A connection, as far as taking turns goes: it begins some of the messages that wait."""
 
     def begin_some(self, most: int, until_s: float) -> bool:
@@ -232,11 +232,11 @@ class Turns:
     def __init__(self, loop: asyncio.AbstractEventLoop, is_answering: Callable[[], bool]) -> None:
         self._loop = loop
         self._is_answering = is_answering
-        self._waiting: dict[Waiting, None] = {}
+        self._waiting: dict[TurnTaker, None] = {}
         self._taking = self._resting = False
         self._window_s = self._spent_s = 0.0
 
-    def want(self, connection: Waiting) -> None:
+    def want(self, connection: TurnTaker) -> None:
         """Handle a connection's messages: now, unless the others have used up this window."""
         self._waiting.setdefault(connection)
         if not self._taking and not self._resting:

@@ -17,10 +17,10 @@ from dreamd.daemon.importing.importer import MAX_SKIPPED
 from dreamd.daemon.importing.names import FORMAT_NAMES
 from dreamd.daemon.methods import review_methods
 from dreamd.daemon.methods.table import METHODS
-from dreamd.ipc import client, filters, methods, protocol, question_methods
+from dreamd.ipc import client, filter_params, methods, protocol, question_methods
 from dreamd.ipc.call import Method
-from dreamd.ipc.filters import BoundedFilter
-from dreamd.ipc.mcp import session as mcp_session
+from dreamd.ipc.filter_params import BoundedFilter
+from dreamd.ipc.mcp import mcp_session
 from dreamd.ipc.mcp.render import LONGEST_ANSWER
 from dreamd.ipc.mcp.tools import TOOLS
 from dreamd.ipc.question_methods import MAX_TEXT_BYTES
@@ -263,8 +263,8 @@ FIGURES: list[tuple[str, object]] = [
     ("at most 16 of a session", mcp_session.MOST_LISTENING),
     ("the first 2,000 are looked for by words", READ_CHARS),
     ("the first 128 tokens or so", MEANT_TOKENS),
-    ("`in` (at most 100 values)", filters.MOST_VALUES),
-    ("at most 5 deep and 64 tests", (filters.MOST_DEPTH, filters.MOST_TESTS)),
+    ("`in` (at most 100 values)", filter_params.MOST_VALUES),
+    ("at most 5 deep and 64 tests", (filter_params.MOST_DEPTH, filter_params.MOST_TESTS)),
     ("at most 280 characters that stand first", LONGEST_CURATED),
     ("the last 8.", anchors.MOST_DECISIONS),
     ("at most 2,000 characters, of which the oldest decisions", anchors.MOST_CHARS),

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from dreamd import __version__
 from dreamd.ipc import question_methods
+from dreamd.ipc.answers import IF_ANY
 from dreamd.ipc.client import Client, DaemonError
 from dreamd.ipc.params import RecallParams
 from dreamd.ipc.protocol import BUSY, INVALID_PARAMS, NOT_FOUND, encode
 from dreamd.ipc.question_methods import cut_to_bytes
-from dreamd.ipc.results import IF_ANY
 from dreamd.store import okf
 from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.engine import deadline

@@ -22,7 +22,7 @@ from dreamd.daemon.cli import admin, main
 from dreamd.daemon.cli.arguments import since, until
 from dreamd.daemon.cli.request import Bars, PlainLines
 from dreamd.ipc.call import Call
-from dreamd.ipc.filters import BoundedFilter
+from dreamd.ipc.filter_params import BoundedFilter
 from dreamd.ipc.protocol import NOT_FOUND, ProtocolError, Refused
 from freezegun import freeze_time
 

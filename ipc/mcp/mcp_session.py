@@ -13,6 +13,7 @@ from loguru import logger
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...store.names import Name
+from ..answers import hello_answer
 from ..errors import invalid_params
 from ..params import Folder
 from ..protocol import (
@@ -27,7 +28,6 @@ from ..protocol import (
     encode_answer,
     encode_error,
 )
-from ..results import hello_answer
 from ..server.connection import Connection
 from ..server.lanes import OpenRequest
 from ..server.server import Server

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from dreamd.ipc.call import Call
-from dreamd.ipc.mcp.session import ATTACH, attach
+from dreamd.ipc.mcp.mcp_session import ATTACH, attach
 from dreamd.ipc.params import ContextParams, FeedbackParams, RecallParams, RememberParams, ShowParams
 from dreamd.ipc.protocol import INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, PARSE_ERROR, ProtocolError
 
