@@ -23,10 +23,10 @@ from ..store import MemoryStore, embedder_for
 from .agents.hooks import Hooks
 from .clock import local_now, utc_now
 from .dreaming.dreamer import Dreamer
-from .dreaming.idle import Activity
+from .dreaming.idle import LastActivity
 from .dreaming.schedule import Schedule
 from .host.lock import DaemonLock
-from .host.systemd import Notifier, passed_descriptors
+from .host.service_manager import Notifier, passed_descriptors
 from .importing.following.follower import Follower
 from .methods.control import ControlMethods
 from .settings import Settings, store_paths
@@ -82,7 +82,7 @@ class Daemon:
         async with in_background(self._extend_start_timeout()):
             store = await self._open_store()
             stack.push_async_callback(asyncio.to_thread, store.close)
-            settings, activity = self._settings, Activity()
+            settings, activity = self._settings, LastActivity()
             dreamer = Dreamer(store, store_paths(settings), settings, local_now, activity)
             dreamer.remove_orphans()  # before any dream of ours has a folder there
             schedule = Schedule(store, dreamer, activity, settings.pipelines, local_now)

@@ -92,7 +92,7 @@ FORMATS: Mapping[str, AgentFormat] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HookInput:
     """The words of an agent at a moment; "" where it had none."""
 
     session: str
@@ -105,11 +105,11 @@ class Asked:
     message_ids: tuple[str, str] = ("", "")
 
 
-def read_input(form: AgentFormat, given: Mapping[str, Any], cwd: str | None) -> Asked | None:
+def read_input(form: AgentFormat, given: Mapping[str, Any], cwd: str | None) -> HookInput | None:
     """Return what an agent said, None where it names no session, or speaks of a sub-agent's."""
     if any(given.get(name) for name in form.is_nested):
         return None
-    asked = Asked(
+    asked = HookInput(
         session=_first(given, form.session),
         folder=_first(given, form.folder) or cwd or "",
         turn_id=_first(given, form.turn_id),

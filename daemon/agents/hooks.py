@@ -16,8 +16,8 @@ from ...ipc.channels import channel_of
 from ...store import estimate_tokens, fenced, session_id, unmarked, without_element, without_recalled
 from ...store.model import NewTurn, SessionHead
 from ...store.roles import Role
-from .hook_formats import FORMATS, Asked, Moment, read_input, render_output
-from .standing import STANDING_TOKENS, standing_lines, standing_text
+from .hook_formats import FORMATS, HookInput, Moment, read_input, render_output
+from .session_start import STANDING_TOKENS, standing_lines, standing_text
 
 if TYPE_CHECKING:
     from ...store import HandedSession, MemoryStore
@@ -48,7 +48,7 @@ class Hooks:
         self._store = store
         self._follower = follower
         self._now = now
-        self._acts: Mapping[Moment, Callable[[str, Asked, HandedSession], str]] = {
+        self._acts: Mapping[Moment, Callable[[str, HookInput, HandedSession], str]] = {
             Moment.START: self._start,
             Moment.PROMPT: self._prompt,
             Moment.COMPACTING: self._compacting,
@@ -74,7 +74,7 @@ class Hooks:
 
     # ---- what is handed over
 
-    def _start(self, agent: str, asked: Asked, session: HandedSession) -> str:
+    def _start(self, agent: str, asked: HookInput, session: HandedSession) -> str:
         """Tell what holds now; to a session that is taken up again, only what others have learned since."""
         since = session.seen_at if asked.source == "resume" else None
         if since is None:
@@ -87,7 +87,7 @@ class Hooks:
         session.hand([], estimate_tokens(work) if work else 0)
         return "\n".join(filter(None, (work, text)))
 
-    def _prompt(self, agent: str, asked: Asked, session: HandedSession) -> str:
+    def _prompt(self, agent: str, asked: HookInput, session: HandedSession) -> str:
         """Tell what answers a prompt, if something surely does."""
         prompt = session.prompt
         budget = min(PROMPT_TOKENS, SESSION_TOKENS - session.tokens)
@@ -109,7 +109,7 @@ class Hooks:
         session.hand([" ".join(slot.words.split()) for slot in slots], estimate_tokens(text))
         return text
 
-    def _compacting(self, agent: str, asked: Asked, session: HandedSession) -> str:
+    def _compacting(self, agent: str, asked: HookInput, session: HandedSession) -> str:
         """Forget what was given, and keep what was asked: the agent is about to forget it too."""
         session.forget_given()
         keep_task(self._store, channel_of(None, asked.folder), session_id(asked.session), session.prompt)
@@ -117,22 +117,22 @@ class Hooks:
 
     # ---- what is learned
 
-    def _answered(self, agent: str, asked: Asked, session: HandedSession) -> str:
+    def _answered(self, agent: str, asked: HookInput, session: HandedSession) -> str:
         """Keep the turns of one exchange, unless the agent's transcript has them."""
         if not self._is_written_down(agent, asked):
             self._observe(agent, asked, session)
         return ""
 
-    def _end(self, agent: str, asked: Asked, session: HandedSession) -> str:
+    def _end(self, agent: str, asked: HookInput, session: HandedSession) -> str:
         """Read the last of the transcript; what is open stays as threads."""
         self._is_written_down(agent, asked)
         self._follower.end(session_id(asked.session))
         return ""
 
-    def _is_written_down(self, agent: str, asked: Asked) -> bool:
+    def _is_written_down(self, agent: str, asked: HookInput) -> bool:
         return bool(asked.transcript) and self._follower.take(Path(asked.transcript), agent)
 
-    def _observe(self, agent: str, asked: Asked, session: HandedSession) -> None:
+    def _observe(self, agent: str, asked: HookInput, session: HandedSession) -> None:
         """Keep prompt and answer. Each is known by its exchange, so that a hook that is called twice adds nothing."""
         exchange = asked.turn_id or f"prompt {session.prompts}"
         prompt = "" if session.is_kept else session.prompt

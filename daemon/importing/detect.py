@@ -1,31 +1,20 @@
-"""Detection of a path's format by its content, and of every file of a folder."""
+"""Detection of a file's format by its content, of unsupported ones too, and reading of every file of a folder."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from ...store import opened
-from .formats import (
-    chat_jsonl,
-    chatgpt,
-    claude_ai,
-    claude_code,
-    codex,
-    gemini,
-    markdown,
-    opencode,
-    opencode_db,
-)
-from .formats import unsupported as foreign
-from .formats.unsupported import Foreign, by_beginning, by_document, by_line
-from .reading import exports
-from .reading.items import UNREADABLE, Item, Reader, SessionRead, Skipped, UnreadableFile, UnsupportedFile
-from .reading.json_lines import json_document, json_lines
+from ...store import beginning, opened
+from . import exports
+from .formats import chat_jsonl, chatgpt, claude_ai, claude_code, codex, gemini, markdown, opencode
+from .items import UNREADABLE, Item, Reader, SessionRead, Skipped, UnreadableFile, UnsupportedFile
+from .json_lines import json_document, json_lines
 
 FORMATS: Mapping[str, Reader] = {
     "claude-code": claude_code.read,
@@ -120,7 +109,7 @@ def _by_content(path: Path) -> str | Foreign | None:
         return foreign
     if any(chat_jsonl.recognises(value) for value in values):
         return "chat-jsonl"
-    if not values and opencode_db.recognises(path):
+    if not values and opencode.is_database(path):
         return "opencode"
     return exports.kind_of(path) or _by_document(path) or by_beginning(path)
 
@@ -197,8 +186,8 @@ def _walk(root: Path, left_out: Counter[str]) -> Iterator[Path | Skipped]:
 def _file(root: Path, folder: str, name: str, seen: set[Path], left_out: Counter[str]) -> Iterator[Path | Skipped]:
     """Yield a file where it is to be read, by its real path."""
     path = Path(folder, name)
-    if name.startswith(".") or (path.suffix.lower() not in _SUFFIXES and not opencode_db.NAME.fullmatch(name)):
-        kind = foreign.by_name(path)
+    if name.startswith(".") or (path.suffix.lower() not in _SUFFIXES and not opencode.DATABASE_NAME.fullmatch(name)):
+        kind = by_name(path)
         left_out[f"{kind.names}, which dreamd cannot read yet" if kind else "files of another kind"] += 1
     elif (real := _inside(root, folder, name)) is None:
         yield Skipped(path, None, LEADS_OUT)
@@ -219,3 +208,59 @@ def _inside(root: Path, folder: str, name: str) -> Path | None:
     except (OSError, RuntimeError):  # a loop
         return None
     return real if real.is_relative_to(root) else None
+
+
+_SNIFFED_BYTES = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A format by its name; `instead` says what can be done, where something can."""
+
+    name: str
+    names: str
+    instead: str = ""
+
+
+CODEX = Foreign("a Codex rollout of 2025", "Codex rollouts of 2025")
+GEMINI = Foreign("a Gemini CLI log", "Gemini CLI logs")
+CURSOR_DB = Foreign("a Cursor database", "Cursor databases")
+DATABASE = Foreign("an SQLite database", "SQLite databases")
+ARCHIVE = Foreign("an archive", "archives", "Unpack it, and import the folder.")
+
+
+def by_name(path: Path) -> Foreign | None:
+    """Recognise a file by its name alone."""
+    return CURSOR_DB if path.name.lower() == "state.vscdb" else None
+
+
+def by_line(value: object) -> Foreign | None:
+    """Recognise a file by one of its lines."""
+    return CODEX if isinstance(value, dict) and _is_codex(value) else None
+
+
+def by_document(document: object) -> Foreign | None:
+    """Recognise a file by its whole value."""
+    first = document[0] if isinstance(document, list) and document else document
+    if not isinstance(first, dict):
+        return None
+    if isinstance(document, list) and "role" in first and isinstance(first.get("parts"), list):
+        return GEMINI
+    if isinstance(document, list) and {"sessionId", "messageId", "message"} <= first.keys():
+        return GEMINI
+    return by_line(first)
+
+
+def by_beginning(path: Path) -> Foreign | None:
+    """Recognise a file by its first bytes: one that is no JSON, or too long to be read whole."""
+    head = beginning(path, _SNIFFED_BYTES)
+    if head.startswith(b"SQLite format 3\0"):
+        return by_name(path) or DATABASE
+    if head.startswith((b"PK\x03\x04", b"\x1f\x8b")):
+        return ARCHIVE
+    return None
+
+
+def _is_codex(value: Mapping[str, Any]) -> bool:
+    """Say whether it is a line of the first rollouts, which began with a line of instructions."""
+    return value.get("record_type") == "state" or {"id", "timestamp", "instructions"} <= value.keys()

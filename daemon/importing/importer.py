@@ -14,11 +14,11 @@ from ...ipc.call import Call
 from ...store.channel import channel_of_folder
 from ...store.model import GLOBAL_CHANNEL, InvalidInput, Kind, NewTurn, NodeId, SessionHead, StoreBusy, StoreReadOnly
 from ...store.results import Kept
+from . import FOLLOWED
 from .detect import read
-from .following.places import folder_of
-from .names import FOLLOWED
-from .reading.items import UNREADABLE, Item, NoteRead, Remark, SessionRead, Skipped, UnreadableFile, UnsupportedFile
-from .renewed import is_by_place, known_by_place, renewed
+from .following.followed_places import folder_of
+from .items import UNREADABLE, Item, NoteRead, Remark, SessionRead, Skipped, UnreadableFile, UnsupportedFile
+from .turns import is_by_place, known_by_place, renewed
 
 if TYPE_CHECKING:
     from ...store import MemoryStore

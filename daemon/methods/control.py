@@ -34,8 +34,8 @@ from ...store.names import Channel
 from ..agents.hooks import Hooks
 from ..dreaming.bounds import DREAMS
 from ..host import settings_check
+from ..importing import FormatName
 from ..importing.importer import Importer
-from ..importing.names import FormatName
 from .dreams import DreamMethods, refuse_if_paused
 from .purge import PurgeMethods
 from .review import ReviewMethods

@@ -28,8 +28,8 @@ from ...pipelines.protocol import Progress, RunKind
 from ...store import LINK, Run, SkippedAction
 from ...store.model import NotFound, StoreError
 from ..clock import local_now
-from ..dreaming.derived import DerivedPages
 from ..dreaming.dreamer import Dreamer, DreamResult
+from ..dreaming.landing import DerivedPages
 
 if TYPE_CHECKING:
     from ...store import MemoryStore

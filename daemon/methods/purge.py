@@ -16,8 +16,8 @@ from ...ipc.store_methods import Handler
 from ...store import Purged, PurgePreview, Selection
 from ...store.model import StoreError
 from ..clock import local_now
-from ..dreaming.derived import DerivedPages
 from ..dreaming.dreamer import Dreamer
+from ..dreaming.landing import DerivedPages
 
 if TYPE_CHECKING:
     from ...store import MemoryStore

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ...llm.budget import Asker
-from ...llm.model import LlmRefused
+from ...llm.language_model import LlmRefused
 from ...store.text.normal_form import words
 from ...store.text.state.evidence import disputes, may_be_same, may_share_subject
 from ...store.text.state.judging import Candidate, Judgement, Relation

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...llm.model import LlmError
+from ...llm.language_model import LlmError
 from ...store.keep import okf
 from ...store.keep.okf.wording import BY_HAND, body_hash
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
@@ -23,16 +23,7 @@ from ..pages.changes import plainly
 from ..pages.episodes import SMALLEST, Episode, distinction, episodes_of
 from ..pages.quotes import day_of, labels_of, place_of, with_footnotes
 from ..workspace.checkpoint import once
-from ..workspace.proposals import (
-    Planned,
-    archive,
-    brought_back,
-    create,
-    cursor_of,
-    may_come_back,
-    newest,
-    replace_text,
-)
+from ..workspace.proposals import Planned, archive, brought_back, create, cursor_of, may_come_back, newest, replace_text
 from ..workspace.view import Vectors, View
 
 STAGE = "scenarios"

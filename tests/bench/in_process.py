@@ -14,7 +14,7 @@ from typing import Any, Self
 from dreamd.daemon.agents.hooks import Hooks
 from dreamd.daemon.clock import local_now, utc_now
 from dreamd.daemon.dreaming.dreamer import Dreamer
-from dreamd.daemon.dreaming.idle import Activity
+from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.dreaming.schedule import Schedule
 from dreamd.daemon.importing.following.follower import Follower
 from dreamd.daemon.methods.control import ControlMethods
@@ -46,7 +46,7 @@ class DaemonInProcess:
         self._settings = Settings(data_dir=folder / "data", pipelines=unscheduled)
 
     def __enter__(self) -> Self:
-        settings, paths, activity = self._settings, store_paths(self._settings), Activity()
+        settings, paths, activity = self._settings, store_paths(self._settings), LastActivity()
         if self._kept.is_file():
             paths.embeddings.parent.mkdir(parents=True, exist_ok=True)
             _copy(self._kept, paths.embeddings)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, NotRequired, get_args, get_origin, get_type_
 
 import pytest
 from dreamd.daemon.agents.hook_formats import FORMATS
+from dreamd.daemon.importing import FORMAT_NAMES
 from dreamd.daemon.importing.importer import MAX_SKIPPED
-from dreamd.daemon.importing.names import FORMAT_NAMES
 from dreamd.daemon.methods import review
 from dreamd.daemon.methods.control import ControlMethods
 from dreamd.ipc import answers, filters, protocol, store_methods, typed_calls

@@ -19,16 +19,15 @@ from typing import TYPE_CHECKING
 from loguru import logger
 
 from ....store.model import NodeId, SessionHead, StoreError
-from ..formats.opencode_db import NAME as DATABASE_NAME
-from ..reading.items import Skipped
+from ..formats.opencode import DATABASE_NAME
+from ..items import Skipped
 from .events import LOOK_AGAIN_S, Events
-from .faults import Faults
+from .followed_places import LINES, FollowedPlace, FollowedPlaces
 from .learning import KEEP_TIMEOUT_S, Learning
-from .named import Named
-from .places import LINES, Place, Places
-from .read_queue import ReadQueue
-from .sessions import LiveSessions
-from .survey import Found, Survey, files_of, survey
+from .live_sessions import LiveSessions
+from .named_transcripts import NamedTranscripts
+from .read_queue import Faults, ReadQueue
+from .survey import FoundFile, Survey, files_of, survey
 from .tail import Database, Tail, was_changed
 
 if TYPE_CHECKING:
@@ -68,14 +67,14 @@ class Follower:
         self._now = now
         self._grew = grew
         self._quiet_s = quiet_s
-        self.places = Places(store, settings.watch)
+        self.places = FollowedPlaces(store, settings.watch)
         self.sessions = LiveSessions(timedelta(minutes=settings.quiet_minutes))
         self.waiting = ReadQueue()
         self.taken = self._learning.taken
         self.problem = ""
         self.faults = Faults()
-        self._listed: Sequence[Place] = ()
-        self._named = Named(store)
+        self._listed: Sequence[FollowedPlace] = ()
+        self._named = NamedTranscripts(store)
         self._events = Events(
             lambda: [place.folder for place in self._listed], self._is_ours, self._on_burst, self.scan
         )
@@ -102,16 +101,16 @@ class Follower:
 
     # ---- what is followed
 
-    def preview(self, place: Place) -> Survey:
+    def preview(self, place: FollowedPlace) -> Survey:
         """Estimate what is there already."""
         return survey(list(files_of(place)))
 
-    def watch(self, place: Place) -> None:
+    def watch(self, place: FollowedPlace) -> None:
         """Follow a place from now on, also after a restart."""
         self.places.add(place)
         self._again()
 
-    def unwatch(self, what: str) -> Place:
+    def unwatch(self, what: str) -> FollowedPlace:
         """Follow it no more; what was learned stays. Raises NotFound or InvalidInput."""
         place = self.places.remove(what)
         self._again()
@@ -133,14 +132,14 @@ class Follower:
         self.sessions.end(session_id, self._now())
         self._store.end_session(session_id)
 
-    def state_of(self, place: Place) -> str:
+    def state_of(self, place: FollowedPlace) -> str:
         """Say in a word how it is with a place."""
         if not place.folder.is_dir():
             return "not there yet"
         return self._events.problem or "on"
 
     @property
-    def listed(self) -> Sequence[Place]:
+    def listed(self) -> Sequence[FollowedPlace]:
         """Return the places that are followed."""
         return self._listed
 
@@ -170,7 +169,7 @@ class Follower:
             self.scan()
         self.waiting.add_live(path for path in files if self._place_of(path) is not None and path.is_file())
 
-    def _place_of(self, path: Path) -> Place | None:
+    def _place_of(self, path: Path) -> FollowedPlace | None:
         for place in self._listed:
             if path.is_relative_to(place.folder) and place.holds(path):
                 return place
@@ -226,8 +225,8 @@ class Follower:
         """Compare every file with what was read of it; what differs waits to be read."""
         fresh_s = self._now().timestamp() - FRESH_S
         known = self._compared & {place.folder for place in self._listed}
-        live: list[Found] = []
-        old: list[Found] = []
+        live: list[FoundFile] = []
+        old: list[FoundFile] = []
         for place in self._listed:
             for found in files_of(place):
                 if self._must_read(found, place):
@@ -240,7 +239,7 @@ class Follower:
         self.waiting.add_live(one.path for one in live)
         self.waiting.add_backlog(old)
 
-    def _must_read(self, found: Found, place: Place) -> bool:
+    def _must_read(self, found: FoundFile, place: FollowedPlace) -> bool:
         if self._place_of(found.path) is not place or self._learning.is_own(str(found.path)):
             return False
         if self.faults.is_aside(found.path, time.monotonic()):
@@ -279,7 +278,7 @@ class Follower:
         self.faults.taken(path)
         return more
 
-    def _take_in(self, path: Path, place: Place, *, live: bool) -> bool:
+    def _take_in(self, path: Path, place: FollowedPlace, *, live: bool) -> bool:
         began_s = time.monotonic()
         source = self._source(path)
         before = source.read_up_to

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....store.model import InvalidInput, NewTurn, SessionHead
-from ..reading.items import SessionRead
-from ..renewed import is_by_place, known_by_place, renewed
-from .places import Place
+from ..items import SessionRead
+from ..turns import is_by_place, known_by_place, renewed
+from .followed_places import FollowedPlace
 from .tail import Items
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Learning:
     def keep(
         self,
         items: Items,
-        place: Place,
+        place: FollowedPlace,
         grew: Callable[[SessionHead], None],
         *,
         live: bool = False,

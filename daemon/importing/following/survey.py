@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..formats import opencode_db
-from ..reading.items import SessionRead
-from .places import LINES, Place
+from ..formats import opencode
+from ..items import SessionRead
+from .followed_places import LINES, FollowedPlace
 from .tail import Tail
 
 SAMPLED = 12
@@ -20,7 +20,7 @@ _NOT_ENTERED = frozenset({"node_modules", "__pycache__", "snapshot", "subagents"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A file of a place."""
 
     path: Path
@@ -47,7 +47,7 @@ class Survey:
         return round(self.turns / TURNS_A_SECOND / 60, 1)
 
 
-def files_of(place: Place) -> Iterator[Found]:
+def files_of(place: FollowedPlace) -> Iterator[FoundFile]:
     """Yield every file of a place that is followed. No link is."""
     for folder, folders, files in os.walk(place.folder):
         folders[:] = [name for name in folders if name not in _NOT_ENTERED and not Path(folder, name).is_symlink()]
@@ -59,10 +59,10 @@ def files_of(place: Place) -> Iterator[Found]:
                 known = path.stat()
             except OSError:  # gone since it was listed
                 continue
-            yield Found(path, known.st_size, known.st_mtime_ns)
+            yield FoundFile(path, known.st_size, known.st_mtime_ns)
 
 
-def survey(files: Sequence[Found]) -> Survey:
+def survey(files: Sequence[FoundFile]) -> Survey:
     """Estimate from a sample how much there is."""
     lines = sorted((one for one in files if one.path.suffix.lower() == LINES), key=lambda one: one.size_bytes)
     sessions, turns = 0, 0
@@ -81,12 +81,12 @@ def survey(files: Sequence[Found]) -> Survey:
 
 def _counts(path: Path) -> tuple[int, int]:
     try:
-        return opencode_db.counts(path)
+        return opencode.counts(path)
     except OSError:
         return 0, 0
 
 
-def _sample(file: Found) -> tuple[int, int, int]:
+def _sample(file: FoundFile) -> tuple[int, int, int]:
     """Return sessions, turns and bytes of a file's first megabyte."""
     tail = Tail(file.path, None)
     try:

@@ -18,15 +18,14 @@ from typing import Any, BinaryIO
 
 from ....store import opened
 from ....store.model import ReadUpTo
-from ..formats import claude_code, codex, gemini, opencode_db
-from ..reading.items import SessionRead, Skipped
-from ..reading.json_lines import MAX_LINE_BYTES, json_line, json_lines
-from ..reading.line_reading import LineReading, guarded
+from ..formats import claude_code, codex, gemini, opencode
+from ..items import SessionRead, Skipped
+from ..json_lines import MAX_LINE_BYTES, LineReading, guarded, json_line, json_lines
 
 READINGS: Mapping[str, tuple[Callable[[object], bool], Callable[[Path], LineReading]]] = {
-    "claude-code": (claude_code.recognises, claude_code.Reading),
-    "codex": (codex.recognises, codex.Reading),
-    "gemini": (gemini.recognises, gemini.Reading),
+    "claude-code": (claude_code.recognises, claude_code.ClaudeCodeReading),
+    "codex": (codex.recognises, codex.CodexReading),
+    "gemini": (gemini.recognises, gemini.GeminiReading),
 }
 STEP_BYTES = 2**20
 WHOLE_BYTES = 2**19
@@ -175,8 +174,8 @@ class Database:
             raise FileNotFoundError(self.path)
         if self._items is None:
             self.changed_ns = time.time_ns()
-            self._latest_ms = opencode_db.latest_change_ms(self.path, int(time.time() * 1000))
-            self._items = opencode_db.changed_since(self.path, max(0, self.read_up_to.size_bytes - OVERLAP_MS))
+            self._latest_ms = opencode.latest_change_ms(self.path, int(time.time() * 1000))
+            self._items = opencode.changed_since(self.path, max(0, self.read_up_to.size_bytes - OVERLAP_MS))
         items: Items = []
         turns = 0
         for item in self._items:

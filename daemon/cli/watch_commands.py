@@ -1,0 +1,250 @@
+"""The commands that follow agents' sessions: watch, unwatch; and the same choice when a program is connected."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...ipc.client import Absent, ClientError, DaemonError, Unreachable
+from ...ipc.protocol import NOT_FOUND
+from ..importing import FOLLOWED
+from .formatting import Look, clean, count, listing
+from .request import ask
+from .terminal import Terminal
+
+if TYPE_CHECKING:
+    from ...ipc.answers import PlaceAnswer, StatusAnswer, TranscriptsAnswer, WatchAnswer
+
+
+STATUS_TIMEOUT_S = 5.0
+
+
+def watch_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of watch."""
+    parser.add_argument(
+        "what", nargs="?", metavar="AGENT|FOLDER", help=f"{', '.join(FOLLOWED)}; or a folder of sessions"
+    )
+    parser.add_argument("--folder", metavar="FOLDER", help="where this agent keeps its sessions, if not where it does")
+    parser.add_argument("--from-now", action="store_true", help="leave out what was said before")
+    parser.add_argument("--dry-run", action="store_true", help="only count what is there")
+    parser.add_argument("--yes", action="store_true", help="do not ask whether to take in what is there")
+    parser.epilog = "Without an agent or a folder, it lists what is watched. `dreamctl unwatch` ends it."
+
+
+def watch(options: Namespace, terminal: Terminal) -> int:
+    """Follow an agent's sessions, or list which are."""
+    if options.what is None:
+        status: StatusAnswer = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
+        terminal.report(status["transcripts"], transcripts_in_words(status["transcripts"], terminal.look))
+        return 0
+    params = _named(options.what, options.folder)
+    found: WatchAnswer = ask(terminal, "watch", {**params, "dry_run": True}, timeout_s=None)
+    if options.dry_run:
+        terminal.report(found, [*terminal.look.wrap(found_in_words(found))])
+        return 0
+    from_now = options.from_now or not (options.yes or takes_all(found, terminal))
+    answer: WatchAnswer = ask(terminal, "watch", {**params, "backlog": "none" if from_now else "all"}, timeout_s=None)
+    terminal.report(answer, watched_in_words(answer, terminal.look))
+    return 0
+
+
+def unwatch_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of unwatch."""
+    parser.add_argument("what", metavar="AGENT|FOLDER", help="as `dreamctl watch` lists it")
+
+
+def unwatch(options: Namespace, terminal: Terminal) -> int:
+    """Follow an agent's sessions no more."""
+    answer: PlaceAnswer = ask(terminal, "unwatch", _named(options.what, None))
+    terminal.report(answer, [f"{clean(answer['name'])} is not watched any more. What was learned stays."])
+    return 0
+
+
+def _named(what: str, folder: str | None) -> dict[str, Any]:
+    path = folder if what in FOLLOWED else what
+    return {
+        "agent": what if what in FOLLOWED else None,
+        "path": str(Path(path).expanduser().absolute()) if path else None,
+    }
+
+
+def takes_all(found: WatchAnswer, terminal: Terminal) -> bool:
+    """Ask whether what is there is wanted; yes where nobody can be asked."""
+    if not found["turns"] or terminal.as_json or not sys.stdin.isatty():
+        return True
+    print(*terminal.look.wrap(found_in_words(found)), sep="\n", file=sys.stderr)
+    print("Take it in, in the background? [Y/n] ", end="", file=sys.stderr, flush=True)
+    return not sys.stdin.readline().strip().lower().startswith("n")
+
+
+def found_in_words(found: WatchAnswer) -> str:
+    """Say how much is there already."""
+    if not found["files"]:
+        return f"There are no sessions in {clean(found['path'])} yet."
+    return (
+        f"There are about {count(found['sessions'], 'session')} with {count(found['turns'], 'turn')} in "
+        f"{clean(found['path'])}; taking them in needs about {_minutes(found['minutes'])}."
+    )
+
+
+def watched_in_words(answer: WatchAnswer, look: Look) -> list[str]:
+    """Say what is watched from now on, and what becomes of what was there."""
+    lines = look.wrap(f"Watching {clean(answer['name'])}: what is said there is remembered as it is said.")
+    if answer["since"]:
+        return lines + look.wrap("What was said before is left out.")
+    if not answer["turns"]:
+        return lines + look.wrap(found_in_words(answer))
+    return lines + look.wrap(
+        found_in_words(answer) + " It goes on in the background; `dreamctl status` says how far it is."
+    )
+
+
+def transcripts_in_words(answer: TranscriptsAnswer, look: Look) -> list[str]:
+    """List the places that are watched."""
+    if not answer["places"]:
+        return look.wrap("No sessions are watched. `dreamctl watch claude-code` follows what Claude Code writes.")
+    lines = []
+    for place in answer["places"]:
+        since = f", from {place['since'][:10]} on" if place["since"] else ""
+        lines += look.wrap(f"{clean(place['name'])}: {place['state']}{since}")
+    progress = "; ".join(_progress(answer))
+    return lines + (look.wrap(progress) if progress else [])
+
+
+def progress_in_words(answer: TranscriptsAnswer) -> str:
+    """Say in a line what is watched, which sessions go on, and how far the older ones are."""
+    if not answer["places"]:
+        return ""
+    return "; ".join([listing([place["name"] for place in answer["places"]]), *_progress(answer)])
+
+
+def _progress(answer: TranscriptsAnswer) -> Iterator[str]:
+    if active := len(answer["active"]):
+        yield f"{count(active, 'session')} going on"
+    if backlog := answer["backlog"]:
+        left = f"{backlog['files']:,} of {backlog['of']:,} older files to take in"
+        yield f"{left}, about {_minutes(backlog['minutes'])}"
+    if answer["problem"]:
+        yield answer["problem"]
+
+
+def _minutes(minutes: float) -> str:
+    return "a minute" if minutes < 1.5 else f"{minutes:.0f} minutes"
+
+
+# NamedTuples, since `dataclasses` would be a third of a thin command's imports.
+class Wish(NamedTuple):
+    """A person's word on following: `watch` None is to be asked for, `from_now` leaves out what is there already.
+
+    `takes_past` False asks before it is taken in.
+    """
+
+    watch: bool | None = None
+    from_now: bool = False
+    takes_past: bool = False
+
+
+class ProgramSessions(NamedTuple):
+    """A program's sessions: its name, and the folder in which it keeps them."""
+
+    agent: str
+    title: str
+    folder: Path
+
+    @property
+    def params(self) -> dict[str, str]:
+        """Return how the daemon is told of them: it may have another home than its person's shell."""
+        return {"agent": self.agent, "path": str(self.folder)}
+
+
+def follow_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of a wish."""
+    parser.add_argument(
+        "--watch",
+        action=BooleanOptionalAction,
+        help="also follow its sessions, as `dreamctl watch` does (asked if not said)",
+    )
+    parser.add_argument("--from-now", action="store_true", help="with --watch: leave out the sessions that are there")
+
+
+def wish_of(options: Namespace) -> Wish:
+    """Return what was said on the command line."""
+    return Wish(options.watch, options.from_now, options.yes)
+
+
+def can_be_followed(agent: str) -> bool:
+    """Say whether dreamd reads what this program writes."""
+    return agent in FOLLOWED
+
+
+def follow(sessions: ProgramSessions, wish: Wish, terminal: Terminal, says_yes: Callable[[str], bool]) -> bool:
+    """Have sessions followed if that is wished; return whether they are. Raises ClientError where --watch fails.
+
+    Nothing is followed without its person's word: where nobody can be asked, the command that does it is named.
+    """
+    if wish.watch is False:
+        return False
+    command = f"`dreamctl watch {sessions.agent}`"
+    try:
+        if is_followed(sessions, terminal):
+            return True
+        found: WatchAnswer = ask(terminal, "watch", {**sessions.params, "dry_run": True}, timeout_s=None)
+    except Unreachable as error:
+        if wish.watch:
+            raise ClientError(
+                f"{sessions.title} is connected, but its sessions are not followed: {error}.",
+                f"Start dreamd, then say {command}.",
+            ) from error
+        terminal.note(f"dreamd does not run yet. Once it does, {command} also takes in older sessions")
+        return False
+    if wish.watch is None and not _asks(sessions, found, terminal, says_yes):
+        return False
+    from_now = wish.from_now or not (wish.takes_past or takes_all(found, terminal))
+    params = {**sessions.params, "backlog": "none" if from_now else "all"}
+    answer: WatchAnswer = ask(terminal, "watch", params, timeout_s=None)
+    if not terminal.as_json:
+        terminal.lines(watched_in_words(answer, terminal.look))
+    return True
+
+
+def is_followed(sessions: ProgramSessions, terminal: Terminal) -> bool:
+    """Ask the daemon whether sessions are followed."""
+    status: StatusAnswer = ask(terminal, "status", timeout_s=STATUS_TIMEOUT_S)
+    return any(place["path"] == str(sessions.folder) for place in status["transcripts"]["places"])
+
+
+def _asks(sessions: ProgramSessions, found: WatchAnswer, terminal: Terminal, says_yes: Callable[[str], bool]) -> bool:
+    """Ask whether sessions are to be followed; where nobody can be asked, say how it is said."""
+    if terminal.as_json or not sys.stdin.isatty():
+        there = f" (of before: about {count(found['turns'], 'turn')})" if found["turns"] else ""
+        terminal.note(
+            f"its sessions are not followed{there}: `dreamctl watch {sessions.agent}` takes them in as they are written"
+        )
+        return False
+    terminal.lines(
+        terminal.look.wrap(
+            f"What {sessions.title} is told is remembered when it has answered. dreamd can also follow its sessions in "
+            f"{sessions.folder}: those that break off too, and if you want the older ones."
+        )
+    )
+    return says_yes(f"Follow the sessions of {sessions.title}?")
+
+
+def unfollow(sessions: ProgramSessions, terminal: Terminal) -> None:
+    """Have sessions followed no more, and say so; what was learned stays."""
+    command = f"`dreamctl unwatch {sessions.agent}`"
+    try:
+        ask(terminal, "unwatch", {"path": str(sessions.folder)})
+    except Absent:
+        terminal.note(f"dreamd does not run. If it was to follow these sessions, {command} ends that once it does")
+    except DaemonError as error:
+        if error.code != NOT_FOUND:
+            terminal.warn(f"its sessions are followed still: {error} {error.hint}")
+    except Unreachable as error:
+        terminal.warn(f"its sessions may be followed still ({error}): {command} ends that")
+    else:
+        if not terminal.as_json:
+            terminal.lines([f"The sessions of {sessions.title} are not followed any more. What was learned stays."])
