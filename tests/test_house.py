@@ -110,7 +110,7 @@ DRAWN = (
     ("pipelines/stages/drift.py", "from ..workspace import view"),
     ("store/memory.py", "from .find.search import search"),
     ("daemon/app.py", "from .. import store"),
-    ("daemon/vault_watch.py", "from ..store import model"),
+    ("daemon/host/folder_watch.py", "from ...store import model"),
     ("pipelines/run.py", "from ..store.keep import okf"),
     ("store/operations/runs.py", "from ..background import worker"),
 )

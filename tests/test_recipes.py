@@ -380,7 +380,7 @@ def add_importer(workshop: Workshop) -> None:
     workshop.add("daemon/importing/formats/diary.py", IMPORTER.lstrip())
     workshop.edit(
         "daemon/importing/detect.py",
-        (r"^    gemini,", "    diary,\n"),
+        (r"^from \.formats import ", "from .formats import diary\n"),
         (r'^    "markdown": ', '    "diary": diary.read,\n'),
         (
             r"^    if any\(chat_jsonl",

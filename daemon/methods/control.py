@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from ...store import MemoryStore
     from ..dreaming.dreamer import Dreamer
     from ..dreaming.schedule import Schedule
+    from ..host.folder_watch import VaultWatch
     from ..importing.following.follower import Follower
     from ..settings import Settings
-    from ..vault_watch import Watcher
 
 Word = Annotated[str, Field(max_length=64)]
 
@@ -115,7 +115,7 @@ class ControlMethods:
         store: MemoryStore,
         dreamer: Dreamer,
         schedule: Schedule,
-        watcher: Watcher,
+        watcher: VaultWatch,
         hooks: Hooks,
         follower: Follower,
         settings: Settings,

@@ -16,10 +16,10 @@ from dreamd.daemon.clock import local_now, utc_now
 from dreamd.daemon.dreaming.dreamer import Dreamer
 from dreamd.daemon.dreaming.idle import LastActivity
 from dreamd.daemon.dreaming.schedule import Schedule
+from dreamd.daemon.host.folder_watch import VaultWatch
 from dreamd.daemon.importing.following.follower import Follower
 from dreamd.daemon.methods.control import ControlMethods
 from dreamd.daemon.settings import Settings, store_paths
-from dreamd.daemon.vault_watch import Watcher
 from dreamd.ipc.call import Call
 from dreamd.pipelines.settings import PipelineSettings, ScheduleSettings
 from dreamd.store import MemoryStore, embedder_for
@@ -60,7 +60,7 @@ class DaemonInProcess:
             self.store,
             dreamer,
             Schedule(self.store, dreamer, activity, settings.pipelines, local_now),
-            Watcher(settings.vault, settings.watch, self.store.file_changed, self.store.reconcile),
+            VaultWatch(settings.vault, settings.watch, self.store.file_changed, self.store.reconcile),
             Hooks(self.store, follower, utc_now),
             follower,
             settings,

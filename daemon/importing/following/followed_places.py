@@ -1,10 +1,10 @@
-"""The places that are followed: an agent's folder of sessions, or any other folder, as a person said."""
+"""The places that are followed, an agent's folder of sessions or a folder that a person named; and their files."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 IN_SETTINGS = "the settings (transcripts.watch)"
 LINES = ".jsonl"
+_NOT_ENTERED = frozenset({"node_modules", "__pycache__", "snapshot", "subagents", "tool-results"})
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedPlace:
-    """A folder that is followed. `agent` writes there; "" for a folder of any.
+    """A folder that is followed. `agent` is the agent that writes there, "" for a folder of any agent.
 
-    `since` is None where all of it is taken in, else what was said before is left out.
+    Turns from before `since` are left out; None imports all. `is_set`: it is named in the settings.
     """
 
     folder: Path
@@ -36,18 +37,47 @@ class FollowedPlace:
 
     @property
     def name(self) -> str:
-        """The agent's name where it is the agent's own folder, else the folder."""
+        """The agent's name if this is the agent's own folder, else the folder."""
         return self.agent if self.agent and self.folder == folder_of(self.agent) else str(self.folder)
 
     def holds(self, path: Path) -> bool:
-        """Say whether a file under this folder is one that is followed, by its name."""
+        """Return True if the name of a file in this folder is that of a session file."""
         if DATABASE_NAME.fullmatch(path.name):
             return self.agent in ("", "opencode")
         return path.suffix.lower() == LINES and self.agent != "opencode"
 
 
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file of a place."""
+
+    path: Path
+    size_bytes: int
+    changed_ns: int
+
+    @property
+    def changed_s(self) -> float:
+        """Return the time of its last change, in seconds since the epoch."""
+        return self.changed_ns / 1e9
+
+
+def files_of(place: FollowedPlace) -> Iterator[FoundFile]:
+    """Yield every session file of a place, without links."""
+    for folder, folders, files in os.walk(place.folder):
+        folders[:] = [name for name in folders if name not in _NOT_ENTERED and not Path(folder, name).is_symlink()]
+        for name in files:
+            path = Path(folder, name)
+            if not place.holds(path) or path.is_symlink():
+                continue
+            try:
+                known = path.stat()
+            except OSError:  # gone since it was listed
+                continue
+            yield FoundFile(path, known.st_size, known.st_mtime_ns)
+
+
 def folder_of(agent: str, environ: Mapping[str, str] = os.environ, settings: Path | None = None) -> Path:
-    """Return the folder in which an agent keeps its sessions; `settings` is that of its settings, if it has another."""
+    """Return the folder in which an agent keeps its sessions; `settings` is its settings' folder, if not the usual."""
     home = Path(environ.get("HOME") or Path.home())
     match agent:
         case "claude-code":
@@ -65,7 +95,7 @@ def folder_of(agent: str, environ: Mapping[str, str] = os.environ, settings: Pat
 def place_of(
     what: str, folder: Path | None = None, since: datetime | None = None, *, is_set: bool = False
 ) -> FollowedPlace:
-    """Return the place of an agent or of a folder. Raises InvalidInput for what is neither."""
+    """Return the place of an agent's name or of a folder's path. Raises InvalidInput for other text."""
     if what in FOLLOWED:
         return FollowedPlace(folder or folder_of(what), what, since, is_set)
     named = Path(what).expanduser()
@@ -87,21 +117,21 @@ class FollowedPlaces:
         self._set = [place_of(what, is_set=True) for what in in_settings]
 
     def all(self) -> Sequence[FollowedPlace]:
-        """Return every place; of two of the same folder the one that was added."""
+        """Return every place; an added one hides one of the settings with the same folder."""
         added = [_parsed(folder, note) for folder, note in self._store.followed.watches().items()]
         folders = {place.folder for place in added}
         return sorted([*added, *(one for one in self._set if one.folder not in folders)], key=lambda one: one.folder)
 
     def add(self, place: FollowedPlace) -> None:
-        """Follow a place from now on."""
+        """Add a place, or replace the one of the same folder."""
         note = {"agent": place.agent, "since": place.since.isoformat() if place.since else None}
         self._store.followed.watch(str(place.folder), json.dumps(note))
 
     def remove(self, what: str) -> FollowedPlace:
-        """Follow it no more. Raises NotFound, or InvalidInput for one that the settings name."""
-        everything = self.all()
-        found = next((place for place in everything if what in (place.name, str(place.folder))), None)
-        found = found or next((place for place in everything if what == place.agent), None)
+        """Remove a place, by its name, folder or agent. Raises NotFound, or InvalidInput for one of the settings."""
+        places = self.all()
+        found = next((place for place in places if what in (place.name, str(place.folder))), None)
+        found = found or next((place for place in places if what == place.agent), None)
         if found is None:
             raise NotFound(f"{what} is not watched.", "`dreamctl watch` lists what is.")
         if any(found.folder == place.folder for place in self._set):
@@ -111,5 +141,5 @@ class FollowedPlaces:
 
 
 def _parsed(folder: str, note: str) -> FollowedPlace:
-    held = json.loads(note)
-    return FollowedPlace(Path(folder), str(held.get("agent") or ""), instant(held.get("since")))
+    values = json.loads(note)
+    return FollowedPlace(Path(folder), str(values.get("agent") or ""), instant(values.get("since")))

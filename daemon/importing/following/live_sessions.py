@@ -1,4 +1,4 @@
-"""The sessions that agents write now, and those that ended: for who waits for the end of one."""
+"""The sessions that agents write now, and those that ended: for clients that wait for the end of one."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from ....store.model import NodeId, SessionHead
 
 KEPT = 200
 LATE = timedelta(seconds=30)
-"""Turns that an agent writes down so short a time after it said that a session is over are the rest of it."""
+"""Turns written so soon after the agent reported a session's end still belong to it."""
 
 LOST = timedelta(hours=1)
-"""As long as working memory keeps a session: one that is quiet for a while may still go on."""
+"""As long as working memory keeps a session: one that is quiet for a shorter time may still continue."""
 
-Reason = Literal["", "quiet", "lost", "said"]
-"""Why a session ended: it did not grow for a while, or for so long that it is over, or its agent said so."""
+EndReason = Literal["", "quiet", "lost", "said"]
+"""Why a session ended: no growth for a while, none for `LOST`, or its agent reported the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveSession:
-    """A session that grew while it was followed. `ended` is "" while it goes on."""
+    """A session that grew while it was followed. `ended` is "" while it continues."""
 
     session_id: NodeId
     agent_id: str
     channel: str
     began_at: datetime
     last_at: datetime
-    ended: Reason = ""
+    ended: EndReason = ""
 
     @property
     def is_active(self) -> bool:
-        """Say whether it goes on."""
+        """Return True while it continues."""
         return not self.ended
 
 
@@ -49,10 +49,10 @@ class LiveSessions:
         self._ended_at: OrderedDict[NodeId, datetime] = OrderedDict()
 
     def grew(self, head: SessionHead, now: datetime) -> None:
-        """Note that a session grew: it goes on, also after its end, but for the rest of it."""
+        """Note that a session grew. It is active again, unless the turns are late ones of a reported end."""
         with self._lock:
             ended_at = self._ended_at.get(head.session_id)
-            ended: Reason = "said" if ended_at is not None and now - ended_at <= LATE else ""
+            ended: EndReason = "said" if ended_at is not None and now - ended_at <= LATE else ""
             known = self._sessions.pop(head.session_id, None)
             began_at = known.began_at if known else now
             self._sessions[head.session_id] = LiveSession(
@@ -62,7 +62,7 @@ class LiveSessions:
                 self._sessions.popitem(last=False)
 
     def end(self, session_id: NodeId, now: datetime) -> None:
-        """Note that its agent said that it ended."""
+        """Note that an agent reported a session's end."""
         with self._lock:
             self._ended_at[session_id] = now
             while len(self._ended_at) > KEPT:
@@ -79,7 +79,7 @@ class LiveSessions:
             return gone
 
     def lost(self, now: datetime) -> Sequence[NodeId]:
-        """Return the sessions that were quiet for so long that they are over, each once."""
+        """Return the sessions that have been quiet for `LOST`, each once."""
         with self._lock:
             gone = [one for one in self._sessions.values() if one.ended == "quiet" and now - one.last_at >= LOST]
             for one in gone:
@@ -87,10 +87,10 @@ class LiveSessions:
             return [one.session_id for one in gone]
 
     def all(self) -> Sequence[LiveSession]:
-        """Return them, the one that grew last first."""
+        """Return all sessions, the latest growth first."""
         with self._lock:
             return list(reversed(self._sessions.values()))
 
     def active(self) -> Sequence[LiveSession]:
-        """Return those that go on."""
+        """Return the active sessions, the latest growth first."""
         return [one for one in self.all() if one.is_active]

@@ -1,4 +1,4 @@
-"""The transcripts that agents' hooks name: read on at each naming, and a moment after it."""
+"""The transcripts that agents' hooks name: read on at each hook, and a few times shortly after it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from ....store import redact
 from ..detect import detect_format
 from ..sanitize import instant
-from .followed_places import LINES, FollowedPlace
-from .survey import FoundFile
+from .followed_places import LINES, FollowedPlace, FoundFile
 from .tail import READINGS
 
 if TYPE_CHECKING:
@@ -24,11 +23,10 @@ if TYPE_CHECKING:
 
 MOST = 256
 LOOKS_AFTER_S = (1.0, 3.0, 9.0)
-"""Claude Code calls the hook of an answer before it has written that answer down."""
-
+"""Claude Code calls the hook of an answer before it writes the answer down."""
 
 KEPT = timedelta(days=3)
-"""So long after its last hook a file is compared when the daemon starts: what was written meanwhile is read on."""
+"""The time after its last hook for which a file is compared at the daemon's start, to read on what was added."""
 _NOTED_AGAIN = timedelta(hours=1)
 
 
@@ -41,9 +39,9 @@ class _NamedFile:
 
 
 class NamedTranscripts:
-    """The transcripts that were named last. Every method may be called from any thread; `now_s` is monotonic.
+    """The transcripts that hooks named last. Every method may be called from any thread; `now_s` is monotonic.
 
-    They are noted in the ledger when they are named first, since the daemon may end before it has looked at one again.
+    A file is noted in the ledger when it is first named, since the daemon may end before it has read it again.
     """
 
     def __init__(self, store: MemoryStore) -> None:
@@ -52,25 +50,24 @@ class NamedTranscripts:
         self._files: OrderedDict[Path, _NamedFile] = OrderedDict()
 
     def add(self, path: Path, agent: str, now: datetime, now_s: float) -> bool:
-        """Note a transcript, and wait until that is acknowledged; False for a file that is none, or cannot be read."""
+        """Add a transcript, noted durably; return False for an unreadable file, or one that is no transcript."""
         known = self._files.get(path)
         if known is None and not _is_transcript(path):
             return False
         is_noted = known is not None and now - known.noted_at < _NOTED_AGAIN
         with self._lock:
-            self._files[path] = _NamedFile(
-                FollowedPlace(path.parent, agent), now_s, known.noted_at if known and is_noted else now
-            )
+            noted_at = known.noted_at if known and is_noted else now
+            self._files[path] = _NamedFile(FollowedPlace(path.parent, agent), now_s, noted_at)
             self._files.move_to_end(path)
             gone = [self._files.popitem(last=False)[0] for _ in range(len(self._files) - MOST)]
-        if not is_noted and redact(str(path)).text == str(path):  # a path with a secret in it is written down nowhere
+        if not is_noted and redact(str(path)).text == str(path):  # a path that holds a secret is written nowhere
             self._followed.name(str(path), json.dumps({"agent": agent, "at": now.isoformat()}))
         for one in gone:
             self._followed.unname(str(one))
         return True
 
     def restore(self, now: datetime, now_s: float) -> None:
-        """Go on with the transcripts that were named before the daemon started, but for those of long ago."""
+        """Load the transcripts that were named before the daemon started, without those of long ago."""
         noted = {path: json.loads(note) for path, note in self._followed.named().items()}
         for path, note in sorted(noted.items(), key=lambda one: str(one[1].get("at"))):
             at = instant(note.get("at"))
@@ -83,7 +80,7 @@ class NamedTranscripts:
                 self._files.setdefault(Path(path), named)
 
     def found(self) -> Iterator[tuple[FoundFile, FollowedPlace]]:
-        """Yield the files that are there, each with the place that it makes up by itself."""
+        """Yield the files that exist, each with the place that it forms by itself."""
         for path, named in list(self._files.items()):
             try:
                 known = path.lstat()
@@ -93,12 +90,12 @@ class NamedTranscripts:
                 yield FoundFile(path, known.st_size, known.st_mtime_ns), named.place
 
     def place_of(self, path: Path) -> FollowedPlace | None:
-        """Return the place that a named file makes up by itself; None for any other file."""
+        """Return the place that a named file forms by itself; None for another file."""
         named = self._files.get(path)
         return named.place if named else None
 
     def due(self, now_s: float) -> Sequence[Path]:
-        """Return the files that are to be looked at again now, each once for every one of its looks."""
+        """Return the files that are due to be read again, and count that reading as done."""
         with self._lock:
             found = [path for path, named in self._files.items() if _is_due(named, now_s)]
             for path in found:
@@ -111,10 +108,10 @@ def _is_due(named: _NamedFile, now_s: float) -> bool:
 
 
 def _is_transcript(path: Path) -> bool:
-    """Say whether a file is an agent's own transcript, or begins as one: other files are not read for a hook."""
+    """Return True if a file is empty, or begins as an agent's transcript does: a hook may name no other file."""
     if not path.is_absolute() or path.suffix.lower() != LINES:
         return False
     try:
         return not path.stat().st_size or detect_format(path) in READINGS
-    except Exception:  # no transcript is known in it, whatever is
+    except Exception:  # whatever is wrong with it, it is not recognised
         return False

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
+from dreamd.daemon.host.folder_watch import VaultWatch
 from dreamd.daemon.settings import WatchSettings
-from dreamd.daemon.vault_watch import Watcher
 
 DEADLINE_S = 10.0
 
@@ -23,7 +23,7 @@ class Watched:
         self.vault = vault
         self.news: queue.Queue[str] = queue.Queue()
         self.losses: queue.Queue[float] = queue.Queue()
-        self.watcher = Watcher(vault, WatchSettings(debounce_s=0.05), self._changed, self._lost)
+        self.watcher = VaultWatch(vault, WatchSettings(debounce_s=0.05), self._changed, self._lost)
         self.watcher.start()
 
     def _changed(self, paths: Collection[str]) -> None:
