@@ -24,14 +24,7 @@ from .client import (
     with_reason,
 )
 from .paths import default_socket_path, too_long
-from .protocol import (
-    MAX_LINE_BYTES,
-    PROTOCOL_VERSION,
-    LineBuffer,
-    encode_notification,
-    encode_request,
-    line_too_long,
-)
+from .protocol import MAX_LINE_BYTES, PROTOCOL_VERSION, LineBuffer, encode_notification, encode_request, line_too_long
 
 if TYPE_CHECKING:
     from .answers import ContextAnswer, RecallAnswer

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import get_args
 
 from ..llm.budget import Allowance, asker_for
-from ..store.find.embedding.embedding import Embedder, embedder_for
-from ..store.find.search.scorer import weights_in_use
-from ..store.keep.ledger.records import LINK
+from ..store.embedding.embedding import Embedder, embedder_for
+from ..store.ledger.records import LINK
+from ..store.search.scorer import weights_in_use
 from . import run
 from .gate.gate import Gate
 from .gate.shadow_index import ShadowIndex

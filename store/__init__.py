@@ -11,31 +11,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .changes.purge_plan import Selection
     from .changes.runs import AppliedRun, SkippedAction, new_run_id
-    from .find.embedding.embedding import Embedder, embedder_for
-    from .keep.deadline import within
-    from .keep.files.vault import is_digest, is_kept
-    from .keep.ledger.records import LANDED, LINK, Run
-    from .keep.ledger.salvage import discard as discard_ledgers
-    from .keep.ledger.salvage import salvage as salvage_ledgers
-    from .keep.okf.document import parse as parse_document
-    from .keep.okf.notes import date_of as note_date
-    from .keep.okf.notes import has_unreadable_date, in_calendar
-    from .keep.okf.notes import title_of as note_title
-    from .keep.okf.session import session_id
-    from .keep.redaction import bounds_of_secret, redact
-    from .keep.unwritable import is_full, may_pass
+    from .embedding.embedding import Embedder, embedder_for
+    from .engine.deadline import within
+    from .engine.unwritable import is_full, may_pass
+    from .ledger.records import LANDED, LINK, Run
+    from .ledger.salvage import discard as discard_ledgers
+    from .ledger.salvage import salvage as salvage_ledgers
     from .memory import MemoryStore
     from .offline import check_closed
+    from .okf.document import parse as parse_document
+    from .okf.notes import date_of as note_date
+    from .okf.notes import has_unreadable_date, in_calendar
+    from .okf.notes import title_of as note_title
+    from .okf.session import session_id
     from .operations.decay_inputs import DecayInputs
     from .paths import StorePaths
+    from .redaction import bounds_of_secret, redact
     from .regular_files import beginning, opened
     from .results import Purged, PurgePreview
     from .text.chunking import estimate_tokens
     from .text.controls import without_controls
     from .text.dates import find_asked
     from .text.fence import fenced, unmarked, unmarked_lines, without_element, without_recalled
-    from .text.replies import read_reply
-    from .text.vocabulary import MONTH_NUMBERS
+    from .text.quotes import read_reply
+    from .text.words import MONTH_NUMBERS
+    from .vault.vault import is_digest, is_kept
     from .working.handed import HandedSession
 
 __all__ = [
@@ -86,45 +86,45 @@ __all__ = [
 
 _HOMES = {
     "HandedSession": "working.handed",
-    "LANDED": "keep.ledger.records",
-    "LINK": "keep.ledger.records",
-    "MONTH_NUMBERS": "text.vocabulary",
+    "LANDED": "ledger.records",
+    "LINK": "ledger.records",
+    "MONTH_NUMBERS": "text.words",
     "AppliedRun": "changes.runs",
     "DecayInputs": "operations.decay_inputs",
-    "Embedder": "find.embedding.embedding",
+    "Embedder": "embedding.embedding",
     "MemoryStore": "memory",
     "PurgePreview": "results",
     "Purged": "results",
     "Selection": "changes.purge_plan",
     "SkippedAction": "changes.runs",
-    "Run": "keep.ledger.records",
+    "Run": "ledger.records",
     "StorePaths": "paths",
     "beginning": "regular_files",
     "check_closed": "offline",
-    "discard_ledgers": "keep.ledger.salvage:discard",
-    "embedder_for": "find.embedding.embedding",
+    "discard_ledgers": "ledger.salvage:discard",
+    "embedder_for": "embedding.embedding",
     "estimate_tokens": "text.chunking",
     "fenced": "text.fence",
     "find_asked": "text.dates",
-    "in_calendar": "keep.okf.notes",
-    "has_unreadable_date": "keep.okf.notes",
-    "is_digest": "keep.files.vault",
-    "is_full": "keep.unwritable",
-    "is_kept": "keep.files.vault",
-    "may_pass": "keep.unwritable",
+    "in_calendar": "okf.notes",
+    "has_unreadable_date": "okf.notes",
+    "is_digest": "vault.vault",
+    "is_full": "engine.unwritable",
+    "is_kept": "vault.vault",
+    "may_pass": "engine.unwritable",
     "new_run_id": "changes.runs",
-    "note_date": "keep.okf.notes:date_of",
-    "note_title": "keep.okf.notes:title_of",
+    "note_date": "okf.notes:date_of",
+    "note_title": "okf.notes:title_of",
     "opened": "regular_files",
-    "parse_document": "keep.okf.document:parse",
-    "read_reply": "text.replies",
-    "bounds_of_secret": "keep.redaction",
-    "redact": "keep.redaction",
-    "salvage_ledgers": "keep.ledger.salvage:salvage",
-    "session_id": "keep.okf.session",
+    "parse_document": "okf.document:parse",
+    "read_reply": "text.quotes",
+    "bounds_of_secret": "redaction",
+    "redact": "redaction",
+    "salvage_ledgers": "ledger.salvage:salvage",
+    "session_id": "okf.session",
     "unmarked": "text.fence",
     "unmarked_lines": "text.fence",
-    "within": "keep.deadline",
+    "within": "engine.deadline",
     "without_controls": "text.controls",
     "without_element": "text.fence",
     "without_recalled": "text.fence",

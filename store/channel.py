@@ -9,7 +9,7 @@ import stat
 from functools import lru_cache
 from pathlib import Path, PureWindowsPath
 
-from .keep.redaction import redact
+from .redaction import redact
 from .regular_files import beginning
 
 _HASH_DIGITS = 6

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from .keep.okf import session
-from .keep.redaction import Redacted, redact
 from .model import InvalidInput, NodeId, SessionHead
 from .names import TAIL_DIGITS, as_label, channel_complaint, complaint, label_complaint
+from .okf import session
+from .redaction import Redacted, redact
 from .text.controls import plain
 from .text.fence import without_recalled
 

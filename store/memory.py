@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from .find.embedding.embedding import Embedder
-from .keep.files.disk import Disk
-from .keep.files.vault import Absence
+from .embedding.embedding import Embedder
 from .opening import Parts
 from .operations.decay_inputs import DecayInputs, read_decay_inputs
 from .paths import StorePaths
 from .settings import StoreSettings
+from .vault.disk import Disk
+from .vault.vault import Absence
 
 __all__ = ["MemoryStore", "StorePaths"]
 

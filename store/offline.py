@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .keep.database import integrity_problems
-from .keep.files.disk import Disk
-from .keep.files.vault import Vault
-from .keep.ledger.salvage import damaged_files
+from .engine.database import integrity_problems
+from .ledger.salvage import damaged_files
 from .paths import StorePaths
 from .results import Problem
+from .vault.disk import Disk
+from .vault.vault import Vault
 
 
 def check_closed(paths: StorePaths) -> Iterator[Problem]:

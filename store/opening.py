@@ -25,28 +25,17 @@ from .changes.runs import Changes
 from .documents.documents import Documents
 from .documents.search import DocumentSearch
 from .door import Door
-from .find.embedding.cache import EmbeddingCache
-from .find.embedding.embedding import Embedder
-from .find.embedding.query_vectors import QueryVectors
-from .find.index.indexer import Indexer
-from .find.index.mending import Mending
-from .find.index.opening import OpenIndex
-from .find.index.withdrawn import Withdrawn
-from .find.search.learned import Judgements, RankingWeights
-from .find.search.query_cache import QueryCache
-from .find.search.search import Search
-from .keep.derived import DerivedFiles
-from .keep.files.disk import Disk
-from .keep.files.intent import Intent
-from .keep.files.leftovers import Leftovers
-from .keep.files.presence import Presence
-from .keep.files.vault import Vault
-from .keep.ledger import records
-from .keep.ledger.ledger import Ledger
-from .keep.ledger.salvage import HISTORY_LOST
-from .keep.redaction import FileMask
-from .keep.unwritable import copy_to_memory
-from .keep.writer.writer import Writer
+from .embedding.cache import EmbeddingCache
+from .embedding.embedding import Embedder
+from .embedding.query_vectors import QueryVectors
+from .engine.unwritable import copy_to_memory
+from .index.indexer import Indexer
+from .index.mending import Mending
+from .index.opening import OpenIndex
+from .index.withdrawn import Withdrawn
+from .ledger import records
+from .ledger.ledger import Ledger
+from .ledger.salvage import HISTORY_LOST
 from .model import StoreError
 from .operations.corrections import Corrections
 from .operations.damage import Repairs
@@ -64,14 +53,25 @@ from .operations.tombstones import Tombstones
 from .operations.upkeep import Upkeep
 from .operations.visibility import Visibility
 from .paths import StorePaths
+from .redaction import FileMask
+from .search.learned import Judgements, RankingWeights
+from .search.query_cache import QueryCache
+from .search.search import Search
 from .settings import StoreSettings
-from .text.normal_form import normal_form
+from .text.words import normal_form
+from .vault.disk import Disk
+from .vault.intent import Intent
+from .vault.leftovers import Leftovers
+from .vault.presence import Presence
+from .vault.vault import Vault
 from .working.anchors import Anchors
 from .working.foreign_words import ForeignWords
 from .working.goals import Goals
 from .working.handed import HandedSessions
 from .working.sessions import Sessions
 from .working.surfacing import Surfacing
+from .writer.derived import DerivedFiles
+from .writer.writer import Writer
 
 VAULT_ID = "vault_id"
 """The ledger's flag with the id of the vault that belongs to it."""

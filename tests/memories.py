@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dreamd.store.keep import okf
+from dreamd.store import okf
 from dreamd.store.model import Kind, Level, Memory
 
 

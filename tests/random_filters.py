@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import apsw
 import numpy as np
 from dreamd.ipc.filters import MOST_DEPTH, BoundedFilter
+from dreamd.store.engine.database import Connections, open_database
+from dreamd.store.engine.files import FilesStore
+from dreamd.store.engine.interface import Point, VectorStore
+from dreamd.store.engine.sqlite_vec import SqliteVecStore
 from dreamd.store.filters import Filter
-from dreamd.store.find.backends.files import FilesStore
-from dreamd.store.find.backends.interface import Point, VectorStore
-from dreamd.store.find.backends.sqlite_vec import SqliteVecStore
-from dreamd.store.find.index.catalog import MIGRATIONS, NODE_COLUMNS, Catalog, node_row
-from dreamd.store.find.index.index import PAYLOAD_INDEXES
-from dreamd.store.find.index.projection import Node
-from dreamd.store.keep.database import Connections, open_database
+from dreamd.store.index.catalog import MIGRATIONS, NODE_COLUMNS, Catalog, node_row
+from dreamd.store.index.index import PAYLOAD_INDEXES
+from dreamd.store.index.projection import Node
 from dreamd.store.model import Kind, Level
 
 DIMENSION = 64

@@ -104,12 +104,12 @@ FACTS: dict[str, tuple[Callable[[str], bool], set[str], str]] = {
     ),
     "the stemmer": (
         lambda source: imports("snowballstemmer", source),
-        {"store/text/stems.py"},
+        {"store/text/words.py"},
         "def stem(word):\n    from snowballstemmer import stemmer\n    return stemmer('english').stemWord(word)",
     ),
     "the names of the months": (
         lambda source: lists_with({"january", "july"}, source) or lists_with({"jan", "jul", "dec"}, source),
-        {"store/text/vocabulary.py"},
+        {"store/text/words.py"},
         'MONTHS = ("Jan", "Feb", "Jul", "Dec")',
     ),
     "the number words": (
@@ -121,7 +121,7 @@ FACTS: dict[str, tuple[Callable[[str], bool], set[str], str]] = {
         lambda source: any(
             {"can't", "won't"} <= strings_of(node) for node in nodes(source) if isinstance(node, ast.Dict)
         ),
-        {"store/text/vocabulary.py"},
+        {"store/text/words.py"},
         """LONG = {"can't": "can not", "won't": "will not"}""",
     ),
     "whether a memory is live": (

@@ -59,18 +59,18 @@ BETWEEN_ROOMS = (
     ("ipc/params.py", "from ..daemon import app"),
     ("pipelines/run.py", "from ..ipc import client"),
     ("pipelines/run.py", "from ..daemon import app"),
-    ("store/find/search/search.py", "from ....llm import language_model"),
-    ("store/keep/database.py", "from ...ipc import client"),
+    ("store/search/search.py", "from ...llm import language_model"),
+    ("store/engine/database.py", "from ...ipc import client"),
     ("store/memory.py", "from ..pipelines import run"),
     ("llm/language_model.py", "from ..store import memory"),
     ("llm/language_model.py", "from ..daemon import app"),
     ("ipc/params.py", "def late() -> None:\n    from ..llm import language_model"),
     ("store/memory.py", "import httpx"),
     ("pipelines/run.py", "import ollama"),
-    ("daemon/app.py", "from ..store.find.embedding import embedding"),
+    ("daemon/app.py", "from ..store.embedding import embedding"),
     ("daemon/importing/importer.py", "from ...store.text import controls"),
-    ("daemon/offline_repair.py", "def late() -> None:\n    from ..store.keep import database"),
-    ("ipc/errors.py", "from ..store.keep import unwritable"),
+    ("daemon/offline_repair.py", "def late() -> None:\n    from ..store.engine import database"),
+    ("ipc/errors.py", "from ..store.engine import unwritable"),
     ("ipc/store_methods.py", "from ..store.operations import recall"),
     ("ipc/server/server.py", "from ...store.changes import runs"),
     ("ipc/call.py", "from ..store.background import worker"),
@@ -88,14 +88,14 @@ UP_WITHIN_A_ROOM = (
     ("store/background/worker.py", "from ..operations import recall"),
     ("store/operations/recall.py", "from .. import opening"),
     ("store/changes/runs.py", "from ..background import worker"),
-    ("store/find/index/index.py", "from ...changes import runs"),
-    ("store/keep/writer/writer.py", "from ...find.index import index"),
-    ("store/keep/database.py", "from ..text import chunking"),
-    ("store/text/chunking.py", "from ..keep import database"),
-    ("store/model.py", "from .keep import database"),
-    ("store/find/index/index.py", "from ..search import search"),
-    ("store/keep/okf/document.py", "from ..writer import writer"),
-    ("store/keep/files/vault.py", "from ..ledger import ledger"),
+    ("store/index/index.py", "from ..changes import runs"),
+    ("store/writer/writer.py", "from ..index import index"),
+    ("store/text/terms.py", "from ..vault import disk"),
+    ("store/text/chunking.py", "from ..engine import database"),
+    ("store/model.py", "from .engine import database"),
+    ("store/index/index.py", "from ..search import search"),
+    ("store/okf/document.py", "from ..writer import writer"),
+    ("store/vault/vault.py", "from ..ledger import ledger"),
     ("ipc/protocol.py", "from .server import server"),
     ("ipc/server/server.py", "from .. import store_methods"),
     ("daemon/methods/control.py", "from .. import app"),
@@ -108,10 +108,10 @@ DRAWN = (
     ("ipc/store_methods.py", "from ..store import memory"),
     ("llm/ollama.py", "import httpx"),
     ("pipelines/stages/drift.py", "from ..workspace import view"),
-    ("store/memory.py", "from .find.search import search"),
+    ("store/memory.py", "from .search import search"),
     ("daemon/app.py", "from .. import store"),
     ("daemon/host/folder_watch.py", "from ...store import model"),
-    ("pipelines/run.py", "from ..store.keep import okf"),
+    ("pipelines/run.py", "from ..store import okf"),
     ("store/operations/runs.py", "from ..background import worker"),
 )
 
@@ -134,11 +134,11 @@ def test_an_arrow_that_is_drawn_may_be_used(house: Path) -> None:
 
 
 def test_a_circle_of_two_modules_is_caught(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = house / "store" / "find" / "search"
+    folder = house / "store" / "search"
     (folder / "fusion.py").write_text("from . import search\n")
     (folder / "search.py").write_text("def late() -> None:\n    from . import fusion\n")
     assert not contracts_hold()
-    assert "No cycles are allowed in dreamd.store.find.search" in capsys.readouterr().out
+    assert "No cycles are allowed in dreamd.store.search" in capsys.readouterr().out
 
 
 def test_a_new_module_must_be_given_its_place(house: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ TESTS = (
     "stand_ins.py",
     "answer_types.py",
     "daemon/test_protocol_docs.py",
-    "store/find/backends",
+    "store/engine",
 )
 A_PATH = re.compile(r"`((?:daemon|docs|ipc|llm|pipelines|store|tests)/[\w./]*)`")
 
@@ -312,10 +312,10 @@ class Relay:
 
 
 def add_backend(workshop: Workshop) -> None:
-    workshop.add("store/find/backends/relay.py", BACKEND.lstrip())
+    workshop.add("store/engine/relay.py", BACKEND.lstrip())
     workshop.edit(
-        "tests/store/find/backends/test_backends.py",
-        (r"^from dreamd.store.find.backends.sqlite_vec", "from dreamd.store.find.backends.relay import Relay\n"),
+        "tests/store/engine/test_backends.py",
+        (r"^from dreamd.store.engine.sqlite_vec", "from dreamd.store.engine.relay import Relay\n"),
         (r'(?<=^WITH_VECTORS = \()"', '"relay", '),
         (
             r"^    yield sqlite.store",
@@ -323,7 +323,7 @@ def add_backend(workshop: Workshop) -> None:
         ),
     )
     workshop.edit(
-        "store/find/index/opening.py",
+        "store/index/opening.py",
         (r"^from ..backends.sqlite_vec", "from ..backends.relay import Relay\n"),
         (r"SqliteVecStore\(.+\),$", "Relay("),
         (r"(?<=readers.get\(\)\)),$", ")"),
@@ -332,7 +332,7 @@ def add_backend(workshop: Workshop) -> None:
 
 @pytest.mark.nightly
 def test_a_new_backend_passes_the_contract(changed: Workshop) -> None:
-    changed.test("tests/store/find/backends/test_backends.py", "-k", "relay")
+    changed.test("tests/store/engine/test_backends.py", "-k", "relay")
 
 
 @pytest.mark.nightly

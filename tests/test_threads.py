@@ -25,17 +25,16 @@ from dreamd.ipc import protocol
 from dreamd.pipelines import protocol as messages
 from dreamd.pipelines.extract.facts import drafts_of
 from dreamd.pipelines.language import content
+from dreamd.store import okf, redaction
 from dreamd.store.changes.runs import new_run_id
-from dreamd.store.find.backends import tokenizer
-from dreamd.store.find.embedding.embedding import StubEmbedder, embedder_for
-from dreamd.store.keep import okf, redaction
-from dreamd.store.keep.files.disk import Disk
-from dreamd.store.keep.okf import frontmatter, frontmatter_dump
+from dreamd.store.embedding.embedding import StubEmbedder, embedder_for
+from dreamd.store.engine import tokenizer
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Turn
+from dreamd.store.okf import frontmatter, frontmatter_dump
 from dreamd.store.settings import EmbeddingSettings, StoreSettings
-from dreamd.store.text import chunking, sentences, stems, terms, token_count
-from dreamd.store.text.state import judging
+from dreamd.store.text import chunking, judging, sentences, terms, token_count, words
+from dreamd.store.vault.disk import Disk
 
 from tests.modules import modules
 
@@ -118,22 +117,22 @@ def of_a_dream(text: str) -> object:
 
 
 WORDS: dict[str, Callable[[str], object]] = {
-    "store.text.stems": stems.stem,
-    "store.text.stems of the index": stems.index_stem,
+    "store.text.words": words.stem,
+    "store.text.words of the index": words.index_stem,
 }
 
 TEXTS: dict[str, Callable[[str], object]] = {
     "store.text.terms": terms.term_stems,
-    "store.find.backends.tokenizer": tokenizer.words,
+    "store.engine.tokenizer": tokenizer.words,
     "store.text.token_count": token_count.estimate_tokens,
     "store.text.chunking": lambda text: chunking.chunk("n", text * 3, 20, 4),
-    "store.text.state": lambda text: judging.judge(
+    "store.text.judging": lambda text: judging.judge(
         text.replace("costs", "costs now"), [judging.Candidate("earlier", text, 0.9)]
     ),
-    "store.find.embedding": lambda text: StubEmbedder().embed_query(text).tobytes(),
-    "store.keep.redaction": redaction.redact,
-    "store.keep.okf": kept_and_read,
-    "store.keep.frontmatter_text": lambda text: frontmatter_dump.entry("title", text),
+    "store.embedding": lambda text: StubEmbedder().embed_query(text).tobytes(),
+    "store.redaction": redaction.redact,
+    "store.okf": kept_and_read,
+    "store.okf.frontmatter_dump": lambda text: frontmatter_dump.entry("title", text),
     "ipc.protocol": both_ways,
     "pipelines": of_a_dream,
     "pipelines.messages": lambda text: messages.decode(messages.encode(messages.Failed(reason=text))),
@@ -226,11 +225,11 @@ SHARED = {
     "dreamd.ipc.protocol": {"_dump", "_dump_ascii", "_load"},
     "dreamd.pipelines.workspace.checkpoint": {"_RECORD"},  # a struct: what it knows is fixed when it is made
     "dreamd.pipelines.protocol": {"_messages"},
-    "dreamd.store.find.embedding.multilingual": {"BLOCK", "HEAD", "TABLE", "TENSOR", "VOCABULARY"},  # structs, as above
+    "dreamd.store.embedding.multilingual": {"BLOCK", "HEAD", "TABLE", "TENSOR", "VOCABULARY"},  # structs, as above
     "dreamd.store.text.token_count": {"_costs", "_pieces"},
     "dreamd.store.changes.runs": {"_run_numbers"},
-    "dreamd.store.keep.files.disk": {"_libc", "_temp_numbers"},
-    "dreamd.store.keep.okf.frontmatter_dump": {"_quote"},
+    "dreamd.store.vault.disk": {"_libc", "_temp_numbers"},
+    "dreamd.store.okf.frontmatter_dump": {"_quote"},
 }
 """Objects that live as long as the process and are no plain values; the tests above use each from threads."""
 

@@ -360,7 +360,7 @@ class Dreamer:
 
     def _land(self, request: RunRequest, done: Done, changeset: Changeset, began_s: float) -> AppliedRun:
         """Apply the plan, check that recall is no worse for it, then write the pages that are derived from it."""
-        from ...pipelines.gate.post_apply import Recheck  # what it needs has time until the first dream
+        from ...pipelines.gate.post_apply import Recheck
 
         for path in done.derived:
             if not is_digest(path):

@@ -31,7 +31,7 @@ class DerivedPages:
 
     def refresh(self) -> None:
         """Make the catalogue and the log true; a vault whose `index.md` is its person's gets no catalogue of ours."""
-        from ...pipelines.report import catalogue  # what it needs has time until the first dream
+        from ...pipelines.report import catalogue
 
         store = self._store
         there = store.pages.contents()

@@ -31,7 +31,7 @@ PAGE = 16_000
 ROOM_BESIDE = 2000
 """Characters for what stands beside the texts: notes, ids, the fence."""
 LEAST_CONFIDENCE = 0.02
-"""A hit less sure than that is behind the end of relevance (`store.find.search.relevance.LEAST_SHARE`)."""
+"""A hit less sure than that is behind the end of relevance (`store.search.relevance.LEAST_SHARE`)."""
 MOST_NAMED = 8
 WAITS = (
     "It waits for the person's review, as it may be from the web or a tool: until they accept it in `dreamctl review`, "

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...store.model import NodeId
-from ...store.text.normal_form import normal_form
+from ...store.text.words import normal_form
 
 
 class Known:

@@ -13,7 +13,7 @@ from datetime import date, datetime
 
 from ...store.judges.judge import Judgement
 from ...store.model import NodeId, Turn
-from ...store.text.replies import write_reply
+from ...store.text.quotes import write_reply
 from ...store.text.sentences import start_of_item
 from .classify import DONE, FactAttributes, attributes_of, by_words
 from .keys import Names, days_of

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import date
 
 from ...store.text.dates import days_in
-from ...store.text.named import named
+from ...store.text.terms import named
 from .places import Place
 
 MOST_NAMES = 6

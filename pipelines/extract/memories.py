@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from ...store.model import Kind, Memory, Turn
 from ...store.roles import Role
-from ...store.text.replies import read_reply
+from ...store.text.quotes import read_reply
 from .classify import by_words
 from .places import places_of
 

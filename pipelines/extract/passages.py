@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, zip_longest
 
-from ...store.keep.redaction import REDACTED, redact
+from ...store.redaction import REDACTED, redact
 from ...store.text.languages import phrases
 from ...store.text.sentences import FEWEST_WORDS, Sentence, on_one_line, split, start_of_item, without_words
 from .places import Place

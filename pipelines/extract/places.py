@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ...store.judges.judge import Judgement, Said, judge
-from ...store.keep.redaction import REDACTED, redact
 from ...store.model import Turn
+from ...store.redaction import REDACTED, redact
 from ...store.roles import MACHINES, Role
-from ...store.text.foreign_calls import reads_the_web
+from ...store.text.fence import reads_the_web
 from ...store.text.sentences import sentences_of
 from .own_words import own_words
 

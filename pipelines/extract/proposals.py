@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from ...store.text.languages import languages, phrases, table
 from ...store.text.sentences import Sentence, joined_as_one, on_one_line, side_by_side, split
-from ...store.text.stems import stems_of
+from ...store.text.words import stems_of
 from .passages import SHORT_WORDS
 from .places import Place, Speaker
 from .signs import FEW_CONTENT, content_words, is_question, opens, without_greeting

@@ -11,7 +11,7 @@ from functools import cache
 
 from ...store.text.dates import find
 from ...store.text.languages import language_of, phrases, table, words_in
-from ...store.text.normal_form import words as words_of
+from ...store.text.words import words as words_of
 from .places import Place, Speaker
 
 _CODE = re.compile(r"`[^`]+`")

@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from ...store import okf
 from ...store.changes.decisions import is_reviewed
 from ...store.changes.standing import SAME_AS
-from ...store.keep import okf
-from ...store.keep.files.vault import is_derived
 from ...store.model import Action, Level, Memory, NodeId
-from ...store.text.normal_form import words
+from ...store.text.words import words
+from ...store.vault.vault import is_derived
 from ..language.overlap import invents, overlap
 from ..workspace.diff import Change
 from ..workspace.proposals import most_superseded

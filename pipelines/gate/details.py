@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 
 from ...store.text.languages import entries, languages, phrases
 from ...store.text.sentences import sentences_of
-from ...store.text.stems import stem, without_possessive
+from ...store.text.words import stem, without_possessive
 from ..language.content import empty_stems
 
 Detail = frozenset[str]

@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import islice
 from statistics import fmean
 
-from ...store.keep.ledger.questions import Probe
+from ...store.ledger.questions import Probe
 from ...store.model import Action, NodeId
 from ..protocol import Check, Foreseen
 from ..settings import GateSettings

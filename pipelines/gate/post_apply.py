@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from threading import Event
 
-from ...store.keep.ledger.questions import Probe
+from ...store.ledger.questions import Probe
 from ..protocol import Check
 from .gate import worse
 from .probes import ProbeCase, Score, Searchable, ask

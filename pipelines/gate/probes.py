@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Protocol
 
-from ...store.find.index.catalog import Catalog
-from ...store.find.index.projection import Node
-from ...store.find.search import hits, packing
-from ...store.find.search.question import Question
-from ...store.find.search.search import Ranking
-from ...store.keep.ledger.questions import Probe
+from ...store.index.catalog import Catalog
+from ...store.index.projection import Node
+from ...store.ledger.questions import Probe
 from ...store.model import Hit, NodeId, Slot
 from ...store.roles import MACHINES
-from ...store.text.stems import stems_of
+from ...store.search import hits, packing
+from ...store.search.question import Question
+from ...store.search.search import Ranking
 from ...store.text.terms import query_terms, term_stems
+from ...store.text.words import stems_of
 from ..workspace.diff import Replaced
 from .details import Detail, details_of, names_in, said_in, told
 from .shadow_index import ShadowIndex

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from ...store.text.normal_form import words
 from ...store.text.sentences import split
+from ...store.text.words import words
 
 _MARKED = re.compile(r"“([^“”]+)”")
 

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import numpy as np
 
-from ...store.find.backends.interface import Vector
-from ...store.find.embedding.embedding import Embedder
-from ...store.find.index.opening import OpenIndex
-from ...store.find.index.projection import is_turn
-from ...store.find.search.learned import trusted
-from ...store.find.search.question import BY_DEFAULT, Question
-from ...store.find.search.search import Ranking, Search
-from ...store.keep.files.disk import Disk
-from ...store.keep.files.vault import FileStamp, Vault
-from ...store.keep.ledger.questions import Probe
+from ...store.embedding.embedding import Embedder
+from ...store.engine.interface import Vector
+from ...store.index.opening import OpenIndex
+from ...store.index.projection import is_turn
+from ...store.ledger.questions import Probe
 from ...store.model import Level, NodeId, NotFound
+from ...store.search.learned import trusted
+from ...store.search.question import BY_DEFAULT, Question
+from ...store.search.search import Ranking, Search
 from ...store.settings import StoreSettings
+from ...store.vault.disk import Disk
+from ...store.vault.vault import FileStamp, Vault
 from ..workspace.view import Candidates, Embed
 
 APPLIED_AT_ONCE = 256

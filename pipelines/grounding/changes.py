@@ -13,10 +13,9 @@ from typing import Any, Final
 
 from ...llm.budget import Asker
 from ...llm.language_model import LlmRefused
-from ...store.text.normal_form import words
-from ...store.text.state.evidence import disputes, may_be_same, may_share_subject
-from ...store.text.state.judging import Candidate, Judgement, Relation
-from ...store.text.state.reading import read
+from ...store.text.judging import Candidate, Judgement, Relation, disputes, may_be_same, may_share_subject
+from ...store.text.statements import read
+from ...store.text.words import words
 from . import prompts
 
 ASKED_MOST: Final = 8

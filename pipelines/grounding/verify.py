@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from ...store.text import dates
 from ...store.text.languages import entries, languages, phrases, words_in
-from ...store.text.normal_form import FILLERS, normal_form, words
+from ...store.text.words import FILLERS, normal_form, words
 from ..extract.signs import is_question
 
 LONGEST_CLAIM_CHARS = 600

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from ...store.text.languages import words_in
-from ...store.text.normal_form import words
-from ...store.text.stems import stem, without_possessive
+from ...store.text.words import stem, without_possessive, words
 
 
 def content_words(text: str) -> list[str]:

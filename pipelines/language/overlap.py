@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ...store.text.languages import phrases
-from ...store.text.vocabulary import MONTHS
+from ...store.text.words import MONTHS
 from .content import content_stems
 
 _DATE = re.compile(rf"\b(?:\d{{1,2}} )?(?:{'|'.join(MONTHS)})(?: \d{{4}})?\b|\b(?:19|20)\d\d\b")

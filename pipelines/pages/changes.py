@@ -8,10 +8,10 @@ from itertools import product, takewhile
 
 from ...store.model import Memory, NodeId
 from ...store.roles import MACHINES
-from ...store.text.replies import read_reply
+from ...store.text.judging import RELATED_FROM, change_reasons, change_score
+from ...store.text.quotes import read_reply
 from ...store.text.sentences import joined_as_one, joined_sentences, sentences_of
-from ...store.text.state.evidence import RELATED_FROM, change_reasons, change_score
-from ...store.text.state.reading import read
+from ...store.text.statements import read
 
 LINKED_COSINE = RELATED_FROM
 """A change that is shown must be in the words: how near two statements are in meaning let them be linked, no more."""

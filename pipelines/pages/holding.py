@@ -11,7 +11,7 @@ from datetime import date
 from ...store.model import Kind, Memory, NodeId
 from ...store.roles import MACHINES, Role
 from ...store.text.languages import phrases
-from ...store.text.replies import read_reply
+from ...store.text.quotes import read_reply
 from ..extract.memories import WORTH, Reading, read_memory
 from .quotes import dated, in_time, labels_of, line
 

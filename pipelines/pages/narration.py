@@ -11,8 +11,8 @@ from typing import Any
 
 from ...store.model import Memory, NodeId
 from ...store.text.languages import phrases
-from ...store.text.normal_form import words
 from ...store.text.sentences import sentences_of
+from ...store.text.words import words
 from ..grounding import prompts
 from ..grounding.verify import Source, ground
 from .quotes import quoted

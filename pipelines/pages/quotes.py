@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
-from ...store.keep import okf
+from ...store import okf
 from ...store.model import Kind, Memory, NodeId
 from ...store.roles import Role
 from ...store.text.dates import format_date
-from ...store.text.replies import read_reply
+from ...store.text.quotes import read_reply
 from ...store.text.sentences import on_one_line
 
 _NUMBER = re.compile(r"(?<![\d.,:])\d{1,2}(?![\d:])")

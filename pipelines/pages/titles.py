@@ -14,7 +14,7 @@ import numpy as np
 from ...store.model import Turn
 from ...store.text.languages import phrases
 from ...store.text.sentences import Sentence, joined_as_one, on_one_line, split
-from ...store.text.stems import stem
+from ...store.text.words import stem
 from ..extract.places import Place, Speaker, places_of
 from ..extract.signs import opens, points_back
 from ..extract.worth import worth_of

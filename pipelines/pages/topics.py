@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ...store.keep.okf import slug
 from ...store.model import Memory
+from ...store.okf import slug
 from ...store.roles import Role
 from .quotes import place_of
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from urllib.parse import quote
 
-from ...store.find.index.catalog import Content
-from ...store.keep.ledger.records import Run
+from ...store.index.catalog import Content
+from ...store.ledger.records import Run
 from ...store.model import Level
 from ...store.text.controls import plain
 from .inline import escaped

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ...store.keep.ledger.records import Run
-from ...store.keep.okf.wording import unmarked
+from ...store.ledger.records import Run
 from ...store.model import Changeset
+from ...store.okf.wording import unmarked
 from ..changeset_file import write_changeset
 from ..protocol import Done, RunRequest
 from ..workspace.view import View

@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from ...store.keep import okf
+from ...store import okf
 from ...store.model import Level, Memory
 from ...store.text.controls import plain
 from ..stages.scenarios import BEGAN, ENDED

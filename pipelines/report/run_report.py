@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone
 
 from ...store.changes.decisions import is_reviewed, pair_key
-from ...store.keep.ledger.records import Run
+from ...store.ledger.records import Run
 from ...store.model import Action, Level, Memory, NodeId
 from ..gate.gate import GateResult
 from ..protocol import RunRequest

@@ -8,7 +8,7 @@ from datetime import date
 from itertools import takewhile
 from typing import get_args
 
-from ...store.keep import okf
+from ...store import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId
 from ...store.roles import MACHINES
 from ...store.text.dates import format_date

@@ -11,10 +11,10 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from ...store.keep import okf
+from ...store import okf
 from ...store.model import Level, Memory, NodeId, Turn
-from ...store.text.state.slots import slot_of
-from ...store.text.titles import title_of_fact
+from ...store.text.quotes import title_of_fact
+from ...store.text.statements import slot_of
 from ..extract.duplicates import Known
 from ..extract.facts import Draft, drafts_of
 from ..extract.memories import WORTH

@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from math import exp, log
 from typing import TYPE_CHECKING
 
+from ...store import okf
 from ...store.changes.decisions import is_reviewed
-from ...store.keep import okf
-from ...store.keep.ledger.ledger import Usage
+from ...store.ledger.ledger import Usage
 from ...store.model import Action, Kind, Level, Memory, NodeId, Status
 from ...store.text.dates import format_date
 from ...store.trust import trust

@@ -22,8 +22,7 @@ from ...store.changes.decisions import is_reviewed, pair_key
 from ...store.changes.link_edits import LinkEdits
 from ...store.model import Level, Memory, NodeId
 from ...store.roles import MACHINES, Role
-from ...store.text.state.evidence import RELATED_FROM
-from ...store.text.state.judging import Candidate, Judgement, Relation, judge
+from ...store.text.judging import RELATED_FROM, Candidate, Judgement, Relation, judge
 from ..grounding.changes import judge_by_model
 from ..language.shared_words import SharedWords
 from ..workspace.checkpoint import once

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from ...store.keep import okf
-from ...store.keep.okf.wording import BY_HAND, body_hash
+from ...store import okf
 from ...store.model import Action, Kind, Level, Memory
+from ...store.okf.wording import BY_HAND, body_hash
 from ..pages import recurring
 from ..pages.quotes import with_footnotes
 from ..workspace.proposals import archive, brought_back, create, may_come_back, newest, replace_text

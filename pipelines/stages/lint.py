@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from ...store.keep.okf.conformance import conformance
-from ...store.keep.redaction import places_of_secrets, redact
 from ...store.model import Kind, NodeId
+from ...store.okf.conformance import conformance
+from ...store.redaction import places_of_secrets, redact
 from ..registry import Stage
 from ..workspace.proposals import Planned
 from ..workspace.view import View

@@ -10,22 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from ...store.keep import okf
-from ...store.keep.okf.wording import BY_HAND, body_hash
+from ...store import okf
 from ...store.model import Action, Kind, Level, Memory, NodeId
+from ...store.okf.wording import BY_HAND, body_hash
 from ..pages import holding
 from ..pages.changes import plainly
 from ..pages.quotes import day_of, with_footnotes
 from ..pages.topics import Topic, topics_of
-from ..workspace.proposals import (
-    Planned,
-    archive,
-    brought_back,
-    create,
-    may_come_back,
-    newest,
-    replace_text,
-)
+from ..workspace.proposals import Planned, archive, brought_back, create, may_come_back, newest, replace_text
 from ..workspace.view import View
 
 STAGE = "profiles"

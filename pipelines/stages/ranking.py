@@ -12,10 +12,10 @@ from datetime import datetime
 
 import numpy as np
 
-from ...store.find.search.scorer import SCORER, weights_in_use
-from ...store.find.search.weights import WEIGHTS
-from ...store.keep.ledger.questions import Probe
+from ...store.ledger.questions import Probe
 from ...store.model import FittedRanking
+from ...store.search.scorer import SCORER, weights_in_use
+from ...store.search.weights import WEIGHTS
 from ..learning.fitting import Gain, fit, gain_by_days_left_out, ranks
 from ..learning.listwise import Example, Values
 from ..workspace.proposals import Planned, ProposedRanking

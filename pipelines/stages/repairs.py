@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from ...store.keep import okf
-from ...store.keep.okf.wording import BY_HAND, body_hash, has_known_words, is_edited_page
-from ...store.keep.redaction import redact
+from ...store import okf
 from ...store.model import Action, InvalidInput, Kind, Level, NodeId
+from ...store.okf.wording import BY_HAND, body_hash, has_known_words, is_edited_page
+from ...store.redaction import redact
 from ..workspace.proposals import is_curated
 from ..workspace.view import View
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ...llm.language_model import LlmError
-from ...store.keep import okf
-from ...store.keep.okf.wording import BY_HAND, body_hash
+from ...store import okf
 from ...store.model import Action, ActionKind, Kind, Level, Memory, NodeId, Turn
+from ...store.okf.wording import BY_HAND, body_hash
 from ..pages import episode_page, narration, titles
 from ..pages.changes import plainly
 from ..pages.episodes import SMALLEST, Episode, distinction, episodes_of

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ...store import okf
 from ...store.changes.decisions import is_reviewed
-from ...store.keep import okf
 from ...store.model import Action, Level, Memory
 from ...store.text.dates import format_date, last_named
 from ..workspace.proposals import Planned, cursor_of, is_curated

@@ -10,7 +10,7 @@ from datetime import datetime
 
 import numpy as np
 
-from ...store.keep.ledger.questions import Gap
+from ...store.ledger.questions import Gap
 from ...store.model import ActionKind, Level
 from ..workspace.proposals import Planned
 from ..workspace.view import View

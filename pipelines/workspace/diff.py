@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...store.keep import okf
+from ...store import okf
 from ...store.model import Action, Level, Memory, NodeId
 from .proposals import is_edited
 from .view import View

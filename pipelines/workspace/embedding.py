@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ...store.find.embedding.cache import EmbeddingCache
-from ...store.find.embedding.embedding import Embedder
-from ...store.keep.database import backup
+from ...store.embedding.cache import EmbeddingCache
+from ...store.embedding.embedding import Embedder
+from ...store.engine.database import backup
 from ...store.model import Corrupt
 from .checkpoint import Memo, key_of
 from .view import Vectors

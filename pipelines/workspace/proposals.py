@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 
+from ...store import okf
 from ...store.changes.runs import fingerprint
-from ...store.keep import okf
-from ...store.keep.ledger.questions import Probe
-from ...store.keep.okf.wording import BY_HAND, body_hash
+from ...store.ledger.questions import Probe
 from ...store.model import Action, ActionKind, FittedRanking, Memory, NodeId, Status
+from ...store.okf.wording import BY_HAND, body_hash
 from .view import View
 
 PUT_AWAY_BY = "archived_by"

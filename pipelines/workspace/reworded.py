@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from ...store.keep import okf
-from ...store.keep.okf.wording import BY_HAND, EDITED_AT, body_hash, is_reworded
+from ...store import okf
 from ...store.model import Memory, NodeId
-from ...store.text.titles import title_of_fact
+from ...store.okf.wording import BY_HAND, EDITED_AT, body_hash, is_reworded
+from ...store.text.quotes import title_of_fact
 from .view import View
 
 

@@ -9,19 +9,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ...store import okf
 from ...store.channel import channel_of_folder
-from ...store.find.index.catalog import Catalog
-from ...store.find.index.projection import IMPORT, Node
-from ...store.find.search.scorer import SCORER
-from ...store.keep import okf
-from ...store.keep.database import Connections, backup, open_database
-from ...store.keep.files.disk import Disk
-from ...store.keep.files.vault import Vault
-from ...store.keep.ledger.ledger import Ledger
-from ...store.keep.ledger.ranking import last_refusal, standing
-from ...store.keep.okf import session
+from ...store.engine.database import Connections, backup, open_database
+from ...store.index.catalog import Catalog
+from ...store.index.projection import IMPORT, Node
+from ...store.ledger.ledger import Ledger
+from ...store.ledger.ranking import last_refusal, standing
 from ...store.model import AWAITS_REVIEW, Kind, Level, Memory, NodeId, Status, StoreError, Turn
+from ...store.okf import session
+from ...store.search.scorer import SCORER
 from ...store.text.controls import without_controls
+from ...store.vault.disk import Disk
+from ...store.vault.vault import Vault
 from .view import History, SessionState
 
 SESSIONS_ASKED = 40

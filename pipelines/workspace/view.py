@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...llm.budget import Asker
+from ...store import okf
 from ...store.changes.edits import edit_key
-from ...store.keep import okf
-from ...store.keep.ledger.ledger import Reinforced, Usage
-from ...store.keep.ledger.questions import Gap, Probe
-from ...store.keep.redaction import places_of_secrets
+from ...store.ledger.ledger import Reinforced, Usage
+from ...store.ledger.questions import Gap, Probe
 from ...store.model import Action, FittedRanking, Level, Memory, NodeId, Turn
+from ...store.redaction import places_of_secrets
 from ..settings import PipelineSettings
 from ..steps import Steps
 from .checkpoint import Memo

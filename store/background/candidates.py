@@ -7,15 +7,15 @@ from typing import Final
 
 import numpy as np
 
+from ..embedding.embedding import ModelUnavailable
+from ..engine.interface import Vector, VectorStore
 from ..filters import Condition, Filter
-from ..find.backends.interface import Vector, VectorStore
-from ..find.embedding.embedding import ModelUnavailable
-from ..find.index.catalog import Catalog
-from ..find.index.index import COLLECTION
-from ..find.index.projection import Node
-from ..find.search.gathering import CHUNK_MARK, node_of_chunk
+from ..index.catalog import Catalog
+from ..index.index import COLLECTION
+from ..index.projection import Node
 from ..model import Level, NodeId
-from ..text.state.judging import Candidate
+from ..search.gathering import CHUNK_MARK, node_of_chunk
+from ..text.judging import Candidate
 from ..text.terms import query_terms
 
 NEAREST: Final = 5

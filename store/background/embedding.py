@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
-from ..find.backends.interface import Vector
-from ..find.embedding.cache import EmbeddingCache
-from ..find.embedding.embedding import Embedder, ModelUnavailable, batches_by_length
-from ..find.index.index import Index, Pending
-from ..keep.unwritable import is_full
+from ..embedding.cache import EmbeddingCache
+from ..embedding.embedding import Embedder, ModelUnavailable, batches_by_length
+from ..engine.interface import Vector
+from ..engine.unwritable import is_full
+from ..index.index import Index, Pending
 from ..model import IndexDamaged, NodeId
 from .worker import wait_until_idle
 

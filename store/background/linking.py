@@ -16,12 +16,12 @@ from typing import Any
 from ..changes.decisions import pair_key
 from ..changes.link_edits import LinkEdits
 from ..changes.runs import new_run_id
-from ..find.index.catalog import Catalog
-from ..find.index.projection import Node
-from ..keep.files.vault import Vault
-from ..keep.ledger.records import LINK
+from ..index.catalog import Catalog
+from ..index.projection import Node
+from ..ledger.records import LINK
 from ..model import Changeset, NodeId
-from ..text.state.judging import Relation, judge
+from ..text.judging import Relation, judge
+from ..vault.vault import Vault
 from .candidates import Candidates
 from .worker import WorkQueue
 

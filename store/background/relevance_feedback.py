@@ -14,8 +14,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from ..door import Door
-from ..find.search.search import Ranking
-from ..keep.ledger.questions import (
+from ..ledger.questions import (
     LONGEST_QUESTION_CHARS,
     PastQuestion,
     add_gold,
@@ -23,9 +22,10 @@ from ..keep.ledger.questions import (
     prune_questions,
     record_question,
 )
-from ..keep.ledger.records import record_feedback
+from ..ledger.records import record_feedback
 from ..model import NewTurn, NodeId
 from ..roles import Role
+from ..search.search import Ranking
 from ..text.terms import query_terms, term_stems
 from .worker import MOST_WAITING, WorkQueue
 

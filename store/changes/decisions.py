@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from ..find.index.catalog import Catalog
-from ..find.index.projection import Node
-from ..keep import okf
-from ..keep.files.vault import Vault
+from .. import okf
+from ..index.catalog import Catalog
+from ..index.projection import Node
 from ..model import Action, InvalidInput, Memory, NodeId, NotFound, Status
+from ..vault.vault import Vault
 from .outgoing import outgoing
 from .runs import REVIEW
 from .standing import is_over, parted, revival

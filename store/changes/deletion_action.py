@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ..keep import okf
-from ..keep.ledger.journal import sha256
-from ..keep.ledger.records import Write, leave_tombstone, packed, record_action
-from ..keep.ledger.withheld import release
-from ..keep.okf import session
+from .. import okf
+from ..ledger.journal import sha256
+from ..ledger.records import Write, leave_tombstone, packed, record_action
+from ..ledger.withheld import release
 from ..model import Action, ActionKind
+from ..okf import session
 from .runs import DELETED, fingerprint
 
 

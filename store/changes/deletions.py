@@ -15,19 +15,19 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from ..find.index.catalog import FileRow
-from ..find.index.lost import LostFile
-from ..find.index.opening import OpenIndex
-from ..find.index.projection import is_session
-from ..keep.files.vault import Vault
-from ..keep.ledger import records
-from ..keep.ledger.ledger import Ledger
-from ..keep.ledger.records import Run, Write
-from ..keep.ledger.withheld import Deleted, Vanished, release, withhold
-from ..keep.okf import session
-from ..keep.writer.pending import PendingFiles
-from ..keep.writer.writer import Planned, Writer
+from ..index.catalog import FileRow
+from ..index.lost import LostFile
+from ..index.opening import OpenIndex
+from ..index.projection import is_session
+from ..ledger import records
+from ..ledger.ledger import Ledger
+from ..ledger.records import Run, Write
+from ..ledger.withheld import Deleted, Vanished, release, withhold
 from ..model import Action, ActionKind, IndexDamaged, NodeId, StoreError
+from ..okf import session
+from ..vault.vault import Vault
+from ..writer.pending import PendingFiles
+from ..writer.writer import Planned, Writer
 from .deletion_action import deletion, has_id_of_path, record_deletion, shortening, turns_gone
 from .runs import DELETED, LEARNED_FROM, new_run_id
 

@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ..keep import okf
-from ..keep.okf.wording import BY_HAND, EDITED_AT
-from ..text.normal_form import folded_words
+from .. import okf
+from ..okf.wording import BY_HAND, EDITED_AT
+from ..text.words import folded_words
 
 _TIMES: Final = frozenset(
     {"timestamp", "generated", "valid_from", "valid_to", "archived_at", "learned_at", EDITED_AT, "at"}

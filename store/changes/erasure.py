@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ..find.index.projection import is_session
-from ..keep import okf
-from ..keep.files.vault import is_derived
-from ..keep.okf import session
-from ..keep.okf.session import ERASED
-from ..keep.okf.wording import BY_HAND, body_hash, has_known_words
-from ..keep.redaction import REDACTED, find, redact
+from .. import okf
+from ..index.projection import is_session
 from ..model import InvalidInput, Level, NodeId
+from ..okf import session
+from ..okf.session import ERASED
+from ..okf.wording import BY_HAND, body_hash, has_known_words
+from ..redaction import REDACTED, find, redact
 from ..roles import Role
+from ..vault.vault import is_derived
 from .erased_words import ErasedWords, words_of
 from .reverting import LISTS
 from .standing import SAME_AS, released

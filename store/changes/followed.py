@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from ..keep.ledger import records
-from ..keep.ledger.ledger import Ledger
-from ..keep.writer.writer import Writer
+from ..ledger import records
+from ..ledger.ledger import Ledger
 from ..model import ReadUpTo
+from ..writer.writer import Writer
 
 WATCH, NAMED = "watch:", "named:"
 _KEY_DIGITS = 32

@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
+from .. import okf
 from ..door import Door
-from ..find.index.catalog import TurnsRead
-from ..keep import okf
-from ..keep.files.vault import SESSIONS_FOLDER
-from ..keep.ledger import records
-from ..keep.ledger.journal import FileChange, sha256
-from ..keep.ledger.records import Run
-from ..keep.ledger.withheld import Vanished
-from ..keep.okf import session
-from ..keep.redaction import REDACTED, places_of_secrets
-from ..keep.writer.pending import PendingFiles
-from ..keep.writer.writer import Plan, Planned
+from ..index.catalog import TurnsRead
+from ..ledger import records
+from ..ledger.journal import FileChange, sha256
+from ..ledger.records import Run
+from ..ledger.withheld import Vanished
 from ..model import Memory, NewTurn, NodeId, SessionHead
+from ..okf import session
+from ..redaction import REDACTED, places_of_secrets
 from ..results import Novelty
+from ..vault.vault import SESSIONS_FOLDER
+from ..writer.pending import PendingFiles
+from ..writer.writer import Plan, Planned
 from .deletion_action import deletion, record_deletion
 from .revival import Reviving
 from .runs import JOINED, JOINED_NOTE, new_run_id

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from ..find.index.projection import Node
-from ..keep import okf
+from .. import okf
+from ..index.projection import Node
 from ..model import Action, InvalidInput, Memory, NodeId, Status
-from ..text.state.judging import Relation
+from ..text.judging import Relation
 from .decisions import pair_key
 from .standing import SAME_AS, parted, released, revival
 

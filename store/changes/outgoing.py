@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from ..keep.redaction import redact
 from ..model import Envelope, Hit, Slot
+from ..redaction import redact
 from ..text.controls import plain
 from ..text.fence import fenced, unmarked, unmarked_lines
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 
-from ..find.index.catalog import Catalog
-from ..find.index.projection import Node, is_session, is_turn, memory_node, project_session, read_head
-from ..keep import okf
-from ..keep.ledger.work import Work
-from ..keep.okf import session
-from ..keep.okf.wording import BY_HAND, body_hash
-from ..keep.redaction import redact
+from .. import okf
+from ..index.catalog import Catalog
+from ..index.projection import Node, is_session, is_turn, memory_node, project_session, read_head
+from ..ledger.work import Work
 from ..model import InvalidInput, Kind, Level, NodeId, NotFound
+from ..okf import session
+from ..okf.wording import BY_HAND, body_hash
+from ..redaction import redact
 from .erased_words import GRAM, ErasedWords, longest_common, passages_of, traces_among, words_of
 from .erasure import Erasure, cited_in
 

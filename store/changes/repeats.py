@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from ..keep.ledger.answered import hashed, keep_answer
-from ..keep.ledger.ledger import Ledger
-from ..keep.writer.pending import PendingFiles
-from ..keep.writer.writer import Plan, Planned
+from ..ledger.answered import hashed, keep_answer
+from ..ledger.ledger import Ledger
+from ..writer.pending import PendingFiles
+from ..writer.writer import Plan, Planned
 
 T = TypeVar("T")
 

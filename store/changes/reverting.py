@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ..keep import okf
-from ..keep.okf import session
+from .. import okf
 from ..model import Conflict, InvalidInput
+from ..okf import session
 
 LISTS: Final = frozenset({"supersedes", "contradicts", "later", "reinforced"})
 """Keys whose entries are reverted one by one."""

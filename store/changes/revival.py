@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from ..keep import okf
-from ..keep.ledger import records
-from ..keep.ledger.journal import FileChange
-from ..keep.ledger.records import Run
-from ..keep.redaction import places_of_secrets
-from ..keep.writer.pending import PendingFiles
-from ..keep.writer.writer import Planned
+from .. import okf
+from ..ledger import records
+from ..ledger.journal import FileChange
+from ..ledger.records import Run
 from ..model import Action, InvalidInput, NodeId
+from ..redaction import places_of_secrets
+from ..writer.pending import PendingFiles
+from ..writer.writer import Planned
 from .standing import SAME_AS, is_over, last_successor, revival
 
 REMEMBER: Final = "remember"

@@ -12,17 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from ..find.index.projection import is_session
-from ..keep import okf
-from ..keep.files.vault import Vault
-from ..keep.ledger import records
-from ..keep.ledger.journal import ChangeKind, FileChange, sha256
-from ..keep.ledger.ledger import Ledger
-from ..keep.ledger.ranking import record_ranking
-from ..keep.ledger.records import RecordedAction, Run, Write
-from ..keep.redaction import places_of_secrets
-from ..keep.writer.pending import PendingFiles
-from ..keep.writer.writer import Planned, Writer
+from .. import okf
+from ..index.projection import is_session
+from ..ledger import records
+from ..ledger.journal import ChangeKind, FileChange, sha256
+from ..ledger.ledger import Ledger
+from ..ledger.ranking import record_ranking
+from ..ledger.records import RecordedAction, Run, Write
 from ..model import (
     Action,
     ActionKind,
@@ -37,7 +33,11 @@ from ..model import (
     StoreError,
     tombstone_keys,
 )
-from ..text.normal_form import folded_words
+from ..redaction import places_of_secrets
+from ..text.words import folded_words
+from ..vault.vault import Vault
+from ..writer.pending import PendingFiles
+from ..writer.writer import Planned, Writer
 from . import standing
 from .edits import edit_key
 from .reverting import reverted, with_lost_turns

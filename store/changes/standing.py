@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
-from ..keep import okf
+from .. import okf
 from ..model import Memory, NodeId, Status
 
 SAME_AS: Final = "same_as"

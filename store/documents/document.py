@@ -10,9 +10,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from .. import okf
 from ..door import Door
-from ..find.index.projection import SEARCHED
-from ..keep import okf
+from ..index.projection import SEARCHED
 from ..model import Conflict, InvalidInput, Kind, Level, Memory, NodeId
 from ..names import key_complaint, label_complaint
 from ..results import Document

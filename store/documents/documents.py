@@ -10,17 +10,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from .. import okf
 from ..changes.runs import EDIT, FORGET, new_run_id
 from ..door import Door
-from ..keep import okf
-from ..keep.files.vault import FileStamp, Vault
-from ..keep.ledger import records
-from ..keep.ledger.journal import FileChange, sha256
-from ..keep.ledger.records import Run, Write
-from ..keep.writer.pending import PendingFiles
-from ..keep.writer.writer import Planned, Writer
+from ..ledger import records
+from ..ledger.journal import FileChange, sha256
+from ..ledger.records import Run, Write
 from ..model import Action, ActionKind, Conflict, InvalidInput, NotFound
 from ..results import Document, Moved, Stored
+from ..vault.vault import FileStamp, Vault
+from ..writer.pending import PendingFiles
+from ..writer.writer import Planned, Writer
 from . import document
 from .held import Held
 

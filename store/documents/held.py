@@ -7,8 +7,8 @@ from collections import OrderedDict
 from typing import Final
 
 from ..door import Door
-from ..keep.files.vault import FileStamp
 from ..results import Document
+from ..vault.vault import FileStamp
 from . import document
 
 MOST_DOCUMENTS: Final = 10_000

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..find.backends.interface import VectorStore
-from ..find.embedding.embedding import Embedder, ModelUnavailable
-from ..find.index.catalog import Catalog
-from ..find.index.index import COLLECTION
+from ..embedding.embedding import Embedder, ModelUnavailable
+from ..engine.interface import VectorStore
+from ..index.catalog import Catalog
+from ..index.index import COLLECTION
 from ..model import NodeId
 from ..results import Document, Ranked
-from ..text.stems import stems_of
 from ..text.terms import query_terms
+from ..text.words import stems_of
 from .documents import Documents
 
 WAIT_S = 10.0

@@ -175,10 +175,10 @@ def judge() -> Judge:
     """Load the judge, once a process: half a second and 60 MiB. Raises OSError or an error of ONNX Runtime."""
     import onnxruntime
 
-    from ..find.embedding.fastembed_loading import keep_the_heap_small, packaged_weights
-    from ..find.embedding.minilm_graph import integer_model
-    from ..find.embedding.onnx_wire import read_constants
-    from ..find.embedding.prepared_model import trained
+    from ..embedding.fastembed_loading import keep_the_heap_small, packaged_weights
+    from ..embedding.minilm_graph import integer_model
+    from ..embedding.onnx_wire import read_constants
+    from ..embedding.prepared_model import trained
 
     keep_the_heap_small()
     own = trained(WEIGHTS)

@@ -9,33 +9,21 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from .. import okf
 from ..changes.decisions import Choice, Decision, Decisions, Marks, pair_key, restoring
 from ..changes.deletions import Deletions, bringing_back
 from ..changes.link_edits import LinkEdits
 from ..changes.outgoing import outgoing
-from ..changes.runs import (
-    EDIT,
-    FORGET,
-    REVIEW,
-    TURN_FORGOTTEN,
-    AppliedRun,
-    Changes,
-    Overtaken,
-    fingerprint,
-    new_run_id,
-)
+from ..changes.runs import EDIT, FORGET, REVIEW, TURN_FORGOTTEN, AppliedRun, Changes, Overtaken, fingerprint, new_run_id
 from ..changes.standing import last_successor, successors
 from ..door import Door
-from ..find.index.catalog import LONGEST_CURATED
-from ..find.index.indexer import Indexer
-from ..find.index.opening import OpenIndex
-from ..find.index.projection import CURATED, Node
-from ..keep import okf
-from ..keep.files.vault import Vault
-from ..keep.ledger import records
-from ..keep.ledger.journal import sha256
-from ..keep.ledger.ledger import Ledger
-from ..keep.writer.writer import Writer
+from ..index.catalog import LONGEST_CURATED
+from ..index.indexer import Indexer
+from ..index.opening import OpenIndex
+from ..index.projection import CURATED, Node
+from ..ledger import records
+from ..ledger.journal import sha256
+from ..ledger.ledger import Ledger
 from ..model import (
     GLOBAL_CHANNEL,
     Action,
@@ -53,8 +41,10 @@ from ..model import (
 )
 from ..results import Decided, Forgotten, Goal, Linked, Restored, Tagged
 from ..text.controls import plain
-from ..text.titles import title_of
+from ..text.quotes import title_of
+from ..vault.vault import Vault
 from ..working.awaiting import INFERRED, Waiting, acceptance, waiting
+from ..writer.writer import Writer
 from .damage import Repairs, repeated_after_repair
 from .intake import FUTURE, TITLE_CHARS
 from .lookup import Lookup

@@ -8,11 +8,11 @@ from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from ..find.index.mending import Mending
-from ..keep.ledger.ledger import Ledger
-from ..keep.ledger.salvage import HISTORY_LOST, damaged_files
-from ..keep.writer.writer import Writer
+from ..index.mending import Mending
+from ..ledger.ledger import Ledger
+from ..ledger.salvage import HISTORY_LOST, damaged_files
 from ..model import Corrupt, IndexDamaged, StoreError
+from ..writer.writer import Writer
 
 REPLACED_S = 4.0
 """The longest wait of a question for a new index in place of a damaged one; the new one fills while it answers."""

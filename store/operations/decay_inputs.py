@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ..find.index.catalog import Catalog
-from ..keep.files.vault import Vault
-from ..keep.ledger.ledger import Ledger, Reinforced, Usage
-from ..keep.ledger.questions import Probe
+from ..index.catalog import Catalog
+from ..ledger.ledger import Ledger, Reinforced, Usage
+from ..ledger.questions import Probe
 from ..model import Kind, Level, Memory, NodeId
+from ..vault.vault import Vault
 from .visibility import Visibility
 
 

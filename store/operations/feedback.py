@@ -7,15 +7,15 @@ from datetime import datetime
 
 from ..background.relevance_feedback import RelevanceFeedback, ShownMemory
 from ..changes.repeats import Once
-from ..find.index.catalog import Catalog
-from ..find.search import hits
-from ..find.search.search import Ranking
-from ..keep.ledger import records
-from ..keep.ledger.ledger import Ledger
-from ..keep.ledger.questions import forget_questions
-from ..keep.writer.pending import PendingFiles
-from ..keep.writer.writer import Planned, Writer
+from ..index.catalog import Catalog
+from ..ledger import records
+from ..ledger.ledger import Ledger
+from ..ledger.questions import forget_questions
 from ..model import Hit, NewTurn, NodeId, Slot, Verdict
+from ..search import hits
+from ..search.search import Ranking
+from ..writer.pending import PendingFiles
+from ..writer.writer import Planned, Writer
 from .switches import Switches
 from .visibility import READ_YOUR_WRITES_S, Visibility
 

@@ -11,23 +11,23 @@ from pathlib import Path
 from ..background.embedding import EmbedQueue
 from ..changes.deletions import SHORTENED, Deletions
 from ..changes.runs import DELETED, LEARNED_FROM
-from ..find.embedding.embedding import Embedder
-from ..find.embedding.fastembed_loading import PREPARED_ID
-from ..find.index.indexer import Indexer
-from ..find.index.opening import OpenIndex
-from ..find.search.learned import RankingWeights
-from ..find.search.query_cache import QueryCache
-from ..keep.derived import DerivedFiles, notes_on
-from ..keep.files.leftovers import Leftovers
-from ..keep.files.vault import Vault
-from ..keep.ledger import records
-from ..keep.ledger.ledger import Ledger
-from ..keep.okf.wording import is_edited_page
-from ..keep.redaction import places_of_secrets, redact
-from ..keep.writer.writer import Writer
+from ..embedding.embedding import Embedder
+from ..embedding.fastembed_loading import PREPARED_ID
+from ..index.indexer import Indexer
+from ..index.opening import OpenIndex
+from ..ledger import records
+from ..ledger.ledger import Ledger
 from ..model import IndexDamaged, Level, NodeId
+from ..okf.wording import is_edited_page
+from ..redaction import places_of_secrets, redact
 from ..results import Leak, Problem, StoreStatus
+from ..search.learned import RankingWeights
+from ..search.query_cache import QueryCache
 from ..text.languages import is_english
+from ..vault.leftovers import Leftovers
+from ..vault.vault import Vault
+from ..writer.derived import DerivedFiles, notes_on
+from ..writer.writer import Writer
 from .damage import Repairs, history_problems, repeated_after_repair
 from .reconciliation import Reconciliation
 from .switches import Switches

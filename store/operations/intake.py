@@ -8,24 +8,24 @@ from concurrent.futures import Future
 from dataclasses import astuple, replace
 from datetime import datetime
 
+from .. import okf
 from ..background.activity import Activity
 from ..changes.intake import Observed, Remembering, SessionPlans
 from ..changes.repeats import Once
 from ..changes.revival import REMEMBER, Reviving
 from ..changes.runs import fingerprint, new_run_id
 from ..door import Door
-from ..find.index.catalog import LONGEST_CURATED
-from ..find.index.projection import CURATED
-from ..keep import okf
-from ..keep.ledger.ledger import Ledger
-from ..keep.redaction import REDACTED
-from ..keep.writer.pending import PendingFiles
-from ..keep.writer.writer import Planned, Writer
+from ..index.catalog import LONGEST_CURATED
+from ..index.projection import CURATED
+from ..ledger.ledger import Ledger
 from ..model import GLOBAL_CHANNEL, InvalidInput, Kind, Level, Memory, NewTurn, NodeId, SessionHead
+from ..redaction import REDACTED
 from ..results import Goal, Kept, Lesson
-from ..text.titles import title_of
+from ..text.quotes import title_of
 from ..working.awaiting import INFERRED, INFERRED_CERTAINTY, STATED, STATED_CERTAINTY, STEERING, as_trusted
 from ..working.foreign_words import ForeignWords, Trust
+from ..writer.pending import PendingFiles
+from ..writer.writer import Planned, Writer
 from .feedback import Feedback
 from .lookup import Lookup
 from .switches import Switches

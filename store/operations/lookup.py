@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..find.index.catalog import TurnsRead
-from ..find.index.index import is_as_read
-from ..find.index.opening import OpenIndex
-from ..find.index.projection import SUCCESSOR, Node
-from ..keep.files.file_names import FileNames
-from ..keep.files.vault import Vault
+from ..index.catalog import TurnsRead
+from ..index.index import is_as_read
+from ..index.opening import OpenIndex
+from ..index.projection import SUCCESSOR, Node
 from ..model import IndexDamaged, NodeId, NotFound
+from ..vault.file_names import FileNames
+from ..vault.vault import Vault
 
 
 class Lookup:

@@ -6,15 +6,15 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
+from .. import okf
 from ..changes.outgoing import outgoing
 from ..door import Door
-from ..find.index.catalog import Catalog, Content
-from ..keep import okf
-from ..keep.derived import DerivedFiles
-from ..keep.files.vault import Vault, is_digest
-from ..keep.okf.wording import unmarked
-from ..keep.redaction import masked
+from ..index.catalog import Catalog, Content
+from ..okf.wording import unmarked
+from ..redaction import masked
 from ..results import Digest
+from ..vault.vault import Vault, is_digest
+from ..writer.derived import DerivedFiles
 from .visibility import Visibility
 
 

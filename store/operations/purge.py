@@ -30,27 +30,27 @@ from ..changes.deletions import Deletions
 from ..changes.erasure import Erasure
 from ..changes.purge_plan import Planner, PurgePlan, Selection
 from ..changes.runs import PURGE, new_run_id
-from ..find.embedding.cache import EmbeddingCache
-from ..find.index.opening import OpenIndex
-from ..keep import traces
-from ..keep.database import tried_again
-from ..keep.derived import DerivedFiles
-from ..keep.files.intent import Intent
-from ..keep.files.leftovers import Leftovers
-from ..keep.files.vault import Vault, is_derived, is_kept, largest
-from ..keep.ledger import records
-from ..keep.ledger.journal import FileChange, sha256
-from ..keep.ledger.ledger import START_WAITS_S, Ledger
-from ..keep.ledger.records import Run
-from ..keep.ledger.salvage import kept_copies
-from ..keep.redaction import redact
-from ..keep.unwritable import may_pass
-from ..keep.writer.pending import PendingFiles
-from ..keep.writer.writer import Planned, Writer
+from ..embedding.cache import EmbeddingCache
+from ..engine.database import tried_again
+from ..engine.unwritable import may_pass
+from ..index.opening import OpenIndex
+from ..ledger import records
+from ..ledger.journal import FileChange, sha256
+from ..ledger.ledger import START_WAITS_S, Ledger
+from ..ledger.records import Run
+from ..ledger.salvage import kept_copies
 from ..model import Kind, Level, StoreBusy
 from ..paths import StorePaths
+from ..redaction import redact
 from ..regular_files import opened
 from ..results import Purged, PurgePreview
+from ..vault import traces
+from ..vault.intent import Intent
+from ..vault.leftovers import Leftovers
+from ..vault.vault import Vault, is_derived, is_kept, largest
+from ..writer.derived import DerivedFiles
+from ..writer.pending import PendingFiles
+from ..writer.writer import Planned, Writer
 from .damage import refuse_without_history
 from .tombstones import TURN, Tombstones
 from .visibility import Visibility

@@ -9,23 +9,23 @@ from datetime import datetime
 
 from ..background.activity import Activity
 from ..changes.outgoing import outgoing, outgoing_envelope, outgoing_hit
+from ..embedding.embedding import Embedder
 from ..filters import Filter, unmet, values_of
-from ..find.embedding.embedding import Embedder
-from ..find.index import scope
-from ..find.index.catalog import Catalog
-from ..find.index.projection import LATER, SUCCESSOR, Node
-from ..find.search import curated, hits, packing
-from ..find.search.hits import Recalled
-from ..find.search.query_cache import QueryCache
-from ..find.search.question import Question
-from ..find.search.search import Ranking, Search
-from ..keep.ledger import records
-from ..keep.writer.writer import Writer
+from ..index import scope
+from ..index.catalog import Catalog
+from ..index.projection import LATER, SUCCESSOR, Node
+from ..ledger import records
 from ..model import ALL_CHANNELS, GLOBAL_CHANNEL, Envelope, Hit, IndexDamaged, Kind, Level, NodeId, Slot
 from ..results import Elsewhere, Listed, Shown
+from ..search import curated, hits, packing
+from ..search.hits import Recalled
+from ..search.query_cache import QueryCache
+from ..search.question import Question
+from ..search.search import Ranking, Search
 from ..text import spelling
 from ..text.fence import unmarked, unmarked_lines
 from ..text.terms import query_terms
+from ..writer.writer import Writer
 from .damage import Repairs, repeated_after_repair
 from .feedback import Feedback, shown_hit, shown_slot
 from .tombstones import Tombstones

@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, wait
 
 from ..changes.deletions import Deletions
-from ..find.index.index import Reconciled, is_as_read
-from ..find.index.indexer import Indexer
-from ..find.index.opening import OpenIndex
-from ..find.index.projection import is_session
-from ..keep.files.presence import Presence
-from ..keep.files.vault import Absence, FileStamp, Vault, is_kept
+from ..index.index import Reconciled, is_as_read
+from ..index.indexer import Indexer
+from ..index.opening import OpenIndex
+from ..index.projection import is_session
 from ..model import IndexDamaged, NodeId, StoreBusy
+from ..vault.presence import Presence
+from ..vault.vault import Absence, FileStamp, Vault, is_kept
 from .damage import Repairs, repeated_after_repair
 
 logger = logging.getLogger(__name__)

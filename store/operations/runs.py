@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ..changes.runs import FORGET, LEARNED_FROM, PURGE, AppliedRun, Changes, Undone
-from ..find.index.indexer import Indexer
-from ..find.index.opening import OpenIndex
-from ..keep.files.vault import Vault
-from ..keep.ledger import records
-from ..keep.ledger.ledger import Ledger
-from ..keep.ledger.records import LINK, Run
-from ..keep.writer.writer import Writer
+from ..index.indexer import Indexer
+from ..index.opening import OpenIndex
+from ..ledger import records
+from ..ledger.ledger import Ledger
+from ..ledger.records import LINK, Run
 from ..model import Changeset, InvalidInput, StoreBusy
+from ..vault.vault import Vault
+from ..writer.writer import Writer
 from .damage import Repairs, refuse_without_history, repeated_after_repair
 from .switches import Switches
 from .tombstones import TURN, Tombstones

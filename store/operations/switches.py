@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..door import Door
-from ..keep.ledger import records
-from ..keep.ledger.ledger import Ledger
-from ..keep.writer.writer import Writer
+from ..ledger import records
+from ..ledger.ledger import Ledger
 from ..model import StoreReadOnly
+from ..writer.writer import Writer
 
 PAUSED = "paused"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from concurrent.futures import Future
 
-from ..find.index.indexer import Indexer
-from ..find.index.opening import OpenIndex
-from ..keep.ledger.ledger import Ledger
+from ..index.indexer import Indexer
+from ..index.opening import OpenIndex
+from ..ledger.ledger import Ledger
 from ..model import NodeId
 
 TURN = "turn:"

@@ -13,16 +13,16 @@ from ..background.embedding import EmbedQueue
 from ..changes.deletions import Deletions
 from ..changes.runs import Changes
 from ..documents.documents import Documents
-from ..find.embedding.cache import EmbeddingCache
-from ..find.embedding.embedding import ModelUnavailable
-from ..find.index.opening import OpenIndex
-from ..keep.files.leftovers import Leftovers
-from ..keep.files.vault import Vault
-from ..keep.ledger.ledger import Ledger
-from ..keep.ledger.questions import prune_questions
-from ..keep.writer.writer import Writer
+from ..embedding.cache import EmbeddingCache
+from ..embedding.embedding import ModelUnavailable
+from ..index.opening import OpenIndex
+from ..ledger.ledger import Ledger
+from ..ledger.questions import prune_questions
 from ..model import IndexDamaged, NodeId, StoreError
 from ..results import Rebuilt
+from ..vault.leftovers import Leftovers
+from ..vault.vault import Vault
+from ..writer.writer import Writer
 from .reconciliation import Reconciliation
 from .visibility import Visibility
 

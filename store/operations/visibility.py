@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import wait
 
-from ..find.index.indexer import Indexer
-from ..find.index.opening import OpenIndex
-from ..find.index.projection import Node
-from ..keep.writer.writer import Writer
+from ..index.indexer import Indexer
+from ..index.opening import OpenIndex
+from ..index.projection import Node
 from ..model import NodeId, NotFound, StoreBusy
+from ..writer.writer import Writer
 from .reconciliation import Reconciliation
 
 READ_YOUR_WRITES_S = 2.0

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from functools import cache, lru_cache
 
 from .languages import entries, languages, phrases, table
-from .vocabulary import MONTHS, SHORT_MONTHS
+from .words import MONTHS, SHORT_MONTHS
 
 _MOST_YEARS = 150  # "4000 years ago" is history, not a date of a person's life
 _WORD_START = r"(?<!\w)"

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from anyascii import anyascii
 
 from .languages import words_in
-from .stems import stem
 from .terms import WORD
+from .words import stem
 
 FEWEST_LETTERS = 4
 """A shorter word is one slip away from too many others."""

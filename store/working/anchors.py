@@ -11,12 +11,12 @@ from typing import Final
 from ..background.activity import Activity
 from ..changes.outgoing import outgoing
 from ..door import Door
-from ..keep.ledger.ledger import Ledger
-from ..keep.ledger.work import set_anchor, work_text
-from ..keep.writer.writer import Writer
+from ..ledger.ledger import Ledger
+from ..ledger.work import set_anchor, work_text
 from ..model import InvalidInput, NodeId
 from ..results import Anchor, Found
 from ..text.fence import fenced, unmarked
+from ..writer.writer import Writer
 
 MOST_CHARS: Final = 2000
 MOST_DECISIONS: Final = 8

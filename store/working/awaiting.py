@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from ..find.index.projection import CURATED, MOST_PRIORITY
+from ..index.projection import CURATED, MOST_PRIORITY
 from ..model import AWAITS_REVIEW, Kind, Memory, NodeId
 from ..roles import Role
 from .foreign_words import Trust

@@ -17,8 +17,8 @@ from typing import Final
 
 from ..model import GLOBAL_CHANNEL, NewTurn, NodeId
 from ..roles import Role
-from ..text.foreign_calls import reads_foreign_words
-from ..text.normal_form import normal_form
+from ..text.fence import reads_foreign_words
+from ..text.words import normal_form
 
 KEPT: Final = 200
 MOST_SENTENCES: Final = 400

@@ -13,11 +13,11 @@ from typing import Final
 from ..background.activity import Activity
 from ..changes.outgoing import outgoing
 from ..door import Door
-from ..keep.ledger.ledger import Ledger
-from ..keep.ledger.work import end_session, set_goal
-from ..keep.writer.writer import Writer
+from ..ledger.ledger import Ledger
+from ..ledger.work import end_session, set_goal
 from ..model import InvalidInput, NodeId, NotFound
 from ..results import Goal, GoalState
+from ..writer.writer import Writer
 from .sessions import TTL_S, Sessions
 
 MOST_OPEN: Final = 50

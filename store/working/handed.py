@@ -10,9 +10,9 @@ from datetime import datetime
 from threading import Lock
 from typing import Final
 
-from ..keep.ledger.ledger import Ledger
-from ..keep.ledger.work import HANDED_KEPT, MOST_HANDED, Handed, set_handed
-from ..keep.writer.writer import Writer
+from ..ledger.ledger import Ledger
+from ..ledger.work import HANDED_KEPT, MOST_HANDED, Handed, set_handed
+from ..writer.writer import Writer
 
 MOST_LINES: Final = 300
 

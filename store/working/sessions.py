@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from ..find.backends.interface import Vector
+from ..engine.interface import Vector
 from ..model import GLOBAL_CHANNEL, Envelope, NodeId
 
 TTL_S: Final = 3600.0

@@ -15,7 +15,7 @@ from typing import Final
 
 from ..background.worker import WorkQueue
 from ..door import Door
-from ..find.embedding.embedding import Embedder
+from ..embedding.embedding import Embedder
 from ..model import Envelope, NewTurn, NodeId, Slot
 from ..results import Pending, Working
 from ..roles import MACHINES, Role

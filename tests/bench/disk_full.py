@@ -32,17 +32,17 @@ if not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from dreamd.ipc.protocol import BUSY
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.files.disk import Disk
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead, StoreBusy
 from dreamd.store.settings import StoreSettings
+from dreamd.store.vault.disk import Disk
 
 from tests.bench.daemon_under_test import DaemonUnderTest, Refused
 from tests.bench.options import ROOT, Options
 from tests.bench.scratch import own_folder
 from tests.bench.table import Row, say, skipped
-from tests.store.keep.full_disk import FullDisk, FullVFS, Room
+from tests.store.disks.full_disk import FullDisk, FullVFS, Room
 
 FULL_S, QUICK_FULL_S = 30.0, 1.0
 LOCKED_S, QUICK_LOCKED_S = 10.0, 6.0

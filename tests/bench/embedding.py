@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from dreamd.store.find.embedding.embedding import BATCH_TOKENS, batches_by_length
-from dreamd.store.find.embedding.fastembed_loading import Minilm, load_minilm, load_packaged
+from dreamd.store.embedding.embedding import BATCH_TOKENS, batches_by_length
+from dreamd.store.embedding.fastembed_loading import Minilm, load_minilm, load_packaged
 from numpy.typing import NDArray
 
 from .daemon_under_test import DaemonUnderTest

@@ -31,10 +31,10 @@ if not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import apsw
-from dreamd.store.keep.files.vault import is_kept
-from dreamd.store.keep.ledger.journal import sha256
-from dreamd.store.keep.ledger.ledger import Ledger
-from dreamd.store.keep.ledger.records import RecordedAction, Run
+from dreamd.store.ledger.journal import sha256
+from dreamd.store.ledger.ledger import Ledger
+from dreamd.store.ledger.records import RecordedAction, Run
+from dreamd.store.vault.vault import is_kept
 
 from tests.bench.daemon_under_test import DaemonUnderTest, Refused, Wire, request
 from tests.bench.scratch import own_folder

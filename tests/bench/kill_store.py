@@ -32,11 +32,11 @@ from typing import Any, NoReturn
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no threads in the parent: it forks
 
 import apsw
+from dreamd.store import okf
 from dreamd.store.changes.edits import edit_key
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep import okf
-from dreamd.store.keep.ledger.journal import sha256
-from dreamd.store.keep.ledger.records import Run
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.ledger.journal import sha256
+from dreamd.store.ledger.records import Run
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, Kind, Level, Memory, NewTurn, SessionHead
 from dreamd.store.settings import StoreSettings

@@ -80,7 +80,7 @@ def recall_against_embedding(daemon: DaemonUnderTest, queries: Sequence[str], wh
 
     One right after the other, of two queries in turns: no query is asked twice.
     """
-    from dreamd.store.find.embedding.embedding import FastembedEmbedder
+    from dreamd.store.embedding.embedding import FastembedEmbedder
     from dreamd.store.settings import EmbeddingSettings
 
     embedder = FastembedEmbedder(EmbeddingSettings(threads=1), daemon.folder)

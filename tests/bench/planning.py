@@ -24,12 +24,12 @@ from dreamd.pipelines.registry import Stage
 from dreamd.pipelines.steps import Steps
 from dreamd.pipelines.workspace.snapshot import Snapshot
 from dreamd.pipelines.workspace.view import Vectors, View
-from dreamd.store.find.backends.interface import Vector
-from dreamd.store.find.embedding.embedding import Embedder, embedder_for
-from dreamd.store.keep.ledger import records
-from dreamd.store.keep.okf import session
+from dreamd.store.embedding.embedding import Embedder, embedder_for
+from dreamd.store.engine.interface import Vector
+from dreamd.store.ledger import records
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.okf import session
 from dreamd.store.results import StoreStatus
 from dreamd.store.settings import StoreSettings
 

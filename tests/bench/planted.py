@@ -13,9 +13,9 @@ from typing import Any
 
 from dreamd.pipelines.stages import consolidate, profiles, scenarios
 from dreamd.pipelines.workspace.view import View
-from dreamd.store.keep import okf
-from dreamd.store.keep.okf.wording import body_hash
+from dreamd.store import okf
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
+from dreamd.store.okf.wording import body_hash
 from dreamd.store.text.sentences import sentences_of
 
 Plan = Callable[["Sandbox", int], Iterator[Action]]

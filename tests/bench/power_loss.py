@@ -12,7 +12,7 @@ from pathlib import Path
 if not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.store.keep.simulation import cut_at_random_point
+from tests.store.disks.simulation import cut_at_random_point
 
 # The simulated disks keep their own books of what is durable, so what lies below them may be memory.
 MEMORY = Path("/dev/shm")

@@ -35,20 +35,21 @@ if __name__ == "__main__":  # run as a script: the folder that holds `tests`
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no threads in the parent: it forks
 
 import apsw
+from dreamd.store import okf
 from dreamd.store.changes.purge_plan import Selection
-from dreamd.store.find.embedding.cache import EmbeddingCache
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.find.index.index import Index
-from dreamd.store.keep import okf, traces
-from dreamd.store.keep.files.intent import Intent
-from dreamd.store.keep.ledger.ledger import Ledger
-from dreamd.store.keep.ledger.records import unpacked
-from dreamd.store.keep.okf import session
-from dreamd.store.keep.okf.wording import BY_HAND, body_hash
-from dreamd.store.keep.writer.writer import Writer
+from dreamd.store.embedding.cache import EmbeddingCache
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.index.index import Index
+from dreamd.store.ledger.ledger import Ledger
+from dreamd.store.ledger.records import unpacked
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Kind, Level, Memory, NewTurn, SessionHead, StoreError
+from dreamd.store.okf import session
+from dreamd.store.okf.wording import BY_HAND, body_hash
 from dreamd.store.settings import StoreSettings
+from dreamd.store.vault import traces
+from dreamd.store.vault.intent import Intent
+from dreamd.store.writer.writer import Writer
 
 from tests.store.operations.purging import changeset_of
 

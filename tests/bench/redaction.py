@@ -28,10 +28,10 @@ from dreamd.daemon.importing.importer import Importer
 from dreamd.daemon.importing.items import SessionRead
 from dreamd.ipc.call import Call
 from dreamd.store import MemoryStore, StorePaths
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.redaction import find
-from dreamd.store.keep.redaction import redaction as rules
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.model import InvalidInput, NewTurn, SessionHead
+from dreamd.store.redaction import find
+from dreamd.store.redaction import redaction as rules
 from dreamd.store.settings import StoreSettings
 
 from tests.json_strings import strings

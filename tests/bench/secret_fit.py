@@ -23,12 +23,12 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from dreamd.store.keep.redaction import classifier, find, redact
-from dreamd.store.keep.redaction.candidates import candidates
-from dreamd.store.keep.redaction.features import features
-from dreamd.store.keep.redaction.prefilter import folded
-from dreamd.store.keep.redaction.shapes import CANDIDATE
-from dreamd.store.keep.redaction.wrappings import without_escapes
+from dreamd.store.redaction import classifier, find, redact
+from dreamd.store.redaction.candidates import candidates
+from dreamd.store.redaction.features import features
+from dreamd.store.redaction.prefilter import folded
+from dreamd.store.redaction.shapes import CANDIDATE
+from dreamd.store.redaction.wrappings import without_escapes
 from numpy.typing import NDArray
 
 from tests.train.examples import lives_in, turns_of

@@ -19,9 +19,8 @@ from pathlib import Path
 import numpy as np
 from dreamd.store import embedder_for
 from dreamd.store.settings import StoreSettings
-from dreamd.store.text.state.evidence import change_reasons
-from dreamd.store.text.state.judging import CERTAIN, LIKELY, Candidate, rarity_of
-from dreamd.store.text.state.reading import read
+from dreamd.store.text.judging import CERTAIN, LIKELY, Candidate, change_reasons, rarity_of
+from dreamd.store.text.statements import read
 from dreamd.store.text.terms import term_stems
 from numpy.typing import NDArray
 

@@ -26,8 +26,7 @@ from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines.grounding.prompts import harmless
 from dreamd.pipelines.stages import drift
 from dreamd.pipelines.workspace.view import History, View
-from dreamd.store import embedder_for
-from dreamd.store.keep import okf
+from dreamd.store import embedder_for, okf
 from dreamd.store.model import Kind, Level, Memory
 from dreamd.store.settings import StoreSettings
 from loguru import logger

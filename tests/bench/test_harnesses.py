@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 from dreamd.store import MemoryStore, StorePaths
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.ledger.journal import sha256
-from dreamd.store.keep.ledger.ledger import Ledger
-from dreamd.store.keep.redaction import redaction as rules
-from dreamd.store.keep.redaction.prefilter import folded
-from dreamd.store.keep.redaction.shapes import CANDIDATE, Span
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.ledger.journal import sha256
+from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.model import Action, Changeset
+from dreamd.store.redaction import redaction as rules
+from dreamd.store.redaction.prefilter import folded
+from dreamd.store.redaction.shapes import CANDIDATE, Span
 from dreamd.store.settings import StoreSettings
 
 from . import kill_store, planted_secrets, purging, redaction, unseen_secrets

@@ -19,10 +19,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from dreamd.store.find.backends.tokenizer import words
-from dreamd.store.keep import okf
-from dreamd.store.text.stems import index_stem
+from dreamd.store import okf
+from dreamd.store.engine.tokenizer import words
 from dreamd.store.text.terms import query_terms
+from dreamd.store.text.words import index_stem
 
 from .daemon_under_test import DaemonUnderTest, Wire
 from .datasets import many_turns, write_chat

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from dreamd.store.keep.redaction import redact
-from dreamd.store.keep.redaction import redaction as rules
-from dreamd.store.keep.redaction.shapes import SHAPES, Span, find_issued
+from dreamd.store.redaction import redact
+from dreamd.store.redaction import redaction as rules
+from dreamd.store.redaction.shapes import SHAPES, Span, find_issued
 
-from tests.store.keep.redaction.test_issuers import example
+from tests.store.redaction.test_issuers import example
 
 from .documented_kinds import MARKED, PLACES_OF_UNMARKED, UNMARKED
 from .documented_secrets import documented

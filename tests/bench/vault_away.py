@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from dreamd.store.keep.okf import session
-from dreamd.store.keep.okf.document import parse
+from dreamd.store.okf import session
+from dreamd.store.okf.document import parse
 
 from .daemon_under_test import DaemonUnderTest, Refused
 from .options import Options

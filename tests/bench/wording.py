@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from dreamd.ipc.mcp import render
-from dreamd.store.keep import okf
-from dreamd.store.keep.okf import session as sessions
+from dreamd.store import okf
 from dreamd.store.model import Level, Memory
-from dreamd.store.text.replies import read_reply
+from dreamd.store.okf import session as sessions
+from dreamd.store.text.quotes import read_reply
 from loguru import logger
 
 from tests.told import strays

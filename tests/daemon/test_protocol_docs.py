@@ -27,12 +27,12 @@ from dreamd.ipc.serialize import MAX_TEXT_BYTES
 from dreamd.ipc.server.server import PROGRESS_INTERVAL_S
 from dreamd.ipc.settings import IpcSettings
 from dreamd.store.documents.document import MOST_VALUE_BYTES
-from dreamd.store.find.index.catalog import LONGEST_CURATED
-from dreamd.store.find.search.curated import SHARE
-from dreamd.store.find.search.question import MEANT_TOKENS, READ_CHARS
-from dreamd.store.keep.ledger.answered import KEPT
-from dreamd.store.keep.ledger.work import KEPT_DAYS, MOST_ANCHORS, THREAD_DAYS
+from dreamd.store.index.catalog import LONGEST_CURATED
+from dreamd.store.ledger.answered import KEPT
+from dreamd.store.ledger.work import KEPT_DAYS, MOST_ANCHORS, THREAD_DAYS
 from dreamd.store.names import MAX_CHARACTERS
+from dreamd.store.search.curated import SHARE
+from dreamd.store.search.question import MEANT_TOKENS, READ_CHARS
 from dreamd.store.working import anchors, goals, sessions, surfacing
 from pydantic import ValidationError
 

@@ -12,7 +12,7 @@ from dreamd.ipc.channels import full_name, nearest_names, not_looked_in, nothing
 from dreamd.ipc.client import Client
 from dreamd.ipc.store_methods import store_handlers
 from dreamd.store.channel import channel_of_folder
-from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.settings import StoreSettings
 

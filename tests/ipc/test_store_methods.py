@@ -15,8 +15,9 @@ from dreamd.ipc.params import RecallParams
 from dreamd.ipc.protocol import BUSY, INVALID_PARAMS, NOT_FOUND, encode
 from dreamd.ipc.serialize import cut_to_bytes, plain
 from dreamd.ipc.store_methods import store_handlers
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep import deadline, okf
+from dreamd.store import okf
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.engine import deadline
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Evidence, Level
 from dreamd.store.settings import StoreSettings

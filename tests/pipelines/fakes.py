@@ -11,8 +11,8 @@ import numpy as np
 from dreamd.llm.language_model import Answer, LlmError
 from dreamd.pipelines.protocol import RunRequest
 from dreamd.pipelines.workspace.view import History, SessionState, Vectors, View
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep import okf
+from dreamd.store import okf
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import StorePaths
 from dreamd.store.model import Memory, NodeId, Turn
 from dreamd.store.settings import EmbeddingSettings, StoreSettings

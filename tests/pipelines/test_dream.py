@@ -18,12 +18,12 @@ from dreamd.pipelines.changeset_file import read_changeset
 from dreamd.pipelines.dream import dream
 from dreamd.pipelines.protocol import SPENT, Done, Failed, Progress
 from dreamd.pipelines.workspace.snapshot import Snapshot
+from dreamd.store import okf
 from dreamd.store.channel import channel_of_folder, project_root
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep import okf
-from dreamd.store.keep.okf.conformance import conformance
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Kind, Level, NewTurn, SessionHead
+from dreamd.store.okf.conformance import conformance
 from dreamd.store.settings import EmbeddingSettings
 
 from tests.llm.scripted import ScriptedModel

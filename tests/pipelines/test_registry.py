@@ -17,7 +17,7 @@ from dreamd.pipelines.registry import COMPACTION, STEPS, Stage, Step
 from dreamd.pipelines.settings import PipelineSettings
 from dreamd.pipelines.workspace.proposals import Planned
 from dreamd.pipelines.workspace.view import View
-from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 
 from tests.pipelines.fakes import NOW, SETTINGS, request_of

@@ -15,7 +15,7 @@ from dreamd.pipelines.dream import dream
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
 from dreamd.store.changes.edits import edit_key
 from dreamd.store.changes.runs import AppliedRun
-from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 
 from tests.pipelines.fakes import NOW, SETTINGS, request_of

@@ -17,19 +17,19 @@ from pathlib import Path
 
 import apsw
 import pytest
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.find.index import opening
-from dreamd.store.keep.database import lasting_problems
-from dreamd.store.keep.files.disk import Disk
-from dreamd.store.keep.ledger import ledger as ledger_module
-from dreamd.store.keep.ledger.records import Run
-from dreamd.store.keep.ledger.salvage import damaged_files, discard, salvage
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.engine.database import lasting_problems
+from dreamd.store.index import opening
+from dreamd.store.ledger import ledger as ledger_module
+from dreamd.store.ledger.records import Run
+from dreamd.store.ledger.salvage import damaged_files, discard, salvage
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import IndexDamaged, NewTurn, SessionHead, StoreBusy, StoreError
 from dreamd.store.settings import StoreSettings
+from dreamd.store.vault.disk import Disk
 
 from tests.store.conftest import NOW
-from tests.store.keep.full_disk import HiccupingVFS
+from tests.store.disks.full_disk import HiccupingVFS
 
 OpenStore = Callable[[], MemoryStore]
 PAGE_BYTES = 4096
@@ -420,7 +420,7 @@ def hiccups() -> Iterator[HiccupingVFS]:
 def test_an_index_that_cannot_be_read_for_a_while_is_kept(
     hiccups: HiccupingVFS, open_store: OpenStore, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dreamd.store.find.index.mending.RETRY_AT_MOST_S", 0.01)
+    monkeypatch.setattr("dreamd.store.index.mending.RETRY_AT_MOST_S", 0.01)
     monkeypatch.setattr("dreamd.store.operations.damage.REPLACED_S", 0.01)
     looks: list[Path] = []
 

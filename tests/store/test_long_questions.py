@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
-from dreamd.store.find.backends.interface import Vector
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.find.search import search
-from dreamd.store.find.search.question import READ_CHARS
-from dreamd.store.find.search.search import SHORT_CHARS
-from dreamd.store.keep import deadline
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.engine import deadline
+from dreamd.store.engine.interface import Vector
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput
+from dreamd.store.search import search
+from dreamd.store.search.question import READ_CHARS
+from dreamd.store.search.search import SHORT_CHARS
 from dreamd.store.settings import StoreSettings
 
 from tests.store.conftest import NOW, OpenStore

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from threading import Event
 
 import pytest
-from dreamd.store.find.backends.interface import Vector
-from dreamd.store.find.embedding.embedding import ModelUnavailable, StubEmbedder
-from dreamd.store.find.embedding.fastembed_loading import PREPARED_ID
+from dreamd.store.embedding.embedding import ModelUnavailable, StubEmbedder
+from dreamd.store.embedding.fastembed_loading import PREPARED_ID
+from dreamd.store.engine.interface import Vector
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import (
     Action,
@@ -383,7 +383,7 @@ def test_an_index_made_by_older_rules_is_made_anew(
 ) -> None:
     node_id = store.remember("The ferry leaves at nine", channel="shop").result()
     store.close()
-    monkeypatch.setattr("dreamd.store.find.index.opening.PROJECTION_VERSION", 99)
+    monkeypatch.setattr("dreamd.store.index.opening.PROJECTION_VERSION", 99)
     again = open_store()
     assert found(again, "ferry") == [node_id]
     assert again.status()["problems"] == []  # it is whole again

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from dreamd.daemon.methods.control import ChannelParams, ImportParams
 from dreamd.ipc.params import ObserveParams, RecallParams, RememberParams
-from dreamd.store.keep import okf
-from dreamd.store.keep.okf import session
+from dreamd.store import okf
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import GLOBAL_CHANNEL, InvalidInput, NewTurn, SessionHead
 from dreamd.store.names import MAX_CHARACTERS, as_label, as_name, complaint, label_complaint
+from dreamd.store.okf import session
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError

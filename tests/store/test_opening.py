@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from dreamd.store import opening
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.ledger.ledger import Ledger
-from dreamd.store.keep.writer.writer import Writer
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.settings import StoreSettings
+from dreamd.store.writer.writer import Writer
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CLOSED_IN_ORDER = [

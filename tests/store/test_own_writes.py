@@ -6,11 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from dreamd.store.find.index.index import Index
-from dreamd.store.keep.ledger.journal import Appended
-from dreamd.store.keep.redaction import file_mask, redaction
+from dreamd.store.index.index import Index
+from dreamd.store.ledger.journal import Appended
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.redaction import file_mask, redaction
 
 from tests.store.conftest import OpenStore
 

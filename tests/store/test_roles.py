@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.keep.okf import session
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.okf import session
 from dreamd.store.roles import Role, role_of
 from hypothesis import given
 from hypothesis import strategies as st

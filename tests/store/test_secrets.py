@@ -14,10 +14,10 @@ from dreamd.store import MemoryStore, StorePaths
 from dreamd.store.changes import outgoing
 from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.changes.runs import UNSAFE
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.okf.session import session_id
-from dreamd.store.keep.redaction import masked
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.model import Action, Changeset, InvalidInput, NewTurn, SessionHead
+from dreamd.store.okf.session import session_id
+from dreamd.store.redaction import masked
 from dreamd.store.settings import StoreSettings
 
 KEY = "gh" + "p_" + "aB3dE5fG7h" * 4

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.writer import writer
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import StoreBusy
 from dreamd.store.settings import StoreSettings
+from dreamd.store.writer import writer
 
 from tests.store.conftest import NOW
 from tests.system.waiting import until
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give a disk of 24 MiB."""
     monkeypatch.setattr(writer, "LONGEST_RETRY_S", 0.1)
-    monkeypatch.setattr("dreamd.store.find.index.mending.RETRY_S", 0.1)
+    monkeypatch.setattr("dreamd.store.index.mending.RETRY_S", 0.1)
     disk = tmp_path / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", disk], check=True)

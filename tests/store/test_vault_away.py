@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from dreamd.store.keep.okf import session
-from dreamd.store.keep.writer import writer
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead, StoreBusy
+from dreamd.store.okf import session
+from dreamd.store.writer import writer
 
 OpenStore = Callable[[], MemoryStore]
 AT = datetime(2026, 11, 1, 9, 0, tzinfo=UTC)

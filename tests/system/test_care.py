@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.store.keep import okf
-from dreamd.store.keep.files.vault import is_kept
+from dreamd.store import okf
 from dreamd.store.model import Memory
+from dreamd.store.vault.vault import is_kept
 
 from tests import memories
 from tests.bench.daemon_under_test import DaemonUnderTest

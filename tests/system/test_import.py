@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from dreamd.store import okf
 from dreamd.store.channel import channel_of_folder
-from dreamd.store.keep import okf
 
 from tests.bench.daemon_under_test import DaemonUnderTest
 from tests.system.commands import plain, typed

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dreamd.store.keep.files.vault import is_kept
+from dreamd.store.vault.vault import is_kept
 
 from tests.bench.daemon_under_test import DaemonUnderTest, Refused, request
 from tests.system.conftest import Make

@@ -3,7 +3,7 @@
 The four upper layers of the package's model are trained, each question against the turns of its batch (InfoNCE at .05)
 and with half as much weight on staying near the package's vectors; then their weights are mixed with the package's own.
 Left out are the people of fold 0, every third of RealMem, `readers-2`, LoCoMo and BEAM. Some twenty minutes;
-writes the constants as `store/find/embedding/weights.npz` has them.
+writes the constants as `store/embedding/weights.npz` has them.
 """
 
 from __future__ import annotations

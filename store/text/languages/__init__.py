@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..normal_form import words
+from ..words import words
 
 _FOLDER = Path(__file__).parent
 DEFAULT = "en"

@@ -15,14 +15,15 @@ import numpy as np
 from dreamd.daemon.clock import utc_now
 from dreamd.daemon.settings import Settings
 from dreamd.store import StorePaths
-from dreamd.store.find.backends.interface import Point
-from dreamd.store.find.backends.sqlite_vec import SqliteVecStore
-from dreamd.store.find.embedding.cache import EmbeddingCache
-from dreamd.store.find.embedding.embedding import Embedder
-from dreamd.store.find.index.catalog import MIGRATIONS, NODE_COLUMNS, node_row
-from dreamd.store.find.index.index import COLLECTION, YOUNG_NS, Index, embedded_text
-from dreamd.store.find.index.opening import MADE_BY_KEY, WHOLE_KEY
-from dreamd.store.find.index.projection import (
+from dreamd.store.embedding.cache import EmbeddingCache
+from dreamd.store.embedding.embedding import Embedder
+from dreamd.store.engine.database import open_database, transaction
+from dreamd.store.engine.interface import Point
+from dreamd.store.engine.sqlite_vec import SqliteVecStore
+from dreamd.store.index.catalog import MIGRATIONS, NODE_COLUMNS, node_row
+from dreamd.store.index.index import COLLECTION, YOUNG_NS, Index, embedded_text
+from dreamd.store.index.opening import MADE_BY_KEY, WHOLE_KEY
+from dreamd.store.index.projection import (
     PROJECTION_VERSION,
     Node,
     Projection,
@@ -31,10 +32,9 @@ from dreamd.store.find.index.projection import (
     project_session,
     read_head,
 )
-from dreamd.store.keep.database import open_database, transaction
-from dreamd.store.keep.files.disk import Disk
-from dreamd.store.keep.files.vault import Vault
 from dreamd.store.text.chunking import chunk
+from dreamd.store.vault.disk import Disk
+from dreamd.store.vault.vault import Vault
 
 from .sentences import Saying, Sentences
 

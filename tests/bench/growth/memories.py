@@ -12,12 +12,11 @@ from pathlib import Path
 
 from dreamd.daemon.clock import utc_now
 from dreamd.daemon.settings import Settings, store_paths
-from dreamd.store import MemoryStore, StorePaths
-from dreamd.store.find.embedding.embedding import Embedder
-from dreamd.store.find.index.projection import PROJECTION_VERSION
-from dreamd.store.keep import okf
-from dreamd.store.keep.okf import session
+from dreamd.store import MemoryStore, StorePaths, okf
+from dreamd.store.embedding.embedding import Embedder
+from dreamd.store.index.projection import PROJECTION_VERSION
 from dreamd.store.model import Kind, Level, Memory, NewTurn, SessionHead
+from dreamd.store.okf import session
 
 from ..table import say
 from .bulk import File, Filling, adopt

@@ -14,16 +14,16 @@ from unittest.mock import patch
 import apsw
 import numpy as np
 from dreamd.daemon.clock import utc_now
-from dreamd.store.find.backends import fts, sqlite_vec
-from dreamd.store.find.backends.columns import Columns
-from dreamd.store.find.backends.interface import Vector
-from dreamd.store.find.backends.vectors import Rows, unit
-from dreamd.store.find.embedding.embedding import Embedder
-from dreamd.store.find.index.catalog import Catalog
-from dreamd.store.find.index.index import COLLECTION
-from dreamd.store.find.search.question import Question
-from dreamd.store.find.search.search import Search
-from dreamd.store.keep.database import Connections, open_database, transaction
+from dreamd.store.embedding.embedding import Embedder
+from dreamd.store.engine import fts, sqlite_vec
+from dreamd.store.engine.columns import Columns
+from dreamd.store.engine.database import Connections, open_database, transaction
+from dreamd.store.engine.interface import Vector
+from dreamd.store.engine.vectors import Rows, unit
+from dreamd.store.index.catalog import Catalog
+from dreamd.store.index.index import COLLECTION
+from dreamd.store.search.question import Question
+from dreamd.store.search.search import Search
 from dreamd.store.settings import SearchSettings
 from numpy.typing import NDArray
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from dreamd.store.find.backends.vectors import unit
-from dreamd.store.find.embedding.embedding import Embedder
-from dreamd.store.keep.redaction import FileMask
+from dreamd.store.embedding.embedding import Embedder
+from dreamd.store.engine.vectors import unit
+from dreamd.store.redaction import FileMask
 from numpy.typing import NDArray
 
 from ..datasets import Question, beam, locomo, many_queries

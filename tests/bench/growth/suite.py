@@ -17,7 +17,7 @@ from statistics import median, quantiles
 
 import psutil
 from dreamd.store import embedder_for
-from dreamd.store.find.embedding.embedding import Embedder
+from dreamd.store.embedding.embedding import Embedder
 from dreamd.store.settings import EmbeddingSettings
 
 from ..daemon_under_test import MIB, DaemonUnderTest, Wire, request

@@ -8,10 +8,10 @@ from typing import Any
 import apsw
 from dreamd.daemon.clock import utc_now
 from dreamd.daemon.settings import Settings
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.find.index.opening import OpenIndex
-from dreamd.store.keep.files.disk import Disk
-from dreamd.store.keep.files.vault import Vault
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.index.opening import OpenIndex
+from dreamd.store.vault.disk import Disk
+from dreamd.store.vault.vault import Vault
 
 from tests.stand_ins import STAND_INS
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.embedding.embedding import StubEmbedder
 
 from tests.stand_ins import STAND_INS
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from dreamd.store.find.search.question import Question as Asked
-from dreamd.store.find.search.relevance import passages_of
+from dreamd.store.search.question import Question as Asked
+from dreamd.store.search.relevance import passages_of
 from numpy.typing import NDArray
 
 from ..datasets import Question

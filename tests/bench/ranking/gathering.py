@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 from dreamd.pipelines.learning.listwise import Example
 from dreamd.store.filters import Condition
-from dreamd.store.find.index.projection import Node
-from dreamd.store.find.search.question import Question as Asked
-from dreamd.store.find.search.search import Ranking
+from dreamd.store.index.projection import Node
 from dreamd.store.model import Kind
 from dreamd.store.roles import Role
+from dreamd.store.search.question import Question as Asked
+from dreamd.store.search.search import Ranking
 
 from ...train.examples import People, fold_of_people
 from ..datasets import Question, beam, locomo

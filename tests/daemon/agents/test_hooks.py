@@ -22,7 +22,7 @@ from dreamd.ipc.call import Call
 from dreamd.store import MemoryStore, Selection, StorePaths, estimate_tokens, session_id
 from dreamd.store.changes.intake import Observed
 from dreamd.store.channel import channel_of_folder
-from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.model import Kind, NewTurn, SessionHead
 from dreamd.store.settings import StoreSettings
 

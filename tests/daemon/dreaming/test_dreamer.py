@@ -26,8 +26,8 @@ from dreamd.ipc.protocol import REFUSED
 from dreamd.pipelines.protocol import Progress
 from dreamd.pipelines.settings import IdleSettings, LimitSettings, PipelineSettings, PreemptionSettings
 from dreamd.store.changes.runs import AppliedRun, SkippedAction
-from dreamd.store.find.index.catalog import Content
-from dreamd.store.keep.ledger.records import Run
+from dreamd.store.index.catalog import Content
+from dreamd.store.ledger.records import Run
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Changeset, NotFound, StoreBusy, StoreError
 

@@ -18,9 +18,9 @@ from dreamd.pipelines.gate.post_apply import Recheck
 from dreamd.pipelines.gate.probes import Score
 from dreamd.pipelines.protocol import Check, Foreseen
 from dreamd.pipelines.settings import PipelineSettings
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.okf.wording import unmarked
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
+from dreamd.store.okf.wording import unmarked
 from dreamd.store.settings import StoreSettings
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
@@ -55,8 +55,8 @@ FITTING = """
 import sys
 from dreamd.pipelines.changeset_file import *
 from dreamd.pipelines.protocol import *
-from dreamd.store.find.search.scorer import SCORER
-from dreamd.store.find.search.weights import WEIGHTS
+from dreamd.store.search.scorer import SCORER
+from dreamd.store.search.weights import WEIGHTS
 from dreamd.store.model import *
 request = RunRequest.model_validate_json(sys.stdin.buffer.readline())
 file = request.folder / "changeset.jsonl"

@@ -22,8 +22,8 @@ from dreamd.daemon.dreaming.schedule import Ended, Past, Schedule, next_due
 from dreamd.daemon.settings import Settings
 from dreamd.pipelines.protocol import RunKind
 from dreamd.pipelines.settings import PipelineSettings, ScheduleSettings
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.ledger.records import LANDED, Run, record_run
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.ledger.records import LANDED, Run, record_run
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.settings import StoreSettings
 from freezegun import freeze_time

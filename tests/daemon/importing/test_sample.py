@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from dreamd.daemon.importing.formats.claude_code import read
-from dreamd.store.keep.redaction import redact
+from dreamd.store.redaction import redact
 
 from tests.daemon.importing.conftest import sessions, skipped
 

@@ -11,8 +11,8 @@ import pytest
 from dreamd.daemon.methods.review import DecideParams, ReviewMethods, ReviewParams
 from dreamd.daemon.settings import Settings
 from dreamd.ipc.call import Call
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.ledger.records import Run, record_run
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.ledger.records import Run, record_run
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Kind
 from dreamd.store.settings import StoreSettings

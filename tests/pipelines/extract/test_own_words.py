@@ -8,7 +8,7 @@ import pytest
 from dreamd.pipelines.extract.facts import drafts_of
 from dreamd.pipelines.extract.own_words import own_words
 from dreamd.store.model import Kind, Turn
-from dreamd.store.text.replies import read_reply
+from dreamd.store.text.quotes import read_reply
 from hypothesis import given, settings
 
 from tests.attacks import ATTACKS

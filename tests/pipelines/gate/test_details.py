@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from dreamd.pipelines.gate.details import details_of, names_in, says_less, told
-from dreamd.store.text.stems import stem
+from dreamd.store.text.words import stem
 
 
 def names_of(text: str, names: frozenset[str] = frozenset()) -> set[str]:

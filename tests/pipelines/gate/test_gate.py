@@ -25,11 +25,11 @@ from dreamd.pipelines.run import Step
 from dreamd.pipelines.settings import GateSettings, PipelineSettings
 from dreamd.pipelines.workspace.proposals import Planned
 from dreamd.pipelines.workspace.view import View
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep import okf
-from dreamd.store.keep.okf.wording import body_hash
+from dreamd.store import okf
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
+from dreamd.store.okf.wording import body_hash
 
 from tests.pipelines.fakes import NOW, SETTINGS, request_of
 

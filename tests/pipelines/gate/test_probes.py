@@ -14,11 +14,11 @@ from dreamd.pipelines.gate.gate import probes_of, worse
 from dreamd.pipelines.gate.probes import FEWEST_WORDS, HARD_WORDS, ProbeGenerator, Score, ask, replaced_by, spread
 from dreamd.pipelines.gate.shadow_index import ShadowIndex
 from dreamd.pipelines.workspace.diff import Replaced
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.ledger.questions import Probe
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.ledger.questions import Probe
 from dreamd.store.memory import MemoryStore, StorePaths
-from dreamd.store.text.stems import stems_of
 from dreamd.store.text.terms import query_terms
+from dreamd.store.text.words import stems_of
 
 from tests.pipelines.fakes import NOW, SETTINGS
 

@@ -10,7 +10,7 @@ from dreamd.llm.budget import Asker
 from dreamd.llm.language_model import misfit
 from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines.grounding.changes import ASKED_MOST, CONTROLS, RELATIONS, SCHEMA, judge_by_model
-from dreamd.store.text.state.judging import Candidate, Relation
+from dreamd.store.text.judging import Candidate, Relation
 
 from tests.pipelines.fakes import FakeModel
 

@@ -14,7 +14,7 @@ from dreamd.llm.settings import LlmSettings
 from dreamd.pipelines.extract.facts import drafts_of
 from dreamd.pipelines.grounding.claims import Extraction, extract
 from dreamd.pipelines.stages import consolidate
-from dreamd.store.keep import okf
+from dreamd.store import okf
 from dreamd.store.model import Turn
 
 from tests.pipelines.fakes import NOW, FakeModel, FakeSource, turns

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from dreamd.pipelines.pages.changes import is_plain, plainly, told_by
-from dreamd.store.text.replies import write_reply
+from dreamd.store.text.quotes import write_reply
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -10,8 +10,8 @@ from typing import Any
 from dreamd.pipelines.gate.gate import Dropped, GateResult
 from dreamd.pipelines.report.run_report import RunReport
 from dreamd.pipelines.stages.lint import Finding
-from dreamd.store.keep import okf
-from dreamd.store.keep.ledger.records import Run
+from dreamd.store import okf
+from dreamd.store.ledger.records import Run
 from dreamd.store.model import Action, ActionKind, Kind, Level, Memory, Status
 
 from tests import memories

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from dreamd.pipelines.report.catalogue import MOST_PER_PAGE, pages
-from dreamd.store.find.index.catalog import Content
-from dreamd.store.keep.ledger.records import Run
-from dreamd.store.keep.okf.conformance import conformance
+from dreamd.store.index.catalog import Content
+from dreamd.store.ledger.records import Run
 from dreamd.store.model import Level
+from dreamd.store.okf.conformance import conformance
 
 AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 ZONE = ZoneInfo("Europe/Berlin")

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from dreamd.pipelines.stages import consolidate
 from dreamd.pipelines.workspace.view import History
+from dreamd.store import okf
 from dreamd.store.changes.runs import fingerprint
-from dreamd.store.keep import okf
-from dreamd.store.keep.ledger.journal import sha256
-from dreamd.store.keep.okf.conformance import conformance
+from dreamd.store.ledger.journal import sha256
 from dreamd.store.model import ActionKind, Level
+from dreamd.store.okf.conformance import conformance
 
 from tests.pipelines.fakes import NOW, FakeSource
 

@@ -10,9 +10,9 @@ from dreamd.pipelines.settings import DecaySettings
 from dreamd.pipelines.stages import consolidate, decay
 from dreamd.pipelines.stages.decay import Confidence, UsageEvidence
 from dreamd.pipelines.workspace.view import History
-from dreamd.store.keep import okf
-from dreamd.store.keep.ledger.ledger import Reinforced, Usage
-from dreamd.store.keep.ledger.questions import Probe
+from dreamd.store import okf
+from dreamd.store.ledger.ledger import Reinforced, Usage
+from dreamd.store.ledger.questions import Probe
 from dreamd.store.model import Kind, Level, Memory
 from dreamd.store.trust import trust
 

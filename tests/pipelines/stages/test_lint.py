@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from dreamd.pipelines.stages import consolidate, lint
 from dreamd.pipelines.workspace.view import History
-from dreamd.store.keep import okf
-from dreamd.store.keep.ledger.journal import sha256
-from dreamd.store.keep.okf.wording import body_hash
+from dreamd.store import okf
+from dreamd.store.ledger.journal import sha256
 from dreamd.store.model import ActionKind, Kind
+from dreamd.store.okf.wording import body_hash
 
 from tests.pipelines.fakes import NOW, FakeSource
 

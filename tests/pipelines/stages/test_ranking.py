@@ -15,13 +15,13 @@ from dreamd.pipelines.gate import gate
 from dreamd.pipelines.protocol import Done
 from dreamd.pipelines.registry import Stage
 from dreamd.pipelines.settings import PipelineSettings
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.find.search.question import Question
-from dreamd.store.find.search.scorer import SCORER
-from dreamd.store.find.search.weights import WEIGHTS
-from dreamd.store.keep.ledger.questions import add_gold, record_question
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.ledger.questions import add_gold, record_question
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Changeset, FittedRanking, NewTurn, SessionHead
+from dreamd.store.search.question import Question
+from dreamd.store.search.scorer import SCORER
+from dreamd.store.search.weights import WEIGHTS
 
 from tests.pipelines.fakes import NOW, SETTINGS, request_of
 

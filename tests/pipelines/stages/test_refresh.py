@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dreamd.pipelines.stages import refresh
 from dreamd.pipelines.workspace.view import View
-from dreamd.store.keep import okf
+from dreamd.store import okf
 from dreamd.store.model import Action, ActionKind, Kind, Memory
 
 from tests.pipelines.fakes import NOW, FakeSource

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from dreamd.pipelines.pages import episodes
 from dreamd.pipelines.stages import profiles, scenarios
 from dreamd.pipelines.workspace.view import History, View
-from dreamd.store.keep import okf
-from dreamd.store.keep.okf.conformance import conformance
+from dreamd.store import okf
 from dreamd.store.model import ActionKind, Kind, Level, Memory
+from dreamd.store.okf.conformance import conformance
 
 from tests.pipelines.fakes import NOW, FakeSource
 from tests.pipelines.pages.said import START, said

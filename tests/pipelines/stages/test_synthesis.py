@@ -9,11 +9,11 @@ import pytest
 from dreamd.pipelines.pages import recurring
 from dreamd.pipelines.stages import insights, synthesis
 from dreamd.pipelines.workspace.view import History, View
-from dreamd.store.keep import okf
-from dreamd.store.keep.ledger.questions import Gap
-from dreamd.store.keep.okf.conformance import conformance
-from dreamd.store.keep.okf.wording import body_hash
+from dreamd.store import okf
+from dreamd.store.ledger.questions import Gap
 from dreamd.store.model import Action, Kind, Level, Memory
+from dreamd.store.okf.conformance import conformance
+from dreamd.store.okf.wording import body_hash
 
 from tests.pipelines.fakes import NOW, FakeSource
 from tests.pipelines.pages.said import said

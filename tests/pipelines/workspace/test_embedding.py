@@ -11,8 +11,8 @@ import pytest
 from dreamd.pipelines.workspace import embedding
 from dreamd.pipelines.workspace.checkpoint import Memo
 from dreamd.pipelines.workspace.embedding import CachedEmbedder
-from dreamd.store.find.backends.interface import Vector
-from dreamd.store.find.embedding.embedding import StubEmbedder
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.engine.interface import Vector
 
 
 class Ended(BaseException):

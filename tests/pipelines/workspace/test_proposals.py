@@ -9,9 +9,9 @@ from dreamd.pipelines.workspace import proposals
 from dreamd.pipelines.workspace.diff import Change, Difference
 from dreamd.pipelines.workspace.proposals import cursor_of, is_curated, is_edited
 from dreamd.pipelines.workspace.view import History
-from dreamd.store.keep import okf
-from dreamd.store.keep.okf.wording import BY_HAND, body_hash
+from dreamd.store import okf
 from dreamd.store.model import Action, ActionKind, Level, Memory, Status
+from dreamd.store.okf.wording import BY_HAND, body_hash
 
 from tests.memories import fact
 from tests.pipelines.fakes import NOW, FakeSource

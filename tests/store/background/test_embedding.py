@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from dreamd.store.background.embedding import SLICE_TOKENS, EmbedQueue
-from dreamd.store.find.backends.interface import Vector
-from dreamd.store.find.embedding.embedding import MAX_TOKENS, StubEmbedder
-from dreamd.store.find.embedding.fastembed_loading import MINILM_ID, PREPARED_ID
+from dreamd.store.embedding.embedding import MAX_TOKENS, StubEmbedder
+from dreamd.store.embedding.fastembed_loading import MINILM_ID, PREPARED_ID
+from dreamd.store.engine.interface import Vector
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.settings import StoreSettings
 from dreamd.store.text.chunking import estimate_tokens

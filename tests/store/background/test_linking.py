@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.files.disk import Disk
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import StoreError
 from dreamd.store.settings import StoreSettings
+from dreamd.store.vault.disk import Disk
 
 from tests.store.conftest import NOW
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.ledger.questions import MOST_QUESTIONS, PastQuestion, prune_questions, record_question
-from dreamd.store.keep.ledger.records import clear_flag
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.ledger.questions import MOST_QUESTIONS, PastQuestion, prune_questions, record_question
+from dreamd.store.ledger.records import clear_flag
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, NotFound, SessionHead
 from dreamd.store.settings import StoreSettings

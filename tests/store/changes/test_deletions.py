@@ -16,9 +16,9 @@ import apsw
 import hypothesis.strategies as st
 import pytest
 from dreamd.store.changes.runs import HISTORY_DAYS, LEARNED_FROM, Expired
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.ledger.journal import sha256
-from dreamd.store.keep.ledger.records import Run
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.ledger.journal import sha256
+from dreamd.store.ledger.records import Run
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, Conflict, NewTurn, NotFound, SessionHead
 from dreamd.store.settings import StoreSettings
@@ -267,7 +267,7 @@ def test_what_vanished_unseen_is_known_though_the_index_is_made_anew(
     if not bytes_are_known:
         know_no_bytes(paths)
     if given_up == "made by older rules":
-        monkeypatch.setattr("dreamd.store.find.index.opening.PROJECTION_VERSION", 99)
+        monkeypatch.setattr("dreamd.store.index.opening.PROJECTION_VERSION", 99)
     else:
         with closing(apsw.Connection(str(paths.index))) as index:
             index.execute("PRAGMA user_version = 999")

@@ -12,14 +12,14 @@ from pathlib import Path
 from unittest import mock
 
 import hypothesis.strategies as st
+from dreamd.store import okf
 from dreamd.store.changes.decisions import Choice
 from dreamd.store.changes.standing import SAME_AS, is_over, last_successor
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep import okf
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Verdict
 from dreamd.store.settings import StoreSettings
-from dreamd.store.text.normal_form import normal_form
+from dreamd.store.text.words import normal_form
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from dreamd.store import okf
 from dreamd.store.changes.link_edits import LinkEdits
-from dreamd.store.keep import okf
-from dreamd.store.keep.ledger.journal import sha256
+from dreamd.store.ledger.journal import sha256
 from dreamd.store.model import Level, Memory
 
 MAY_8 = datetime(2026, 5, 8, tzinfo=UTC)

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from dreamd.store.changes import intake
 from dreamd.store.door import Door
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.find.index.projection import Node
-from dreamd.store.keep.okf import session
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.index.projection import Node
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead, StoreBusy
+from dreamd.store.okf import session
 from dreamd.store.settings import StoreSettings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -186,7 +186,7 @@ def test_a_stop_amid_a_long_session_ends_and_the_next_start_finds_all(
 def test_a_stop_is_heard_while_secrets_are_looked_for_in_a_long_session(
     store: MemoryStore, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dreamd.store.find.index.index.MASKED_AT_ONCE", 1000)
+    monkeypatch.setattr("dreamd.store.index.index.MASKED_AT_ONCE", 1000)
     secret = "gh" + "p_" + "aB3dE5fG7h" * 4
     turns = [turn(number) for number in range(60)]
     file = store.paths.vault / session.path_of(SessionHead("chat", "p"))

@@ -6,8 +6,8 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
+from dreamd.store import okf
 from dreamd.store.changes.reverting import LINKS, reverted
-from dreamd.store.keep import okf
 from dreamd.store.model import Conflict
 from hypothesis import given
 

@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from dreamd.store import okf
 from dreamd.store.changes import runs as changes
 from dreamd.store.changes.runs import FORGET, Changes, Expired, fingerprint
-from dreamd.store.keep import okf
-from dreamd.store.keep.files.disk import Disk
-from dreamd.store.keep.files.vault import Vault
-from dreamd.store.keep.ledger import records
-from dreamd.store.keep.ledger.journal import FileChange, sha256
-from dreamd.store.keep.ledger.ledger import Ledger
-from dreamd.store.keep.writer.writer import Planned, Writer
+from dreamd.store.ledger import records
+from dreamd.store.ledger.journal import FileChange, sha256
+from dreamd.store.ledger.ledger import Ledger
 from dreamd.store.model import Action, ActionKind, Changeset, Kind, Level, Memory, NotFound
+from dreamd.store.vault.disk import Disk
+from dreamd.store.vault.vault import Vault
+from dreamd.store.writer.writer import Planned, Writer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -10,8 +10,8 @@ import pytest
 from dreamd.daemon.cli.formatting import Look
 from dreamd.daemon.cli.query_commands import shown_in_words
 from dreamd.ipc.serialize import plain
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep import okf
+from dreamd.store import okf
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, InvalidInput, Kind, Level, Memory
 from dreamd.store.settings import StoreSettings

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+from dreamd.store import okf
 from dreamd.store.changes.edits import edit_key
 from dreamd.store.changes.runs import fingerprint
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep import okf
+from dreamd.store.embedding.embedding import StubEmbedder
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import Action, ActionKind, Changeset, Kind, Level, Memory, Status
 from dreamd.store.settings import StoreSettings

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from dreamd.store.changes.purge_plan import Selection
 from dreamd.store.documents import document
-from dreamd.store.find.index.index import Index, Reconciled
-from dreamd.store.find.search.question import Question
+from dreamd.store.index.index import Index, Reconciled
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Conflict, InvalidInput, Kind, NewTurn, NotFound, SessionHead, StoreBusy, StoreReadOnly
 from dreamd.store.names import key_complaint
 from dreamd.store.operations.visibility import Visibility
 from dreamd.store.paths import StorePaths
+from dreamd.store.search.question import Question
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from dreamd.daemon.agents.session_start import standing_lines
-from dreamd.store import MemoryStore
-from dreamd.store.keep import okf
+from dreamd.store import MemoryStore, okf
 from dreamd.store.model import Kind, Memory, NewTurn, NotFound, SessionHead
 from dreamd.store.results import Kept
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.find.search.curated import NOTHING_ELSE, SHARE
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Envelope, InvalidInput
+from dreamd.store.search.curated import NOTHING_ELSE, SHARE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -3,14 +3,15 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
+from dreamd.store import okf
 from dreamd.store.changes.erased_words import ErasedWords, traces_among
 from dreamd.store.changes.erasure import Erasure
-from dreamd.store.keep import okf, traces
-from dreamd.store.keep.files.disk import Disk
-from dreamd.store.keep.files.intent import Intent
-from dreamd.store.keep.okf import session
-from dreamd.store.keep.okf.wording import BY_HAND, body_hash
 from dreamd.store.model import NewTurn, SessionHead
+from dreamd.store.okf import session
+from dreamd.store.okf.wording import BY_HAND, body_hash
+from dreamd.store.vault import traces
+from dreamd.store.vault.disk import Disk
+from dreamd.store.vault.intent import Intent
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from dreamd.store import okf
 from dreamd.store.changes.purge_plan import Selection
-from dreamd.store.keep import okf
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import Action, Changeset, Conflict, InvalidInput, Kind, NotFound
 

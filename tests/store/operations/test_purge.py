@@ -10,16 +10,16 @@ from pathlib import Path
 
 import apsw
 import pytest
+from dreamd.store import okf
 from dreamd.store.changes.purge_plan import Selection
-from dreamd.store.keep import okf
-from dreamd.store.keep.files.intent import Intent
-from dreamd.store.keep.ledger.ledger import Ledger
-from dreamd.store.keep.ledger.questions import record_question
-from dreamd.store.keep.okf import session
-from dreamd.store.keep.okf.wording import unmarked
+from dreamd.store.ledger.ledger import Ledger
+from dreamd.store.ledger.questions import record_question
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput, Kind, Level, NewTurn, NotFound, SessionHead, StoreBusy
+from dreamd.store.okf import session
+from dreamd.store.okf.wording import unmarked
 from dreamd.store.operations import purge
+from dreamd.store.vault.intent import Intent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from dreamd.store.changes.purge_plan import Selection
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.ledger.answered import KEPT
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.ledger.answered import KEPT
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import NewTurn, SessionHead
 from dreamd.store.settings import StoreSettings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.text.replies import read_reply, write_reply
+from dreamd.store.text.quotes import read_reply, write_reply
 
 
 @pytest.mark.parametrize("to", ["Shall we take uv?", "Two ways:\n1. uv\n2. pip"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dreamd.store.text.tables import rows_in
+from dreamd.store.text.sentences import rows_in
 from hypothesis import given
 from hypothesis import strategies as st
 

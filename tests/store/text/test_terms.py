@@ -6,8 +6,8 @@ from datetime import date
 
 import pytest
 from dreamd.store.text.dates import find_asked
-from dreamd.store.text.stems import stems_of
 from dreamd.store.text.terms import asks_nothing_but, event_in, names_in, query_terms
+from dreamd.store.text.words import stems_of
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from dreamd.store.changes.purge_plan import Selection
-from dreamd.store.keep.ledger.work import KEPT_DAYS
+from dreamd.store.ledger.work import KEPT_DAYS
 from dreamd.store.memory import MemoryStore, StorePaths
 from dreamd.store.model import InvalidInput, Kind, StoreReadOnly
 from dreamd.store.results import Anchor

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from dreamd.store.model import GLOBAL_CHANNEL, NewTurn
-from dreamd.store.text.foreign_calls import reads_foreign_words
+from dreamd.store.text.fence import reads_foreign_words
 from dreamd.store.working.foreign_words import MOST_AT_ONCE, NAMED_FOR, NEARBY_FOR, ForeignWords, Trust
 
 TEXT = "Deploys go through the blue gate."

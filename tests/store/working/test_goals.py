@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from dreamd.store.keep.ledger.work import KEPT_DAYS, THREAD_DAYS
+from dreamd.store.ledger.work import KEPT_DAYS, THREAD_DAYS
 from dreamd.store.memory import MemoryStore
 from dreamd.store.model import InvalidInput, NotFound
 from dreamd.store.working.goals import MOST_OPEN

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from dreamd.store import MemoryStore
-from dreamd.store.keep.ledger.work import HANDED_KEPT, MOST_HANDED
+from dreamd.store.ledger.work import HANDED_KEPT, MOST_HANDED
 from dreamd.store.working.handed import MOST_LINES, HandedSessions
 
 from tests.clock import Clock

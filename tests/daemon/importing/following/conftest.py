@@ -12,8 +12,8 @@ from dreamd.daemon.importing.following.followed_places import FollowedPlace, pla
 from dreamd.daemon.importing.following.follower import Follower
 from dreamd.daemon.settings import TranscriptSettings
 from dreamd.store import MemoryStore, StorePaths
-from dreamd.store.find.embedding.embedding import StubEmbedder
-from dreamd.store.keep.okf import session as session_file
+from dreamd.store.embedding.embedding import StubEmbedder
+from dreamd.store.okf import session as session_file
 from dreamd.store.settings import StoreSettings
 
 from tests.system.waiting import until

@@ -1,0 +1,164 @@
+"""Vectors by what they are of: a text that was embedded once is not embedded again, whatever becomes of the index."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import zlib
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+import numpy as np
+
+from ..engine.database import MAY_PASS, Migration, empty_wal, open_database, transaction
+from ..engine.interface import Vector
+from ..model import Corrupt, SchemaTooNew, StoreBusy
+
+logger = logging.getLogger(__name__)
+
+MIGRATIONS = (
+    Migration(
+        "m001_embedding",
+        """
+        CREATE TABLE embedding(
+            model TEXT NOT NULL, text_hash BLOB NOT NULL, vector BLOB NOT NULL, PRIMARY KEY(model, text_hash)
+        ) WITHOUT ROWID;
+        """,
+    ),
+    # A vector lies for the most part in overflow pages, which have no structure that SQLite could check.
+    Migration("m002_checksum", "ALTER TABLE embedding ADD COLUMN crc INTEGER"),
+)
+
+ASKED_AT_ONCE = 500
+
+PASSING = (*MAY_PASS, apsw.FullError, apsw.ReadOnlyError, apsw.BusyError, apsw.LockedError)
+"""The errors that lie in the disk or in another process, and say nothing of what the file holds."""
+
+_GOES_ON = "It is tried again; what is kept there can be made again."
+
+T = TypeVar("T")
+
+
+class EmbeddingCache:
+    """`embeddings.db`: (model, sha256 of the embedded text) to its float32 vector. Any thread may ask.
+
+    Whatever of it is damaged counts as not there; a damaged file is dropped and begun anew. No loss: what is missing
+    is embedded again.
+    """
+
+    def __init__(self, path: Path, model_id: str) -> None:
+        self._path = path
+        self._model_id = model_id
+        self._lock = threading.Lock()
+        self._connection: apsw.Connection | None = None
+        with contextlib.suppress(StoreBusy):  # it is opened when it is asked
+            self._run(lambda _: None)
+
+    def get_many(self, text_hashes: Collection[bytes]) -> dict[bytes, Vector]:
+        """Return the vectors that are there."""
+        wanted = list(text_hashes)
+        found: dict[bytes, Vector] = {}
+        for start in range(0, len(wanted), ASKED_AT_ONCE):
+            some = wanted[start : start + ASKED_AT_ONCE]
+            found |= self._run(partial(self._get, some)) or {}
+        return found
+
+    def put_many(self, vectors: Mapping[bytes, Vector], made_by: str | None = None) -> None:
+        """Keep vectors, of the cache's own model or of another."""
+        blobs = {text_hash: vector.tobytes() for text_hash, vector in vectors.items()}
+        rows = [(made_by or self._model_id, text_hash, blob, zlib.crc32(blob)) for text_hash, blob in blobs.items()]
+        self._run(partial(self._put, rows))
+
+    def prune(self, kept: Collection[bytes]) -> int:
+        """Drop every vector of a text that is not kept, and those of other models; return how many."""
+        return self._run(partial(self._prune, kept)) or 0
+
+    def compact(self) -> None:
+        """Leave nothing on the disk of the vectors that were dropped."""
+        self._run(self._compact)
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            self._leave()
+
+    def _get(self, text_hashes: list[bytes], connection: apsw.Connection) -> dict[bytes, Vector]:
+        sql = (
+            "SELECT text_hash, vector, crc FROM embedding WHERE model = ?"
+            f" AND text_hash IN ({', '.join('?' * len(text_hashes))})"
+        )
+        return {
+            text_hash: np.frombuffer(blob, np.float32)
+            for text_hash, blob, crc in connection.execute(sql, (self._model_id, *text_hashes))
+            if crc is None or crc == zlib.crc32(blob)
+        }
+
+    def _put(self, rows: list[tuple[str, bytes, bytes, int]], connection: apsw.Connection) -> None:
+        with transaction(connection):
+            connection.executemany("INSERT OR REPLACE INTO embedding VALUES(?, ?, ?, ?)", rows)
+
+    def _prune(self, kept: Collection[bytes], connection: apsw.Connection) -> int:
+        with transaction(connection):
+            connection.execute("CREATE TEMP TABLE kept(text_hash BLOB PRIMARY KEY) WITHOUT ROWID")
+            connection.executemany("INSERT OR IGNORE INTO kept VALUES(?)", [(item,) for item in kept])
+            connection.execute(
+                "DELETE FROM embedding WHERE model != ? OR text_hash NOT IN (SELECT text_hash FROM kept)",
+                (self._model_id,),
+            )
+            dropped = connection.changes()
+            connection.execute("DROP TABLE kept")
+        return dropped
+
+    @staticmethod
+    def _compact(connection: apsw.Connection) -> None:
+        connection.execute("VACUUM")
+        empty_wal(connection)
+
+    def _run(self, work: Callable[[apsw.Connection], T]) -> T | None:
+        """Do it; None where the file turned out damaged, which is then begun anew.
+
+        Raises StoreBusy where it cannot be read or written at the moment; it is opened anew the next time.
+        """
+        with self._lock:
+            try:
+                return self._done(work)
+            except (*PASSING, OSError) as error:
+                self._leave()
+                raise StoreBusy(f"{self._path.name} cannot be used at the moment", hint=_GOES_ON) from error
+
+    def _done(self, work: Callable[[apsw.Connection], T]) -> T | None:
+        try:
+            return work(self._opened())
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            self._drop(error)
+            self._opened()
+            return None
+
+    def _opened(self) -> apsw.Connection:
+        if self._connection is None:
+            try:
+                self._connection = self._open()
+            except (Corrupt, SchemaTooNew) as error:
+                self._drop(error)
+                self._connection = self._open()
+        return self._connection
+
+    def _open(self) -> apsw.Connection:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        return open_database(self._path, durable=False, migrations=MIGRATIONS)
+
+    def _drop(self, error: Exception) -> None:
+        logger.warning("the vectors that were kept are dropped (%s); they are made again", type(error).__name__)
+        self._leave()
+        for suffix in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+
+    def _leave(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(apsw.Error):  # a disk that fails fails its last write too
+                connection.close(True)

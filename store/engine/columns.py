@@ -1,0 +1,279 @@
+"""Columns of a collection in memory: vectors and their signs, sizes, ids, and the fields that filters test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..filters import Condition, Filter, Group, Payload, conditions_of
+from .fields import FieldColumn, grown
+from .interface import Vector
+from .postings import Postings
+from .signs import Signs
+from .vectors import Mask, QuantizedVectors, Rows, unit
+
+SCOPES_KEPT = 16
+"""Filters whose rows are cached between two changes: an agent asks with the same one again and again."""
+
+
+COSINE_DIGITS = 6
+"""Digits of a cosine that are the same however many are computed at a time."""
+
+NO_VECTOR = -2.0
+"""Below every cosine: the score of a row that has no vector."""
+
+GROWTH = 4
+"""Room is made for a fourth more rows than are needed: each row is copied five times at most, on the average."""
+
+
+class IdColumn:
+    """The id of each row, as bytes one after the other: at a million rows 60 MB, as texts of Python 110."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._starts = np.zeros(0, np.int64)
+        self._ends = np.zeros(0, np.int64)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for rows below `capacity`; new ones have the id ""."""
+        self._starts = grown(self._starts, capacity, 0)
+        self._ends = grown(self._ends, capacity, 0)
+
+    def put(self, rows: Rows, ids: Sequence[str]) -> None:
+        """Set the ids of many rows. A row keeps its id until it is removed, so those that have one are passed over."""
+        new = np.flatnonzero(self._ends[rows] == self._starts[rows])
+        encoded = [ids[place].encode() for place in new.tolist()]
+        ends = len(self._bytes) + np.cumsum([len(one) for one in encoded], dtype=np.int64)
+        self._bytes += b"".join(encoded)
+        self._ends[rows[new]] = ends
+        self._starts[rows[new]] = ends - [len(one) for one in encoded]
+
+    def remove(self, rows: Rows) -> None:
+        """Forget the ids of rows; their bytes stay until the columns are read anew."""
+        self._starts[rows] = self._ends[rows] = 0
+
+    def arrays(self, rows: int) -> dict[str, NDArray[Any]]:
+        """Return what is held of the rows below a number, by name."""
+        held = np.frombuffer(bytes(self._bytes), np.uint8)
+        return {"bytes": held, "starts": self._starts[:rows], "ends": self._ends[:rows]}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Hold what `arrays` returned."""
+        self._bytes = bytearray(arrays["bytes"])
+        self._starts, self._ends = arrays["starts"], arrays["ends"]
+
+    def of(self, rows: Rows) -> list[str]:
+        """Return the ids of rows."""
+        held = self._bytes
+        return [
+            held[start:end].decode()
+            for start, end in zip(self._starts[rows].tolist(), self._ends[rows].tolist(), strict=True)
+        ]
+
+
+class Scope(NamedTuple):
+    """The rows that pass a filter, their number and their mean size, and those of them that have a vector."""
+
+    mask: Mask
+    points: int
+    mean_size: float
+    with_vector: Mask
+    vectors: int
+
+
+class Columns:
+    """A collection's columns, indexed by row number; about 520 bytes a row.
+
+    One thread changes them or asks for a scope: the owner locks. What was read of a scope may be scanned meanwhile.
+    """
+
+    def __init__(self, dimension: int, fields: Sequence[str]) -> None:
+        self.stamp = 0
+        self.count = 0
+        self.unkept = 0
+        """Changes of rows since the snapshot that the database has."""
+        self._dimension = dimension
+        self.sizes = np.zeros(0, np.int32)
+        self._alive = np.zeros(0, bool)
+        self.signs = Signs(dimension)
+        self._fields = {name: FieldColumn() for name in fields}
+        self._ids = IdColumn()
+        self._vectors = QuantizedVectors(dimension)
+        self.postings = Postings()
+        """The lists of words of these rows that were asked for."""
+        self._scopes: dict[Filter, Scope] = {}
+
+    @property
+    def capacity(self) -> int:
+        """Rows below this number can be held."""
+        return len(self._alive)
+
+    def holds(self, fields: Sequence[str]) -> bool:
+        """Return True if these are the fields held, in this order."""
+        return list(self._fields) == list(fields)
+
+    def rows_mask(self, rows: Rows) -> Mask:
+        """Return a mask of these rows."""
+        mask = np.zeros(self.capacity, bool)
+        mask[rows[rows < self.capacity]] = True
+        return mask
+
+    def knows(self, where: Filter) -> bool:
+        """Return True if a filter can be tested here: all its fields are held."""
+        return all(condition.field in self._fields for condition in conditions_of(where))
+
+    def remove(self, rows: Rows) -> None:
+        """Forget rows; unknown ones are passed over."""
+        rows = rows[rows < self.capacity]
+        self._alive[rows] = False
+        self.signs.remove(rows)
+        self.sizes[rows] = 0
+        self._ids.remove(rows)
+        self._changed(len(rows))
+
+    def ids(self, rows: Rows) -> list[str]:
+        """Return the ids of rows, "" for those that are not held."""
+        if (rows >= self.capacity).any():
+            return ["" if row >= self.capacity else self._ids.of(np.array([row]))[0] for row in rows.tolist()]
+        return self._ids.of(rows)
+
+    def has(self, fields: Sequence[str]) -> bool:
+        """Return True if all these fields are held."""
+        return all(field in self._fields for field in fields)
+
+    def fields(self, rows: Rows, fields: Sequence[str]) -> list[tuple[Payload, ...]]:
+        """Return the values of some fields of rows."""
+        return list(zip(*(self._fields[field].of(rows) for field in fields), strict=True))
+
+    def put(
+        self,
+        rows: Rows,
+        ids: Sequence[str],
+        sizes: Sequence[int],
+        vectors: Sequence[bytes | None],
+        payloads: Sequence[Mapping[str, Payload]],
+    ) -> None:
+        """Hold rows as they are now; a vector as its floats' bytes."""
+        if not len(rows):
+            return
+        if (needed := int(rows.max()) + 1) > self.capacity:
+            self.reserve(max(1024, needed + needed // GROWTH))
+        self._alive[rows] = True
+        self._ids.put(rows, ids)
+        self.sizes[rows] = sizes
+        for name, column in self._fields.items():
+            column.put(rows, [payload.get(name) for payload in payloads])
+        has_one = np.array([vector is not None for vector in vectors], bool)
+        if has_one.any():
+            floats = np.frombuffer(b"".join([vector for vector in vectors if vector is not None]), np.float32)
+            self._vectors.put(rows[has_one], floats.reshape(-1, self._dimension))
+            self.signs.put(rows[has_one], floats.reshape(-1, self._dimension))
+        self.signs.remove(rows[~has_one])
+        self._changed(len(rows))
+
+    def cosines(self, rows: Rows, vector: Vector) -> NDArray[np.float32]:
+        """Return the cosines of rows with a vector, NO_VECTOR for those that have none or are not held.
+
+        They are rounded: they do not depend on what else is asked for.
+        """
+        cosines = np.full(len(rows), NO_VECTOR, np.float32)
+        known = rows < self.capacity
+        known[known] = self.signs.held[rows[known]]
+        cosines[known] = np.round(self._vectors.cosines(rows[known], unit(vector)), COSINE_DIGITS)
+        return cosines
+
+    def scope(self, where: Filter) -> Scope:
+        """Return the rows for which a filter holds, all of whose fields are held; cached until a change."""
+        known = self._scopes.get(where)
+        if known is None:
+            known = self.measured(self.mask(where, self._test))
+            if len(self._scopes) >= SCOPES_KEPT:
+                self._scopes.clear()
+            self._scopes[where] = known
+        return known
+
+    def mask(self, where: Filter, test: Callable[[Condition], Mask]) -> Mask:
+        """Return a mask of the rows for which a filter holds by the masks of its conditions."""
+        mask = self._alive.copy()
+        for clause in where:
+            mask &= self._group(clause, test) if isinstance(clause, Group) else test(clause)
+        return mask
+
+    def test(self, condition: Condition, other: Callable[[Condition], Rows]) -> Mask:
+        """Return a mask of the rows for which a condition holds; of a field not held by the rows that `other` names."""
+        return self._test(condition) if condition.field in self._fields else self.rows_mask(other(condition))
+
+    def _test(self, condition: Condition) -> Mask:
+        return self._fields[condition.field].test(condition)
+
+    def _group(self, group: Group, test: Callable[[Condition], Mask]) -> Mask:
+        mask = self.mask(group.must, test)
+        if group.should:
+            some = np.zeros(self.capacity, bool)
+            for clause in group.should:
+                some |= self.mask((clause,), test)
+            mask &= some
+        for clause in group.must_not:
+            mask &= ~self.mask((clause,), test)
+        return mask
+
+    def measured(self, mask: Mask) -> Scope:
+        """Return a mask with its figures; whole numbers are summed, so the order of rows does not matter."""
+        points = int(np.count_nonzero(mask))
+        mean_size = int(self.sizes[mask].sum(dtype=np.int64)) / points if points else 1.0
+        with_vector = mask & self.signs.held
+        vectors = int(np.count_nonzero(with_vector))
+        return Scope(mask, points, mean_size, mask if vectors == points else with_vector, vectors)
+
+    def reserve(self, capacity: int) -> None:
+        """Make room for rows below `capacity`."""
+        if capacity <= self.capacity:
+            return
+        self._alive = grown(self._alive, capacity, False)
+        self.signs.grow(capacity)
+        self._vectors.grow(capacity)
+        self.sizes = grown(self.sizes, capacity, 0)
+        self._ids.grow(capacity)
+        for column in self._fields.values():
+            column.grow(capacity)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all that is held, by name; most are views of what changes."""
+        rows = int(np.max(np.flatnonzero(self._alive), initial=-1)) + 1
+        parts: dict[str, Mapping[str, NDArray[Any]]] = {
+            "ids": self._ids.arrays(rows),
+            "signs": self.signs.arrays(rows),
+            "vectors": self._vectors.arrays(rows),
+        }
+        parts |= {f"field {name}": column.arrays(rows) for name, column in self._fields.items()}
+        named = {f"{part}/{name}": array for part, held in parts.items() for name, array in held.items()}
+        return {"alive": self._alive[:rows], "sizes": self.sizes[:rows], **named}
+
+    def about(self) -> dict[str, Any]:
+        """Return what must be known to read `arrays` again, as JSON has it."""
+        texts = {name: column.texts() for name, column in self._fields.items()}
+        kinds = {name: (array.dtype.str, len(array)) for name, array in self.arrays().items()}
+        return {"stamp": self.stamp, "dimension": self._dimension, "texts": texts, "arrays": kinds}
+
+    def restore(self, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Hold what `about` and `arrays` returned; nothing was held before."""
+        parts: dict[str, dict[str, NDArray[Any]]] = {}
+        for name, array in arrays.items():
+            part, _, own = name.partition("/")
+            parts.setdefault(part, {})[own] = array
+        self._alive, self.sizes = arrays["alive"], arrays["sizes"]
+        self._ids.restore(parts["ids"])
+        self.signs.restore(parts["signs"])
+        self._vectors.restore(parts["vectors"])
+        for name, column in self._fields.items():
+            column.restore(self.capacity, parts.get(f"field {name}", {}), about["texts"][name])
+        self.stamp = about["stamp"]
+        self._changed(0)
+
+    def _changed(self, rows: int) -> None:
+        self.unkept += rows
+        self.count = int(np.count_nonzero(self._alive))
+        self._scopes.clear()

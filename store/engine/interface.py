@@ -1,0 +1,117 @@
+"""The interface of a search engine: points in, matches out. Policy lives above it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..filters import Filter, Payload
+
+Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A chunk as an engine stores it.
+
+    `text` is matched by keyword with weight 1, `context` (a neighbour's words) with a smaller one. `vector` is None
+    until it has been embedded; `payload` is what filters see.
+    """
+
+    id: str
+    text: str
+    context: str = ""
+    vector: Vector | None = None
+    payload: Mapping[str, Payload] = field(default_factory=dict)
+
+
+class Match(NamedTuple):
+    """A point that matched: higher scores are better. Vector scores are cosines in [-1, 1], keyword scores bm25 > 0."""
+
+    id: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """The abilities of an engine beside keyword search, which every one has."""
+
+    vector: bool
+
+
+class VectorStore(Protocol):
+    """An engine. One instance serves one collection owner; methods may be called from any thread.
+
+    Results are ordered best first, ties by id, so that every engine answers alike.
+    """
+
+    def capabilities(self) -> Capabilities:
+        """Return the abilities of this engine."""
+        ...
+
+    def ensure_collection(self, name: str, dimension: int) -> None:
+        """Make the collection if it is not there. Raises StoreError if it is there with another dimension."""
+        ...
+
+    def ensure_payload_index(self, name: str, field: str) -> None:
+        """Make filters on the payload field fast; a no-op where they already are."""
+        ...
+
+    def upsert(self, name: str, points: Sequence[Point]) -> None:
+        """Write points; a point with a known id replaces text, context and payload, and its vector if one is given.
+
+        Without one, the vector stays as long as the text does: a new text is never found by what the old one said.
+        """
+        ...
+
+    def set_vectors(self, name: str, vectors: Mapping[str, Vector]) -> None:
+        """Give vectors to points that are there; ids that are not are passed over."""
+        ...
+
+    def delete(self, name: str, ids: Collection[str]) -> None:
+        """Remove points; unknown ids are passed over."""
+        ...
+
+    def compact(self, name: str) -> None:
+        """Leave nothing of removed points in what the engine keeps of its own; the database itself is the owner's."""
+        ...
+
+    def keep_columns(self, name: str, batch: Callable[[], AbstractContextManager[None]]) -> bool:
+        """Get ready to answer, now and at the next start, writing in transactions of the owner's (`batch`).
+
+        False where changes overtook it: it is worth another try.
+        """
+        ...
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Let all that this thread reads inside see one state of the collections."""
+        ...
+
+    def search_vector(self, name: str, vector: Vector, limit: int, where: Filter = ()) -> list[Match]:
+        """Return the nearest points by cosine."""
+        ...
+
+    def cosines(self, name: str, vector: Vector, ids: Collection[str]) -> dict[str, float]:
+        """Return the cosines of these points; those without a vector, or unknown, are left out."""
+        ...
+
+    def fields(self, name: str, ids: Collection[str], fields: Sequence[str]) -> dict[str, tuple[Payload, ...]]:
+        """Return some payload fields of these points, in the order of `fields`; unknown ids are left out."""
+        ...
+
+    def search_keyword(self, name: str, terms: Sequence[str], limit: int, where: Filter = ()) -> list[Match]:
+        """Return the best points by bm25 over any of the terms (plain words; the engine stems and escapes them)."""
+        ...
+
+    def get(self, name: str, ids: Sequence[str]) -> list[Point]:
+        """Return the points that are there, in the order asked, with their vectors."""
+        ...
+
+    def count(self, name: str) -> int:
+        """Return the number of points in the collection."""
+        ...

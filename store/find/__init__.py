@@ -1,1 +1,0 @@
-"""Retrieval: index, embedding, fusion, search."""

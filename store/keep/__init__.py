@@ -1,1 +1,0 @@
-"""Durable storage: the vault of files, the ledger, and the writer of both."""

@@ -1,0 +1,148 @@
+"""Work under way as the ledger keeps it: each session's anchor and goals, and the statements that write them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from ..model import NodeId
+from ..results import Anchor, Goal
+from .records import Write, stored
+
+ANCHORS: Final = "SELECT session_id, channel, at, task, plan, decisions, next_step, ended_at FROM anchor"
+GOALS: Final = "SELECT goal_id, session_id, channel, text, state, parent, opened_at, at, thread_since FROM goal"
+
+KEPT_DAYS: Final = 30
+MOST_ANCHORS: Final = 500
+MOST_CLOSED_GOALS: Final = 500
+"""Anchors and closed goals are kept so long, and so many of each at most."""
+
+THREAD_DAYS: Final = 180
+"""A goal that was left open, and that nobody touched for so long, is let go; an open one of a session stays."""
+
+
+HANDED: Final = "SELECT key, at, tokens, prompts, lines FROM handed WHERE key = ?"
+HANDED_KEPT: Final = timedelta(days=2)
+"""After so long without a word a session is taken for a new one."""
+
+MOST_HANDED: Final = 256
+
+
+class Handed(NamedTuple):
+    """The lines that a session was handed, their tokens, and how many prompts it had."""
+
+    key: str
+    at: datetime
+    tokens: int
+    prompts: int
+    lines: tuple[str, ...]
+
+
+class Work(NamedTuple):
+    """An anchor or a goal as a purge sees it."""
+
+    session_id: NodeId
+    channel: str
+    at: datetime
+    text: str
+
+
+def anchor_of_row(row: Sequence[Any]) -> Anchor:
+    """Return the anchor of a row of ANCHORS."""
+    session_id, channel, at, task, plan, decisions, next_step, ended_at = row
+    decided = tuple(json.loads(decisions))
+    return Anchor(session_id, channel, datetime.fromisoformat(at), task, plan, decided, next_step, _instant(ended_at))
+
+
+def goal_of_row(row: Sequence[Any]) -> Goal:
+    """Return the goal of a row of GOALS."""
+    goal_id, session_id, channel, text, state, parent, opened_at, at, thread_since = row
+    opened, changed = datetime.fromisoformat(opened_at), datetime.fromisoformat(at)
+    return Goal(goal_id, session_id, channel, text, state, parent, opened, changed, _instant(thread_since))
+
+
+def work_text(anchor: Anchor) -> str:
+    """Return all that an anchor says."""
+    return "\n".join((anchor.task, anchor.plan, *anchor.decisions, anchor.next_step))
+
+
+def set_anchor(anchor: Anchor) -> list[Write]:
+    """Write a session's anchor in place of its last one, and let go of those that are too old or too many."""
+    row = (
+        *(anchor.session_id, anchor.channel, stored(anchor.set_at), anchor.ended_at and stored(anchor.ended_at)),
+        *(anchor.task, anchor.plan, json.dumps(anchor.decisions, ensure_ascii=False), anchor.next_step),
+    )
+    return [
+        Write("INSERT OR REPLACE INTO anchor VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row),
+        Write("DELETE FROM anchor WHERE at < ?", (stored(anchor.set_at - timedelta(days=KEPT_DAYS)),)),
+        Write(
+            "DELETE FROM anchor WHERE session_id IN (SELECT session_id FROM anchor ORDER BY at DESC LIMIT -1 OFFSET ?)",
+            (MOST_ANCHORS,),
+        ),
+    ]
+
+
+def set_goal(goal: Goal) -> list[Write]:
+    """Write a goal, and let go of closed ones that are too old or too many, and of threads that nobody took up."""
+    row = (
+        *(goal.goal_id, goal.session_id, goal.channel, goal.text, goal.state, goal.parent),
+        *(stored(goal.opened_at), stored(goal.changed_at), goal.thread_since and stored(goal.thread_since)),
+    )
+    closed = "state IN ('completed', 'abandoned')"
+    return [
+        Write("INSERT OR REPLACE INTO goal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row),
+        Write("DELETE FROM goal WHERE thread_since < ?", (stored(goal.changed_at - timedelta(days=THREAD_DAYS)),)),
+        Write(f"DELETE FROM goal WHERE {closed} AND at < ?", (stored(goal.changed_at - timedelta(days=KEPT_DAYS)),)),
+        Write(
+            f"DELETE FROM goal WHERE goal_id IN (SELECT goal_id FROM goal WHERE {closed} ORDER BY at DESC"
+            " LIMIT -1 OFFSET ?)",
+            (MOST_CLOSED_GOALS,),
+        ),
+    ]
+
+
+def handed_of_row(row: Sequence[Any]) -> Handed:
+    """Return what a row of HANDED says."""
+    key, at, tokens, prompts, lines = row
+    return Handed(key, datetime.fromisoformat(at), tokens, prompts, tuple(json.loads(lines)))
+
+
+def set_handed(handed: Handed) -> list[Write]:
+    """Write what a session was handed, and let go of sessions that are too old or too many."""
+    row = handed.key, stored(handed.at), handed.tokens, handed.prompts, json.dumps(handed.lines, ensure_ascii=False)
+    return [
+        Write("INSERT OR REPLACE INTO handed VALUES (?, ?, ?, ?, ?)", row),
+        Write("DELETE FROM handed WHERE at < ?", (stored(handed.at - HANDED_KEPT),)),
+        Write(
+            "DELETE FROM handed WHERE key IN (SELECT key FROM handed ORDER BY at DESC LIMIT -1 OFFSET ?)",
+            (MOST_HANDED,),
+        ),
+    ]
+
+
+def forget_handed() -> Write:
+    """Let go of what every session was handed."""
+    return Write("DELETE FROM handed", ())
+
+
+def end_session(session_id: NodeId, at: datetime) -> list[Write]:
+    """Mark a session's anchor as that of one that is over, and its open goals as threads of its channel."""
+    open_ = "state IN ('active', 'blocked') AND thread_since IS NULL"
+    return [
+        Write("UPDATE anchor SET ended_at = ? WHERE session_id = ?", (stored(at), session_id)),
+        Write(f"UPDATE goal SET thread_since = ? WHERE session_id = ? AND {open_}", (stored(at), session_id)),
+    ]
+
+
+def erase_work(sessions: Iterable[NodeId], goals: Iterable[str]) -> list[Write]:
+    """Remove the anchors of these sessions, and these goals."""
+    return [
+        *(Write("DELETE FROM anchor WHERE session_id = ?", (session_id,)) for session_id in sessions),
+        *(Write("DELETE FROM goal WHERE goal_id = ?", (goal_id,)) for goal_id in goals),
+    ]
+
+
+def _instant(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

@@ -1,0 +1,59 @@
+"""Lessons of search from a person: trust in memories that helped or did not, and weights fitted to past questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..ledger.ledger import Ledger
+from ..ledger.ranking import standing
+from ..model import NodeId
+from ..trust import GAIN, MOST_TRUST, trust
+from .scorer import SCORER, weights_in_use
+from .search import Search
+
+
+class Judgements:
+    """Gives search the trust in the memories that the ledger has feedback on. Any thread may call it."""
+
+    def __init__(self, ledger: Ledger, search: Search) -> None:
+        self._ledger = ledger
+        self._search = search
+        self.version = 0
+        """Counts the changes: what was ranked before one may be ranked otherwise after it."""
+
+    def read(self) -> None:
+        """Read all judgements, at the start and after a person's own."""
+        self._use(trusted(self._ledger.feedback()))
+
+    def on_used(self, node_ids: Iterable[NodeId]) -> None:
+        """Count memories as used, before the ledger has it."""
+        known = dict(self._search.trusted)
+        for node_id in node_ids:
+            known[node_id] = min(MOST_TRUST - 1.0, known.get(node_id, 0.0) + GAIN["used"])
+        self._use(known)
+
+    def _use(self, known: Mapping[NodeId, float]) -> None:
+        self._search.trusted = known
+        self.version += 1
+
+
+def trusted(feedback: Mapping[NodeId, Mapping[str, int]]) -> dict[NodeId, float]:
+    """Return by how much the trust in each memory differs from that in one without feedback: -1 to 1, without 0."""
+    differences = {node_id: trust(said) - 1.0 for node_id, said in feedback.items()}
+    return {node_id: difference for node_id, difference in differences.items() if difference}
+
+
+class RankingWeights:
+    """Gives search the weights that the ledger says are in use."""
+
+    def __init__(self, ledger: Ledger, search: Search) -> None:
+        self._ledger = ledger
+        self._search = search
+        self.questions = 0
+        """The number of questions that the weights were fitted to; 0 for the shipped ones."""
+
+    def read(self) -> None:
+        """Read which weights are in use, after every run that may have changed it."""
+        fitted = standing(self._ledger.rankings(), SCORER)
+        self._search.weights = weights = weights_in_use(fitted)
+        self.questions = fitted.questions if fitted is not None and weights is fitted.weights else 0

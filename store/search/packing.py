@@ -1,0 +1,551 @@
+"""Packing: the sentences that answer a question, newest day first, inside a budget, until relevance ends."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from typing import NamedTuple
+
+from ..index.catalog import Catalog
+from ..index.projection import Node
+from ..index.scope import Scope
+from ..model import Envelope, Evidence, NodeId, Slot
+from ..roles import MACHINES
+from ..text.chunking import estimate_tokens
+from ..text.dates import format_short_date, with_days
+from ..text.fence import fenced, speaker_name, unmarked
+from ..text.quotes import leading, leans, quote, read_reply
+from ..text.sentences import Sentence as Piece
+from ..text.sentences import joined_sentences
+from ..text.words import folded_words
+from .hits import evidence_of
+from .priors import note_of_time
+from .relevance import LEAST_SHARE, Passage, Passages, Sentence, Words, confidence_of, passages_of, with_sections
+from .search import Ranking
+from .sections import LONG_CHARS, section_budget
+from .supersession import FactState, States, answers, states_of
+
+FREE_TOKENS, HALVING_TOKENS = 50, 20
+"""One turn's words beyond the first count half as much with every so many tokens: a long answer leaves room for others.
+
+Carried words of BEAM at 500 tokens .46 against .31 without, LoCoMo and the readers' benchmark as good. Both grow with a
+budget above USUAL_TOKENS: who asks for 4,000 wants whole sections.
+"""
+
+USUAL_TOKENS = 500
+"""A larger budget may spend what it has above this on the surroundings of the sentences chosen of long texts."""
+
+WIDENED_RELEVANCE = 0.5
+"""A sentence is widened where its relevance is this share of the best one's."""
+
+AS_GOOD = 0.5
+"""While nothing is told because the best does not fit, another takes its place only at this share of its odds: a short
+line of another matter is worse than none, which asks for a larger budget."""
+
+MOST_PARTS = 20
+"""Sentences of a text that does not fit which are weighed one by one."""
+
+SAME_WORDS = 0.6
+"""A fact that an older dream worded by itself stands for a sentence that holds this share of its words."""
+
+CHARS_A_TOKEN = 4
+DAY_TOKENS, SPEAKER_TOKENS, SPECIAL_TOKENS = 4, 3, 2
+GAP_TOKENS, SHARE_TOKENS = 1, 7
+FENCE_TOKENS = estimate_tokens(fenced("."))
+JOIN_TOKENS, SMALLEST_TOKENS = 1, 8
+
+DISPUTED, UNTIL, CHANGED, STALE = "disputed", "until", "changed since", "out of date"
+FAINT_RELEVANCE = 0.05
+"""Nothing answers where the best sentence is no more probable than this: of the readers' 115 questions that have an
+answer all but one have a sentence of .17 or more."""
+
+LEAST_RELEVANCE = 0.02
+"""Where the best is hardly relevant either, a sentence is told from here on: the readers' envelopes of 500 tokens lose
+16 and no answer, and a word that is nowhere no longer fills one."""
+
+LIKELY_CHANGED = "likely changed later"
+"""The notes beside what another contradicts, what another took the place of (or likely did), and what is past
+its `stale_after`."""
+
+
+LIKELY_SHARE = 0.3
+"""The least share of a sentence's relevance that one has which likely took its place, as far as such links are right:
+of those between the readers' pairs half are, each pair in a channel of its own, and a quarter with all in one."""
+
+NOTE = "note"
+TOO_SMALL = "what was found does not fit: ask with a larger budget"
+
+
+class _Told(NamedTuple):
+    """A sentence that may be told, with the fact that holds it, if any.
+
+    `relevance` is how early it is told, at least that of the sentence by itself.
+    """
+
+    relevance: float
+    sentence: Sentence
+    state: FactState | None
+
+    @property
+    def node(self) -> Node:
+        return self.sentence.passage.node
+
+    @property
+    def unit(self) -> NodeId:
+        return self.sentence.passage.unit
+
+
+def envelope(
+    ranking: Ranking,
+    catalog: Catalog,
+    budget_tokens: int,
+    now: datetime | None = None,
+    *,
+    given: Sequence[str] = (),
+    only_sure: bool = False,
+) -> Envelope:
+    """Choose the sentences that answer, and render them by day, the newest first; abstain where nothing is near.
+
+    The text is fenced, and every line says whose words it is. `tokens` is an upper estimate of the whole text's.
+    Without `now` nothing is out of date. What stands in a text of `given` is left out, and with `only_sure` what is
+    not surely worth telling to one who has not asked for it.
+    """
+    passages = passages_of(ranking, catalog)
+    if passages.is_far:
+        return Envelope("", 0, (), abstained=True, notes=tuple(ranking.notes))
+    passages = with_sections(passages, ranking, catalog)
+    states = states_of([one.unit for one in passages.passages], catalog, ranking.scope)
+    told = _told(passages, states, ranking.scope)
+    if told and told[0].relevance < FAINT_RELEVANCE:
+        return Envelope(
+            "", 0, (), abstained=True, notes=tuple(ranking.notes), confidence=confidence_of(told[0].relevance)
+        )
+    told = [one for one in told if not _is_given(one, given)]
+    if only_sure:
+        told = [one for one in told if passages.is_sure(one.sentence)]
+    room = max(1.0, budget_tokens / USUAL_TOKENS)
+    choice = _Choice(budget_tokens - FENCE_TOKENS, passages, states, ranking.scope, room)
+    choice.fill(told)
+    if choice.lines:
+        choice.left = budget_tokens - _tokens_of(_render(choice, now))  # parts are estimated more dearly than the whole
+        choice.fill(told)
+    if budget_tokens > USUAL_TOKENS and not only_sure:
+        choice.widen(budget_tokens - USUAL_TOKENS, given)
+    rendered = _render(choice, now)
+    return Envelope(
+        _text_of(rendered),
+        _tokens_of(rendered) if rendered else 0,
+        _slots(rendered, catalog, ranking),
+        abstained=not rendered,
+        notes=(
+            *ranking.notes,
+            *([passages.note] if rendered and passages.note else []),
+            *note_of_time([(one.line.day, " ".join(one.line.texts.values())) for one in rendered], ranking.asked),
+            *([TOO_SMALL] if told and not rendered else []),
+        ),
+        confidence=confidence_of(passages.trust * choice.best),
+    )
+
+
+def _is_given(one: _Told, given: Sequence[str]) -> bool:
+    text = " ".join(one.sentence.text.split())
+    return any(text in words for words in given)
+
+
+def _text_of(rendered: Sequence[_Rendered]) -> str:
+    return fenced("\n".join(line.text for line in rendered))
+
+
+def _tokens_of(rendered: Sequence[_Rendered]) -> int:
+    """Return an upper estimate of an envelope's tokens: of its text, or of its lines together if these have more."""
+    whole = estimate_tokens(_text_of(rendered))
+    return max(whole, SPECIAL_TOKENS + sum(line.tokens for line in rendered))
+
+
+def _told(passages: Passages, states: States, scope: Scope) -> list[_Told]:
+    """Return what may be told: the sentences, each with its fact, and the facts that say it in other words."""
+    told: list[_Told] = []
+    covered: set[NodeId] = set()
+    for one in passages.sentences():
+        state = _state_of(one, states.of(one.passage.unit))
+        if state is not None:
+            covered.add(state.fact.node_id)
+        told.append(_Told(one.relevance, one, state))
+    for passage in passages.passages:
+        for place, state in enumerate(states.of(passage.unit)):
+            if state.fact.node_id not in covered and not state.is_reworded and scope.admits(state.fact):
+                text, reply_to = _words_of(state.fact)
+                sentence = Sentence(passage, place, text, reply_to, passages.relevance(passage, f"{text} {reply_to}"))
+                told.append(_Told(sentence.relevance, sentence, state))
+    told = _with_likely(list(_each_once(told)), passages.words)
+    return sorted(told, key=lambda one: (-one.relevance, one.unit, one.sentence.place))
+
+
+def _with_likely(told: list[_Told], asked: Words) -> list[_Told]:
+    """Raise what likely took the place of another and holds a word of the question to LIKELY_SHARE of the other."""
+    least: dict[NodeId, float] = {}
+    for one in told:
+        for fact in one.state.later if one.state else ():
+            least[fact.node_id] = max(least.get(fact.node_id, 0.0), LIKELY_SHARE * one.relevance)
+    return [
+        one._replace(relevance=max(one.relevance, least[one.state.fact.node_id]))
+        if one.state and one.state.fact.node_id in least and asked.found(one.sentence.text)
+        else one
+        for one in told
+    ]
+
+
+def _each_once(told: Iterable[_Told]) -> Iterable[_Told]:
+    """Return of sentences of the same words the newest that a person said, else the newest, as relevant as the best."""
+    alike: dict[tuple[object, ...], list[_Told]] = {}
+    for one in told:
+        alike.setdefault((one.sentence.reply_to, *folded_words(one.sentence.text)), []).append(one)
+    for same in alike.values():
+        newest = max(same, key=lambda one: (one.node.role not in MACHINES, _said_at(one.node), one.unit))
+        best = max(one.relevance for one in same)
+        yield newest._replace(relevance=best, sentence=replace(newest.sentence, relevance=best))
+
+
+def _said_at(node: Node) -> str:
+    return node.created_at.isoformat() if node.created_at else ""
+
+
+def _state_of(sentence: Sentence, states: Sequence[FactState]) -> FactState | None:
+    """Return the fact that a sentence is part of: it is of it, quotes it, or was paraphrased by an older dream."""
+    for state in states:
+        fact = " ".join(state.fact.text.split())
+        if state.fact.node_id == sentence.passage.unit or sentence.text in fact or fact in sentence.text:
+            return state
+    words = frozenset(sentence.text.lower().split())
+    for state in states:
+        said = frozenset(state.fact.text.lower().split())
+        if len(said & words) >= SAME_WORDS * len(said):
+            return state
+    return None
+
+
+@dataclass(slots=True)
+class _Line:
+    """The line of one unit: sentences by their place among the `pieces` of its `source`, and the notes beside them."""
+
+    node: Node
+    unit: NodeId
+    pieces: Sequence[Piece] = ()
+    source: str = ""
+    texts: dict[int, str] = field(default_factory=dict)
+    reply_to: str = ""
+    facts: list[Node] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    tokens: int = 0
+    opposed: tuple[NodeId, ...] = ()
+    relevance: float = 0.0
+
+    @property
+    def day(self) -> date | None:
+        return self.node.created_at.date() if self.node.created_at else None
+
+
+class _Choice:
+    """The lines of one envelope, chosen greedily by relevance. `left` are the tokens that are not spent yet."""
+
+    def __init__(self, left: int, passages: Passages, states: States, scope: Scope, room: float) -> None:
+        self.left = left
+        self._passages = passages
+        self._scope = scope
+        self._room = room
+        self._of_unit = {one.unit: one for one in passages.passages}
+        self.lines: dict[NodeId, _Line] = {}
+        self.best = 0.0
+        self._states = states
+        self._days: set[date | None] = set()
+        self._relevance: dict[NodeId, float] = {}
+
+    def fill(self, told: Sequence[_Told]) -> None:
+        """Take what is most relevant until the budget is full or relevance ends.
+
+        A turn's next sentence counts less the more of it is told already, so the heap holds each with the tokens that
+        its turn had when it was put there, and puts it back where these have grown.
+        """
+        for one in told:
+            if one.state is not None:
+                fact = one.state.fact.node_id
+                self._relevance[fact] = max(one.sentence.relevance, self._relevance.get(fact, 0.0))
+        heap = [(-one.relevance, number, 0) for number, one in enumerate(told)]
+        heapq.heapify(heap)
+        least = max(LEAST_RELEVANCE, LEAST_SHARE * -heap[0][0]) if heap else 0.0
+        while heap:
+            weight, number, spent = heapq.heappop(heap)
+            one = told[number]
+            if -weight < least or self.left < SMALLEST_TOKENS:
+                break
+            if (now_spent := self._spent(one.unit)) != spent:
+                heapq.heappush(heap, (-one.relevance * self._worn(now_spent), number, now_spent))
+            elif not self._take(one) and not self.lines and not self._take(one, exact=True):
+                least = max(least, _at_odds(one.relevance, AS_GOOD))
+                self._take_part(one, least)
+
+    def _worn(self, spent_tokens: int) -> float:
+        """Return the factor of a turn's next sentence, of which so many tokens are told already."""
+        return float(0.5 ** (max(0.0, spent_tokens - FREE_TOKENS * self._room) / (HALVING_TOKENS * self._room)))
+
+    def _take_part(self, one: _Told, least: float) -> None:
+        """Tell the most relevant sentence that fits, at least so relevant, of a turn that would be told whole.
+
+        None where no sentence holds a word of the question: nobody knows then which of them answers.
+        """
+        pieces = joined_sentences(one.sentence.text)[:MOST_PARTS]
+        source = one.sentence.text
+        texts = [quote({**leading(pieces, at), at: part.text}, pieces, source) for at, part in enumerate(pieces)]
+        weighed = [(self._passages.relevance(one.sentence.passage, text), text) for text in texts]
+        wordless = self._passages.relevance(one.sentence.passage, "")
+        for relevance, text in sorted((part for part in weighed if part[0] > wordless), key=lambda part: -part[0]):
+            part = replace(one.sentence, text=text, relevance=relevance)
+            if relevance < least or self._take(one._replace(relevance=relevance, sentence=part)):
+                return
+
+    def widen(self, tokens: int, given: Sequence[str]) -> None:
+        """Tell what stands around the sentences that were chosen of long texts, spending at most `tokens`.
+
+        The most relevant text first, each up to the section budget (at four characters a token) and inside its nearest
+        sections, by a sentence on either side of each run in turn.
+        """
+        long = {one.unit: one for one in self._passages.passages if one.sections}
+        parents_chars = [len(one.node.text) for one in long.values()]
+        least = WIDENED_RELEVANCE * self.best
+        lines = [line for line in self.lines.values() if line.unit in long and line.relevance >= least]
+        for line in sorted(lines, key=lambda line: (-line.relevance, line.unit)):
+            before = self.left
+            most = section_budget(parents_chars, LONG_CHARS) // CHARS_A_TOKEN - line.tokens
+            self._grow(line, long[line.unit], min(most, tokens), given)
+            tokens -= before - self.left
+
+    def _grow(self, line: _Line, passage: Passage, tokens: int, given: Sequence[str]) -> None:
+        placed = passage.pieces()
+        pieces = [piece.text for piece in placed]
+        far = {place for place, piece in enumerate(placed) if passage.gain(piece.start) == -math.inf}
+        chosen = {place for place, text in line.texts.items() if 0 <= place < len(pieces) and pieces[place] == text}
+        passed: set[int] = set()
+        while edges := _edges(chosen | passed, len(pieces)) - far:
+            for place in sorted(edges):
+                cost = _cost(_dated(pieces[place], line.node)) + SHARE_TOKENS * (placed[place].steps > 0)
+                if cost > min(tokens, self.left):
+                    return
+                if self._says(line.unit, pieces[place]) or any(pieces[place] in text for text in given):
+                    passed.add(place)
+                    continue
+                line.texts[place] = pieces[place]
+                line.tokens += cost
+                self.left -= cost
+                tokens -= cost
+                chosen.add(place)
+
+    def _spent(self, unit: NodeId) -> int:
+        return self.lines[unit].tokens if unit in self.lines else 0
+
+    def _take(self, one: _Told, *, exact: bool = False) -> bool:
+        """Tell a sentence, after what took its place and before what it contradicts; none where not all of it fits.
+
+        Return True if it is told, by this or before. `exact`: measure the whole text, as its parts are estimated more
+        dearly; only while nothing else is told.
+        """
+        if self._says(one.unit, one.sentence.text):
+            return True
+        if _cost(one.sentence.text) > self.left:
+            return False
+        ahead = self._untold((*one.state.ahead, *self._likely(one)) if one.state else ())
+        behind = self._untold(set(one.state.opposed) - set(one.state.ahead) if one.state else ())
+        texts = {place: text for place, text in _with_leading(one).items() if not self._says(one.unit, text)}
+        own = self._cost_alone(one, texts) if exact else self._cost(one, texts.values())
+        if own + sum(map(self._cost_of_fact, ahead + behind)) > self.left:
+            return False
+        for fact in ahead:
+            self._add_fact(fact)
+        said = one.state.fact if one.state and not one.state.is_reworded else None
+        line = self._add(one.unit, one.node, texts, said, own)
+        line.reply_to = one.sentence.reply_to
+        line.relevance = max(line.relevance, one.relevance)
+        self.best = max(self.best, one.relevance)
+        for fact in behind:
+            self._add_fact(fact)
+        if one.state is not None:
+            self._note(line, one.state)
+        return True
+
+    def _likely(self, one: _Told) -> list[Node]:
+        """Return what likely took a fact's place and answers by itself."""
+        later = one.state.later if one.state else ()
+        relevance = self._relevance.get
+        return [f for f in later if answers(self._unit_of(f), one.unit, relevance(f.node_id, 0.0), one.relevance)]
+
+    def _note(self, line: _Line, state: FactState) -> None:
+        """Note beside a line what became of its fact, and beside the others that they dispute it."""
+        line.notes += [note for note in _notes(state) if note not in line.notes]
+        for unit in map(self._unit_of, state.opposed):
+            line.opposed += (unit,)
+            if (other := self.lines.get(unit)) is not None:
+                other.notes += [DISPUTED] if DISPUTED not in other.notes else []
+                other.opposed += (line.unit,)
+
+    def _untold(self, facts: Iterable[Node]) -> list[Node]:
+        return [
+            fact
+            for fact in dict.fromkeys(facts)
+            if not self._says(self._unit_of(fact), _words_of(fact)[0])
+            and (not self._scope.where or self._scope.admits(fact))
+        ]
+
+    def _cost(self, one: _Told, texts: Iterable[str]) -> int:
+        note = sum(_cost(note) + JOIN_TOKENS for note in _notes(one.state)) if one.state is not None else 0
+        text = f"{_dated(' '.join(texts), one.node)} {one.sentence.reply_to}"
+        marks = GAP_TOKENS * (one.unit in self.lines) + SHARE_TOKENS * one.sentence.is_step
+        return _cost(text) + marks + self._head(one.unit, one.node) + note
+
+    def _cost_alone(self, one: _Told, texts: Mapping[int, str]) -> int:
+        passage = one.sentence.passage
+        line = _Line(one.node, one.unit, passage.pieces(), passage.node.text, dict(texts), one.sentence.reply_to)
+        line.notes += _notes(one.state) if one.state is not None else []
+        return _tokens_of([_rendered(line, is_new_day=True, now=None)]) - FENCE_TOKENS
+
+    def _cost_of_fact(self, fact: Node) -> int:
+        return _cost(f"{_dated(fact.text, fact)} (to)") + self._head(self._unit_of(fact), fact)
+
+    def _add_fact(self, fact: Node) -> None:
+        words, reply_to = _words_of(fact)
+        line = self._add(self._unit_of(fact), fact, {-1: words}, fact, self._cost_of_fact(fact))
+        line.reply_to = reply_to
+
+    def _add(self, unit: NodeId, node: Node, texts: Mapping[int, str], fact: Node | None, tokens: int) -> _Line:
+        if unit not in self.lines:
+            passage = self._of_unit.get(unit)
+            self.lines[unit] = _Line(node, unit, passage.pieces(), passage.node.text) if passage else _Line(node, unit)
+        line = self.lines[unit]
+        line.texts.update(texts)
+        line.tokens += tokens
+        self.left -= tokens
+        self._days.add(line.day)
+        if fact is not None and fact not in line.facts:
+            line.facts.append(fact)
+        return line
+
+    def _head(self, unit: NodeId, node: Node) -> int:
+        """Return the tokens of a line's day and speaker where it is the first of its unit."""
+        if unit in self.lines:
+            return 0
+        day = node.created_at.date() if node.created_at else None
+        speaker = estimate_tokens(node.role) - SPECIAL_TOKENS + SPEAKER_TOKENS - JOIN_TOKENS
+        return speaker + (0 if day in self._days else DAY_TOKENS)
+
+    def _says(self, unit: NodeId, text: str) -> bool:
+        text = " ".join(text.split())
+        return unit in self.lines and any(text in told or told in text for told in self.lines[unit].texts.values())
+
+    def _unit_of(self, node: Node) -> NodeId:
+        return self._states.unit_of.get(node.node_id, node.node_id)
+
+
+def _with_leading(one: _Told) -> dict[int, str]:
+    """Return a sentence by its place, and those before it without which it only points."""
+    place, text = one.sentence.place, one.sentence.text
+    if place < 1 or not leans(text):
+        return {place: text}
+    pieces = one.sentence.passage.pieces()
+    is_piece = place < len(pieces) and pieces[place].text == text
+    return {**(leading(pieces, place) if is_piece else {}), place: text}
+
+
+def _at_odds(relevance: float, share: float) -> float:
+    """Return the relevance whose odds are this share of those of a relevance in [0, 1]."""
+    return share * relevance / (1.0 - relevance + share * relevance)
+
+
+def _words_of(fact: Node) -> tuple[str, str]:
+    """Return a fact's words on one line, and what they reply to, if it is a reply."""
+    words, reply_to = read_reply(fact.text)
+    return " ".join(words.split()), f'to "{unmarked(reply_to)}"' if reply_to else ""
+
+
+def _edges(chosen: AbstractSet[int], count: int) -> set[int]:
+    """Return the places right beside chosen ones, within [0, count)."""
+    return {place + step for place in chosen for step in (-1, 1) if 0 <= place + step < count} - chosen
+
+
+def _dated(text: str, node: Node) -> str:
+    return with_days(text, node.created_at.date()) if node.created_at else text
+
+
+def _cost(text: str) -> int:
+    """Return an upper estimate of the tokens that a text adds to a line."""
+    return estimate_tokens(text) - SPECIAL_TOKENS + JOIN_TOKENS
+
+
+def _notes(state: FactState) -> list[str]:
+    """Return what an agent must know beside a fact: until when it held, or what probably came later, and a dispute."""
+    notes = [DISPUTED] if state.opposed else []
+    if state.newer:
+        return [*notes, f"{UNTIL} {_written(_first(state.newer))}" if _first(state.newer) else CHANGED]
+    return [*notes, f"{LIKELY_CHANGED} {_written(_first(state.later))}".rstrip()] if state.later else notes
+
+
+def _first(nodes: Sequence[Node]) -> datetime | None:
+    """Return the earliest time from which one of some memories holds."""
+    return min((node.since for node in nodes if node.since), default=None)
+
+
+def _written(at: datetime | None) -> str:
+    return format_short_date(at.date()) if at else ""
+
+
+class _Rendered(NamedTuple):
+    """A line as it is told: its words, and these with their day, speaker and notes."""
+
+    line: _Line
+    words: str
+    text: str
+
+    @property
+    def tokens(self) -> int:
+        return estimate_tokens(self.text) - SPECIAL_TOKENS
+
+
+def _render(choice: _Choice, now: datetime | None) -> list[_Rendered]:
+    """Render the lines by day, the newest first, and so within a day."""
+    rendered: list[_Rendered] = []
+    day: date | None = None
+    for line in sorted(choice.lines.values(), key=_newest_last, reverse=True):
+        rendered.append(_rendered(line, is_new_day=line.day != day or not rendered, now=now))
+        day = line.day
+    return rendered
+
+
+def _rendered(line: _Line, *, is_new_day: bool, now: datetime | None) -> _Rendered:
+    words = quote(line.texts, line.pieces, line.source)
+    shown = unmarked(_dated(words, line.node)) + (f" ({line.reply_to})" if line.reply_to else "")
+    return _Rendered(line, words, _line_text(line, shown, is_new_day=is_new_day, now=now))
+
+
+def _slots(rendered: Sequence[_Rendered], catalog: Catalog, ranking: Ranking) -> tuple[Slot, ...]:
+    evidence = evidence_of([one.line.node for one in rendered], catalog, ranking.scope)
+    return tuple(_slot(one, evidence[one.line.node.node_id]) for one in rendered)
+
+
+def _slot(one: _Rendered, evidence: tuple[Evidence, ...]) -> Slot:
+    line = one.line
+    node_id = line.facts[0].node_id if line.facts else line.node.node_id
+    opposed = tuple(dict.fromkeys(other for other in line.opposed if other != line.unit))
+    return Slot(node_id, one.text, evidence, one.tokens, opposed, one.words)
+
+
+def _newest_last(line: _Line) -> tuple[str, int]:
+    return _said_at(line.node), line.node.ordinal
+
+
+def _line_text(line: _Line, words: str, *, is_new_day: bool, now: datetime | None) -> str:
+    stale = [fact.stale_after for fact in (*line.facts, line.node) if fact.stale_after is not None]
+    notes = [*line.notes, *([STALE] if now is not None and any(at <= now for at in stale) else [])]
+    day = _written(line.node.created_at) if is_new_day else ""
+    head = ", ".join(part for part in (day, speaker_name(line.node.role) or NOTE, *notes) if part)
+    return f"{head}: {words}" if is_new_day else f"- {head}: {words}"

@@ -1,0 +1,531 @@
+"""Relevance: how probably a turn or a memory, and each of its sentences, answers a question.
+
+A logistic score of few features, with weights that say what a reader would: near in meaning, holds the question's rare
+words (the turn with the one before it, and the sentence), said by a person, said rather than done, right after what
+is most relevant.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from heapq import nlargest
+from typing import NamedTuple
+
+from ..index.catalog import Catalog
+from ..index.projection import Node
+from ..model import NodeId
+from ..redaction import redact
+from ..roles import MACHINES, Role
+from ..text.chunking import estimate_tokens
+from ..text.fence import speaker_name, unmarked
+from ..text.quotes import with_steps
+from ..text.sentences import FEWEST_WORDS, joined, rows_in, split
+from ..text.sentences import Sentence as Piece
+from ..text.spelling import beginning_of_name, unnamed
+from ..text.terms import names_in
+from ..text.words import stem, without_possessive
+from .gathering import Candidate
+from .search import Ranking
+from .sections import Section, sections_of
+
+READ = 40
+"""Candidates whose words are read."""
+
+BESIDE = 15
+"""Of the best candidates, the turns said right before and after are read too: an answer often follows a question."""
+
+FUSED, COSINE, COVER, COVER_OF_SENTENCE = 8.0, 8.0, 1.0, 2.0
+PERSON, ASSISTANT, SAID, DONE = 1.0, -0.7, 2.0, -4.0
+AFTER_THE_BEST, BEFORE_THE_BEST = 3.0, 1.0
+BIAS = -11.5
+
+FAR_COSINE, FAR_COVER = 0.30, 0.40
+"""Nothing answers where no turn is nearer in meaning and none holds this share of the question's rare words.
+
+On the readers' benchmark 12 of 15 questions about another project abstain so, and one of 115 that have an answer.
+"""
+
+SURE_RELEVANCE, SURE_WEIGHT, SURE_SHARE = 0.8, 5.4, 0.4
+"""A sentence is surely worth telling to who has not asked if it is so relevant, and holds two words of the prompt that
+are so rare together, or three that are this share of it. Chosen on seven of eight people for the eighth, such values
+give .18 of the prompts that need something what helps, of what is given .64 helps, and .97 of the others get nothing.
+Where many words counted together, a long prompt found "next", "one" and "shop" in what was of another matter."""
+
+WORTH_OF_ASSISTANT = 0.75
+"""The weight of a word that an assistant said: it repeats much, and what it asks is not what is known."""
+
+ENOUGH_WORDS = 3
+"""A text with so many of a question's words is near it, however long the question is."""
+
+OF_ANOTHER = 0.3
+"""The share of the confidence that is left where the question names what nothing that was read names: Anna's dog may
+be Berta's, but hardly is. Of the readers' 115 questions that have an answer one (in German) names such a word."""
+
+LEAST_SHARE = 0.02
+"""A sentence is told while it is at least this share as relevant as the best one."""
+
+FIRST = 5
+"""Sentences of a text that may be told without a word of the question."""
+
+SECTIONS = 3
+"""Sections of a long text whose sentences may be told."""
+
+WHOLE_TOKENS = 40
+"""A turn of one paragraph up to this long is told whole."""
+
+WHOLE_LIST_TOKENS = 160
+"""So is a numbered list: a procedure without one of its steps is a wrong one."""
+
+CONFIDENCE_SLOPE, CONFIDENCE_BIAS = 0.409, -2.319
+"""Fitted to 16,770 hits of twelve sets (`python -m tests.bench.ranking --calibrate`); of each invented person by the
+other sets, what is said and what is so differ by .02 in the mean. The best hit of a question is right in half of
+the cases, so that even a good one is seldom surer than .5."""
+
+ASKED_CHARS, ANSWER_CHARS = 160, 80
+"""An assistant asks where the end of its turn holds a question mark; so much of the answer is told with it."""
+
+_MARKDOWN = re.compile(r"\n\s*\n|^\s*(?:#|```|~~~|\||[-*+] )", re.MULTILINE)
+"""Signs that a text is more than a paragraph."""
+
+_DEED = re.compile(r"\s*\[")
+"""The record of a deed of a program, "[Bash: ls]"."""
+
+
+class Weighed(NamedTuple):
+    """A section of a long text, characters [start, end), and its logit less that of the whole text."""
+
+    start: int
+    end: int
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A node that may answer, found as `unit`, and the turns said before and after it.
+
+    `said` are the stems of the question's words in it; `logit` is how probably it answers, before its sentences are
+    read.
+    """
+
+    unit: NodeId
+    node: Node
+    before: Node | None
+    said: frozenset[str]
+    logit: float
+    sections: Sequence[Weighed] = ()
+    after: Node | None = None
+
+    def sentences(self) -> Iterator[tuple[Piece, str]]:
+        """Yield what can be told of it, in order, each with what it replies to where it is too short to be understood.
+
+        Nothing of a turn that says so little, and replies to nothing. Rows of tables only where no program made them.
+        What an assistant asked or proposed comes with the answer that it got.
+        """
+        pieces = [one for one in pieces_of(self.node.text) if one.shape != "row" or self.node.role not in MACHINES]
+        if len(pieces) != 1 or len(pieces[0].text.split()) >= FEWEST_WORDS:
+            answer = self._answer()
+            yield from ((piece, answer) for piece in pieces)
+        elif self.before is not None and not _is_deed(self.before) and (asked := pieces_of(self.before.text)):
+            other = self.before.role != self.node.role
+            reply_to = f'{f"to {speaker_name(self.before.role)}:" if other else "after"} "{unmarked(asked[-1].text)}"'
+            yield pieces[0], reply_to
+
+    def _answer(self) -> str:
+        """Return the beginning of what a person said to an assistant's question, "" where there was none."""
+        after = self.after
+        asks = self.node.role == Role.ASSISTANT and "?" in self.node.text[-ASKED_CHARS:]
+        if not asks or after is None or after.role in MACHINES:
+            return ""
+        words = " ".join(after.text[:ANSWER_CHARS].split())
+        if len(after.text) > ANSWER_CHARS:
+            words = words.rpartition(" ")[0] + " …"
+        return f'{speaker_name(after.role)}: "{unmarked(words)}"'
+
+    def pieces(self) -> list[Piece]:
+        """Return what can be told of it, in order."""
+        return [piece for piece, _ in self.sentences()]
+
+    def gain(self, place: int) -> float:
+        """Return how much more probably than its text a sentence at this place answers, as a logit.
+
+        0 in a short text, -inf where the text has sections and none of them holds the place.
+        """
+        if not self.sections:
+            return 0.0
+        return max((one.gain for one in self.sections if one.start <= place < one.end), default=-math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a passage, at its place in it, what it replies to, and how probably it answers, 0 to 1."""
+
+    passage: Passage
+    place: int
+    text: str
+    reply_to: str
+    relevance: float
+    is_step: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """The passages that are read for a question, and how near the nearest is.
+
+    `nodes` are all that were read, by id; `unread` are the names in the question that none of them holds. `cosine` is
+    None without vectors; `cover` is the best share of the question's words, `shared_words` their number. `is_of_time`:
+    the question asks about a time alone, and they are of that time.
+    """
+
+    passages: Sequence[Passage]
+    nodes: Mapping[NodeId, Node]
+    words: Words
+    rarity: Rarity
+    cosine: float | None
+    cover: float
+    shared_words: int
+    unread: Sequence[str] = ()
+    is_of_time: bool = False
+
+    @property
+    def trust(self) -> float:
+        """Return the share of a confidence that is left in view of the names that nothing holds."""
+        return OF_ANOTHER if self.unread else 1.0
+
+    @property
+    def note(self) -> str:
+        """Return what an asker must know of these names, "" if there are none."""
+        return f"nothing that was found names {', '.join(self.unread)}" if self.unread else ""
+
+    @property
+    def is_far(self) -> bool:
+        """Return True if nothing is near the question, in meaning or in words: no answer is better than these."""
+        if self.is_of_time:
+            return not self.passages
+        if self.cosine is None:
+            return self.cover == 0.0
+        return self.cosine < FAR_COSINE and self.cover < FAR_COVER and self.shared_words < ENOUGH_WORDS
+
+    def relevances(self) -> dict[NodeId, float]:
+        """Return how relevant each unit is beside the others, 0 to 1."""
+        return {
+            one.unit: self.trust * _probability(one.logit, one.node.text, self.rarity.share(one.said))
+            for one in self.passages
+        }
+
+    def confidence(self) -> dict[NodeId, float]:
+        """Return how probably each unit answers, 0 to 1."""
+        return {unit: confidence_of(relevance) for unit, relevance in self.relevances().items()}
+
+    def sentences(self) -> list[Sentence]:
+        """Return the sentences of every passage that may be told beside the most relevant one, in no order.
+
+        Those that hold a word of the question, and the first of a text that is not long: an answer opens with what it
+        is about.
+        What asks ("Can you help me with that?") is told for a word of the question alone.
+        """
+        least = LEAST_SHARE * max((_probability(one.logit, "", 0.0) for one in self.passages), default=0.0)
+        return [
+            sentence
+            for one in self.passages
+            if _probability(one.logit, "", 1.0) >= least
+            for sentence in self._sentences_of(one)
+        ]
+
+    def _sentences_of(self, passage: Passage) -> Iterator[Sentence]:
+        for place, (piece, reply_to) in enumerate(passage.sentences()):
+            is_opening = place < FIRST and not passage.sections
+            is_row = piece.shape == "row"  # every row has the words of the table's head
+            own = passage.node.text[piece.start : piece.end] if is_row else piece.text
+            cover = self._cover_of(passage, own, reply_to)
+            if cover > 0.0 or (is_opening and not is_row and not piece.text.endswith("?")):
+                logit = passage.logit + passage.gain(piece.start)
+                yield Sentence(
+                    passage, place, piece.text, reply_to, _probability(logit, piece.text, cover), piece.steps > 0
+                )
+
+    def weighed(self, passage: Passage, sections: Sequence[Section]) -> list[Weighed]:
+        """Return the sections that are nearest to the question, at most SECTIONS, each with its gain."""
+        best = max((one.cosine for one in sections if one.cosine is not None), default=0.0)
+        whole = self.rarity.share(passage.said)
+        gains = [
+            Weighed(
+                one.start,
+                one.end,
+                COSINE * ((one.cosine or 0.0) - best)
+                + COVER * (self.rarity.share(self.words.found(passage.node.text[one.start : one.end])) - whole),
+            )
+            for one in sections
+        ]
+        return nlargest(SECTIONS, gains, key=lambda one: one.gain)
+
+    def nearest_sentence(self, node: Node, sections: Sequence[Section]) -> tuple[int, int]:
+        """Return the place of the sentence that holds most of the question's words in the nearest chunk of a long text.
+
+        The chunk itself where it has no sentence.
+        """
+        whole = self.words.found(node.text)
+        passage = Passage(node.node_id, node, None, whole, 0.0)
+        nearest = self.weighed(passage, sections)[0]
+        inside = [one for one in pieces_of(node.text) if nearest.start <= one.start < nearest.end]
+        if not inside:
+            return nearest.start, nearest.end
+        first = inside[0].start
+        held = self.words.places(node.text[first : max(one.end for one in inside)], whole)
+        shares = [self.rarity.share({stem for at, stem in held if one.start <= first + at < one.end}) for one in inside]
+        best = inside[shares.index(max(shares))]
+        return best.start, best.end
+
+    def is_sure(self, sentence: Sentence) -> bool:
+        """Return True if a sentence holds so much of a prompt that it is worth telling without being asked for."""
+        node = sentence.passage.node
+        found = self.words.found(sentence.text, sentence.passage.said) if sentence.passage.said else frozenset()
+        if sentence.relevance < SURE_RELEVANCE or len(found) < 2 or _is_deed(node):
+            return False
+        weight = self.rarity.weight_of_two(found) * (WORTH_OF_ASSISTANT if node.role == Role.ASSISTANT else 1.0)
+        if sentence.reply_to or len(found) < ENOUGH_WORDS:
+            return weight >= SURE_WEIGHT
+        return weight >= SURE_WEIGHT or self.rarity.share(found) >= SURE_SHARE
+
+    def relevance(self, passage: Passage, text: str) -> float:
+        """Return how probably a text of a passage answers, 0 to 1."""
+        return _probability(passage.logit, text, self._cover(text))
+
+    def _cover_of(self, passage: Passage, text: str, reply_to: str) -> float:
+        """Return the cover of a sentence of a passage, which has no other words than this."""
+        if reply_to:
+            return self._cover(f"{text} {reply_to}")
+        return self.rarity.share(self.words.found(text, passage.said)) if passage.said else 0.0
+
+    def _cover(self, text: str) -> float:
+        return self.rarity.share(self.words.found(text))
+
+
+class Words:
+    """The stems of a question's words, found in texts without stemming all of a text."""
+
+    def __init__(self, stems: Iterable[str]) -> None:
+        self._begun = {one: one[:-1] if len(one) > 3 else one for one in stems}
+        """The beginning that a word shares with its stem: "happi" stands for "happy"."""
+
+    def found(self, text: str, among: Iterable[str] | None = None) -> frozenset[str]:
+        """Return the stems that a text holds a word of, of all or `among` some."""
+        text = text.lower()
+        return frozenset(one for one in among or self._begun if _find_word(text, self._begun[one], one) >= 0)
+
+    def places(self, text: str, among: Iterable[str]) -> list[tuple[int, str]]:
+        """Return where a text holds words with some stems, each with its stem."""
+        text = text.lower()
+        found: list[tuple[int, str]] = []
+        for one in among:
+            at = _find_word(text, self._begun[one], one)
+            while at >= 0:
+                found.append((at, one))
+                at = _find_word(text, self._begun[one], one, at + 1)
+        return found
+
+
+def _find_word(text: str, begun: str, stem_of_it: str, start: int = 0) -> int:
+    """Return where the first word begins so and has this stem, -1 for none; a pattern takes twenty times as long."""
+    start = text.find(begun, start)
+    while start >= 0:
+        end = start + len(begun)
+        if start == 0 or not text[start - 1].isalnum():
+            while end < len(text) and text[end].isalnum():
+                end += 1
+            if stem(text[start:end]) == stem_of_it:
+                return start
+        start = text.find(begun, end)
+    return -1
+
+
+class Rarity:
+    """The weight of each stem of a question: its inverse document frequency among the texts that are read.
+
+    After Robertson and Spärck Jones, with .5 added to each count.
+    """
+
+    def __init__(self, stems: Iterable[str], texts: Sequence[frozenset[str]]) -> None:
+        among = Counter(one for text in texts for one in text)
+        self._weights = {one: math.log(1 + (len(texts) - among[one] + 0.5) / (among[one] + 0.5)) for one in stems}
+        self._whole = sum(self._weights.values())
+
+    def share(self, found: Iterable[str]) -> float:
+        """Return the share of the question's words that these stems are, the rare ones counting more, 0 to 1."""
+        return self.weight(found) / self._whole if self._whole else 0.0
+
+    def weight(self, found: Iterable[str]) -> float:
+        """Return the weight of these stems together."""
+        return sum(self._weights[one] for one in found)
+
+    def weight_of_two(self, found: Iterable[str]) -> float:
+        """Return the weight of the two rarest of these stems together."""
+        return sum(nlargest(2, (self._weights[one] for one in found)))
+
+
+def passages_of(ranking: Ranking, catalog: Catalog, read: int = READ, beside: int = BESIDE) -> Passages:
+    """Read the `read` best candidates, the turns beside the `beside` best, and what was said before each."""
+    return _Reading(ranking, catalog).passages(read, beside)
+
+
+def with_sections(passages: Passages, ranking: Ranking, catalog: Catalog) -> Passages:
+    """Weigh the sections of long texts, each by its own chunk: where a note is about the question, not that it is."""
+    sections = sections_of([one.node for one in passages.passages], ranking, catalog)
+    weighed = [
+        replace(one, sections=passages.weighed(one, sections[one.node.node_id]))
+        if one.node.node_id in sections
+        else one
+        for one in passages.passages
+    ]
+    return replace(passages, passages=weighed)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One question's reading of its candidates."""
+
+    ranking: Ranking
+    catalog: Catalog
+    nodes: dict[NodeId, Node] = field(default_factory=dict)
+    shown: dict[NodeId, Node] = field(default_factory=dict)
+
+    def passages(self, read: int, beside: int) -> Passages:
+        candidates = self.ranking.candidates[:read]
+        others = {other for one in candidates[:beside] for other in _both_sides(one.unit)}
+        self._read(candidates, others)
+        cosines = self._cosines(candidates, others)
+        words = Words(self.ranking.terms)
+        said = {node_id: words.found(node.text) for node_id, node in self.nodes.items()}
+        shared = [said[node.node_id] for node in self.shown.values()]
+        rarity = Rarity(self.ranking.terms, shared)
+        fused = {one.unit: one.score for one in candidates}
+        near = {
+            unit: FUSED * fused.get(unit, 0.0)
+            + COSINE * max(0.0, cosines.get(unit, 0.0))
+            + COVER * rarity.share(said[node.node_id] | said.get(turn_beside(unit, -1) or "", frozenset()))
+            + BIAS
+            for unit, node in self.shown.items()
+        }
+        best = max(near.values(), default=0.0)
+        return Passages(
+            [
+                Passage(
+                    unit,
+                    node,
+                    self._beside(unit, -1),
+                    said[node.node_id],
+                    near[unit] + _speaker(node) + place,
+                    after=self._beside(unit, 1),
+                )
+                for unit, node in self.shown.items()
+                for place in [_place(unit, near, best)]
+            ],
+            self.nodes,
+            words,
+            rarity,
+            max(cosines.values(), default=None),
+            max(map(rarity.share, shared), default=0.0),
+            max(map(len, shared), default=0),
+            self._unread(said.values()),
+            self.ranking.is_of_time,
+        )
+
+    def _unread(self, said: Iterable[frozenset[str]]) -> list[str]:
+        """Return the question's names that no text read, nor its speaker, title, channel or year, holds a word like."""
+        missing = self.ranking.terms.difference(*said)
+        if not missing or not (names := names_in(self.ranking.words, missing)):
+            return []
+        texts = [" ".join((one.text, one.role, one.title, one.channel, _year(one))) for one in self.nodes.values()]
+        unread = [name for name in names if not any(map(_begins_like(name).search, texts))]
+        told = redact(self.ranking.words).text if unread else ""  # what was asked may hold a secret
+        unread = [name for name in unread if name in told]
+        return unnamed([*map(without_possessive, unread)], texts) if unread else []
+
+    def _beside(self, unit: NodeId, step: int) -> Node | None:
+        return self.nodes.get(turn_beside(unit, step) or "")
+
+    def _read(self, candidates: Sequence[Candidate], beside: set[NodeId]) -> None:
+        """Read the nodes that may be told, and those said right before them."""
+        units = {one.unit for one in candidates} | {one.best()[0] for one in candidates} | beside
+        self.nodes = self.catalog.nodes(units | {before for one in units if (before := turn_beside(one, -1))})
+        for one in candidates:
+            node = self.nodes.get(one.unit) or self.nodes.get(one.best()[0])
+            if node is not None:  # it may have been forgotten since it was ranked
+                self.shown[one.unit] = node
+        if self.ranking.shows_facts:
+            self.shown |= {unit: self.nodes[unit] for unit in sorted(beside - self.shown.keys()) if self._admits(unit)}
+
+    def _admits(self, unit: NodeId) -> bool:
+        node = self.nodes.get(unit)
+        return node is not None and self.ranking.scope.admits(node) and node.session_id != self.ranking.session
+
+    def _cosines(self, candidates: Sequence[Candidate], beside: set[NodeId]) -> dict[NodeId, float]:
+        cosines = {one.unit: one.scores["vector"] for one in candidates if "vector" in one.scores}
+        missing = (beside & self.shown.keys()) - cosines.keys()
+        return cosines | (self.ranking.cosines(missing) if missing else {})
+
+
+def _begins_like(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(beginning_of_name(without_possessive(name)))}", re.IGNORECASE)
+
+
+def _year(node: Node) -> str:
+    return str(node.created_at.year) if node.created_at else ""
+
+
+def _speaker(node: Node) -> float:
+    if node.role == Role.TOOL:
+        return DONE - SAID
+    return ASSISTANT if node.role == Role.ASSISTANT else PERSON
+
+
+def _place(unit: NodeId, near: Mapping[NodeId, float], best: float) -> float:
+    """Return the weight of a turn by how relevant the turns beside it are, each as a share of the best."""
+    before, after = (near.get(turn_beside(unit, step) or "", -math.inf) for step in (-1, 1))
+    return AFTER_THE_BEST * math.exp(before - best) + BEFORE_THE_BEST * math.exp(after - best)
+
+
+@lru_cache(maxsize=2048)
+def pieces_of(text: str) -> tuple[Piece, ...]:
+    """Return what can be told of a text: a short one whole, else its sentences. Kept for the next question."""
+    line = " ".join(text.split())
+    if not _MARKDOWN.search(text.strip()) and estimate_tokens(line) <= WHOLE_TOKENS:
+        return (Piece(line, 0, len(text)),) if line else ()
+    told = joined(with_steps(split(text), text, WHOLE_LIST_TOKENS), text)
+    return tuple(sorted((*told, *rows_in(text)), key=lambda piece: piece.start))
+
+
+def _is_deed(node: Node) -> bool:
+    return node.role == Role.TOOL or _DEED.match(node.text) is not None
+
+
+def turn_beside(node_id: NodeId, step: int) -> NodeId | None:
+    """Return the id of the turn `step` turns later in the same session; None for what is no turn."""
+    session, _, ordinal = node_id.rpartition("#")
+    if not session or not ordinal.isdigit() or int(ordinal) + step < 1:
+        return None
+    return f"{session}#{int(ordinal) + step}"
+
+
+def _both_sides(unit: NodeId) -> Iterator[NodeId]:
+    for step in (-1, 1):
+        if (other := turn_beside(unit, step)) is not None:
+            yield other
+
+
+def confidence_of(relevance: float) -> float:
+    """Return how probably a text of such relevance answers (Platt 1999), three digits."""
+    if relevance <= 0.0:
+        return 0.0
+    odds = min(relevance, 1.0 - 1e-9) / (1.0 - min(relevance, 1.0 - 1e-9))
+    return round(1.0 / (1.0 + math.exp(-CONFIDENCE_SLOPE * math.log(odds) - CONFIDENCE_BIAS)), 3)
+
+
+def _probability(logit: float, text: str, cover: float) -> float:
+    """Return how probably a text of a passage answers, 0 to 1; `cover` is its share of the question's words."""
+    logit += (DONE if _DEED.match(text) else SAID) + COVER_OF_SENTENCE * cover
+    return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, logit))))

@@ -1,0 +1,122 @@
+"""The vault as it will be once everything acknowledged is written: what a plan decides by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ..ledger.journal import Entry, FileChange, sha256
+from ..model import Conflict, NotFound
+from ..vault.vault import Vault
+
+
+class _Ahead:
+    """A file that is ahead of the disk: `base` bytes of what lies there (0: none of it), then `parts`."""
+
+    __slots__ = ("base", "gone", "parts", "size", "waiting")
+
+    def __init__(self, base: int) -> None:
+        self.base = base
+        self.parts: list[bytes] = []
+        self.size = base
+        self.gone = False
+        self.waiting = 0
+
+
+class PendingFiles:
+    """Reads files as if all that was acknowledged, and the earlier plans of this batch, were on the disk already."""
+
+    def __init__(self, vault: Vault, size_on_disk: Callable[[str], int | None]) -> None:
+        self._vault = vault
+        self._size_on_disk = size_on_disk
+        self._ahead: dict[str, _Ahead] = {}
+        self._absent: set[str] = set()
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is a file."""
+        return self.size(path) is not None
+
+    def is_ahead(self, path: str) -> bool:
+        """Tell whether a file is ahead of the disk."""
+        return path in self._ahead
+
+    def size(self, path: str) -> int | None:
+        """Return a file's size, None when there is no file."""
+        ahead = self._ahead.get(path)
+        if ahead is not None:
+            return None if ahead.gone else ahead.size
+        if path in self._absent:
+            return None
+        size = self._size_on_disk(path)
+        if size is None:
+            self._absent.add(path)
+        return size
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content. Raises NotFound."""
+        ahead = self._ahead.get(path)
+        if ahead is None:
+            return self._vault.read(path)
+        if ahead.gone:
+            raise NotFound(f"there is no {path} in the vault")
+        base = self._vault.read(path)[: ahead.base] if ahead.base else b""
+        return b"".join((base, *ahead.parts))
+
+    def path_named(self, name: str, folder: str) -> str | None:
+        """Return the path of a file of this name that is ahead of the disk, at any depth below a folder."""
+        ahead = (path for path, state in self._ahead.items() if not state.gone and path.startswith(folder))
+        return next((path for path in ahead if path.endswith(f"/{name}")), None)
+
+    def under(self, prefix: str) -> dict[str, bytes | None]:
+        """Return what is ahead of the disk below a folder: each file's content, None for one that goes."""
+        ahead = ((path, state) for path, state in self._ahead.items() if path.startswith(prefix))
+        return {path: None if state.gone else self.read(path) for path, state in ahead}
+
+    # ---- the writer's side
+
+    def new_batch(self) -> None:
+        """Forget what was seen to be absent on the disk."""
+        self._absent.clear()
+
+    def admit(self, change: FileChange) -> None:
+        """Take a change as made. Raises Conflict when it does not fit what is there."""
+        path = change.path
+        if change.kind == "append":
+            size = self.size(path) or 0
+            if size != change.from_offset:
+                raise Conflict(f"{path} has {size} bytes, not the {change.from_offset} that an append was planned for")
+        elif change.kind == "create":
+            if self.exists(path):
+                raise Conflict(f"{path} exists already")
+        elif path in self._ahead and (not self.exists(path) or sha256(self.read(path)) != change.pre_sha256):
+            raise Conflict(f"{path} is no longer what its change was planned against")
+        self._take(change.kind, path, change.content, change.from_offset)
+
+    def _take(self, kind: str, path: str, content: bytes, from_offset: int) -> None:
+        ahead = self._ahead.get(path)
+        if ahead is None:
+            ahead = self._ahead[path] = _Ahead(from_offset if kind == "append" else 0)
+        if kind == "append":
+            ahead.parts.append(content)
+            ahead.size += len(content)
+        else:
+            ahead.base = 0
+            ahead.parts = [content]
+            ahead.size = len(content)
+        ahead.gone = kind == "delete"
+        ahead.waiting += 1
+
+    def placed(self, entries: Iterable[Entry]) -> None:
+        """Let go of changes that are visible on the disk now."""
+        for entry in entries:
+            ahead = self._ahead.get(entry.path)
+            if ahead is not None:
+                ahead.waiting -= 1
+                if ahead.waiting == 0:
+                    del self._ahead[entry.path]
+
+    def reset(self, entries: Iterable[Entry]) -> None:
+        """Start over from the entries that are acknowledged and not yet visible."""
+        self._ahead.clear()
+        self._absent.clear()
+        for entry in entries:
+            self._take(entry.kind, entry.path, entry.content, entry.from_offset)

@@ -1,0 +1,590 @@
+"""One contract for every engine behind the seam."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import apsw
+import numpy as np
+import pytest
+from dreamd.store.engine.columns import Columns
+from dreamd.store.engine.database import Connections, open_database, transaction
+from dreamd.store.engine.files import FilesStore
+from dreamd.store.engine.interface import Point, Vector, VectorStore
+from dreamd.store.engine.sqlite_vec import SqliteVecStore
+from dreamd.store.engine.tokenizer import spell_out, words
+from dreamd.store.filters import Condition, Filter, Group, Payload, Scalar, holds
+from dreamd.store.model import InvalidInput, NotFound, StoreError
+from hypothesis import given
+from hypothesis import strategies as st
+
+DIMENSION = 64
+KEPT_TO = 0.004
+"""Cosines are right to this: a byte holds a number of a vector to .0015, and the errors of 64 mostly cancel."""
+NAME = "chunks"
+FIELDS = ("channel", "level", "live", "since", "tags")
+
+
+class Sqlite:
+    """A sqlite-vec store with its connections."""
+
+    def __init__(self, path: Path) -> None:
+        self.writer = open_database(path, durable=False)
+        self._readers = Connections(lambda: open_database(path, durable=False, read_only=True))
+        self.store = SqliteVecStore(lambda: self.writer, self._readers.get)
+
+    def close(self) -> None:
+        self._readers.close()
+        self.writer.close()
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Iterator[Sqlite]:
+    opened = Sqlite(tmp_path / "index.db")
+    yield opened
+    opened.close()
+
+
+WITH_VECTORS = ("sqlite", "sqlite, fields not held")
+
+
+@contextmanager
+def opened(engine: str, folder: Path) -> Iterator[VectorStore]:
+    if engine == "files":
+        files = FilesStore(folder / "files")
+        files.ensure_collection(NAME, DIMENSION)
+        yield files
+        return
+    sqlite = Sqlite(folder / "index.db")
+    sqlite.store.ensure_collection(NAME, DIMENSION)
+    if engine == "sqlite":
+        for field in FIELDS:
+            sqlite.store.ensure_payload_index(NAME, field)
+    yield sqlite.store
+    sqlite.close()
+
+
+@pytest.fixture(params=[*WITH_VECTORS, "files"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorStore]:
+    with opened(request.param, tmp_path) as engine:
+        assert engine.capabilities().vector is (request.param in WITH_VECTORS)
+        yield engine
+
+
+@pytest.fixture(params=WITH_VECTORS)
+def vectors(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorStore]:
+    """The engines that have vectors."""
+    with opened(request.param, tmp_path) as engine:
+        yield engine
+
+
+def unit(seed: int, dimension: int = DIMENSION) -> Vector:
+    vector = np.random.default_rng(seed).standard_normal(dimension).astype(np.float32)
+    return vector / np.float32(np.linalg.norm(vector))
+
+
+def found(store: VectorStore, *terms: str, limit: int = 10, where: Filter = ()) -> list[str]:
+    return [match.id for match in store.search_keyword(NAME, terms, limit, where)]
+
+
+def test_a_collection_is_made_once_and_keeps_its_dimension(store: VectorStore) -> None:
+    store.upsert(NAME, [Point("a", "kept")])
+    store.ensure_collection(NAME, DIMENSION)
+    assert store.count(NAME) == 1
+    with pytest.raises(StoreError, match="64") as raised:
+        store.ensure_collection(NAME, 384)
+    assert "rebuild" in raised.value.hint
+
+
+@pytest.mark.parametrize("name", ["", "Chunks", "1st", "a b", "x; DROP TABLE y", "a" * 41])
+def test_a_collection_has_a_plain_name(store: VectorStore, name: str) -> None:
+    with pytest.raises(InvalidInput):
+        store.ensure_collection(name, DIMENSION)
+
+
+def test_an_unknown_collection_is_said_to_be(store: VectorStore) -> None:
+    with pytest.raises(NotFound):
+        store.search_keyword("nothing", ["x"], 10)
+
+
+def test_two_collections_are_apart(store: VectorStore) -> None:
+    store.ensure_collection("other", DIMENSION)
+    store.upsert("other", [Point("a", "apples")])
+    store.upsert(NAME, [Point("b", "apples")])
+    assert found(store, "apples") == ["b"]
+    assert store.count("other") == 1
+
+
+def test_points_come_back_in_the_order_asked(store: VectorStore) -> None:
+    store.upsert(NAME, [Point("a", "first", "around", payload={"channel": "x", "live": 1, "since": None})])
+    store.upsert(NAME, [Point("b", "sec\x00ond 'quoted' \"text\" 東京", payload={"since": 1.5})])
+    points = store.get(NAME, ["b", "nothing", "a"])
+    assert [point.id for point in points] == ["b", "a"]
+    assert points[0].text == "sec\x00ond 'quoted' \"text\" 東京"
+    assert points[1].context == "around"
+    assert points[1].payload == {"channel": "x", "live": 1, "since": None}
+    assert store.get(NAME, []) == []
+
+
+def test_an_upsert_replaces_text_context_and_payload(store: VectorStore) -> None:
+    store.upsert(NAME, [Point("a", "apples", "pears", payload={"channel": "x"}), Point("b", "plums")])
+    store.upsert(NAME, [Point("a", "cherries", "grapes", payload={"channel": "y"})])
+    assert found(store, "apples", "pears") == []
+    assert found(store, "cherries") == found(store, "grapes") == ["a"]
+    assert found(store, "cherries", where=(Condition("channel", "in", ("x",)),)) == []
+    assert store.count(NAME) == 2
+    store.upsert(NAME, [Point("a", "cherries")])
+    assert found(store, "grapes") == []
+
+
+def test_the_last_of_two_points_with_one_id_counts(store: VectorStore) -> None:
+    store.upsert(NAME, [Point("a", "apples"), Point("a", "pears")])
+    assert found(store, "apples") == []
+    assert found(store, "pears") == ["a"]
+
+
+def test_what_is_deleted_is_not_found_and_can_come_back(store: VectorStore) -> None:
+    store.upsert(NAME, [Point("a", "apples"), Point("b", "apples")])
+    store.delete(NAME, ["b", "nothing"])
+    assert found(store, "apples") == ["a"]
+    assert store.count(NAME) == 1
+    assert store.get(NAME, ["b"]) == []
+    store.upsert(NAME, [Point("b", "pears")])
+    assert found(store, "apples", "pears") == ["b", "a"] or found(store, "apples", "pears") == ["a", "b"]
+    assert found(store, "pears") == ["b"]
+
+
+def test_words_are_matched_by_their_stem_and_without_accents(store: VectorStore) -> None:
+    store.upsert(NAME, [Point("a", "She was painting a café")])
+    assert found(store, "Paintings") == found(store, "CAFE") == found(store, "cafés") == ["a"]
+    assert found(store, "sculpture") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "queries"),
+    [
+        ("it broke in foo_bar.py today", ["foo_bar.py", "foo", "bar", "foobar.py", "FOO_BAR.PY"]),
+        ("see store/search.py for it", ["search.py", "store/search.py", "find", "search"]),
+        ("error[E0425]: cannot find value", ["E0425", "e0425"]),
+        ("systemctl restart dreamd.service", ["dreamd.service", "dreamd", "service"]),
+        ("the class MemoryStore of HTTPServer", ["MemoryStore", "memorystore", "memory", "server"]),
+        ("we use GPT-4 and Python 3.11.7", ["GPT4", "GPT-4", "3.11.7"]),
+        ("see https://example.org/a_b.html", ["example.org", "a_b.html", "https://example.org/a_b.html"]),
+    ],
+)
+def test_identifiers_are_found_whole_and_in_parts(store: VectorStore, text: str, queries: list[str]) -> None:
+    store.upsert(NAME, [Point("a", text), Point("b", "nothing of the kind")])
+    assert {query: found(store, query) for query in queries} == {query: ["a"] for query in queries}
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("昨日東京タワーに行きました", "東京タワー"),
+        ("犬が好きです", "犬"),
+        ("서울에서 만났어요", "서울"),
+        ("我喜欢喝绿茶", "绿茶"),
+        ("ＡＢＣ株式会社", "abc"),
+        ("ผมชอบกินข้าว", "ข้าว"),
+        ("Привет, Москва!", "москва"),
+    ],
+)
+def test_scripts_without_spaces_are_found(store: VectorStore, text: str, query: str) -> None:
+    store.upsert(NAME, [Point("a", text), Point("b", "unrelated words")])
+    assert found(store, query) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "term",
+    ['"', "'", "a AND", "NEAR(a b)", "text:a", "a*", "^a", "-a", "(a", "a OR (", '""', "\x00", "", " ", "🙂", "{}"],
+)
+def test_no_term_is_syntax(store: VectorStore, term: str) -> None:
+    store.upsert(NAME, [Point("x", "an apple a day")])
+    assert found(store, term, "apple") == ["x"]
+    assert found(store, term) in ([], ["x"])
+
+
+def test_nothing_asked_finds_nothing(store: VectorStore) -> None:
+    store.upsert(NAME, [Point("x", "an apple a day")])
+    assert found(store) == found(store, "apple", limit=0) == []
+
+
+def test_more_and_rarer_words_are_better_and_context_counts_less(store: VectorStore) -> None:
+    store.upsert(
+        NAME,
+        [
+            Point("both", "marathon in Berlin that autumn"),
+            Point("rare", "a marathon it was for all of us"),
+            Point("context", "yes that one it was for us all", "marathon?"),
+            Point("common", "Berlin in the autumn was so nice"),
+            *(Point(f"other{n}", f"Berlin again and again {n}") for n in range(10)),
+        ],
+    )
+    assert found(store, "marathon", "Berlin")[:3] == ["both", "rare", "context"]
+    scores = [match.score for match in store.search_keyword(NAME, ["marathon", "Berlin"], 20)]
+    assert scores == sorted(scores, reverse=True)
+    assert min(scores) > 0.0
+
+
+def test_repeating_a_word_gains_nothing(store: VectorStore) -> None:
+    store.upsert(NAME, [Point("a", "tea tea tea tea"), Point("b", "tea and so on!!")])
+    first, second = store.search_keyword(NAME, ["tea"], 10)
+    assert (first.id, second.id) == ("a", "b")
+    assert first.score == second.score
+
+
+def test_equal_scores_go_by_id_even_at_the_limit(store: VectorStore) -> None:
+    ids = [f"p{n:03}" for n in range(50)]
+    store.upsert(NAME, [Point(point_id, "the same words") for point_id in reversed(ids)])
+    assert found(store, "words", limit=7) == ids[:7]
+
+
+WHERES: list[tuple[Filter, set[str]]] = [
+    ((), {"a", "b", "c", "d"}),
+    ((Condition("channel", "in", ("x", "z")),), {"a", "b"}),
+    ((Condition("channel", "in", ("x", None)),), {"a", "b", "d"}),
+    ((Condition("channel", "in", ()),), set()),
+    ((Condition("channel", "not_in", ("x",)),), {"c", "d"}),
+    ((Condition("channel", "not_in", ("x", None)),), {"c"}),
+    ((Condition("channel", "is_null"),), {"d"}),
+    ((Condition("live", "in", (1,)),), {"a", "c"}),
+    ((Condition("live", "in", (1,)), Condition("channel", "in", ("x",))), {"a"}),
+    ((Condition("since", "lte", (20,)),), {"a", "b"}),
+    ((Condition("since", "gt", (15,)),), {"b", "c"}),
+    ((Condition("since", "gt", (15, None)),), {"b", "c", "d"}),
+    ((Condition("since", "lte", (10.5,)),), {"a"}),
+    ((Condition("since", "is_null"),), {"d"}),
+    ((Condition("level", "lte", ("L1",)),), {"a", "b"}),
+    ((Condition("level", "gt", ("L1",)),), {"c"}),
+    ((Condition("level", "gt", (1,)),), set()),
+    ((Condition("since", "lte", ("x",)),), set()),
+    ((Condition("since", "gte", (20,)),), {"b", "c"}),
+    ((Condition("since", "lt", (20, None)),), {"a", "d"}),
+    ((Condition("tags", "in", ("db",)),), {"a", "b"}),
+    ((Condition("tags", "in", ("db", "new")),), {"a", "b", "c"}),
+    ((Condition("tags", "not_in", ("db",)),), {"c", "d"}),
+    ((Condition("tags", "is_null"),), {"d"}),
+    ((Condition("tags", "gte", ("new",)),), {"b", "c"}),
+    ((Group(should=(Condition("live", "in", (1,)), Condition("tags", "is_null"))),), {"a", "c", "d"}),
+    ((Group(must_not=(Condition("tags", "in", ("db",)), Condition("level", "in", ("L2",)))),), {"d"}),
+    ((Group(must=(Condition("live", "in", (0,)),), must_not=(Group(must=()),)),), set()),
+    ((Group(),), {"a", "b", "c", "d"}),
+    ((Condition("unheard_of", "is_null"),), {"a", "b", "c", "d"}),
+    ((Condition("unheard_of", "in", ("x",)),), set()),
+]
+
+PAYLOADS: dict[str, dict[str, Payload]] = {
+    "a": {"channel": "x", "live": 1, "since": 10, "level": "L0", "tags": ("db",)},
+    "b": {"channel": "x", "live": 0, "since": 20, "level": "L1", "tags": ("new", "db")},
+    "c": {"channel": "y", "live": 1, "since": 30.5, "level": "L2", "tags": ("new",)},
+    "d": {"channel": None, "live": 0, "tags": ()},
+}
+FILTERED = [
+    Point(name, "word", vector=unit(seed), payload=payload)
+    for seed, (name, payload) in enumerate(PAYLOADS.items(), start=1)
+]
+
+
+@pytest.mark.parametrize(("where", "expected"), WHERES)
+def test_filters(store: VectorStore, where: Filter, expected: set[str]) -> None:
+    store.upsert(NAME, FILTERED)
+    assert set(found(store, "word", where=where)) == expected
+    if store.capabilities().vector:
+        assert {match.id for match in store.search_vector(NAME, unit(9), 10, where)} == expected
+
+
+def test_a_filter_applies_inside_the_search(store: VectorStore) -> None:
+    store.upsert(NAME, [Point(f"n{n}", "word " * 3, vector=unit(n), payload={"channel": "x"}) for n in range(400)])
+    store.upsert(NAME, [Point("m", "word and more of it", vector=-unit(5), payload={"channel": "y"})])
+    where = (Condition("channel", "in", ("y",)),)
+    assert found(store, "word", limit=1, where=where) == ["m"]
+    if store.capabilities().vector:
+        assert [match.id for match in store.search_vector(NAME, unit(5), 1, where)] == ["m"]
+
+
+def test_rarity_is_what_is_rare_under_the_filter(store: VectorStore) -> None:
+    everywhere = [Point(f"x{n}", f"Melanie says {n}", payload={"channel": "x"}) for n in range(20)]
+    elsewhere = [Point(f"y{n}", f"clay pots {n}", payload={"channel": "y"}) for n in range(60)]
+    store.upsert(NAME, [*everywhere, *elsewhere, Point("clay", "pots of clay", payload={"channel": "x"})])
+    assert found(store, "Melanie", "clay", where=(Condition("channel", "in", ("x",)),))[0] == "clay"
+
+
+def test_the_nearest_come_first(vectors: VectorStore) -> None:
+    exact = {f"p{n:03}": float(unit(n) @ unit(1000)) for n in range(300)}
+    vectors.upsert(NAME, [Point(f"p{n:03}", "text", vector=unit(n)) for n in range(300)])
+    matches = vectors.search_vector(NAME, unit(1000), 300)
+    assert {match.id: match.score for match in matches} == pytest.approx(exact, abs=KEPT_TO)
+    for before, after in pairwise(matches):
+        assert (-before.score, before.id) < (-after.score, after.id)
+        assert exact[before.id] > exact[after.id] - 2 * KEPT_TO
+    assert [match.id for match in vectors.search_vector(NAME, unit(7), 1)] == ["p007"]
+
+
+def test_cosines_are_of_the_points_asked_for_and_have_a_vector(vectors: VectorStore) -> None:
+    rng = np.random.default_rng(7)
+    given = {name: _unit(rng) for name in "abc"}
+    vectors.upsert(NAME, [*(Point(name, "x", vector=vector) for name, vector in given.items()), Point("bare", "x")])
+    asked = _unit(rng)
+    found = vectors.cosines(NAME, asked, ["c", "a", "bare", "unknown"])
+    assert found == pytest.approx({name: float(given[name] @ asked) for name in "ac"}, abs=KEPT_TO)
+
+
+def _unit(rng: np.random.Generator) -> Vector:
+    vector = rng.standard_normal(DIMENSION).astype(np.float32)
+    return vector / np.linalg.norm(vector)
+
+
+def test_equal_vectors_go_by_id(vectors: VectorStore) -> None:
+    vectors.upsert(NAME, [Point(point_id, "text", vector=unit(1)) for point_id in ("c", "a", "b")])
+    assert [match.id for match in vectors.search_vector(NAME, unit(1), 2)] == ["a", "b"]
+
+
+def test_vectors_can_come_later_and_survive_a_new_context(vectors: VectorStore) -> None:
+    vectors.upsert(NAME, [Point("a", "early"), Point("b", "early", vector=unit(2))])
+    assert [match.id for match in vectors.search_vector(NAME, unit(1), 10)] == ["b"]
+    vectors.set_vectors(NAME, {"a": unit(1), "nothing": unit(3)})
+    vectors.upsert(NAME, [Point("a", "early", "beside", payload={"channel": "x"})])
+    assert [match.id for match in vectors.search_vector(NAME, unit(1), 1)] == ["a"]
+    point = vectors.get(NAME, ["a"])[0]
+    assert point.context == "beside"
+    assert point.vector is not None
+    np.testing.assert_array_equal(point.vector, unit(1))
+    vectors.set_vectors(NAME, {"a": unit(8)})
+    assert vectors.search_vector(NAME, unit(8), 1)[0].score == pytest.approx(1.0, abs=KEPT_TO)
+    vectors.delete(NAME, ["a"])
+    assert [match.id for match in vectors.search_vector(NAME, unit(8), 10)] == ["b"]
+
+
+def test_a_new_text_is_not_found_by_what_the_old_one_said(vectors: VectorStore) -> None:
+    vectors.upsert(NAME, [Point("a", "early", vector=unit(1)), Point("b", "other", vector=unit(2))])
+    vectors.search_vector(NAME, unit(1), 10)  # what is held in memory holds it too
+    vectors.upsert(NAME, [Point("a", "late")])
+    assert [match.id for match in vectors.search_vector(NAME, unit(1), 10)] == ["b"]
+    assert vectors.cosines(NAME, unit(1), ["a"]) == {}
+    assert vectors.get(NAME, ["a"])[0].vector is None
+    vectors.upsert(NAME, [Point("a", "later", vector=unit(3))])
+    assert vectors.search_vector(NAME, unit(3), 1)[0].score == pytest.approx(1.0, abs=KEPT_TO)
+
+
+def test_a_vector_without_a_direction_is_near_nothing_however_often_it_is_read(vectors: VectorStore) -> None:
+    vectors.upsert(NAME, [Point("a", "early", vector=np.zeros(DIMENSION, np.float32)), Point("b", "x", vector=unit(2))])
+    for _ in range(2):
+        assert vectors.cosines(NAME, unit(2), ["a", "b"]) == pytest.approx({"a": 0.0, "b": 1.0}, abs=KEPT_TO)
+
+
+def test_fields_are_those_of_the_payload(store: VectorStore) -> None:
+    payload: dict[str, Payload] = {"channel": "x", "size": 12, "share": 0.5, "tags": ("a", "b")}
+    store.upsert(NAME, [Point("a", "early boat", payload=payload), Point("b", "late boat", payload={"channel": "y"})])
+    for _ in range(2):  # the second time what was found is known
+        found = store.fields(NAME, ["b", "nothing", "a"], ("channel", "size", "share"))
+        assert found == {"a": ("x", 12, 0.5), "b": ("y", None, None)}
+        assert len(store.search_keyword(NAME, ["boat"], 5)) == 2
+    store.delete(NAME, ["a"])
+    store.upsert(NAME, [Point("c", "new boat", payload={"channel": "z"})])
+    assert store.fields(NAME, ["a", "c"], ("channel",)) == {"c": ("z",)}
+
+
+def test_a_vector_of_another_length_is_refused(vectors: VectorStore) -> None:
+    with pytest.raises(InvalidInput):
+        vectors.upsert(NAME, [Point("a", "text", vector=unit(1, 32))])
+    assert vectors.count(NAME) == 0
+
+
+def test_no_direction_is_near_nothing(vectors: VectorStore) -> None:
+    vectors.upsert(NAME, [Point("a", "text", vector=unit(1))])
+    assert vectors.search_vector(NAME, np.zeros(DIMENSION, np.float32), 5) == []
+    assert vectors.search_vector(NAME, unit(1), 0) == []
+
+
+def test_engines_answer_alike(tmp_path: Path) -> None:
+    sqlite, files = Sqlite(tmp_path / "i.db"), FilesStore(tmp_path / "f")
+    rng = np.random.default_rng(4)
+    vocabulary = [f"word{n}" for n in range(40)] + ["foo_bar.py", "東京タワー", "MemoryStore", "café", "running"]
+
+    def some() -> str:
+        return " ".join(rng.choice(vocabulary, rng.integers(1, 12)))
+
+    points = [Point(f"p{n}", some(), some()) for n in range(120)]
+    for engine in (sqlite.store, files):
+        engine.ensure_collection(NAME, DIMENSION)
+        engine.upsert(NAME, points)
+    for n in range(30):
+        terms = [str(term) for term in rng.choice(vocabulary, 3)]
+        left, right = (engine.search_keyword(NAME, terms, 200) for engine in (sqlite.store, files))
+        assert {match.id for match in left} == {match.id for match in right}
+        scores = {match.id: match.score for match in right}
+        assert [match.score for match in left] == pytest.approx([scores[match.id] for match in left], rel=1e-4), n
+    sqlite.close()
+
+
+def test_the_order_of_writing_changes_no_answer(tmp_path: Path) -> None:
+    points = [Point(f"p{n}", f"tea {n % 7} and {'more ' * (n % 5)}", vector=unit(n)) for n in range(300)]
+    answers = []
+    for number, order in enumerate((points, points[::-1])):
+        opened = Sqlite(tmp_path / f"{number}.db")
+        opened.store.ensure_collection(NAME, DIMENSION)
+        opened.store.upsert(NAME, order)
+        answers.append(
+            (opened.store.search_keyword(NAME, ["tea", "3"], 20), opened.store.search_vector(NAME, unit(500), 20))
+        )
+        opened.close()
+    assert answers[0] == answers[1]
+
+
+def test_a_write_belongs_to_the_callers_transaction(sqlite: Sqlite) -> None:
+    store = sqlite.store
+    store.ensure_collection(NAME, DIMENSION)
+    store.upsert(NAME, [Point("a", "apples", vector=unit(1))])
+    with transaction(sqlite.writer):
+        store.upsert(NAME, [Point("b", "apples", vector=unit(2))])
+        store.delete(NAME, ["a"])
+        assert found(store, "apples") == ["a"], "readers see what is committed"
+    assert found(store, "apples") == ["b"]
+
+
+def test_what_is_rolled_back_was_never_there(sqlite: Sqlite) -> None:
+    store = sqlite.store
+    store.ensure_collection(NAME, DIMENSION)
+    store.upsert(NAME, [Point("a", "apples", vector=unit(1))])
+    assert found(store, "apples") == ["a"]
+
+    def fail_inside() -> None:
+        with transaction(sqlite.writer):
+            store.upsert(NAME, [Point("b", "apples", vector=unit(2)), Point("a", "pears")])
+            found(store, "apples")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_inside()
+    store.upsert(NAME, [Point("c", "apples", vector=unit(3))])
+    assert found(store, "apples") == ["a", "c"]
+    assert [match.id for match in store.search_vector(NAME, unit(2), 10)] != ["b"]
+    assert {match.id for match in store.search_vector(NAME, unit(2), 10)} == {"a", "c"}
+
+
+def test_a_second_process_sees_what_the_first_wrote(tmp_path: Path) -> None:
+    first, second = Sqlite(tmp_path / "index.db"), Sqlite(tmp_path / "index.db")
+    first.store.ensure_collection(NAME, DIMENSION)
+    second.store.ensure_collection(NAME, DIMENSION)
+    assert found(second.store, "apples") == []
+    first.store.upsert(NAME, [Point("a", "apples", vector=unit(1), payload={"channel": "x"})])
+    assert found(second.store, "apples") == ["a"]
+    first.store.ensure_payload_index(NAME, "channel")
+    assert found(second.store, "apples", where=(Condition("channel", "in", ("x",)),)) == ["a"]
+    first.store.delete(NAME, ["a"])
+    first.store.upsert(NAME, [Point("b", "apples", vector=unit(1))])
+    assert found(second.store, "apples") == ["b"]
+    first.close()
+    second.close()
+
+
+def test_a_word_that_is_everywhere_is_left_out_when_rare_ones_suffice(
+    sqlite: Sqlite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dreamd.store.engine.fts.MAX_POSTINGS", 20)
+    store = sqlite.store
+    store.ensure_collection(NAME, DIMENSION)
+    store.upsert(NAME, [Point(f"p{n}", f"common {'rare' if n < 3 else ''}") for n in range(100)])
+    assert found(store, "common", "rare", limit=100) == ["p0", "p1", "p2"]
+    assert len(found(store, "common", limit=200)) == 100, "the only word is looked up all the same"
+    assert store.search_keyword(NAME, ["common", "never"], 1)[0].id == "p10"
+
+
+def test_files_survive_a_restart_and_a_torn_line(tmp_path: Path) -> None:
+    store = FilesStore(tmp_path)
+    store.ensure_collection(NAME, DIMENSION)
+    store.upsert(NAME, [Point("a", "apples"), Point("b", "pears"), Point("c", "plums")])
+    store.delete(NAME, ["b"])
+    file = tmp_path / f"{NAME}.jsonl"
+    with file.open("ab") as opened:
+        opened.write(b'{"id": "d", "text": "torn')
+    again = FilesStore(tmp_path)
+    assert again.count(NAME) == 2
+    again.upsert(NAME, [Point("e", "torn no more")])
+    assert found(FilesStore(tmp_path), "torn", "apples") == ["a", "e"]
+
+
+def test_files_are_written_anew_when_most_lines_are_idle(tmp_path: Path) -> None:
+    store = FilesStore(tmp_path)
+    store.ensure_collection(NAME, DIMENSION)
+    for n in range(2_050):
+        store.upsert(NAME, [Point("a", f"version {n}")])
+    lines = (tmp_path / f"{NAME}.jsonl").read_text().splitlines()
+    assert len(lines) < 1_100
+    assert json.loads(lines[0]) == {"dimension": DIMENSION}
+    assert FilesStore(tmp_path).get(NAME, ["a"])[0].text == "version 2049"
+
+
+scalars: st.SearchStrategy[Scalar] = st.one_of(
+    st.none(), st.integers(-3, 3), st.floats(-3, 3), st.sampled_from(["a", "b", "c"])
+)
+payloads: st.SearchStrategy[Payload] = scalars | st.lists(st.sampled_from(["a", "b", "c"]), max_size=3).map(tuple)
+conditions = st.one_of(
+    st.builds(Condition, st.just("f"), st.sampled_from(["in", "not_in"]), st.lists(scalars, max_size=3).map(tuple)),
+    st.builds(
+        Condition,
+        st.just("f"),
+        st.sampled_from(["lte", "lt", "gte", "gt"]),
+        st.lists(scalars, min_size=1, max_size=2).map(tuple),
+    ),
+    st.just(Condition("f", "is_null")),
+)
+
+
+@given(st.lists(payloads, min_size=1, max_size=8), conditions)
+def test_columns_filter_as_files_do(values: list[Payload], condition: Condition) -> None:
+    columns = Columns(DIMENSION, ["f"])
+    rows = np.arange(1, len(values) + 1)
+    names = [str(row) for row in rows]
+    columns.put(rows, names, [1] * len(values), [None] * len(values), [{"f": value} for value in values])
+    mask = columns.scope((condition,)).mask
+    assert [bool(mask[row]) for row in rows] == [holds({"f": value}, (condition,)) for value in values]
+
+
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 40), names | st.none(), min_size=1, max_size=8), max_size=8))
+def test_rows_have_the_ids_that_they_were_last_given(changes: list[dict[int, str | None]]) -> None:
+    columns = Columns(DIMENSION, [])
+    held: dict[int, str] = {}
+    for change in changes:  # a row that has an id is removed before it gets another
+        columns.remove(np.array(sorted(change)))
+        added = {row: name for row, name in change.items() if name is not None}
+        held = {row: name for row, name in held.items() if row not in change} | added
+        columns.put(
+            np.array(list(added), np.int64),
+            list(added.values()),
+            [1] * len(added),
+            [None] * len(added),
+            [{}] * len(added),
+        )
+        for again in range(len(added)):
+            columns.put(np.array([list(added)[again]]), ["another"], [2], [None], [{}])
+    rows = np.arange(columns.capacity)
+    assert columns.ids(rows) == [held.get(row, "") for row in rows.tolist()]
+
+
+@given(st.text(max_size=200))
+def test_a_text_finds_itself(text: str) -> None:
+    asked = set(words(text, query=True))
+    assert asked <= set(words(text))
+
+
+@pytest.mark.parametrize("piece", ["a", "a-", "aA", "東", "a_", "_", "-", "a1", "a.b/", "A"])
+def test_spelling_out_is_linear(piece: str) -> None:
+    assert len(spell_out(piece * 100_000)) >= 100_000
+
+
+def test_the_stem_is_the_one_of_fts5(sqlite: Sqlite, data: Path) -> None:
+    text = (data / "locomo" / "dev.json").read_text()[:200_000]
+    tokenizer = sqlite.writer.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
+    spelled = spell_out(text).encode()
+    theirs = [token[0] for token in tokenizer(spelled, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False)]
+    ours = words(text)
+    different = sum(a != b for a, b in zip(theirs, ours, strict=True))
+    assert different <= len(ours) // 1000

@@ -1,0 +1,129 @@
+"""Passwords in their places, in sentences and in pipes go; what only stands in such a place stays."""
+
+from __future__ import annotations
+
+import pytest
+from dreamd.store.redaction import redact
+
+P = "winter-otter-k4t2-" + "8317"
+M = "Hq7!r2" + "Zx#kd9"
+H = "9f86d081884c7d65" + "9a2feaa0c55ad015"
+U = "5d0c8a52-1f0e-4c3b-" + "9a77-3be1f2d46c90"
+PHRASE = "correct horse battery " + "staple"
+
+
+@pytest.mark.parametrize("secret", [P, M])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "pw: {}",
+        "[sudo] password for jonas: {}",
+        "Enter passphrase for /dev/sda3: {}",
+        "Password for 'marta' on 'db1': {}",
+        "Temporary password: {}",
+        "Zugangsdaten: marta / {}",
+        "CREATE LOGIN app WITH PASSWORD = N'{}';",
+        'host %any : PSK "{}"',
+        'marta : EAP "{}"',
+        "/msg NickServ identify {}",
+        'requests.get(url, auth=("marta", "{}"))',
+        'expect "assword:"\nsend "{}\\r"',
+        "jdbc:oracle:thin:app/{}@db:1521:XE",
+        '$pw = ConvertTo-SecureString "{}" -AsPlainText -Force',
+        "username marta\npassword {}",
+        "| user | password |\n|---|---|\n| marta | {} |\n| jonas | - |",
+        " id | login | Password \n----+-------+-----\n  1 | marta | {}\n",
+        "mosquitto_pub -h broker -u marta -P {} -t home -m on",
+        "xfreerdp /v:host /u:marta /p:{}",
+        "rabbitmqctl add_user marta {}",
+        "net user marta {} /add",
+        "smbclient //nas/share -U marta%{}",
+        "mc alias set local http://nas:9000 marta {}",
+        "keytool -list -keystore app.jks -storepass {}",
+        "docker login -u marta -p {} registry.acme.dev",
+        "7z x backup.7z -p{}",
+        "echo '{}' | docker login -u marta --password-stdin",
+        'echo "marta:{}" | sudo chpasswd',
+        "sudo chpasswd <<< 'marta:{}'",
+        "mount -t cifs //nas/share /mnt -o user=marta,pass={},uid=1000",
+    ],
+)
+def test_a_password_goes_from_its_place(form: str, secret: str) -> None:
+    text = form.format(secret)
+    assert redact(text).text == form.format(f"[redacted:{redact(text).found[0]}]")
+
+
+@pytest.mark.parametrize("secret", [H, U])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "The API token for the status page is {}.",
+        "Use the token {} when you call the deploy hook.",
+        "Das Token für Todoist ist {}, bitte nicht weitergeben.",
+        "Der API-Schlüssel für Consul lautet {}.",
+        "El token de Codecov: {}",
+        'Authorization: Splunk {}"',
+        "for Todoist use this token: {}",
+    ],
+)
+def test_a_hash_or_an_id_goes_where_a_sentence_says_that_it_is_a_token(form: str, secret: str) -> None:
+    assert redact(form.format(secret)).text in (form.format(f"[redacted:{kind}]") for kind in ("token", "bearer"))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "passphrase: {}",
+        "the passphrase of the backup key is {}",
+        "password: {}",
+        "The password is {}.",
+        'password is "{}" for now',
+        "Das Passwort lautet {}",
+        "the password is {} and it opens the backup",
+    ],
+)
+def test_words_in_place_of_a_password_go(form: str) -> None:
+    assert redact(form.format(PHRASE)).text == form.format("[redacted:password]")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The password is stored hashed with bcrypt",
+        "Password: minimum eight characters long please",
+        "the password is never shown again after setup",
+        "password: must contain letters digits symbols",
+        "The password is always case sensitive there",
+        "passphrase: three random words are recommended",
+        "the password is probably still cached somewhere",
+        "Das Passwort lautet leider schon wieder anders",
+        "The password was working fine yesterday morning",
+        "docker run -p 8080:80 -e TZ=UTC acme/api:1.4",
+        "mysql -u root -p shop",
+        "net user marta /delete",
+        "| user | password |\n|---|---|\n| marta | required |",
+        "echo 'all quiet today' | tee password-stdin.txt",
+        "GPIO PIN 13 is connected to the relay",
+        "the token for session 5d0c8a52-1f0e-4c3b-9a77-3be1f2d46c90 expired",
+        "key for the commit is 9f86d081884c7d659a2feaa0c55ad015",
+        "password = config.database.password_2",
+        "cookies = {'theme': 'dark', 'lang': 'de'}",
+    ],
+)
+def test_what_only_stands_in_such_a_place_stays(text: str) -> None:
+    assert redact(text).text == text
+
+
+def test_a_pin_goes_and_its_number_of_digits_is_no_pin() -> None:
+    assert redact("the PIN of the door is 481" + "516").text == "the PIN of the door is [redacted:pin]"
+    assert redact("the PIN is 6 digits").text == "the PIN is 6 digits"
+
+
+def test_a_salt_from_all_of_ascii_goes() -> None:
+    salt = "^?JK(M.Tc2dK}rh].A*jW:o%L6nBlH0s%=:G;*R9up" + "N<P9l6vT.|Y$j&[Nc:HtG."
+    assert salt not in redact(f"define('AUTH_KEY',         '{salt}');").text
+
+
+def test_a_session_in_a_dictionary_of_cookies_goes() -> None:
+    session = "RLMtfJ8oDlPQW2SC" + "QtsCUY5UiJ5eGcI7"
+    assert redact(f'cookies = {{"sessionid": "{session}"}}').found == ("cookie",)
