@@ -1,7 +1,7 @@
-"""Connecting and disconnecting: a plan of edits, shown before it is carried out, and a record of what was there before.
+"""Connecting and disconnecting a program: a plan of edits, shown before it is applied, and records of earlier contents.
 
-A file's bytes from before are kept, so that it is given back byte for byte as long as nobody else has written into it;
-otherwise our entries alone are taken out of what it says now. Claude Code, for one, rewrites its state all the time.
+A file's earlier bytes are recorded, so that it is restored byte for byte as long as no one else has changed it;
+otherwise our entries alone are removed. Claude Code, for one, rewrites its state all the time.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ import base64
 import contextlib
 import difflib
 import json
-import os
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from ...store import replace_file
 from .config_files import ConfigFile, NotToml, Unwritable
 from .json_text import NotJson
 from .programs import Command, Program, UserEnvironment
@@ -27,7 +26,7 @@ PRIVATE = 0o600
 
 
 class ConnectError(Exception):
-    """A program that cannot be connected or disconnected; nothing was changed. `hint` says what to do instead."""
+    """A program that cannot be connected or disconnected; nothing was changed. `hint` says what to do."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -36,9 +35,9 @@ class ConnectError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """One file's change. `before` is what it holds, None where it is not there; `after` None: it is removed.
+    """The change of one file. `before` None: it does not exist; `after` None: it is removed.
 
-    `original` is what it held before it was ever ours, to be given back.
+    `original` is its content without ours, to be restored by disconnecting.
     """
 
     path: Path
@@ -54,13 +53,13 @@ class FileEdit:
 
 
 class Records:
-    """The contents that files had before they were ours, in a folder of our own: one record for each."""
+    """Records of the contents of files before our edits, one for each, in a folder of our own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def original(self, path: Path, content: bytes | None) -> tuple[bool, bytes | None]:
-        """Return whether a file holds what we wrote last, and what it held before that."""
+        """Return True if a file has the content that we wrote last, and its content before that."""
         file = self._file(path)
         if content is None or not file.exists():
             return False, None
@@ -71,23 +70,23 @@ class Records:
         return True, None if original is None else base64.b64decode(original)
 
     def keep(self, path: Path, written: bytes, original: bytes | None) -> None:
-        """Note what we are about to write into a file, and what it held before."""
+        """Record the content that we are about to write into a file, and the original."""
         make_private(self._folder)
         record = {
             "path": str(path),
             "written_sha256": sha256(written).hexdigest(),
             "original": None if original is None else base64.b64encode(original).decode("ascii"),
         }
-        _write(self._file(path), json.dumps(record, indent=1).encode() + b"\n", PRIVATE)
+        replace_file(self._file(path), json.dumps(record, indent=1).encode() + b"\n")
 
     def follow(self, path: Path, before: bytes | None) -> None:
-        """Note that a program has changed what we wrote, because we had it do so; before that it held `before`."""
+        """Record a program's own change, made on our behalf, of a file that had the content `before`."""
         is_ours, original = self.original(path, before)
         if is_ours and (now := _read(path)) is not None:
             self.keep(path, now, original)
 
     def forget(self, path: Path) -> None:
-        """Drop what was noted: the file is as it was."""
+        """Remove the record of a file that has its original content again."""
         self._file(path).unlink(missing_ok=True)
 
     def _file(self, path: Path) -> Path:
@@ -106,20 +105,20 @@ class AgentConnection:
         self._records = records
 
     def connecting(self) -> list[FileEdit]:
-        """Return the edits that put ours in; none where all of it is there already. Raises ConnectError."""
+        """Return the edits that add our entries; none if all are there already. Raises ConnectError."""
         return list(self._edits(wanted=True))
 
     def disconnecting(self) -> list[FileEdit]:
-        """Return the edits that take ours out. Raises ConnectError."""
+        """Return the edits that remove our entries. Raises ConnectError."""
         return list(self._edits(wanted=False))
 
     def missing(self) -> list[Path]:
-        """Return the files that do not hold what they should."""
+        """Return the files without our entries in their present form."""
         return [edit.path for edit in self.connecting()]
 
     @contextlib.contextmanager
     def letting_it_write(self) -> Iterator[None]:
-        """Let the program itself write into the files inside; what it writes there is given back with ours."""
+        """Let the program change its files inside the block: disconnecting takes back those changes with ours."""
         before = {real: _read(real) for real in (file.path.resolve() for file in self._files)}
         yield
         for real, content in before.items():
@@ -127,7 +126,7 @@ class AgentConnection:
                 self._records.follow(real, content)
 
     def apply(self, edits: Iterable[FileEdit]) -> None:
-        """Carry edits out, each at once or not at all. Raises ConnectError where a file has changed since it was read.
+        """Apply edits, each atomically. Raises ConnectError where a file has changed since it was read.
 
         A crash between two files leaves a program half connected: connecting again does the rest.
         """
@@ -139,10 +138,11 @@ class AgentConnection:
                 real.unlink()
                 _remove_empty(real.parent, self.folder)
             else:
+                # Recorded first: after a crash in between, the record's hash does not match, and it is ignored.
                 if edit.original != edit.after:
                     self._records.keep(real, edit.after, edit.original)
                 make_private(real.parent)
-                _write(real, edit.after, _mode(real))
+                replace_file(real, edit.after, _mode(real))
             if edit.after is None or edit.original == edit.after:
                 self._records.forget(real)
 
@@ -154,7 +154,7 @@ class AgentConnection:
                 if wanted and before is not None and file.holds_ours(text):
                     continue
                 original = self._original(file, before, text)
-                after = _encoded(file.with_ours(_decoded(file.path, original))) if wanted else original
+                after = file.with_ours(_decoded(file.path, original)).encode() if wanted else original
             except (NotJson, NotToml) as error:
                 raise ConnectError(f"{file.path} cannot be read: {error}.", "Mend it, and run this again.") from None
             except Unwritable as error:
@@ -163,7 +163,7 @@ class AgentConnection:
                 yield FileEdit(file.path, before, after, original)
 
     def _original(self, file: ConfigFile, before: bytes | None, text: str) -> bytes | None:
-        """Return a file without ours: what it was, else, where others wrote since, what it is but for our entries."""
+        """Return a file's recorded original; if others changed it since, its content without our entries."""
         if before is None:
             return None
         is_ours, original = self._records.original(file.path.resolve(), before)
@@ -172,7 +172,7 @@ class AgentConnection:
         left = file.without_ours(text)
         if left == text:
             return before
-        return None if file.is_empty(left) else _encoded(left)
+        return None if file.is_empty(left) else left.encode()
 
 
 def _read(path: Path) -> bytes | None:
@@ -191,17 +191,13 @@ def _decoded(path: Path, content: bytes | None) -> str:
         raise ConnectError(f"{path} is not UTF-8.", "Mend it, and run this again.") from None
 
 
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8")
-
-
 def _lines(content: bytes | None) -> Sequence[str]:
     text = "" if content is None else content.decode("utf-8", "replace")
     return [line if line.endswith("\n") else f"{line}\n" for line in text.splitlines(keepends=True)]
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder and those missing above it, for this user alone whatever the umask says."""
+    """Make a folder and the missing ones above it, private whatever the umask."""
     for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
 
@@ -213,23 +209,8 @@ def _mode(path: Path) -> int:
         return PRIVATE
 
 
-def _write(path: Path, content: bytes, mode: int) -> None:
-    """Write a file beside its place and move it there: a reader sees the old one or the new one."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(handle, mode)
-            file.write(content)
-            file.flush()
-            os.fsync(handle)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
 def _remove_empty(folder: Path, top: Path) -> None:
-    """Remove folders that only we needed, below the program's own."""
+    """Remove the empty folders from here up to the program's own."""
     while folder != top.resolve() and folder.is_relative_to(top.resolve()):
         with contextlib.suppress(OSError):
             folder.rmdir()

@@ -1,6 +1,6 @@
-"""Codex runs no hook that its person has not trusted, silently. This asks it which it trusts, and gives it that trust.
+"""Codex's trust in our hooks, read and given: silently it runs no hook that its person has not trusted.
 
-Both go through `codex app-server`, as its own interface does; the trust is bound to the content of each hook.
+Both go through `codex app-server`, as in its own interface; trust is bound to the content of each hook.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ TRUSTED = "trusted"
 
 @dataclass(frozen=True, slots=True)
 class CodexTrust:
-    """Of our hooks, as Codex lists them: how many there are, and how many it will run."""
+    """The number of our hooks in Codex's list, and of those that it trusts."""
 
     hooks: int
     trusted: int
 
     @property
     def is_whole(self) -> bool:
-        """Return True if every hook of ours will run."""
+        """Return True if Codex will run every hook of ours."""
         return self.hooks > 0 and self.trusted == self.hooks
 
 
 class AppServer:
-    """`codex app-server`, asked over its stdio; ended on the way out. Raises ConnectError where it cannot be asked."""
+    """A process of `codex app-server`, asked over its stdio and ended with the block. Raises ConnectError."""
 
     def __init__(self, executable: str, codex_home: Path, environ: Mapping[str, str]) -> None:
         self._command = [executable, "app-server"]
         self._environ = {**environ, "CODEX_HOME": str(codex_home), "DREAMD_NO_HOOKS": "1"}
         self._folder = codex_home
         self._last_id = 0
-        self._held = b""
+        self._received = b""
 
     def __enter__(self) -> AppServer:
         try:
@@ -95,26 +95,26 @@ class AppServer:
         handle = self._process.stdout.fileno()
         with selectors.DefaultSelector() as selector:
             selector.register(handle, selectors.EVENT_READ)
-            while b"\n" not in self._held:
+            while b"\n" not in self._received:
                 if not selector.select(max(0.0, deadline - time.monotonic())):
                     raise ConnectError(f"`codex app-server` did not answer within {TIMEOUT_S:g} s.")
                 piece = os.read(handle, 2**16)
                 if not piece:
                     raise ConnectError("`codex app-server` ended before it answered.", "Does `codex` run?")
-                self._held += piece
-        line, _, self._held = self._held.partition(b"\n")
+                self._received += piece
+        line, _, self._received = self._received.partition(b"\n")
         message = json.loads(line)
         return message if isinstance(message, dict) else {}
 
 
 def trust_of(server: AppServer, cwd: Path) -> CodexTrust:
-    """Ask Codex which of our hooks it trusts."""
+    """Return Codex's trust in our hooks."""
     hooks = _our_hooks(server, cwd)
     return CodexTrust(len(hooks), sum(hook.get("trustStatus") == TRUSTED for hook in hooks))
 
 
 def give_trust(server: AppServer, cwd: Path) -> None:
-    """Have Codex trust our hooks as they are now, and no other."""
+    """Have Codex trust our hooks in their present form, and no others."""
     state = {hook["key"]: {"trusted_hash": hook["currentHash"], "enabled": True} for hook in _our_hooks(server, cwd)}
     edit = {"keyPath": "hooks.state", "value": state, "mergeStrategy": "upsert"}
     server.call("config/batchWrite", {"edits": [edit]})

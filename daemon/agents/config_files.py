@@ -1,4 +1,4 @@
-"""The files of an agent program that we write into, each with its way in and its way out."""
+"""The settings files of agent programs: our entries are added and removed, all others keep their bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NotToml(ValueError):
 
 
 class Unwritable(Exception):
-    """A file in which our part can be neither put nor taken without touching others'."""
+    """A file whose other entries would change with ours."""
 
     def __init__(self, path: Path, part: str) -> None:
         super().__init__(f"{part} cannot be written into {path} without changing what else is there.")
@@ -25,95 +25,85 @@ class Unwritable(Exception):
 
 
 class ConfigFile(Protocol):
-    """One file of a program's settings. Texts are whole files; a file that is not there is ""."""
+    """One file of a program's settings. Texts are whole files; a missing file is ""."""
 
     @property
     def path(self) -> Path:
-        """The place of the file, as the program names it."""
+        """The file's path, as the program names it."""
         ...
 
     def holds_ours(self, text: str) -> bool:
-        """Return True if the text holds our entries, exactly."""
+        """Return True if the text holds our entries exactly."""
         ...
 
     def with_ours(self, text: str) -> str:
-        """Return the text with our entries, which it does not hold."""
+        """Return a text that does not hold our entries with them."""
         ...
 
     def without_ours(self, text: str) -> str:
-        """Return the text without any entry of ours."""
+        """Return the text without our entries, of this version or another."""
         ...
 
     def is_empty(self, text: str) -> bool:
-        """Return True if nothing but brackets is left in a text."""
+        """Return True if nothing but brackets is left."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A member of an object that is ours."""
+class Entry:
+    """An entry of ours in a JSON file: a member, or with `is_item` one item of an array that others use too."""
 
     path: json_text.Path
     value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """An item of an array that is ours, beside others'."""
-
-    path: json_text.Path
-    value: Any
+    is_item: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFile:
-    """A JSON file, with comments or not. `is_ours` recognises an item of ours, of this version or another.
+    """A JSON file, perhaps with comments. `is_ours` recognises an item of ours, of this version or another.
 
-    `required` is what the program wants to find in its file, whoever writes into it. `last`: items go behind others',
-    whose places in their arrays mean something.
+    `required` are members that the program needs, whoever writes the file. `last`: our items go behind others, whose
+    positions have a meaning.
     """
 
     path: Path
-    members: Sequence[Member] = ()
-    items: Sequence[Item] = ()
+    entries: Sequence[Entry]
     is_ours: Callable[[Any], bool] = lambda _: False
     required: Mapping[str, Any] = field(default_factory=dict)
     last: bool = False
 
     def holds_ours(self, text: str) -> bool:
-        """Return True if each member and each item is there as it should be, and no other of ours."""
-        if any(json_text.value_at(text, one.path) != one.value for one in self.members):
-            return False
-        return all(
-            [item for item in json_text.value_at(text, one.path) or () if self.is_ours(item)] == [one.value]
-            for one in self.items
-        )
+        """Return True if each entry has its value, and no array another item of ours."""
+        for entry in self.entries:
+            value = json_text.value_at(text, entry.path)
+            if ([item for item in value or () if self.is_ours(item)] if entry.is_item else [value]) != [entry.value]:
+                return False
+        return True
 
     def with_ours(self, text: str) -> str:
-        """Put ours in, each first in its place."""
-        for item in reversed(self.items):
-            text = json_text.with_item(text, item.path, item.value, last=self.last)
-        for member in self.members:
-            text = json_text.with_member(text, member.path, member.value)
+        """Add the entries, each first in its object or array, in their order."""
+        for entry in reversed(self.entries):
+            if entry.is_item:
+                text = json_text.with_item(text, entry.path, entry.value, last=self.last)
+            else:
+                text = json_text.with_member(text, entry.path, entry.value)
         for key, value in self.required.items():
             if json_text.value_at(text, (key,)) is None:
                 text = json_text.with_member(text, (key,), value)
         return text
 
     def without_ours(self, text: str) -> str:
-        """Take ours out, and what it leaves empty."""
-        for member in self.members:
-            if json_text.value_at(text, member.path) is not None:
-                text = json_text.without(text, member.path)
-                text = _without_empty_parents(text, member.path[:-1])
-        for item in self.items:
-            if any(self.is_ours(one) for one in json_text.value_at(text, item.path) or ()):
-                text = json_text.without(text, item.path, self.is_ours)
-                text = _without_empty_parents(text, item.path)
+        """Remove the entries, and the objects and arrays that they leave empty."""
+        for entry in self.entries:
+            left = json_text.without(text, entry.path, self.is_ours if entry.is_item else None)
+            path = entry.path if entry.is_item else entry.path[:-1]
+            while left != text and path:
+                text, left, path = left, json_text.without_empty(left, path), path[:-1]
+            text = left
         return text
 
     def is_empty(self, text: str) -> bool:
-        """Return True for a file without a comment, and with no member but those that are required."""
+        """Return True for a file without a comment, and without members other than the required ones."""
         for key in self.required:
             text = json_text.without(text, (key,))
         return text.strip() in ("", "{}")
@@ -121,9 +111,9 @@ class JsonFile:
 
 @dataclass(frozen=True, slots=True)
 class TomlFile:
-    """A TOML file in which one table is ours: the lines of its header and its keys, at the end of the file.
+    """A TOML file in which one table is ours: its header and keys, at the end of the file.
 
-    The text is written line by line, and read by the library afterwards: tomlkit, which was tried, moves other lines.
+    The text is edited by lines, and the result is parsed and compared: tomlkit, which was tried, moves other lines.
     """
 
     path: Path
@@ -131,21 +121,23 @@ class TomlFile:
     value: Mapping[str, str | list[str] | dict[str, str]]
 
     def holds_ours(self, text: str) -> bool:
-        """Return True if the table is there as it should be."""
+        """Return True if the table has our value."""
         return _toml(text).get(self.table[0], {}).get(self.table[1]) == self.value  # type: ignore[no-any-return]
 
     def with_ours(self, text: str) -> str:
-        """Write the table at the end, after a blank line. Raises Unwritable where the text leaves no place for it."""
+        """Add the table at the end, after a blank line. Raises Unwritable if the result differs in other tables."""
         between = "" if not text else "\n" if text.endswith("\n") else "\n\n"
         keys = "".join(f"{key} = {_toml_value(value)}\n" for key, value in self.value.items())
         written = f"{text}{between}{self._header}\n{keys}"
-        if _without(_toml(written), self.table) != _without(_toml(text), self.table) or not self.holds_ours(written):
+        if _without_table(_toml(written), self.table) != _without_table(_toml(text), self.table):
+            raise Unwritable(self.path, self._header)
+        if not self.holds_ours(written):
             raise Unwritable(self.path, self._header)
         return written
 
     def without_ours(self, text: str) -> str:
-        """Take out the table's lines and the blank one before. Raises Unwritable where more would go with them."""
-        wanted = _without(_toml(text), self.table)
+        """Remove the table's lines and the blank line before. Raises Unwritable if the result differs elsewhere."""
+        wanted = _without_table(_toml(text), self.table)
         if _toml(text) == wanted:
             return text
         kept: list[str] = []
@@ -181,29 +173,20 @@ class OwnFile:
     content: str
 
     def holds_ours(self, text: str) -> bool:
-        """Return True if it says what it should."""
+        """Return True if it has our content."""
         return text == self.content
 
     def with_ours(self, text: str) -> str:
-        """Return its content."""
+        """Return our content."""
         return self.content
 
     def without_ours(self, text: str) -> str:
-        """Return nothing: the file goes."""
+        """Return "": the file is removed."""
         return ""
 
     def is_empty(self, text: str) -> bool:
         """Return True if nothing is left."""
         return not text
-
-
-def _without_empty_parents(text: str, path: json_text.Path) -> str:
-    while path:
-        shorter = json_text.without_empty(text, path)
-        if shorter == text:
-            break
-        text, path = shorter, path[:-1]
-    return text
 
 
 def _toml(text: str) -> dict[str, Any]:
@@ -214,14 +197,14 @@ def _toml(text: str) -> dict[str, Any]:
 
 
 def _toml_value(value: str | list[str] | dict[str, str]) -> str:
-    """Write a value as TOML: of texts and lists of them that is JSON, but for the table's equals signs."""
+    """Format a value as TOML: for texts and lists of texts that is JSON, for an inline table not quite."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key} = {json.dumps(one)}" for key, one in value.items()) + " }"
     return json.dumps(value)
 
 
-def _without(document: dict[str, Any], table: tuple[str, str]) -> dict[str, Any]:
-    """Return a document without one table, and without the outer one where nothing else is in it."""
+def _without_table(document: dict[str, Any], table: tuple[str, str]) -> dict[str, Any]:
+    """Return a document without one table, and without the outer table if nothing else is in it."""
     outer = {key: value for key, value in document.get(table[0], {}).items() if key != table[1]}
     rest = {key: value for key, value in document.items() if key != table[0]}
     return rest | ({table[0]: outer} if outer else {})

@@ -1,4 +1,4 @@
-"""Checks of a connection by really asking: the entries, the hook as the agent starts it, the daemon, the tools."""
+"""Checks of a connection: the entries, the daemon, and hooks and tools started as the agent starts them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPENING = {
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One thing that was checked: whether it is well, and what was seen. `hint` says what to do where it is not."""
+    """The result of one check, and what was seen. `hint` says what to do where it failed."""
 
     what: str
     ok: bool
@@ -37,8 +37,8 @@ class CheckResult:
     hint: str = ""
 
 
-def findings(connection: AgentConnection, command: Command, events: Sequence[str]) -> Iterator[CheckResult]:
-    """Check a program's connection, one thing after another."""
+def check_results(connection: AgentConnection, command: Command, events: Sequence[str]) -> Iterator[CheckResult]:
+    """Yield the results of the checks of a program's connection."""
     name = connection.program.name
     try:
         missing = connection.missing()
@@ -64,7 +64,7 @@ def _daemon(command: Command) -> CheckResult:
 
 
 def _hook(command: Command, agent: str, event: str) -> CheckResult:
-    """Start a hook as the agent does: by a shell, with nearly nothing in its environment."""
+    """Start a hook as the agent does: by a shell, with a minimal environment."""
     given = json.dumps({"session_id": SESSION, "cwd": "/", "hook_event_name": event, "prompt": ""})
     began = time.perf_counter()
     try:
@@ -86,7 +86,7 @@ def _hook(command: Command, agent: str, event: str) -> CheckResult:
 
 
 def _tools(command: Command) -> CheckResult:
-    """Open our tools as a client of MCP does, and read the answer to the opening."""
+    """Send our MCP server a client's `initialize`, and read the answer."""
     try:
         done = subprocess.run(
             [command.path, "mcp"],
@@ -106,7 +106,7 @@ def _tools(command: Command) -> CheckResult:
 
 
 def _bare_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return what an agent surely passes on."""
+    """Return the variables that every agent passes on."""
     return {name: environ[name] for name in ("HOME", "PATH", "XDG_RUNTIME_DIR", "XDG_STATE_HOME") if name in environ}
 
 

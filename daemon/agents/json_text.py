@@ -1,7 +1,7 @@
-"""JSON as a person wrote it, comments and all: parts of a text are put in and taken out, and the rest keeps its bytes.
+"""Edits of JSON with comments, as a person wrote it: parts are inserted and removed, and the rest keeps its bytes.
 
-A new member or item is one piece of text, put in first where its place is free: no comma of another line changes, and
-taking it out again restores the text as it was.
+A new member or item is one piece of text, inserted first where the order is free: the comma of no other line changes,
+and removing it restores the text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NotJson(ValueError):
 
 @dataclass(slots=True)
 class JsonNode:
-    """A value and its place, [start, end), in the text. `parts` are an object's or array's: key, its start, value."""
+    """A value and its span, [start, end), in the text. `parts` are those of an object or array: key, start, value."""
 
     start: int
     end: int
@@ -34,17 +34,17 @@ class JsonNode:
     parts: list[tuple[str, int, JsonNode]] = field(default_factory=list)
 
     def member(self, key: str) -> JsonNode | None:
-        """Return an object's member; of several with one key the last, which is the one that counts."""
+        """Return an object's member, None without one; of equal keys the last, as JSON parsers do."""
         return next((node for name, _, node in reversed(self.parts) if name == key), None)
 
 
 def read(text: str) -> Any:
-    """Return the value of a text; an empty one is an empty object. Raises NotJson."""
+    """Return the value of a text; an empty text is an empty object. Raises NotJson."""
     return _parse(text).value
 
 
 def with_member(text: str, path: Path, value: Any) -> str:
-    """Set a member, and the objects on the way to it; one that is there is replaced in its place."""
+    """Set a member, and make the objects of its path; an existing member is replaced where it is."""
     root = _parse(text)
     if not text.strip():
         return _dump(_nested(path, value), "", _unit(text, root)) + "\n"
@@ -57,7 +57,7 @@ def with_member(text: str, path: Path, value: Any) -> str:
 
 
 def with_item(text: str, path: Path, item: Any, *, last: bool = False) -> str:
-    """Put an item into an array, first or last, and make the array where there is none."""
+    """Insert an item into an array, first or last, and make the array if it is missing."""
     root = _parse(text)
     node, depth = _deepest(root, path)
     if depth < len(path):
@@ -69,34 +69,24 @@ def with_item(text: str, path: Path, item: Any, *, last: bool = False) -> str:
     return _with_first(text, root, node, None, item)
 
 
-def without(text: str, path: Path, unwanted: Callable[[Any], bool] = lambda _: True) -> str:
-    """Take out a member, if its value is unwanted; of an array, each item that is."""
-    while True:
-        root = _parse(text)
-        node, depth = _deepest(root, path)
-        if depth < len(path):
-            return text
-        if isinstance(node.value, list):
-            found = next((part for part in node.parts if unwanted(part[2].value)), None)
-            if found is None:
-                return text
-            text = _cut(text, node, found)
-            continue
-        if not unwanted(node.value):
-            return text
-        parent, _ = _deepest(root, path[:-1])
-        found = next(part for part in reversed(parent.parts) if part[0] == path[-1])
-        return _cut(text, parent, found)
+def without(text: str, path: Path, unwanted: Callable[[Any], bool] | None = None) -> str:
+    """Remove a member; with `unwanted` remove from the array there each item for which it returns True."""
+    node, depth = _deepest(_parse(text), path)
+    if depth < len(path):
+        return text
+    if unwanted is None:
+        parent, _ = _deepest(_parse(text), path[:-1])
+        return _cut(text, parent, next(part for part in reversed(parent.parts) if part[0] == path[-1]))
+    # Each cut moves the spans of the items behind it, so the text is parsed again.
+    while isinstance(node.value, list) and (found := next((p for p in node.parts if unwanted(p[2].value)), None)):
+        text = _cut(text, node, found)
+        node, _ = _deepest(_parse(text), path)
+    return text
 
 
 def without_empty(text: str, path: Path) -> str:
-    """Take out a member that is an empty object or array."""
-    node, depth = _deepest(_parse(text), path)
-    if depth == len(path) and not node.parts and isinstance(node.value, list | dict):
-        root = _parse(text)
-        parent, _ = _deepest(root, path[:-1])
-        return _cut(text, parent, next(part for part in reversed(parent.parts) if part[0] == path[-1]))
-    return text
+    """Remove a member that is an empty object or array."""
+    return without(text, path) if value_at(text, path) in ({}, []) else text
 
 
 def value_at(text: str, path: Path) -> Any:
@@ -145,7 +135,7 @@ def _value(text: str, at: int, depth: int) -> JsonNode:
 
 
 def _parts(text: str, start: int, closing: str, depth: int) -> JsonNode:
-    """Read an object or an array from its opening bracket; a comma after the last part is let pass."""
+    """Parse an object or an array from its opening bracket; a comma after the last part is allowed."""
     node = JsonNode(start, start, {} if closing == "}" else [])
     at = _skip(text, start + 1)
     while text[at : at + 1] != closing:
@@ -173,7 +163,7 @@ def _parts(text: str, start: int, closing: str, depth: int) -> JsonNode:
 
 
 def _deepest(root: JsonNode, path: Path) -> tuple[JsonNode, int]:
-    """Return the last node on a path that is there, and how many of its names lead to it."""
+    """Return the deepest existing node on a path, and the number of names that lead to it."""
     node = root
     for depth, key in enumerate(path):
         below = node.member(key) if isinstance(node.value, dict) else None
@@ -187,7 +177,7 @@ def _deepest(root: JsonNode, path: Path) -> tuple[JsonNode, int]:
 
 
 def _with_first(text: str, root: JsonNode, node: JsonNode, key: str | None, value: Any) -> str:
-    """Put a part first into an object or array, in the manner of the part that was first."""
+    """Insert a part first into an object or array, formatted like the first part there."""
     name = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
     opening, unit = node.start + 1, _unit(text, root)
     if not node.parts:
@@ -203,7 +193,7 @@ def _with_first(text: str, root: JsonNode, node: JsonNode, key: str | None, valu
 
 
 def _with_last(text: str, root: JsonNode, node: JsonNode, item: Any) -> str:
-    """Put an item behind the last one, in the manner of that one."""
+    """Insert an item behind the last one, formatted like that one."""
     _, start, before = node.parts[-1]
     if "\n" not in text[node.start : start]:
         return f"{text[: before.end]}, {json.dumps(item, ensure_ascii=False)}{text[before.end :]}"
@@ -212,7 +202,7 @@ def _with_last(text: str, root: JsonNode, node: JsonNode, item: Any) -> str:
 
 
 def _cut(text: str, node: JsonNode, part: tuple[str, int, JsonNode]) -> str:
-    """Cut a part with the blanks before it and its comma; brackets that are left with nothing between close up."""
+    """Cut a part with its comma and the blanks before it; empty brackets close up."""
     number = next(number for number, one in enumerate(node.parts) if one is part)
     start, end = part[1], part[2].end
     is_inline = number == 0 and "\n" not in text[node.start : start]
@@ -249,11 +239,11 @@ def _nested(path: Path, value: Any) -> Any:
 
 
 def _unit(text: str, root: JsonNode) -> str:
-    """Return the indentation of one level: that of the root's first part, two spaces where it stands on no line."""
+    """Return the indentation of one level: that of the root's first part, two spaces if that has no line of its own."""
     return (_indent_at(text, root.parts[0][1]) if root.parts else "") or "  "
 
 
 def _indent_at(text: str, at: int) -> str:
-    """Return the blanks that begin the line of a place."""
+    """Return the indentation of the line at a position."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip())]

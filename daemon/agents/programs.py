@@ -1,6 +1,6 @@
-"""The agent programs that can be connected: where their settings lie, and what of ours goes into them.
+"""The agent programs that can be connected: the folders of their settings, and our entries in them.
 
-To add one: a function that finds its folder, one that returns its files, and a line in `PROGRAMS`.
+To add one: a function that finds its folder, one that returns its files, and an entry in `PROGRAMS`.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from .config_files import ConfigFile, Item, JsonFile, Member, OwnFile, TomlFile
+from .config_files import ConfigFile, Entry, JsonFile, OwnFile, TomlFile
 
 SERVER = "dreamd"
-"""The name of our tools in a program: its model sees `mcp__dreamd__recall`, or the like."""
+"""The name of our tools in a program: its model sees `mcp__dreamd__recall` or the like."""
 
 HOOK_TIMEOUT_S = 2
-"""An agent waits so long for a hook that hangs; ours gives up after .15 s."""
+"""An agent's timeout for a hook; ours ends after .15 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The way an agent starts us: an absolute path, and the variables without which we would not find the daemon."""
+    """The command by which an agent starts us: an absolute path, and the variables that name the daemon's socket."""
 
     path: str
     variables: Mapping[str, str]
 
     def hook(self, agent: str, event: str) -> str:
-        """Return the line for a shell. It never changes by itself: Codex trusts a hook by the hash of it."""
+        """Return the shell line of a hook. It is always the same text: Codex trusts a hook by its hash."""
         named = [f"{name}={shlex.quote(value)}" for name, value in sorted(self.variables.items())]
         return " ".join((*named, shlex.quote(self.path), "hook", agent, event))
 
     def server(self) -> dict[str, Any]:
-        """Return the entry of our tools, as most programs have it."""
+        """Return the entry of our tools, in the form of most programs."""
         entry: dict[str, Any] = {"command": self.path, "args": ["mcp"]}
         return entry | ({"env": dict(self.variables)} if self.variables else {})
 
 
 @dataclass(frozen=True, slots=True)
 class UserEnvironment:
-    """Where a program may have its settings: the home folder, and the variables that move them."""
+    """The home folder, and the environment, whose variables may move a program's settings."""
 
     home: Path
     environ: Mapping[str, str]
@@ -60,9 +60,9 @@ class UserEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An agent program. `folder` finds its settings, `files` says what goes into them, `executable` is its command.
+    """An agent program. `folder` finds its settings, `files` returns our entries in them, `executable` is its command.
 
-    `remarks` are what a person should know once it is connected.
+    `remarks` are printed once it is connected.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Program:
 
 
 def is_hook_of(agent: str) -> Callable[[Any], bool]:
-    """Make a test for an entry that calls our hook for an agent, wherever dreamctl lies."""
+    """Return a predicate for entries that call our hook for an agent, wherever dreamctl is installed."""
     called = re.compile(rf"dreamctl['\"]? hook {re.escape(agent)} ")
 
     def is_ours(entry: Any) -> bool:
@@ -101,13 +101,13 @@ It needs a running dreamd (`dreamctl install`). Nothing leaves your machine. `DR
 """
 
 
-def hook_entry(command: Command, event: str) -> dict[str, Any]:
+def hook_entry(command: Command, event: str, agent: str = "claude-code") -> dict[str, Any]:
     """Return one event's entry; without a matcher it is called for all sources of the event.
 
-    None has `async`: 2.1.197, asked one prompt, ends without such a hook, and without those of SessionEnd after it.
-    At the end of a turn or a session the hook waits for no answer, so it costs no more than a process.
+    None has `async`: version 2.1.197, asked one prompt, ends without calling such a hook, or those of SessionEnd after
+    it. At the end of a turn or a session the hook waits for no answer, so it costs no more than a process.
     """
-    return {"hooks": [{"type": "command", "command": command.hook("claude-code", event), "timeout": HOOK_TIMEOUT_S}]}
+    return {"hooks": [{"type": "command", "command": command.hook(agent, event), "timeout": HOOK_TIMEOUT_S}]}
 
 
 def plugin_files(command: Command) -> dict[str, str]:
@@ -131,21 +131,21 @@ def _claude_code_folder(places: UserEnvironment) -> Path:
 
 
 def _claude_code_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
-    """Return both files. The state file lies beside the default folder, and in any other."""
+    """Return both files. The state file lies beside the default folder, but inside any other."""
     state = places.home / ".claude.json" if folder == places.home / ".claude" else folder / ".claude.json"
-    items = [Item(("hooks", event), hook_entry(command, event)) for event in CLAUDE_CODE_EVENTS]
+    hooks = [Entry(("hooks", event), hook_entry(command, event), is_item=True) for event in CLAUDE_CODE_EVENTS]
     server = {"type": "stdio", **command.server()}
     return (
-        JsonFile(folder / "settings.json", items=items, is_ours=is_hook_of("claude-code")),
-        JsonFile(state, members=[Member(("mcpServers", SERVER), server)]),
+        JsonFile(folder / "settings.json", hooks, is_hook_of("claude-code")),
+        JsonFile(state, [Entry(("mcpServers", SERVER), server)]),
     )
 
 
 _CLAUDE_CODE = Program("claude-code", "Claude Code", "claude", _claude_code_folder, _claude_code_files)
 
 
-# -- Codex: tools in `config.toml`, hooks in `hooks.json`, which it runs only when a person has trusted them.
-# Trust is bound to a hook's content and to its place, so ours go behind those that are there.
+# -- Codex: tools in `config.toml`, hooks in `hooks.json`, which it runs only after a person has trusted them.
+# Trust is bound to a hook's content and to its position, so ours go behind the existing ones.
 
 CODEX_EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop")
 
@@ -155,16 +155,10 @@ def _codex_folder(places: UserEnvironment) -> Path:
 
 
 def _codex_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
-    items = [
-        Item(
-            ("hooks", event),
-            {"hooks": [{"type": "command", "command": command.hook("codex", event), "timeout": HOOK_TIMEOUT_S}]},
-        )
-        for event in CODEX_EVENTS
-    ]
+    hooks = [Entry(("hooks", event), hook_entry(command, event, "codex"), is_item=True) for event in CODEX_EVENTS]
     return (
         TomlFile(folder / "config.toml", ("mcp_servers", SERVER), command.server()),
-        JsonFile(folder / "hooks.json", items=items, is_ours=is_hook_of("codex"), last=True),
+        JsonFile(folder / "hooks.json", hooks, is_hook_of("codex"), last=True),
     )
 
 
@@ -181,30 +175,19 @@ def _gemini_folder(places: UserEnvironment) -> Path:
 
 
 def _gemini_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
-    items = [
-        Item(
-            ("hooks", event),
-            {
-                "hooks": [
-                    {
-                        "name": f"dreamd-{event}",
-                        "type": "command",
-                        "command": command.hook("gemini", event),
-                        "timeout": 1000 * HOOK_TIMEOUT_S,
-                    }
-                ]
-            },
-        )
-        for event in GEMINI_EVENTS
-    ]
-    server = Member(("mcpServers", SERVER), command.server())
-    return (JsonFile(folder / "settings.json", [server], items, is_hook_of("gemini")),)
+    def hook(event: str) -> dict[str, Any]:
+        called = {"name": f"dreamd-{event}", "type": "command", "command": command.hook("gemini", event)}
+        return {"hooks": [called | {"timeout": 1000 * HOOK_TIMEOUT_S}]}
+
+    hooks = [Entry(("hooks", event), hook(event), is_item=True) for event in GEMINI_EVENTS]
+    server = Entry(("mcpServers", SERVER), command.server())
+    return (JsonFile(folder / "settings.json", [server, *hooks], is_hook_of("gemini")),)
 
 
 _GEMINI = Program("gemini", "Gemini CLI", "gemini", _gemini_folder, _gemini_files)
 
 
-# -- opencode: tools in `opencode.json`, and one plugin file that asks our hook at the moments of a session.
+# -- opencode: tools in `opencode.json`, and one plugin file that calls our hook.
 
 OPENCODE_CONFIGS = ("opencode.jsonc", "opencode.json")
 
@@ -221,13 +204,13 @@ def _opencode_files(folder: Path, places: UserEnvironment, command: Command) -> 
     if command.variables:
         server["environment"] = dict(command.variables)
     return (
-        JsonFile(config, [Member(("mcp", SERVER), server)]),
+        JsonFile(config, [Entry(("mcp", SERVER), server)]),
         OwnFile(folder / "plugin" / "dreamd.js", plugin_source(command)),
     )
 
 
 def plugin_source(command: Command) -> str:
-    """Return the plugin, which starts dreamctl by its absolute path."""
+    """Return the plugin's source, which starts dreamctl by its absolute path."""
     source = resources.files("dreamd").joinpath("daemon", "agents", "opencode_plugin.js")
     return (
         source.read_text(encoding="utf-8")
@@ -250,12 +233,12 @@ def _cursor_folder(places: UserEnvironment) -> Path:
 
 
 def _cursor_files(folder: Path, places: UserEnvironment, command: Command) -> Sequence[ConfigFile]:
-    items = [Item(("hooks", event), {"command": command.hook("cursor", event)}) for event in CURSOR_EVENTS]
+    hooks = [
+        Entry(("hooks", event), {"command": command.hook("cursor", event)}, is_item=True) for event in CURSOR_EVENTS
+    ]
     return (
-        JsonFile(folder / "mcp.json", [Member(("mcpServers", SERVER), command.server())]),
-        JsonFile(
-            folder / "hooks.json", items=items, is_ours=is_hook_of("cursor"), required={"version": CURSOR_VERSION}
-        ),
+        JsonFile(folder / "mcp.json", [Entry(("mcpServers", SERVER), command.server())]),
+        JsonFile(folder / "hooks.json", hooks, is_hook_of("cursor"), {"version": CURSOR_VERSION}),
     )
 
 
@@ -269,7 +252,7 @@ _CURSOR = Program(
 )
 
 
-# -- All of them, by the name that one types.
+# -- All of them, by their names on the command line.
 
 PROGRAMS: Mapping[str, Program] = {
     program.name: program for program in (_CLAUDE_CODE, _CODEX, _GEMINI, _OPENCODE, _CURSOR)
@@ -278,7 +261,7 @@ GENERIC = "generic"
 
 
 def own_command(environ: Mapping[str, str] = os.environ) -> Command:
-    """Return how this very installation is started, from any folder and without a shell's profile."""
+    """Return the command that starts this installation from any folder, without a shell's profile."""
     beside = Path(sys.executable).with_name("dreamctl")
     found = str(beside) if beside.exists() else shutil.which("dreamctl", path=environ.get("PATH"))
     named = environ.get("DREAMD_SOCKET")
@@ -286,7 +269,7 @@ def own_command(environ: Mapping[str, str] = os.environ) -> Command:
 
 
 def found_here(places: UserEnvironment) -> Iterator[Program]:
-    """Yield the programs that are on this machine: installed, or with a folder of settings."""
+    """Yield the programs on this machine: installed, or with a folder of settings."""
     for program in PROGRAMS.values():
         if shutil.which(program.executable, path=places.environ.get("PATH")) or program.folder(places).is_dir():
             yield program

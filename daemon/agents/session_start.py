@@ -1,15 +1,14 @@
-"""The standing knowledge of a project, for the start of a session: what holds now, in a few lines.
+"""The text for the start of a session: what holds now in its project, and the work that is open there.
 
-The lines are those of the page that dreams keep, "What holds now": one of each of its headings in turn, and two of the
-standing instructions, which an agent breaks where it does not know them. What the page does not hold yet, such as what
-was remembered since, comes first.
+The lines are those of "What holds now", the page that dreams keep: one of each heading in turn, and two of the standing
+instructions, which an agent breaks if it does not know them. Newer facts, which the page does not hold yet, come first.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 STANDING_TOKENS = 400
 LONGEST_LINE_TOKENS = 70
-"""A longer line is left to the prompt that it answers: a start is to be short."""
+"""A longer line is left to the prompts that it answers: the text of a start is to be short."""
 
 PAGE = "What holds now"
 HEADINGS = (
@@ -38,33 +37,42 @@ HEADINGS = (
 _KINDS = frozenset({Kind.PREFERENCE, Kind.DECISION, Kind.CORRECTION, Kind.PROCEDURE, Kind.NEGATIVE, Kind.NOTE})
 FACTS_READ = 40
 _SPEAKER = re.compile(r'^(\d{1,2} \w+ \d{4}, )"([\w -]{1,40})": (?=“)')
-"""The speaker in front of a quote, marked as what a text may have forged: here it is the page's own word."""
+"""The speaker in front of a quote. In other texts it may be forged, and is marked; here it is the page's own."""
 
 _FOOTNOTE = re.compile(r"(?<!\s)\s*+\[\^\w+\]\Z")
 OPENING = "Remembered of this project:"
 
+MOST_THREADS = 3
+LOST_WITHIN = timedelta(days=1)
+"""An older anchor of a session without an end is of another day's work, and is left to `anchor_recover`."""
+
+LONGEST_TASK = 300
+THREADS_OPENING = "Left open by earlier sessions:"
+SAME_SESSION = frozenset({"compact", "resume"})
+"""The sources of a start at which an agent continues its session, so that only its own anchor matters."""
+
 
 def standing_lines(store: MemoryStore, channel: str, session_id: str, since: datetime | None = None) -> list[str]:
-    """Return the lines, the most useful first; with `since` only what was learned after that, by other sessions."""
+    """Return the lines, the most useful first; with `since` only facts learned later, and from other sessions."""
     lines: list[str] = []
     for one in dict.fromkeys((channel, GLOBAL_CHANNEL)):
         of_page = [] if since is not None else list(_of_page(_page(store, one)))
-        told = "\n".join(of_page)
-        lines += [line for words, line in _facts(store, one, since, session_id) if words not in told]
+        page_text = "\n".join(of_page)
+        lines += [line for words, line in _facts(store, one, since, session_id) if words not in page_text]
         lines += of_page
     return list(dict.fromkeys(lines))
 
 
 def standing_text(lines: Sequence[str], given: Sequence[str], budget_tokens: int) -> tuple[str, list[str]]:
-    """Return the fenced lines that fit and were not given before, and these lines; "" for none."""
-    told: list[str] = []
+    """Return the lines that fit and are not in `given`, fenced, and as a list; "" without any."""
+    chosen: list[str] = []
     left = budget_tokens - estimate_tokens(fenced(OPENING))
     for line in lines:
         cost = estimate_tokens(line)
         if cost <= min(left, LONGEST_LINE_TOKENS) and not any(line in before for before in given):
-            told.append(line)
+            chosen.append(line)
             left -= cost
-    return (fenced("\n".join((OPENING, *told))), told) if told else ("", [])
+    return (fenced("\n".join((OPENING, *chosen))), chosen) if chosen else ("", [])
 
 
 def _page(store: MemoryStore, channel: str) -> str:
@@ -75,7 +83,7 @@ def _page(store: MemoryStore, channel: str) -> str:
 
 
 def _of_page(text: str) -> Iterator[str]:
-    """Yield the lines of a page, a heading's in their order, the headings in turn; not what was replaced."""
+    """Yield a page's current lines, from each heading in turn, in the order under that heading."""
     under: dict[str, list[str]] = {}
     heading = ""
     for line in text.splitlines():
@@ -90,9 +98,9 @@ def _of_page(text: str) -> Iterator[str]:
 
 
 def _facts(store: MemoryStore, channel: str, since: datetime | None, session_id: str) -> Iterator[tuple[str, str]]:
-    """Yield living facts of a channel that are worth a line, newest first: each in its own words, and as its line.
+    """Yield the current facts of a channel that deserve a line, newest first: their own words, and their line.
 
-    What has likely changed is left out: what changed it is a fact too.
+    A fact that has likely changed is left out: the newer one is a fact too.
     """
     for listed in store.list(channel=channel, level=Level.FACT, limit=FACTS_READ):
         is_new = since is None or (listed.created_at is not None and listed.created_at > since)
@@ -101,7 +109,32 @@ def _facts(store: MemoryStore, channel: str, since: datetime | None, session_id:
         shown = store.show(listed.node_id, wanted=False)
         if shown.later or any(one.node_id.partition("#")[0] == session_id for one in shown.evidence):
             continue
-        said, reply_to = (" ".join(part.split()) for part in read_reply(shown.text))
+        words, reply_to = (" ".join(part.split()) for part in read_reply(shown.text))
         day = f"{shown.created_at:%-d %B %Y}: " if shown.created_at else ""
-        answered = f"“{unmarked(reply_to)}” – " if reply_to else ""
-        yield said, f"- {day}{answered}“{unmarked(said)}”"
+        question = f"“{unmarked(reply_to)}” – " if reply_to else ""
+        yield words, f"- {day}{question}“{unmarked(words)}”"
+
+
+def open_work(store: MemoryStore, channel: str, session_id: str, source: str, now: datetime) -> str:
+    """Return the anchor from which a session continues, and the open threads of its channel; "" without any."""
+    if source in SAME_SESSION:
+        return store.anchor_of_session(session_id).text
+    lost = store.recover_anchor(channel, session_id)
+    anchor = lost.text if lost.anchor is not None and now - lost.anchor.set_at <= LOST_WITHIN else ""
+    return "\n".join(filter(None, (anchor, _threads(store, channel))))
+
+
+def _threads(store: MemoryStore, channel: str) -> str:
+    lines = [
+        f"- since {(goal.thread_since or goal.changed_at):%-d %B %Y}, {goal.state}: “{unmarked(goal.text)}”"
+        for goal in store.threads(channel)[:MOST_THREADS]
+    ]
+    return fenced("\n".join((THREADS_OPENING, *lines))) if lines else ""
+
+
+def keep_task(store: MemoryStore, channel: str, session_id: str, prompt: str) -> None:
+    """Keep a session's prompt as its anchor before the agent compacts it away, unless it has an anchor."""
+    if not prompt or store.paused or channel in store.channels_off:
+        return
+    if store.anchor_of_session(session_id).anchor is None:
+        store.set_anchor(session_id, channel, task=" ".join(prompt.split())[:LONGEST_TASK])

@@ -14,7 +14,7 @@ from pathlib import Path
 from ...ipc.client import ClientError
 from ..agents.agent_connection import AgentConnection, ConnectError, FileEdit, Records, make_private
 from ..agents.codex_trust import AppServer, CodexTrust, give_trust, trust_of
-from ..agents.connection_check import CheckResult, findings
+from ..agents.connection_check import CheckResult, check_results
 from ..agents.hook_formats import FORMATS
 from ..agents.programs import GENERIC, PROGRAMS, Program, UserEnvironment, found_here, own_command, plugin_files
 from ..importing.following.followed_places import folder_of
@@ -172,7 +172,7 @@ def _check(connections: Sequence[AgentConnection], terminal: Terminal) -> int:
     found = []
     for connection in connections:
         name = connection.program.name
-        found += list(findings(connection, own_command(), list(FORMATS[name].moments)))
+        found += list(check_results(connection, own_command(), list(FORMATS[name].moments)))
         if name == "codex":
             trust = ask_trust(connection, give=False)
             said = f"{trust.trusted} of {trust.hooks} hooks trusted" if trust else "`codex` was not found"

@@ -1,4 +1,7 @@
-"""The installed service, a systemd user unit with its socket or a launch agent: install, uninstall, state, log."""
+"""The installed service, a systemd user unit with its socket or a launch agent: install, uninstall, state, log.
+
+Uninstalling keeps the vault.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,20 @@ from pathlib import Path
 from typing import Any
 
 from ...ipc.paths import default_socket_path, too_long
+from ...store import replace_file
 from ..settings import PREFIX, default_config_path, secret_in_variable
 from .settings_check import exposed_secrets
 
 SERVICE, SOCKET = "dreamd.service", "dreamd.socket"
 LABEL = "dreamd"
 COMMAND_TIMEOUT_S = 60
+STATE_TIMEOUT_S = 5.0
 PRIVATE = 0o600
+_PROPERTIES = "Id,ActiveState,Result,ExecMainStatus,StatusText,Environment"
 
 
 class InstallError(Exception):
-    """Nothing could be installed or removed here. `hint` says what to do instead."""
+    """The service could not be installed or removed. `hint` says what to do instead."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -37,31 +43,59 @@ class InstallError(Exception):
 
 @dataclass(slots=True)
 class Installed:
-    """The files written or removed, and what a person should know."""
+    """The files that were written or removed, and notes for the person."""
 
     files: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The state of an installed service. `failure` is the reason why it does not run, "" if it has not failed.
+
+    `remedy` says how it is started again; `log_file` is None where it logs to the journal.
+    """
+
+    manager: str
+    failure: str = ""
+    remedy: str = ""
+    log_file: Path | None = None
+
+
 def install(environ: Mapping[str, str] = os.environ, python: str = sys.executable) -> Installed:
-    """Have the service manager start the daemon of this very interpreter. Doing it again mends and changes nothing."""
+    """Have the service manager start the daemon with this interpreter. Repeating it only repairs."""
     if sys.platform == "darwin":
         return _install_launch_agent(environ, python)
     return _install_units(environ, python)
 
 
 def uninstall(environ: Mapping[str, str] = os.environ) -> Installed:
-    """Stop the daemon, and have the service manager forget it. The vault and everything in it stays."""
+    """Stop the daemon, and remove it from the service manager. The vault stays."""
     if sys.platform == "darwin":
         return _uninstall_launch_agent(environ)
     return _uninstall_units(environ)
+
+
+def installed_service(environ: Mapping[str, str] = os.environ) -> Service | None:
+    """Return the state of the service; None if it was not installed."""
+    if sys.platform == "darwin":
+        return _agent_state(environ) if agent_path(environ).exists() else None
+    return _unit_state() if (unit_folder(environ) / SERVICE).exists() else None
+
+
+def journal_command(lines: int, follow: bool) -> list[str] | None:
+    """Return the command that prints the service's journal, None without a journal."""
+    if shutil.which("journalctl") is None:
+        return None
+    shown = ["--user", f"--unit={SERVICE}", f"--lines={lines}", "--no-pager", "--output=short-iso"]
+    return ["journalctl", *shown, *(["--follow"] if follow else [])]
 
 
 # ---- systemd
 
 
 def units(environ: Mapping[str, str], python: str) -> dict[str, str]:
-    """Return the unit files by name."""
+    """Return the contents of the unit files, by name."""
     own = _own_variables(environ)
     named = own.pop("DREAMD_SOCKET", "")
     if complaint := too_long(named):
@@ -79,16 +113,16 @@ def _install_units(environ: Mapping[str, str], python: str) -> Installed:
     folder, done = unit_folder(environ), Installed()
     changed = {name: text for name, text in units(environ, python).items() if not _is_as_wanted(folder / name, text)}
     if changed or _systemctl("is-active", "--quiet", SOCKET, check=False).returncode:
-        _refuse_a_daemon_of_its_own(environ)
+        _refuse_running_daemon(environ)
     if changed and any((folder / name).exists() for name in changed):
         _systemctl("stop", SERVICE, SOCKET, check=False)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in changed.items():
-        _write(folder / name, text.encode())
+        replace_file(folder / name, text.encode(), PRIVATE)
         done.files.append(str(folder / name))
     _systemctl("daemon-reload")
     _systemctl("enable", "--quiet", SERVICE, SOCKET)
-    _systemctl("reset-failed", SERVICE, SOCKET, check=False)  # what gave up before may begin again
+    _systemctl("reset-failed", SERVICE, SOCKET, check=False)  # a unit that hit its start limit may start again
     _systemctl("start", SOCKET)
     done.notes.append("The first question starts the daemon, and so does every login." if changed else "Nothing to do.")
     done.notes += exposed_secrets(default_config_path(environ))
@@ -112,8 +146,35 @@ def _uninstall_units(environ: Mapping[str, str]) -> Installed:
     return done
 
 
+def _unit_state() -> Service:
+    shown = _output_of("systemctl", "--user", "show", f"--property={_PROPERTIES}", SERVICE, SOCKET)
+    states = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in shown.split("\n\n")]
+    by_name = {state.get("Id", ""): state for state in states}
+    service, listener = by_name.get(SERVICE, {}), by_name.get(SOCKET, {})
+    named = [word.partition("=") for word in shlex.split(service.get("Environment", ""))]
+    log_file = next((Path(value).expanduser() for name, _, value in named if name == "DREAMD_LOG__FILE"), None)
+    failed = service.get("Result", "success") != "success"
+    failure = _why(service) if failed else ""
+    remedy = "the next command starts it again"
+    if listener.get("ActiveState") != "active":
+        failure = failure or "its socket does not listen"
+        remedy = f"`systemctl --user restart {SOCKET}` has it listen again"
+    return Service("systemd", failure, remedy, log_file)
+
+
+def _why(service: Mapping[str, str]) -> str:
+    """Return the daemon's last report to the manager, else its last line in the journal, else its exit status."""
+    if reported := service.get("StatusText", "").removeprefix("could not start: "):
+        return reported
+    command = journal_command(20, follow=False)
+    lines = _output_of(*command).splitlines() if command else []
+    if own := [line.partition(" dreamd: ")[2] for line in lines if " dreamd: " in line]:
+        return own[-1]
+    return f"it ended with exit status {service.get('ExecMainStatus', '?')} ({service.get('Result')})"
+
+
 def unit_folder(environ: Mapping[str, str]) -> Path:
-    """Return where the user's units lie."""
+    """Return the folder of the user's units."""
     config = environ.get("XDG_CONFIG_HOME", "")
     home = Path(environ.get("HOME") or Path.home())
     return (Path(config) if config.startswith("/") else home / ".config") / "systemd" / "user"
@@ -131,8 +192,8 @@ def _need_user_manager() -> None:
         )
 
 
-def _refuse_a_daemon_of_its_own(environ: Mapping[str, str]) -> None:
-    """Refuse beside a living daemon: systemd would take the path of its socket from under it."""
+def _refuse_running_daemon(environ: Mapping[str, str]) -> None:
+    """Raise InstallError while a daemon runs outside the service: systemd would replace its socket."""
     if not _systemctl("is-active", "--quiet", SERVICE, check=False).returncode:
         return
     if not _systemctl("is-active", "--quiet", SOCKET, check=False).returncode:
@@ -150,7 +211,7 @@ def _systemctl(*arguments: str, check: bool = True) -> subprocess.CompletedProce
 
 
 def _quoted(word: str) -> str:
-    """Quote one word of a unit file, see systemd.syntax(7) and, on specifiers, systemd.unit(5)."""
+    """Quote one word of a unit file: systemd.syntax(7), and systemd.unit(5) on specifiers."""
     if "\n" in word:
         raise InstallError("A line break cannot be written into a unit.", "Take it out of the variable or path.")
     escaped = word.replace("\\", "\\\\").replace('"', '\\"')
@@ -184,7 +245,7 @@ def _install_launch_agent(environ: Mapping[str, str], python: str) -> Installed:
     path.parent.mkdir(parents=True, exist_ok=True)
     log.parent.mkdir(parents=True, exist_ok=True)
     _launchctl("bootout", _target(), check=False)
-    _write(path, wanted)
+    replace_file(path, wanted, PRIVATE)
     _launchctl("enable", _target(), check=False)
     _launchctl("bootstrap", _domain(), str(path))
     done.files.append(str(path))
@@ -202,13 +263,24 @@ def _uninstall_launch_agent(environ: Mapping[str, str]) -> Installed:
     return done
 
 
+def _agent_state(environ: Mapping[str, str]) -> Service:
+    code = re.search(r"last exit code = (\d+)", _output_of("launchctl", "print", _target()))
+    log = launchd_log(environ)
+    failure = ""
+    if code is not None and code[1] != "0":
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:] if log.exists() else []
+        own = [line.removeprefix("dreamd: ") for line in lines if line.startswith("dreamd: ")]
+        failure = own[-1] if own else f"it ended with exit status {code[1]}"
+    return Service("launchd", failure, f"`launchctl kickstart {_target()}` starts it again", log)
+
+
 def agent_path(environ: Mapping[str, str]) -> Path:
-    """Return where the launch agent lies."""
+    """Return the path of the launch agent."""
     return Path(environ.get("HOME") or Path.home()) / "Library" / "LaunchAgents" / f"{LABEL}.plist"
 
 
 def launchd_log(environ: Mapping[str, str]) -> Path:
-    """Return where launchd puts what the daemon writes."""
+    """Return the path of the daemon's log under launchd."""
     return agent_path(environ).parents[1] / "Logs" / "dreamd.log"
 
 
@@ -228,14 +300,14 @@ def _launchctl(*arguments: str, check: bool = True) -> subprocess.CompletedProce
 
 
 def _own_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return our own settings of the shell that installs: the service manager would not know them.
+    """Return dreamd's variables in this shell, which the service manager does not have.
 
-    Raises InstallError for one that holds a secret: what a unit says, every program of the user can read, and backups.
+    Raises InstallError for one that holds a secret: every program of the user can read a unit, and backups copy it.
     """
     own = {
         name: value
         for name, value in sorted(environ.items())
-        if name.startswith(PREFIX) and name != "DREAMD_NO_HOOKS"  # which concerns a shell, and no daemon
+        if name.startswith(PREFIX) and name != "DREAMD_NO_HOOKS"  # which is for agents in a shell, not for the daemon
     }
     for name, value in own.items():
         if key := secret_in_variable(name, value):
@@ -252,18 +324,11 @@ def _template(folder: str, name: str) -> str:
 
 
 def _is_as_wanted(path: Path, text: str) -> bool:
-    """Tell whether a file says this, to its owner alone."""
+    """Return True if a file has this text, and only its owner may read it."""
     try:
         return path.read_text(encoding="utf-8") == text and stat.S_IMODE(path.stat().st_mode) == PRIVATE
     except FileNotFoundError:
         return False
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, from its first byte on."""
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE), "wb") as file:
-        file.write(content)
 
 
 def _command(command: Sequence[str], *, check: bool) -> subprocess.CompletedProcess[str]:
@@ -272,89 +337,15 @@ def _command(command: Sequence[str], *, check: bool) -> subprocess.CompletedProc
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InstallError(f"`{' '.join(command)}` did not work: {error}") from error
     if check and done.returncode:
-        said = (done.stderr or done.stdout).strip()
-        raise InstallError(f"`{' '.join(command)}` failed: {said}", "Mend that and run `dreamctl install` again.")
+        output = (done.stderr or done.stdout).strip()
+        raise InstallError(f"`{' '.join(command)}` failed: {output}", "Mend that and run `dreamctl install` again.")
     return done
 
 
-ASKED_WITHIN_S = 5.0
-_PROPERTIES = "Id,ActiveState,Result,ExecMainStatus,StatusText,Environment"
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """An installed service. `failure` says why it does not run, "" while nothing is known to be wrong.
-
-    `remedy` has it started again; `log_file` is where it logs, None for the journal.
-    """
-
-    manager: str
-    failure: str = ""
-    remedy: str = ""
-    log_file: Path | None = None
-
-
-def installed_service(environ: Mapping[str, str] = os.environ) -> Service | None:
-    """Ask the service manager; None where `dreamctl install` was never run."""
-    if sys.platform == "darwin":
-        return _launch_agent(environ) if agent_path(environ).exists() else None
-    return _unit() if (unit_folder(environ) / SERVICE).exists() else None
-
-
-def journal_command(lines: int, follow: bool) -> list[str] | None:
-    """Return the command that prints the service's journal, None where there is none."""
-    if shutil.which("journalctl") is None:
-        return None
-    shown = ["--user", f"--unit={SERVICE}", f"--lines={lines}", "--no-pager", "--output=short-iso"]
-    return ["journalctl", *shown, *(["--follow"] if follow else [])]
-
-
-def _unit() -> Service:
-    said = _said_by("systemctl", "--user", "show", f"--property={_PROPERTIES}", SERVICE, SOCKET)
-    states = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in said.split("\n\n")]
-    by_name = {state.get("Id", ""): state for state in states}
-    service, listener = by_name.get(SERVICE, {}), by_name.get(SOCKET, {})
-    named = [word.partition("=") for word in shlex.split(service.get("Environment", ""))]
-    log_file = next((Path(value).expanduser() for name, _, value in named if name == "DREAMD_LOG__FILE"), None)
-    failed = service.get("Result", "success") != "success"
-    failure = _why(service) if failed else ""
-    remedy = "the next command starts it again"
-    if listener.get("ActiveState") != "active":
-        failure = failure or "its socket does not listen"
-        remedy = f"`systemctl --user restart {SOCKET}` has it listen again"
-    return Service("systemd", failure, remedy, log_file)
-
-
-def _why(service: Mapping[str, str]) -> str:
-    """Return what the daemon reported to the manager last, else what it wrote last, else how it ended."""
-    if said := service.get("StatusText", "").removeprefix("could not start: "):
-        return said
-    command = journal_command(20, follow=False)
-    lines = _said_by(*command).splitlines() if command else []
-    if own := [line.partition(" dreamd: ")[2] for line in lines if " dreamd: " in line]:
-        return own[-1]
-    return f"it ended with exit status {service.get('ExecMainStatus', '?')} ({service.get('Result')})"
-
-
-def _launch_agent(environ: Mapping[str, str]) -> Service:
-    said = _said_by("launchctl", "print", f"gui/{os.getuid()}/{LABEL}")
-    code = re.search(r"last exit code = (\d+)", said)
-    log = launchd_log(environ)
-    failure = ""
-    if code is not None and code[1] != "0":
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:] if log.exists() else []
-        own = [line.removeprefix("dreamd: ") for line in lines if line.startswith("dreamd: ")]
-        failure = own[-1] if own else f"it ended with exit status {code[1]}"
-    return Service("launchd", failure, f"`launchctl kickstart gui/{os.getuid()}/{LABEL}` starts it again", log)
-
-
-def _said_by(*command: str) -> str:
-    """Return what a command printed; a manager that does not answer says nothing."""
-    return _run(command).stdout if shutil.which(command[0]) else ""
-
-
-def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _output_of(*command: str) -> str:
+    """Return a command's output, "" for one that is missing, fails to start, or takes too long."""
     try:
-        return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=ASKED_WITHIN_S)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=STATE_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
-        return subprocess.CompletedProcess(command, 1, "", "")
+        return ""
+    return done.stdout

@@ -1,8 +1,8 @@
 """The service manager's protocol: passed sockets, readiness, the watchdog, and the answer when a start fails.
 
 Nothing of libsystemd is needed. When the daemon cannot start, the clients that wait on the manager's socket are
-answered with the reason: they would see a broken connection otherwise, and the manager would start the daemon again
-for each of them until it gives the socket up.
+answered with the reason: otherwise their connections would break, and the manager would start the daemon again for
+each of them until it gives the socket up.
 """
 
 from __future__ import annotations
@@ -18,24 +18,28 @@ from collections.abc import Callable, Mapping, MutableMapping
 from ...ipc.protocol import NOT_STARTED, ProtocolError, encode_error
 
 FIRST_PASSED_DESCRIPTOR = 3  # SD_LISTEN_FDS_START
+LINGER_S = 10.0
+"""Later clients are answered for this time too, so that starts stay far below the unit's StartLimit."""
+
+READ_S = 0.2
 
 
 class Notifier:
-    """Sends `sd_notify` messages; does nothing where no service manager listens.
+    """Sends `sd_notify` messages; does nothing without a service manager.
 
-    Takes its variables out of `environ`, so that no child believes they are meant for it.
+    Removes its variables from `environ`, so that no child takes them for its own.
     """
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
         self._address = environ.pop("NOTIFY_SOCKET", "")
         watched_pid = environ.pop("WATCHDOG_PID", "")
         interval_us = environ.pop("WATCHDOG_USEC", "")
-        self._watched = interval_us.isdigit() and watched_pid in ("", str(os.getpid()))
-        self._interval_us = int(interval_us) if self._watched else 0
+        is_watched = interval_us.isdigit() and watched_pid in ("", str(os.getpid()))
+        self._interval_us = int(interval_us) if is_watched else 0
 
     @property
     def watchdog_every_s(self) -> float | None:
-        """The interval between calls of `watchdog`: half of the manager's (sd_watchdog_enabled(3)); None: it is off."""
+        """The interval between calls of `watchdog`, half of the manager's (sd_watchdog_enabled(3)); None: it is off."""
         return self._interval_us / 2e6 if self._interval_us else None
 
     def ready(self) -> None:
@@ -43,7 +47,7 @@ class Notifier:
         self._send("READY=1")
 
     def stopping(self) -> None:
-        """Report that the daemon is on its way out."""
+        """Report that the daemon is about to end."""
         self._send("STOPPING=1")
 
     def watchdog(self) -> None:
@@ -55,7 +59,7 @@ class Notifier:
         self._send(f"STATUS={sentence}")
 
     def extend_start(self, by_s: float) -> None:
-        """Report that starting takes longer than the unit's timeout, and is getting on."""
+        """Ask for more time than the unit's timeout for a start that makes progress."""
         self._send(f"EXTEND_TIMEOUT_USEC={int(by_s * 1e6)}")
 
     def _send(self, message: str) -> None:
@@ -70,7 +74,7 @@ class Notifier:
 
 
 def passed_descriptors(environ: MutableMapping[str, str]) -> list[int]:
-    """Return the listening sockets that the service manager opened for this very process (sd_listen_fds(3))."""
+    """Return the listening sockets that the service manager opened for this process (sd_listen_fds(3))."""
     pid = environ.pop("LISTEN_PID", "")
     count = environ.pop("LISTEN_FDS", "")
     environ.pop("LISTEN_FDNAMES", None)
@@ -82,16 +86,10 @@ def passed_descriptors(environ: MutableMapping[str, str]) -> list[int]:
     return passed
 
 
-LINGER_S = 10.0
-"""Later clients are answered for so long too, so that we are started far less often than the unit's StartLimit."""
-
-READ_S = 0.2
-
-
 class StartRefusal:
-    """Says why the daemon cannot start: to a terminal or journal, to the service manager, to the clients that wait.
+    """Reports why the daemon cannot start, to the terminal or journal, the service manager, and the waiting clients.
 
-    Construct it first of all: the daemon takes the manager's variables out of the environment, and closes its socket.
+    Make it first: later the daemon removes the manager's variables from the environment, and closes its socket.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -99,18 +97,18 @@ class StartRefusal:
         self._descriptor = _passed_socket(environ)
 
     def because(self, error: Exception, code: int, still: Callable[[], bool] = lambda: True) -> int:
-        """Report it everywhere, and return the exit code. `still`: the next start would fail as well."""
+        """Report an error, and return the exit code. `still` returns True while the next start would fail as well."""
         hint = getattr(error, "hint", "")
-        said = f"{error}" + (f" {hint}" if hint else "")
-        print(f"dreamd: {said}", file=sys.stderr, flush=True)
-        self._notifier.status(f"could not start: {said}")
+        reason = f"{error}" + (f" {hint}" if hint else "")
+        print(f"dreamd: {reason}", file=sys.stderr, flush=True)
+        self._notifier.status(f"could not start: {reason}")
         if self._descriptor is not None:
             turn_away(self._descriptor, error, still)
         return code
 
 
 def _passed_socket(environ: Mapping[str, str]) -> int | None:
-    """Return a descriptor of our own of the socket that the service manager passed, None where it passed none."""
+    """Return a duplicate of the socket that the service manager passed, None without one."""
     if environ.get("LISTEN_PID") != str(os.getpid()) or not environ.get("LISTEN_FDS", "").isdigit():
         return None
     with contextlib.suppress(OSError):
@@ -119,10 +117,10 @@ def _passed_socket(environ: Mapping[str, str]) -> int | None:
 
 
 def turn_away(descriptor: int, error: Exception, still: Callable[[], bool], linger_s: float = LINGER_S) -> int:
-    """Answer every client that waits, and those of the next seconds, with why the daemon could not start.
+    """Answer every waiting client, and those of the next seconds, with the reason why the daemon could not start.
 
-    Ends at once where no client waits. One that comes when the cause is no longer `still` there is left for the next
-    start. Returns how many were answered.
+    Ends at once without a waiting client. A client that comes when `still` returns False is left for the next start.
+    Returns the number of answered clients.
     """
     line = encode_error(
         None, ProtocolError(f"dreamd could not start: {error}", getattr(error, "hint", ""), NOT_STARTED)
@@ -142,7 +140,7 @@ def _client_waits(listener: socket.socket, timeout_s: float) -> bool:
 
 
 def _answer(client: socket.socket, line: bytes) -> None:
-    """Read what was asked first: a connection that is closed over unread bytes is reset."""
+    """Answer a client after reading its request: closing a connection with unread bytes would reset it."""
     with client:
         client.settimeout(READ_S)
         with contextlib.suppress(TimeoutError):
